@@ -1,0 +1,90 @@
+"""What can go wrong, for a user to read: each error says what happened, where, and what to do next."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+class CrawlError(Exception):
+    """Base of all errors that are told to a user. `exit_code` is what the program ends with."""
+
+    exit_code = 3
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.what}\n  {self.remedy}" if self.remedy else self.what
+
+
+class UsageError(CrawlError):
+    """The command line or a setting asks for something impossible."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One mistake in the defs. `line` and `column` count from 1."""
+
+    file: str
+    line: int
+    column: int
+    code: str
+    """A short, stable, hyphenated word: `unknown-key`, `bad-selector`, …"""
+    message: str
+    warning: bool = False
+
+    def __str__(self) -> str:
+        kind = "warning " if self.warning else ""
+        return f"{self.file}:{self.line}:{self.column}: {kind}{self.code} {self.message}"
+
+
+class DefsError(CrawlError):
+    """The defs cannot be used. Holds every problem found, in file order."""
+
+    exit_code = 2
+
+    def __init__(self, problems: list[Problem]) -> None:
+        count = sum(not p.warning for p in problems)
+        super().__init__(
+            "\n".join(map(str, problems)),
+            f"{count} problem{'s' if count != 1 else ''}; nothing was started or changed. "
+            "Mend the lines above and run `crawl-console check` again.",
+        )
+        self.problems = problems
+
+
+class NoSupervisor(CrawlError):
+    """A command was given where no supervisor is alive to obey it."""
+
+    exit_code = 2
+
+
+class LockHeld(CrawlError):
+    """Another supervisor holds the data dir."""
+
+    exit_code = 4
+
+
+class StorageError(CrawlError):
+    """A database or the data dir cannot be read or written."""
+
+    exit_code = 3
+
+
+class Fenced(CrawlError):
+    """This process was replaced: its epoch is over, and nothing it holds may be written."""
+
+    exit_code = 3
+
+
+def suggest(name: str, known: list[str]) -> str:
+    """` (did you mean 'x'?)` with the closest known name, else the known names, else nothing."""
+    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    if close:
+        return f" (did you mean '{close[0]}'?)"
+    if known and len(known) <= 12:
+        return f" (known: {', '.join(sorted(known))})"
+    return ""

@@ -1,0 +1,260 @@
+"""The validated defs: what to fetch, follow and extract. Made by `engine.defs`, stored as JSON, read by every node."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from types import MappingProxyType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something is written: a path below the defs dir, 1-based line and column."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+NOWHERE = Place("", 0, 0)
+
+FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One value of a record: select → attribute → normalize → match → blank = missing → default → type → required."""
+
+    name: str
+    selector: str | None = None
+    attribute: str = "text"
+    all: bool = False
+    join: str = "|"
+    match: str | None = None
+    type: FieldType = "str"
+    format: str | None = None
+    value: str | None = None
+    """A constant or a text with `%{…}` variables; replaces the selection."""
+    default: Any = None
+    has_default: bool = False
+    required: bool = False
+    fields: tuple["Field", ...] = ()
+    """Nested fields: the value is a list of objects, one for each match of `selector`."""
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Drops a record whose written field matches the pattern in full."""
+
+    field: str
+    pattern: str
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """Which links of a page to follow, and into which group."""
+
+    selector: str
+    attribute: str = "href"
+    group: str | None = None
+    """None: the group of the page itself."""
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    same_host: bool = True
+    max_depth: int | None = None
+    priority: int | None = None
+    """None: the priority of the target group."""
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataDef:
+    """What to extract from a page."""
+
+    name: str
+    block: str | None = None
+    fields: tuple[Field, ...] = ()
+    filters: tuple[Filter, ...] = ()
+    links: tuple[Link, ...] = ()
+    key: tuple[str, ...] = ()
+    place: Place = NOWHERE
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The output's columns, in written order."""
+        return tuple(f.name for f in self.fields)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One dataDef applied to the pages of a group."""
+
+    name: str
+    data_def: str
+    steps: str | None = None
+    persist: bool = True
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskGroup:
+    """What to do with the pages of the locator group of the same name."""
+
+    name: str
+    tasks: tuple[Task, ...] = ()
+    live: float | None = None
+    """Seconds a stored document serves instead of a fetch; None: the setting `live`."""
+    max_depth: int | None = None
+    max_pages: int | None = None
+    priority: int = 0
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locator:
+    """Where to start. URLs are as written: braces are expanded, and relative ones resolved, at seeding."""
+
+    name: str
+    urls: tuple[str, ...] = ()
+    from_file: str | None = None
+    """A file of one URL a line, relative to the file that names it (already resolved to a path); `-` is stdin."""
+    sitemap: str | None = None
+    method: str = "GET"
+    headers: Mapping[str, str] = MappingProxyType({})
+    cookies: Mapping[str, str] = MappingProxyType({})
+    body: str | None = None
+    content_type: str | None = None
+    """Set where the body was written as `form` or `json`."""
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatorGroup:
+    """A named set of start URLs that share tasks."""
+
+    name: str
+    locators: tuple[Locator, ...] = ()
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRule:
+    """Manners for one host. `name` without a port matches every port. None: the setting of the same name."""
+
+    name: str
+    delay: float | None = None
+    concurrency: int | None = None
+    headers: Mapping[str, str] = MappingProxyType({})
+    cookies: Mapping[str, str] = MappingProxyType({})
+    robots: bool | None = None
+    nofollow: bool = True
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appender:
+    """One output: where rows of some dataDefs are written. No dataDefs named: all of them."""
+
+    name: str
+    type: str = "csv"
+    data_defs: tuple[str, ...] = ()
+    delimiter: str = ","
+    path: str | None = None
+    place: Place = NOWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definitions:
+    """One accepted set of defs."""
+
+    locator_groups: tuple[LocatorGroup, ...] = ()
+    task_groups: tuple[TaskGroup, ...] = ()
+    data_defs: tuple[DataDef, ...] = ()
+    hosts: tuple[HostRule, ...] = ()
+    appenders: tuple[Appender, ...] = (Appender(name="rows"),)
+    base_url: str | None = None
+    files: tuple[str, ...] = ()
+    """The files read, in path order."""
+    _index: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def task_group(self, name: str) -> TaskGroup | None:
+        """The task group of that name."""
+        found: TaskGroup | None = self._table("task_groups").get(name)
+        return found
+
+    def data_def(self, name: str) -> DataDef | None:
+        """The dataDef of that name."""
+        found: DataDef | None = self._table("data_defs").get(name)
+        return found
+
+    def host_rule(self, host: str, port: int | None) -> HostRule | None:
+        """The rule for a host: one written with the port wins over one without."""
+        table = self._table("hosts")
+        found: HostRule | None = table.get(f"{host}:{port}") or table.get(host)
+        return found
+
+    def appenders_of(self, data_def: str) -> tuple[Appender, ...]:
+        """The outputs that rows of a dataDef go to."""
+        return tuple(a for a in self.appenders if not a.data_defs or data_def in a.data_defs)
+
+    def _table(self, attribute: str) -> dict[str, Any]:
+        if attribute not in self._index:
+            self._index[attribute] = {item.name: item for item in getattr(self, attribute)}
+        table: dict[str, Any] = self._index[attribute]
+        return table
+
+    def to_json(self) -> str:
+        """The form that is stored; `from_json` reads it back."""
+        return json.dumps(_plain(self), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Definitions":
+        """The defs of a stored version."""
+        made = _made(cls, json.loads(text))
+        assert isinstance(made, cls)
+        return made
+
+
+def meaning(part: Any) -> str:
+    """A hash of what a part of the defs says: 32 hex digits; the same for any formatting and place of the file."""
+    text = json.dumps(_plain(part, places=False), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _plain(value: Any, *, places: bool = True) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        if isinstance(value, Place):
+            return list(asdict(value).values())
+        return {
+            f.name: _plain(getattr(value, f.name), places=places)
+            for f in fields(value)
+            if not f.name.startswith("_") and (places or f.name not in ("place", "files"))
+        }
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, places=places) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item, places=places) for item in value]
+    return value
+
+
+def _made(kind: Any, value: Any) -> Any:
+    if is_dataclass(kind) and isinstance(kind, type):
+        if kind is Place:
+            return Place(*value)
+        hints = get_type_hints(kind)
+        return kind(**{name: _made(hints[name], item) for name, item in value.items() if name in hints})
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):
+        inner = [a for a in arguments if a is not type(None)]
+        return None if value is None else _made(inner[0], value)
+    if origin is tuple:
+        return tuple(_made(arguments[0], item) for item in value)
+    if origin is Mapping:
+        return MappingProxyType(dict(value))
+    return value

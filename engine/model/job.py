@@ -1,0 +1,104 @@
+"""A job: one URL to be worked through its steps, and how it may change state."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class JobState(StrEnum):
+    """Where a job stands. READY covers work that is due and work that waits for a deadline."""
+
+    READY = "READY"
+    TAKEN = "TAKEN"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    SKIPPED = "SKIPPED"
+    INCOMPLETE = "INCOMPLETE"
+
+
+class JobKind(StrEnum):
+    """What a job is for. Only pages count in the totals a user sees."""
+
+    PAGE = "page"
+    ROBOTS = "robots"
+
+
+class Origin(StrEnum):
+    """Who asked for the page: a locator of the defs, or a link of another page."""
+
+    LOCATOR = "locator"
+    LINK = "link"
+
+
+JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
+    JobState.READY: frozenset({JobState.TAKEN, JobState.SKIPPED}),
+    JobState.TAKEN: frozenset({JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE}),
+    JobState.DONE: frozenset({JobState.READY}),
+    JobState.FAILED: frozenset({JobState.READY}),
+    JobState.SKIPPED: frozenset({JobState.READY}),
+    JobState.INCOMPLETE: frozenset({JobState.READY}),
+}
+"""Leaving DONE, FAILED or SKIPPED is an operator's retry; leaving INCOMPLETE is the resume of a run."""
+
+OPEN_STATES = frozenset({JobState.READY, JobState.TAKEN, JobState.INCOMPLETE})
+"""While a run has a job in one of these it is not done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is sent for a job besides its URL. Values may hold `%{env.NAME}`, which only the sender resolves."""
+
+    method: str = "GET"
+    headers: tuple[tuple[str, str], ...] = ()
+    cookies: tuple[tuple[str, str], ...] = ()
+    body: str | None = None
+    content_type: str | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether a link to the same URL would fetch the same page."""
+        return self.method == "GET" and self.body is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPage:
+    """Where the body of a page lies in `pages.db`, with what its HTTP answer said."""
+
+    page: int
+    url: str
+    status: int
+    content_type: str
+    fetched_at: float
+    """Wall clock, seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeasedJob:
+    """A job in a node's hands. `lease` fences every write about it: it is never used twice."""
+
+    id: int
+    lease: int
+    run: int
+    sequence: int
+    host: int
+    kind: JobKind
+    group: str
+    locator: str
+    locator_url: str
+    url: str
+    origin: Origin
+    depth: int
+    priority: int
+    attempts: int
+    crashes: int
+    hops: int
+    """Redirects followed so far."""
+    target: str | None
+    """Where the last redirect pointed; the fetch goes there."""
+    request: Request
+    send_at: float | None
+    """Boot-time second before which the request must not be sent; None: at once."""
+    delay: float
+    """The host's seconds between two requests; 0: none."""
+    stored: StoredPage | None
+    """A document that serves instead of a fetch."""
+    defs_version: int

@@ -1,0 +1,72 @@
+"""A node: a supervised consumer process, its role and its heart."""
+
+from enum import StrEnum
+
+
+class NodeState(StrEnum):
+    """What a node is doing. READY while it holds a job or may lease one now, else DONE; it may flip back."""
+
+    STARTING = "STARTING"
+    READY = "READY"
+    DONE = "DONE"
+    STANDBY = "STANDBY"
+    DRAINING = "DRAINING"
+    SHUTDOWN = "SHUTDOWN"
+    TERMINATED = "TERMINATED"
+    DEAD = "DEAD"
+    FAILED = "FAILED"
+
+
+class Role(StrEnum):
+    """What a node is for. The dead keep theirs, so that the table tells what was lost."""
+
+    INITIAL = "INITIAL"
+    RUNNER = "RUNNER"
+    BACKUP_RUNNER = "BACKUP_RUNNER"
+    DEAD_RUNNER = "DEAD_RUNNER"
+    DEAD_BACKUP_RUNNER = "DEAD_BACKUP_RUNNER"
+
+
+class Heart(StrEnum):
+    """How a node's beat looks to its observer."""
+
+    NEWBORN = "NEWBORN"
+    HEALTHY = "HEALTHY"
+    ARRHYTHMIA = "ARRHYTHMIA"
+    ASYSTOLE = "ASYSTOLE"
+    APPARENT_DEATH = "APPARENT_DEATH"
+
+
+_S = NodeState
+_ENDS = {_S.DEAD, _S.FAILED, _S.TERMINATED}
+
+NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
+    _S.STARTING: frozenset({_S.READY, _S.DONE, _S.STANDBY, _S.DRAINING, _S.SHUTDOWN, *_ENDS}),
+    _S.READY: frozenset({_S.DONE, _S.DRAINING, _S.SHUTDOWN, *_ENDS}),
+    _S.DONE: frozenset({_S.READY, _S.DRAINING, _S.SHUTDOWN, *_ENDS}),
+    _S.STANDBY: frozenset({_S.READY, _S.DONE, _S.DRAINING, _S.SHUTDOWN, *_ENDS}),
+    _S.DRAINING: frozenset({_S.SHUTDOWN, *_ENDS}),
+    _S.SHUTDOWN: frozenset(_ENDS),
+    _S.TERMINATED: frozenset(),
+    _S.DEAD: frozenset({_S.FAILED}),
+    _S.FAILED: frozenset(),
+}
+"""SHUTDOWN: the node said goodbye; TERMINATED: the supervisor saw it gone. DEAD turns FAILED where none succeeds it."""
+
+ALIVE_STATES = frozenset({_S.STARTING, _S.READY, _S.DONE, _S.STANDBY, _S.DRAINING})
+
+ROLE_TRANSITIONS: dict[Role, frozenset[Role]] = {
+    Role.INITIAL: frozenset({Role.RUNNER, Role.BACKUP_RUNNER}),
+    Role.RUNNER: frozenset({Role.DEAD_RUNNER}),
+    Role.BACKUP_RUNNER: frozenset({Role.RUNNER, Role.DEAD_BACKUP_RUNNER}),
+    Role.DEAD_RUNNER: frozenset(),
+    Role.DEAD_BACKUP_RUNNER: frozenset(),
+}
+
+HEART_TRANSITIONS: dict[Heart, frozenset[Heart]] = {
+    Heart.NEWBORN: frozenset({Heart.HEALTHY, Heart.ARRHYTHMIA, Heart.ASYSTOLE, Heart.APPARENT_DEATH}),
+    Heart.HEALTHY: frozenset({Heart.ARRHYTHMIA, Heart.ASYSTOLE, Heart.APPARENT_DEATH}),
+    Heart.ARRHYTHMIA: frozenset({Heart.HEALTHY, Heart.ASYSTOLE, Heart.APPARENT_DEATH}),
+    Heart.ASYSTOLE: frozenset(),
+    Heart.APPARENT_DEATH: frozenset(),
+}

@@ -1,0 +1,71 @@
+"""A run: one crawl from seeding to its end, and the stages its supervisor walks through."""
+
+from enum import StrEnum
+
+
+class RunState(StrEnum):
+    """Where a run stands. Every state but DONE can be resumed."""
+
+    NEW = "NEW"
+    SEEDING = "SEEDING"
+    READY = "READY"
+    DRAINING = "DRAINING"
+    DONE = "DONE"
+    CANCELLED = "CANCELLED"
+    KILLED = "KILLED"
+    FAILED = "FAILED"
+
+
+class Stage(StrEnum):
+    """What the supervisor is doing with a run."""
+
+    INIT = "INIT"
+    CHECK_LOCK = "CHECK_LOCK"
+    ABORT = "ABORT"
+    START_APPENDER = "START_APPENDER"
+    START_NODES = "START_NODES"
+    RUNNING = "RUNNING"
+    CRAWL_COMPLETE = "CRAWL_COMPLETE"
+    INTERRUPTED = "INTERRUPTED"
+    STOPPING_NODES_GRACEFUL = "STOPPING_NODES_GRACEFUL"
+    STOPPING_APPENDER_GRACEFUL = "STOPPING_APPENDER_GRACEFUL"
+    STOPPING_NODES_FORCEFUL = "STOPPING_NODES_FORCEFUL"
+    STOPPING_APPENDER_FORCEFUL = "STOPPING_APPENDER_FORCEFUL"
+    RELEASING_LOCK = "RELEASING_LOCK"
+    SHUTDOWN_COMPLETE = "SHUTDOWN_COMPLETE"
+
+
+_R = RunState
+_STOPS = {_R.CANCELLED, _R.KILLED, _R.FAILED}
+
+RUN_TRANSITIONS: dict[RunState, frozenset[RunState]] = {
+    _R.NEW: frozenset({_R.SEEDING, *_STOPS}),
+    _R.SEEDING: frozenset({_R.READY, *_STOPS}),
+    _R.READY: frozenset({_R.DRAINING, _R.SEEDING, *_STOPS}),
+    _R.DRAINING: frozenset({_R.READY, _R.SEEDING, _R.DONE, *_STOPS}),
+    _R.DONE: frozenset({_R.READY, _R.SEEDING}),
+    _R.CANCELLED: frozenset({_R.SEEDING, _R.READY, _R.KILLED}),
+    _R.KILLED: frozenset({_R.SEEDING, _R.READY}),
+    _R.FAILED: frozenset({_R.SEEDING, _R.READY}),
+}
+"""DONE → READY is an operator's retry; SEEDING is entered again on resume and when a def version is published."""
+
+_G = Stage
+_STOPPING = {_G.STOPPING_NODES_GRACEFUL, _G.STOPPING_NODES_FORCEFUL}
+
+STAGE_TRANSITIONS: dict[Stage, frozenset[Stage]] = {
+    _G.INIT: frozenset({_G.CHECK_LOCK}),
+    _G.CHECK_LOCK: frozenset({_G.ABORT, _G.START_APPENDER}),
+    _G.ABORT: frozenset({_G.RELEASING_LOCK, _G.SHUTDOWN_COMPLETE}),
+    _G.START_APPENDER: frozenset({_G.START_NODES, _G.INTERRUPTED, _G.ABORT}),
+    _G.START_NODES: frozenset({_G.RUNNING, _G.INTERRUPTED, _G.ABORT}),
+    _G.RUNNING: frozenset({_G.CRAWL_COMPLETE, _G.INTERRUPTED}),
+    _G.CRAWL_COMPLETE: frozenset(_STOPPING),
+    _G.INTERRUPTED: frozenset(_STOPPING),
+    _G.STOPPING_NODES_GRACEFUL: frozenset({_G.STOPPING_APPENDER_GRACEFUL, _G.STOPPING_NODES_FORCEFUL}),
+    _G.STOPPING_NODES_FORCEFUL: frozenset({_G.STOPPING_APPENDER_GRACEFUL, _G.STOPPING_APPENDER_FORCEFUL}),
+    _G.STOPPING_APPENDER_GRACEFUL: frozenset({_G.STOPPING_APPENDER_FORCEFUL, _G.RELEASING_LOCK}),
+    _G.STOPPING_APPENDER_FORCEFUL: frozenset({_G.RELEASING_LOCK}),
+    _G.RELEASING_LOCK: frozenset({_G.SHUTDOWN_COMPLETE}),
+    _G.SHUTDOWN_COMPLETE: frozenset(),
+}

@@ -1,0 +1,41 @@
+"""`%{name}` in texts of the defs: found, checked and filled in. `%%{` is a literal `%{`."""
+
+import re
+from collections.abc import Callable
+
+_TOKEN = re.compile(r"%%\{|%\{([^{}]*)\}")
+
+DOCUMENT_VARIABLES = frozenset(
+    {
+        "document.url",
+        "document.fetchedAt",
+        "document.status",
+        "locator.name",
+        "locator.group",
+        "locator.url",
+        "depth",
+        "run.id",
+        "run.time",
+    }
+)
+"""What a field's `value` may name; `env.NAME` is for locators and hosts alone."""
+
+
+def names(text: str) -> tuple[str, ...]:
+    """The variables a text names, in order."""
+    return tuple(m.group(1) for m in _TOKEN.finditer(text) if m.group(1) is not None)
+
+
+def render(text: str, lookup: Callable[[str], str | None]) -> str:
+    """The text with each variable replaced; one that `lookup` answers with None stays as written."""
+    if "%{" not in text:
+        return text
+
+    def filled(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name is None:
+            return "%{"
+        value = lookup(name)
+        return match.group(0) if value is None else value
+
+    return _TOKEN.sub(filled, text)
