@@ -1,0 +1,26 @@
+"""The clock of deadlines: it runs while the machine sleeps and ignores every change of the wall clock."""
+
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC_RAW", time.CLOCK_MONOTONIC))
+
+
+def boottime() -> float:
+    """Seconds since this boot, sleep included; comparable between processes of one boot."""
+    return time.clock_gettime(_CLOCK)
+
+
+@cache
+def boot_id() -> str:
+    """Names this boot: a deadline stored under another boot means nothing."""
+    linux = Path("/proc/sys/kernel/random/boot_id")
+    if linux.exists():
+        return linux.read_text().strip()
+    if sys.platform == "darwin":
+        told = subprocess.run(["sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=False)
+        return told.stdout.strip()
+    return ""

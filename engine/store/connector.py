@@ -1,0 +1,190 @@
+"""How to execute: connections, their pragmas, write transactions, many rows in one statement. Not what to ask."""
+
+import contextlib
+import importlib
+import sqlite3 as stdlib_sqlite3
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from engine.errors import CrawlError, StorageError
+
+sqlite3: Any = importlib.import_module("pysqlite3.dbapi2") if sys.platform == "linux" else stdlib_sqlite3
+"""SQLite before 3.51.3 can corrupt a WAL file that several connections write; the wheel brings a newer one."""
+
+BUSY_SECONDS = 30.0
+_CHUNKS = (64, 16, 4, 1)
+
+
+class Busy(CrawlError):
+    """Another process holds the write lock, or the disk is full: nothing was written, try again."""
+
+
+class Database:
+    """One connection, used by one thread. Every write happens inside `transaction()`."""
+
+    def __init__(self, connection: Any, path: Path) -> None:
+        self._connection = connection
+        self.path = path
+
+    @classmethod
+    def open(
+        cls,
+        path: Path,
+        *,
+        durable: bool = True,
+        read_only: bool = False,
+        busy_seconds: float = BUSY_SECONDS,
+    ) -> "Database":
+        """Open a database file. `durable`: a commit survives power loss (synchronous FULL), else a process's death.
+
+        Raises StorageError, naming the file, where it cannot be opened or is not a database.
+        """
+        uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        try:
+            connection = sqlite3.connect(
+                uri,
+                uri=True,
+                timeout=busy_seconds,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=256,
+            )
+        except sqlite3.Error as error:
+            raise StorageError(f"{path}: {error}", "Check that the folder exists and may be written.") from error
+        database = cls(connection, path)
+        if read_only:
+            database.execute("PRAGMA query_only = 1")
+        else:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        database.execute("PRAGMA cache_size = -16000")
+        return database
+
+    def close(self) -> None:
+        """Close the connection; safe to repeat."""
+        self._connection.close()
+
+    def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
+        """A cursor on one statement. Raises Busy or StorageError."""
+        try:
+            return self._connection.execute(sql, parameters)
+        except sqlite3.Error as error:
+            raise self._told(error) from error
+
+    def all(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """Every row of a statement."""
+        try:
+            rows: list[tuple[Any, ...]] = self._connection.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise self._told(error) from error
+        return rows
+
+    def one(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> tuple[Any, ...] | None:
+        """The first row of a statement, or None."""
+        rows = self.all(sql, parameters)
+        return rows[0] if rows else None
+
+    def value(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
+        """The first column of the first row, or None."""
+        row = self.one(sql, parameters)
+        return None if row is None else row[0]
+
+    def each(self, sql: str, rows: Sequence[Sequence[Any]], *, before: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Run `sql`, whose `{values}` stands for a VALUES list, over many rows; returns what RETURNING gave.
+
+        A statement takes up to 64 rows: the interpreter's lock is let go once for all of them, not once a row,
+        and the few sizes keep the statements prepared. `before` fills placeholders in front of `{values}`.
+        """
+        found: list[tuple[Any, ...]] = []
+        done = 0
+        while done < len(rows):
+            size = next(c for c in _CHUNKS if c <= len(rows) - done)
+            chunk = rows[done : done + size]
+            marks = "(" + ",".join("?" * len(chunk[0])) + ")"
+            parameters = [*before, *(item for row in chunk for item in row)]
+            found += self.all(sql.replace("{values}", "VALUES " + ",".join([marks] * size)), parameters)
+            done += size
+        return found
+
+    @contextlib.contextmanager
+    def transaction(self, mode: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE") -> Iterator["Database"]:
+        """One write transaction: all of it is committed, or nothing is. Raises Busy or StorageError."""
+        self.execute(f"BEGIN {mode}")
+        try:
+            yield self
+        except BaseException:
+            self._rollback()
+            raise
+        try:
+            self.execute("COMMIT")
+        except BaseException:
+            self._rollback()
+            raise
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator["Database"]:
+        """One consistent read over several statements."""
+        with self.transaction("DEFERRED"):
+            yield self
+
+    @contextlib.contextmanager
+    def savepoint(self) -> Iterator["Database"]:
+        """A part of a transaction that may fail alone."""
+        self.execute("SAVEPOINT part")
+        try:
+            yield self
+        except BaseException:
+            self.execute("ROLLBACK TO part")
+            self.execute("RELEASE part")
+            raise
+        self.execute("RELEASE part")
+
+    def script(self, text: str) -> None:
+        """Run statements one by one, inside whatever transaction is open."""
+        statement = ""
+        for line in text.splitlines(keepends=True):
+            statement += line
+            if sqlite3.complete_statement(statement):
+                self.execute(statement)
+                statement = ""
+
+    def _rollback(self) -> None:
+        if self._connection.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("ROLLBACK")
+
+    def _told(self, error: Exception) -> CrawlError:
+        text = str(error)
+        name = getattr(error, "sqlite_errorname", "") or ""
+        if "locked" in text or "busy" in text or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            return Busy(f"{self.path}: {text}", "Another process writes to it; it is tried again.")
+        if "full" in text or name.startswith("SQLITE_FULL"):
+            return Busy(f"{self.path}: {text}", "The disk is full: free some space; the crawl goes on by itself.")
+        if "malformed" in text or "not a database" in text or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+            return StorageError(
+                f"{self.path}: damaged ({text})",
+                "Nothing was changed. Restore it from a copy, or use another --data directory.",
+            )
+        if "readonly" in text or "unable to open" in text:
+            return StorageError(f"{self.path}: {text}", "Check the permissions of the data directory.")
+        return StorageError(f"{self.path}: {text}", "This is a fault of the program or of the disk; see data/logs.")
+
+
+def patiently(database: Database, work: Any, *, seconds: float = 60.0, pause: float = 0.05) -> Any:
+    """Call `work(database)` until it is not Busy, at most `seconds`; then the Busy is raised."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return work(database)
+        except Busy:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(pause)
+
+
+def placeholders(items: Iterable[Any]) -> str:
+    """`?,?,?` for an IN list."""
+    return ",".join("?" for _ in items)

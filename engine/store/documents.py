@@ -1,0 +1,113 @@
+"""Documents: fetched pages as stored. Bodies go to pages.db first, then crawl.db refers to them."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import zstandard
+
+from engine.model.job import StoredPage
+from engine.store.connector import Database, placeholders
+from engine.store.schema import PAGES
+
+_ADD_PAGE = "INSERT INTO pages (headers, body) {values} RETURNING id"
+_ADD = """
+INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest) {values}
+"""
+_ALIAS = "INSERT INTO document_aliases (key, document) {values} ON CONFLICT DO NOTHING"
+_STORED = """
+SELECT k.key, d.id, d.url, d.status, d.content_type, d.fetched_at FROM (
+    SELECT key, id FROM documents WHERE key IN ({keys})
+    UNION ALL SELECT key, document FROM document_aliases WHERE key IN ({keys})
+) k JOIN documents d ON d.id = k.id
+WHERE d.run = ? OR (d.status BETWEEN 200 AND 299 AND d.fetched_at > ?)
+ORDER BY d.fetched_at
+"""
+_BODY = "SELECT headers, body FROM pages WHERE id = ?"
+_ORPHANS = "SELECT id FROM pages WHERE id > ? ORDER BY id LIMIT ?"
+_KNOWN = "SELECT id FROM documents WHERE id IN ({ids})"
+
+
+@dataclass(frozen=True, slots=True)
+class NewDocument:
+    """A page just fetched, not yet stored. `keys`: of its URL first, then of those that were redirected to it."""
+
+    keys: tuple[bytes, ...]
+    url: str
+    status: int
+    content_type: str
+    fetched_at: float
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+class Pages:
+    """The bodies, in pages.db. One owner thread."""
+
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        self._db = Database.open(folder / PAGES, read_only=read_only)
+        self._compressor = zstandard.ZstdCompressor(level=3)
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def add(self, documents: Sequence[NewDocument]) -> list[int]:
+        """Store bodies durably; returns their ids in order."""
+        packed = [(orjson.dumps(d.headers).decode(), self._compressor.compress(d.body)) for d in documents]
+        with self._db.transaction():
+            return sorted(int(row[0]) for row in self._db.each(_ADD_PAGE, packed))
+
+    def read(self, page: int) -> bytes | None:
+        """The body of a page; None: it is missing."""
+        row = self._db.one(_BODY, (page,))
+        return None if row is None else self._decompressor.decompress(row[1])
+
+    def sweep(self, crawl: Database, *, batch: int = 500) -> int:
+        """Delete bodies nothing refers to; only while no job is leased. Returns how many."""
+        swept, last = 0, 0
+        while ids := [int(row[0]) for row in self._db.all(_ORPHANS, (last, batch))]:
+            known = {int(row[0]) for row in crawl.all(_KNOWN.format(ids=placeholders(ids)), ids)}
+            lost = [id_ for id_ in ids if id_ not in known]
+            if lost:
+                with self._db.transaction():
+                    self._db.execute(f"DELETE FROM pages WHERE id IN ({placeholders(lost)})", lost)
+            swept, last = swept + len(lost), ids[-1]
+        return swept
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) -> None:
+    """Refer to bodies stored under these page ids."""
+    db.each(
+        _ADD,
+        [
+            (page, run, d.keys[0], d.url, d.status, d.content_type, d.fetched_at, len(d.body), digest(d.body))
+            for page, d in documents
+        ],
+    )
+    db.each(_ALIAS, [(key, page) for page, d in documents for key in d.keys[1:]])
+
+
+def stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: float) -> dict[bytes, StoredPage]:
+    """The newest document for each key: any of this run, or a good one fetched after `fresh_since` (wall clock)."""
+    if not keys:
+        return {}
+    sql = _STORED.format(keys=placeholders(keys))
+    return {
+        bytes(key): StoredPage(page=page, url=url, status=status, content_type=kind, fetched_at=at)
+        for key, page, url, status, kind, at in db.all(sql, (*keys, *keys, run, fresh_since))
+    }
+
+
+def digest(body: bytes) -> bytes:
+    """What tells whether a page changed: 16 bytes."""
+    return hashlib.blake2b(body, digest_size=16).digest()
+
+
+def size_on_disk(folder: Path) -> int:
+    """Bytes pages.db takes."""
+    return os.stat(folder / PAGES).st_size

@@ -1,0 +1,100 @@
+"""Hosts: their clocks, limits, backoff and robots rules. The only room that writes `hosts`."""
+
+from dataclasses import dataclass
+
+from engine.store.connector import Database
+
+_ENSURE = """
+INSERT INTO hosts (run, key, origin, delay, concurrency, robots) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (run, key) DO NOTHING RETURNING id
+"""
+_FIND = "SELECT id FROM hosts WHERE run = ? AND key = ?"
+_RESERVE = "UPDATE hosts SET next_at = ? WHERE id = ?"
+_PUNISH = """
+UPDATE hosts SET strikes = strikes + 1, throttled = throttled + 1,
+    backoff_until = max(coalesce(backoff_until, 0), ?)
+WHERE id = ?
+"""
+_CALM = "UPDATE hosts SET strikes = 0 WHERE id = ? AND strikes > 0"
+_ERRED = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
+_LEARN = """
+UPDATE hosts SET robots = 'KNOWN', robots_status = ?, robots_text = ?, delay = max(delay, ?) WHERE id = ?
+"""
+_ROBOTS = "SELECT robots_status, robots_text FROM hosts WHERE id = ? AND robots = 'KNOWN'"
+_STANDING = "SELECT strikes, backoff_until FROM hosts WHERE id = ?"
+_REBASE = """
+UPDATE hosts SET next_at = next_at + :shift, backoff_until = backoff_until + :shift
+WHERE next_at IS NOT NULL OR backoff_until IS NOT NULL
+"""
+_APPLY = "UPDATE hosts SET delay = ?, concurrency = ? WHERE run = ? AND key = ?"
+_KEYS = "SELECT key FROM hosts WHERE run = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How a host is to be treated: seconds between requests, requests at once, whether robots.txt is asked."""
+
+    delay: float
+    concurrency: int
+    robots: bool
+
+
+def ensure(db: Database, run: int, key: str, origin: str, manners: Manners) -> tuple[int, bool]:
+    """The host's id, and whether it is new."""
+    robots = "WANTED" if manners.robots else "OFF"
+    made = db.value(_ENSURE, (run, key, origin, manners.delay, manners.concurrency, robots))
+    if made is not None:
+        return int(made), True
+    return int(db.value(_FIND, (run, key))), False
+
+
+def reserve(db: Database, host: int, next_at: float) -> None:
+    """No request before `next_at` (boot-time seconds) by any other lease."""
+    db.execute(_RESERVE, (next_at, host))
+
+
+def punish(db: Database, host: int, until: float) -> None:
+    """The host said it has too much: nobody asks it before `until` (boot-time seconds)."""
+    db.execute(_PUNISH, (until, host))
+
+
+def calm(db: Database, host: int) -> None:
+    """The host answered well: its strikes are forgotten."""
+    db.execute(_CALM, (host,))
+
+
+def erred(db: Database, host: int, count: int) -> None:
+    """Requests that failed."""
+    db.execute(_ERRED, (count, host))
+
+
+def learn_robots(db: Database, host: int, status: int, text: str, crawl_delay: float) -> None:
+    """Its robots.txt is known: pages of the host are let go. `crawl_delay` seconds widen the host's delay."""
+    db.execute(_LEARN, (status, text, crawl_delay, host))
+
+
+def robots(db: Database, host: int) -> tuple[int, str] | None:
+    """Status and text of its robots.txt; None while unknown or not asked for."""
+    row = db.one(_ROBOTS, (host,))
+    return None if row is None else (int(row[0]), str(row[1]))
+
+
+def standing(db: Database, host: int) -> tuple[int, float | None]:
+    """Strikes in a row, and the boot-time second its backoff ends."""
+    row = db.one(_STANDING, (host,))
+    return (0, None) if row is None else (int(row[0]), row[1])
+
+
+def keys(db: Database, run: int) -> list[str]:
+    """Every host (`name:port`) of a run."""
+    return [str(row[0]) for row in db.all(_KEYS, (run,))]
+
+
+def apply(db: Database, run: int, key: str, manners: Manners) -> None:
+    """New limits for a host that exists; what robots.txt said stays."""
+    db.execute(_APPLY, (manners.delay, manners.concurrency, run, key))
+
+
+def rebase(db: Database, shift: float) -> None:
+    """After a reboot: move every deadline by `shift` seconds."""
+    db.execute(_REBASE, {"shift": shift})

@@ -1,0 +1,269 @@
+"""Jobs: made, leased, finished, given back. The only room that writes `jobs`; writes about a leased job are fenced."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from engine.model.job import JOB_TRANSITIONS, JobKind, JobState, LeasedJob, Origin, Request
+from engine.store.connector import Database, placeholders
+from engine.store.transitions import sources
+
+
+def _from(*targets: JobState) -> str:
+    return sources(JOB_TRANSITIONS, *targets)
+
+
+_ADD_LINKS = """
+INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity)
+SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8 FROM ({values}) AS link
+WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND page_key = column8)
+ON CONFLICT (run, identity) DO NOTHING RETURNING sequence
+"""
+_TAKE_OVER_LINKS = f"""
+UPDATE jobs SET origin = 'locator', locator = l.column5, depth = 0, root = NULL, page_key = l.column7,
+    identity = l.column8, priority = max(priority, l.column3)
+FROM ({{values}}) AS l
+WHERE jobs.run = l.column1 AND jobs.identity = l.column7 AND jobs.state IN {_from(JobState.TAKEN)} AND jobs.attempts = 0
+    AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = l.column1 AND other.identity = l.column8)
+"""
+_ADD_LOCATORS = """
+INSERT INTO jobs (run, sequence, priority, origin, locator, url, page_key, identity)
+SELECT column1, column2, column3, 'locator', column5, column6, column7, column8 FROM ({values}) AS l WHERE true
+ON CONFLICT (run, identity) DO NOTHING RETURNING sequence
+"""
+_ADD_ROBOTS = """
+INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?, ?)
+ON CONFLICT (run, identity) DO NOTHING
+"""
+_CANDIDATES = """
+SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
+    l.name, l.request, coalesce(r.url, j.url)
+FROM jobs j LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
+WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL
+    AND NOT EXISTS (
+        SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
+            AND t.run = j.run)
+ORDER BY j.priority DESC, j.id LIMIT ?
+"""
+_TAKE = f"""
+UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?
+WHERE id IN ({{ids}}) AND state IN {_from(JobState.TAKEN)}
+"""
+_FINISH = f"""
+WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason) AS ({{values}})
+UPDATE jobs SET state = f.state, attempts = jobs.attempts + f.attempts, not_before = f.not_before, lease = NULL,
+    sequence = coalesce(f.sequence, jobs.sequence), hops = f.hops, target = f.target,
+    document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason
+FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease
+    AND jobs.state IN {_from(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)}
+RETURNING jobs.id
+"""
+_CLAIM = """
+UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NOT EXISTS (
+    SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = ? AND t.run = ? AND t.id <> ?
+) RETURNING id
+"""
+_RELEASE = f"""
+UPDATE jobs SET state = 'READY', lease = NULL, crashes = crashes + ?, reason = ?
+WHERE node = ? AND state = 'TAKEN' AND state IN {_from(JobState.READY)} RETURNING id
+"""
+_RELEASE_ALL = f"""
+UPDATE jobs SET state = 'READY', lease = NULL, reason = ?
+WHERE run = ? AND state = 'TAKEN' AND state IN {_from(JobState.READY)} RETURNING id
+"""
+_PROMOTE = """
+UPDATE jobs SET not_before = NULL WHERE run = ? AND state = 'READY' AND not_before <= ?
+RETURNING sequence
+"""
+_NEXT_DUE = "SELECT min(not_before) FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL"
+_RESUME = "UPDATE jobs SET state = 'READY', reason = NULL WHERE run = ? AND state = 'INCOMPLETE'"
+_SKIP = f"""
+UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
+    SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?
+) AND state IN {_from(JobState.SKIPPED, JobState.TAKEN)}
+"""
+_OPEN = """
+SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
+        SELECT 1 FROM jobs WHERE sequence = s.id AND state = 'READY' AND not_before IS NULL))
+    OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'READY' AND not_before IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'TAKEN')
+    OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'INCOMPLETE')
+"""
+_REBASE = "UPDATE jobs SET not_before = not_before + ? WHERE state = 'READY' AND not_before IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class NewLink:
+    """A job a page's link makes, its place already known."""
+
+    run: int
+    sequence: int
+    priority: int
+    depth: int
+    locator: int | None
+    root: int
+    url: str
+    identity: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NewLocator:
+    """A job a locator makes. `page_key` is what a link to the same page would be; None: no link can be the same."""
+
+    run: int
+    sequence: int
+    priority: int
+    locator: int
+    url: str
+    page_key: bytes | None
+    identity: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a leased job. READY: it is tried again, at once or from `not_before` (boot-time seconds) on."""
+
+    id: int
+    lease: int
+    state: JobState
+    attempts: int = 0
+    """Fetch outcomes to add."""
+    not_before: float | None = None
+    sequence: int | None = None
+    """The sequence it moves to; None: stays."""
+    hops: int = 0
+    target: str | None = None
+    document: int | None = None
+    defs: int | None = None
+    reason: str | None = None
+
+
+def add_links(db: Database, links: Sequence[NewLink]) -> list[int]:
+    """Make the jobs that do not exist yet; returns the sequence of each new one."""
+    rows = [(j.run, j.sequence, j.priority, j.depth, j.locator, j.root, j.url, j.identity) for j in links]
+    return [int(row[0]) for row in db.each(_ADD_LINKS, rows)]
+
+
+def add_locators(db: Database, locators: Sequence[NewLocator]) -> list[int]:
+    """Make jobs of locators, which take over unstarted jobs of links to the same pages; returns new ones' sequences."""
+    rows = [(j.run, j.sequence, j.priority, 0, j.locator, j.url, j.page_key, j.identity) for j in locators]
+    db.each(_TAKE_OVER_LINKS, [row for row in rows if row[6] is not None])
+    return [int(row[0]) for row in db.each(_ADD_LOCATORS, rows)]
+
+
+def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:
+    """Make the job that reads a host's robots.txt."""
+    db.execute(_ADD_ROBOTS, (run, sequence, url, identity))
+
+
+def candidates(db: Database, sequence: int, limit: int) -> list[tuple[object, ...]]:
+    """Due jobs of a sequence, best first, none whose page another job is fetching right now."""
+    return db.all(_CANDIDATES, (sequence, limit))
+
+
+def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
+    """Put jobs into a node's hands under a lease."""
+    db.execute(_TAKE.format(ids=placeholders(ids)), (lease, node, *ids))
+
+
+def leased(
+    row: tuple[object, ...], *, lease: int, run: int, sequence: int, host: int, kind: str, group: str,
+    send_at: float | None, delay: float, defs: int,
+) -> LeasedJob:  # fmt: skip
+    """A job as a node works on it, from a row of `candidates`."""
+    id_, url, target, depth, priority, attempts, crashes, hops, origin, locator, request, root_url = row
+    came = Origin(str(origin))
+    return LeasedJob(
+        id=int(str(id_)),
+        lease=lease,
+        run=run,
+        sequence=sequence,
+        host=host,
+        kind=JobKind(kind),
+        group=group,
+        locator=str(locator or ""),
+        locator_url=str(root_url),
+        url=str(url),
+        origin=came,
+        depth=int(str(depth)),
+        priority=int(str(priority)),
+        attempts=int(str(attempts)),
+        crashes=int(str(crashes)),
+        hops=int(str(hops)),
+        target=None if target is None else str(target),
+        request=_request(str(request)) if request and came is Origin.LOCATOR else _PLAIN,
+        send_at=send_at,
+        delay=delay,
+        stored=None,
+        defs_version=defs,
+    )
+
+
+_PLAIN = Request()
+
+
+def _request(text: str) -> Request:
+    told = orjson.loads(text)
+    return Request(
+        method=told["method"],
+        headers=tuple((str(k), str(v)) for k, v in told["headers"]),
+        cookies=tuple((str(k), str(v)) for k, v in told["cookies"]),
+        body=told["body"],
+        content_type=told["content_type"],
+    )
+
+
+def finish(db: Database, verdicts: Sequence[Verdict]) -> set[int]:
+    """Write what became of leased jobs; returns the ids whose lease still held: results of others are to be dropped."""
+    rows = [
+        (v.id, v.lease, v.state, v.attempts, v.not_before, v.sequence, v.hops, v.target, v.document, v.defs, v.reason)
+        for v in verdicts
+    ]
+    return {int(row[0]) for row in db.each(_FINISH, rows)}
+
+
+def claim_target(db: Database, job: LeasedJob, target: str) -> bool:
+    """Say that a job now fetches `target`; False where another job does so, or the lease is lost."""
+    return db.value(_CLAIM, (target, job.id, job.lease, target, job.run, job.id)) is not None
+
+
+def release(db: Database, node: int, reason: str, *, crashed: bool) -> int:
+    """Make the jobs of a node that is gone READY again; returns how many."""
+    return len(db.all(_RELEASE, (int(crashed), reason, node)))
+
+
+def release_all(db: Database, run: int, reason: str) -> int:
+    """Make every TAKEN job of a run READY again; returns how many."""
+    return len(db.all(_RELEASE_ALL, (reason, run)))
+
+
+def promote(db: Database, run: int, now: float) -> int:
+    """Make jobs whose deadline has passed due; returns how many."""
+    return len(db.all(_PROMOTE, (run, now)))
+
+
+def next_due(db: Database, run: int) -> float | None:
+    """The earliest deadline of a waiting job, boot-time seconds."""
+    due = db.value(_NEXT_DUE, (run,))
+    return None if due is None else float(due)
+
+
+def resume(db: Database, run: int) -> None:
+    """INCOMPLETE jobs are to be worked again."""
+    db.execute(_RESUME, (run,))
+
+
+def skip_ready(db: Database, sequence: int, reason: str, limit: int) -> int:
+    """Give up due jobs of a sequence, at most `limit`; returns how many."""
+    return int(db.execute(_SKIP, (reason, sequence, limit)).rowcount)
+
+
+def any_open(db: Database, run: int) -> bool:
+    """Whether a job of any kind is READY, TAKEN or INCOMPLETE: read from the indexes, not the counters."""
+    return bool(db.value(_OPEN, {"run": run}))
+
+
+def rebase(db: Database, shift: float) -> None:
+    """After a reboot: move every deadline by `shift` seconds."""
+    db.execute(_REBASE, (shift,))

@@ -1,0 +1,70 @@
+"""Rows and their counts: written with the job that made them, followed by id. Writes `rows` and `row_counts`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.store.connector import Database
+
+_ADD = "INSERT INTO rows (run, job, data_def, data) {values}"
+_COUNT = """
+INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
+ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected
+"""
+_AFTER = "SELECT id, data_def, data FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
+_LAST = "SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1"
+_OF = """
+SELECT r.id, r.data FROM rows r JOIN data_defs d ON d.id = r.data_def
+WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT ?
+"""
+_COUNTS = "SELECT data_def, rows, rejected FROM row_counts WHERE run = ? ORDER BY data_def"
+_REMOVE = "DELETE FROM rows WHERE job = ? RETURNING id, data_def"
+_NAMES = "SELECT id, name FROM data_defs"
+
+
+@dataclass(frozen=True, slots=True)
+class NewRow:
+    """A row to be written: the id of its dataDef (store.versions) and its JSON object."""
+
+    job: int
+    data_def: int
+    data: str
+
+
+def add(db: Database, run: int, rows: Sequence[NewRow]) -> None:
+    """Append rows."""
+    db.each(_ADD, [(run, row.job, row.data_def, row.data) for row in rows])
+
+
+def count(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:
+    """Add to the counts of a dataDef."""
+    db.execute(_COUNT, (run, data_def, rows, rejected))
+
+
+def after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
+    """The next rows of a run in order of id: id, id of the dataDef, JSON."""
+    return db.all(_AFTER, (cursor, run, limit))  # type: ignore[return-value]
+
+
+def last(db: Database, run: int) -> int:
+    """The id of a run's newest row; 0: none."""
+    return int(db.value(_LAST, (run,)) or 0)
+
+
+def of_data_def(db: Database, run: int, data_def: str, cursor: int, limit: int) -> list[tuple[int, str]]:
+    """The next rows of one dataDef, whatever version of it made them: id, JSON."""
+    return db.all(_OF, (run, data_def, cursor, limit))  # type: ignore[return-value]
+
+
+def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
+    """By dataDef: rows, records rejected."""
+    return {str(name): (int(rows), int(rejected)) for name, rows, rejected in db.all(_COUNTS, (run,))}
+
+
+def remove(db: Database, job: int) -> list[tuple[int, int]]:
+    """Delete the rows of a job; returns id and dataDef id of each."""
+    return db.all(_REMOVE, (job,))  # type: ignore[return-value]
+
+
+def data_def_names(db: Database) -> dict[int, str]:
+    """Name of each dataDef id that rows may carry."""
+    return {int(id_): str(name) for id_, name in db.all(_NAMES)}

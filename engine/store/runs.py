@@ -1,0 +1,150 @@
+"""Runs: begun, resumed, moved from state to state, ended. The only room that writes `runs`."""
+
+import secrets
+from dataclasses import dataclass
+
+from engine.errors import CrawlError
+from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
+from engine.store.connector import Database
+from engine.store.transitions import sources
+
+_COLUMNS = (
+    "seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at"
+)
+_LATEST = f"SELECT {_COLUMNS} FROM runs ORDER BY seq DESC LIMIT 1"
+_UNFINISHED = f"SELECT {_COLUMNS} FROM runs WHERE state <> 'DONE' ORDER BY seq DESC LIMIT 1"
+_BY_SEQ = f"SELECT {_COLUMNS} FROM runs WHERE seq = ?"
+_BY_ID = f"SELECT {_COLUMNS} FROM runs WHERE id = ?"
+_CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
+_MOVE = {
+    state: f"UPDATE runs SET state = '{state}', reason = ? WHERE seq = ? AND state IN {sources(RUN_TRANSITIONS, state)}"
+    for state in RunState
+}
+_STAGE = {
+    stage: f"UPDATE runs SET stage = '{stage}' WHERE seq = ? AND stage IN {sources(STAGE_TRANSITIONS, stage)}"
+    for stage in Stage
+}
+_BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
+_END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
+_SPENT = "UPDATE runs SET seconds = seconds + ? WHERE seq = ?"
+_SLOTS = "UPDATE runs SET slots = ? WHERE seq = ?"
+_PAUSE = "UPDATE runs SET paused = ? WHERE seq = ?"
+_VERSION = "UPDATE runs SET defs_version = ? WHERE seq = ?"
+_SEEDED = "UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?"
+_LIMITS = "UPDATE runs SET max_pages = ?, base_url = coalesce(?, base_url) WHERE seq = ?"
+_RECOUNT = """
+UPDATE runs SET active_sequences = (SELECT count(*) FROM sequences WHERE run = :run AND ready + taken > 0)
+WHERE seq = :run
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run as its row stands."""
+
+    seq: int
+    id: str
+    state: RunState
+    stage: Stage
+    defs_version: int | None
+    seeded_version: int | None
+    base_url: str | None
+    paused: str | None
+    seconds: float
+    reason: str | None
+    max_pages: int | None
+    created_at: float
+
+
+def _run(row: tuple[object, ...] | None) -> Run | None:
+    if row is None:
+        return None
+    seq, id_, state, stage, *rest = row
+    return Run(int(str(seq)), str(id_), RunState(str(state)), Stage(str(stage)), *rest)  # type: ignore[arg-type]
+
+
+def latest(db: Database) -> Run | None:
+    """The newest run."""
+    return _run(db.one(_LATEST))
+
+
+def unfinished(db: Database) -> Run | None:
+    """The newest run, where it is not DONE."""
+    run = latest(db)
+    return run if run is not None and run.state is not RunState.DONE else None
+
+
+def get(db: Database, seq: int) -> Run:
+    """The run of that number."""
+    run = _run(db.one(_BY_SEQ, (seq,)))
+    assert run is not None
+    return run
+
+
+def named(db: Database, id_: str) -> Run | None:
+    """The run of that id."""
+    return _run(db.one(_BY_ID, (id_,)))
+
+
+def create(db: Database, base_url: str | None, now: float) -> Run:
+    """A new run under a fresh id of 6 hex digits."""
+    while True:
+        seq = db.value(_CREATE, (secrets.token_hex(3), now, base_url))
+        if seq is not None:
+            return get(db, int(seq))
+
+
+def begin(db: Database, seq: int, now: float) -> None:
+    """A supervisor takes the run up: its stages start over."""
+    db.execute(_BEGIN, (Stage.INIT, now, seq))
+
+
+def move(db: Database, seq: int, state: RunState, reason: str | None = None) -> bool:
+    """Change the state where the transition is allowed; False where it is not."""
+    return bool(db.execute(_MOVE[state], (reason, seq)).rowcount)
+
+
+def enter(db: Database, seq: int, stage: Stage) -> None:
+    """Walk to the next stage. Raises CrawlError where no way leads there: a fault of the program."""
+    if not db.execute(_STAGE[stage], (seq,)).rowcount:
+        raise CrawlError(f"run {seq}: no way from stage {get(db, seq).stage} to {stage}")
+
+
+def end(db: Database, seq: int, now: float) -> None:
+    """The moment the run stopped, for good or until it is resumed."""
+    db.execute(_END, (now, seq))
+
+
+def spent(db: Database, seq: int, seconds: float) -> None:
+    """Add time under a supervisor."""
+    db.execute(_SPENT, (seconds, seq))
+
+
+def set_slots(db: Database, seq: int, slots: int) -> None:
+    """The concurrency of all runners together."""
+    db.execute(_SLOTS, (slots, seq))
+
+
+def pause(db: Database, seq: int, why: str | None) -> None:
+    """Stop giving leases, or give them again (None)."""
+    db.execute(_PAUSE, (why, seq))
+
+
+def set_version(db: Database, seq: int, version: int) -> None:
+    """The def version that leases read from now on."""
+    db.execute(_VERSION, (version, seq))
+
+
+def seeded(db: Database, seq: int, version: int) -> None:
+    """All locators of that version are jobs."""
+    db.execute(_SEEDED, (version, seq, version))
+
+
+def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | None) -> None:
+    """What this start of the run asks for."""
+    db.execute(_LIMITS, (max_pages, base_url, seq))
+
+
+def recount(db: Database, seq: int) -> None:
+    """Rebuild the number of active sequences."""
+    db.execute(_RECOUNT, {"run": seq})

@@ -1,0 +1,140 @@
+"""Sequences: the jobs of one group on one host, and their doorbells. The only room that writes `sequences`.
+
+The counters in the table are the triggers' alone; here only rings, pauses and limits are written.
+"""
+
+from collections.abc import Iterable
+
+from engine.store.connector import Database, placeholders
+
+LOOKAHEAD = 0.1
+"""Seconds before a host's clock is due at which its send times may already be leased."""
+
+_ENSURE = """
+INSERT INTO sequences (run, grp, host, kind, max_pages) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
+"""
+_FIND = "SELECT id FROM sequences WHERE run = ? AND grp = ? AND host = ? AND kind = ?"
+
+_ELIGIBLE = """
+    rung_at IS NULL AND ready > 0 AND paused = 0
+    AND EXISTS (
+        SELECT 1 FROM hosts h WHERE h.id = sequences.host
+            AND (h.robots <> 'WANTED' OR sequences.kind = 'robots')
+            AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
+            AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
+            AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id) < h.concurrency
+    )
+"""
+_RING_HOSTS = (
+    "UPDATE sequences SET rung_at = :now WHERE host IN (SELECT value FROM json_each(:hosts)) AND "
+    + _ELIGIBLE
+    + " RETURNING id"
+)
+_RING_ALL = "UPDATE sequences SET rung_at = :now WHERE run = :run AND " + _ELIGIBLE + " RETURNING id"
+_LEASED = "UPDATE sequences SET rung_at = ? WHERE id = ?"
+_LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
+_SILENCE = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
+_PAUSE = "UPDATE sequences SET paused = ? WHERE run = ? AND (? IS NULL OR id = ?)"
+_LIMIT = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
+_TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
+
+_RECOUNT = """
+UPDATE sequences SET {assignments}
+FROM (SELECT s.id AS sequence, {sums} FROM sequences s LEFT JOIN (
+        SELECT sequence, {counts} FROM jobs WHERE run = :run GROUP BY sequence
+      ) c ON c.sequence = s.id WHERE s.run = :run) n
+WHERE sequences.id = n.sequence
+"""
+_COUNTERS = {
+    "ready": "state = 'READY' AND not_before IS NULL",
+    "delayed": "state = 'READY' AND not_before IS NOT NULL",
+    "taken": "state = 'TAKEN'",
+    "done": "state = 'DONE'",
+    "failed": "state = 'FAILED'",
+    "skipped": "state = 'SKIPPED'",
+    "incomplete": "state = 'INCOMPLETE'",
+}
+_RECOUNT_TAKEN = """
+UPDATE sequences SET taken = coalesce(t.n, 0)
+FROM (SELECT s.id, count(j.id) AS n FROM sequences s LEFT JOIN jobs j ON j.sequence = s.id AND j.state = 'TAKEN'
+      WHERE s.run = ? AND s.taken > 0 GROUP BY s.id) t
+WHERE sequences.id = t.id AND sequences.taken <> coalesce(t.n, 0)
+"""
+
+
+def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: int | None) -> int:
+    """The id of the sequence of that group on that host."""
+    made = db.value(_ENSURE, (run, group, host, kind, max_pages))
+    return int(made if made is not None else db.value(_FIND, (run, group, host, kind)))
+
+
+def ring_hosts(db: Database, hosts: Iterable[int], now: float) -> list[int]:
+    """Mark the sequences of these hosts that may be leased now as rung; returns those to ring after COMMIT."""
+    listed = "[" + ",".join(map(str, hosts)) + "]"
+    rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": listed})
+    return [int(row[0]) for row in rows]
+
+
+def ring_all(db: Database, run: int, now: float) -> list[int]:
+    """The same for every sequence of a run."""
+    rows = db.all(_RING_ALL, {"now": now, "lookahead": LOOKAHEAD, "run": run})
+    return [int(row[0]) for row in rows]
+
+
+def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
+    """Rings older than `before` (boot-time seconds), marked anew."""
+    return [int(row[0]) for row in db.all(_LOST, (now, run, before))]
+
+
+def answered(db: Database, sequence: int, rung_at: float | None) -> None:
+    """A lease answered the ring: it is cleared, or renewed where work is left."""
+    db.execute(_LEASED, (rung_at, sequence))
+
+
+def silence(db: Database, run: int) -> None:
+    """Forget every ring: the queue they were in is gone."""
+    db.execute(_SILENCE, (run,))
+
+
+def pause(db: Database, run: int, sequence: int | None, paused: bool) -> int:
+    """Hold or let go one sequence, or all; returns how many."""
+    return int(db.execute(_PAUSE, (int(paused), run, sequence, sequence)).rowcount)
+
+
+def limit(db: Database, run: int, group: str, max_pages: int | None) -> None:
+    """Pages a group may fetch at most."""
+    db.execute(_LIMIT, (max_pages, run, group))
+
+
+def taken(db: Database, run: int) -> int:
+    """Jobs in the hands of nodes."""
+    return int(db.value(_TAKEN, (run,)))
+
+
+def recount(db: Database, run: int) -> None:
+    """Rebuild every counter of a run from its jobs: one pass over them."""
+    sql = _RECOUNT.format(
+        assignments=", ".join(f"{name} = n.{name}" for name in _COUNTERS),
+        sums=", ".join(f"coalesce(c.{name}, 0) AS {name}" for name in _COUNTERS),
+        counts=", ".join(f"sum({where}) AS {name}" for name, where in _COUNTERS.items()),
+    )
+    db.execute(sql, {"run": run})
+
+
+def recount_taken(db: Database, run: int) -> None:
+    """Rebuild the counters of taken jobs from the partial index of TAKEN jobs."""
+    db.execute(_RECOUNT_TAKEN, (run,))
+
+
+def ids(db: Database, listed: Iterable[int]) -> list[tuple[int, str, str]]:
+    """Id, group and host key of the sequences asked for."""
+    wanted = list(listed)
+    return [
+        (int(i), str(g), str(h))
+        for i, g, h in db.all(
+            "SELECT s.id, s.grp, h.key FROM sequences s JOIN hosts h ON h.id = s.host"
+            f" WHERE s.id IN ({placeholders(wanted)})",
+            wanted,
+        )
+    ]

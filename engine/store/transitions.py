@@ -1,0 +1,12 @@
+"""Builds the WHERE of a state change from the table of allowed transitions in `engine.model`."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+_State = TypeVar("_State", bound=StrEnum)
+
+
+def sources(table: Mapping[_State, frozenset[_State]], *targets: _State) -> str:
+    """The states from which every one of `targets` may be entered, as an SQL list: `('READY', 'TAKEN')`."""
+    return "(" + ", ".join(f"'{state}'" for state, allowed in table.items() if allowed.issuperset(targets)) + ")"
