@@ -1,7 +1,6 @@
 """Documents: fetched pages as stored. Bodies go to pages.db first, then crawl.db refers to them."""
 
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,8 +105,3 @@ def stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: float) ->
 def digest(body: bytes) -> bytes:
     """What tells whether a page changed: 16 bytes."""
     return hashlib.blake2b(body, digest_size=16).digest()
-
-
-def size_on_disk(folder: Path) -> int:
-    """Bytes pages.db takes."""
-    return os.stat(folder / PAGES).st_size

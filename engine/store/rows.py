@@ -42,7 +42,7 @@ def count(db: Database, run: int, data_def: str, rows: int, rejected: int) -> No
 
 def after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
     """The next rows of a run in order of id: id, id of the dataDef, JSON."""
-    return db.all(_AFTER, (cursor, run, limit))  # type: ignore[return-value]
+    return db.all(_AFTER, (cursor, run, limit))
 
 
 def last(db: Database, run: int) -> int:
@@ -52,7 +52,7 @@ def last(db: Database, run: int) -> int:
 
 def of_data_def(db: Database, run: int, data_def: str, cursor: int, limit: int) -> list[tuple[int, str]]:
     """The next rows of one dataDef, whatever version of it made them: id, JSON."""
-    return db.all(_OF, (run, data_def, cursor, limit))  # type: ignore[return-value]
+    return db.all(_OF, (run, data_def, cursor, limit))
 
 
 def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
@@ -62,7 +62,7 @@ def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
 
 def remove(db: Database, job: int) -> list[tuple[int, int]]:
     """Delete the rows of a job; returns id and dataDef id of each."""
-    return db.all(_REMOVE, (job,))  # type: ignore[return-value]
+    return db.all(_REMOVE, (job,))
 
 
 def data_def_names(db: Database) -> dict[int, str]:

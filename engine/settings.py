@@ -1,0 +1,187 @@
+"""Settings: their names, defaults, and where each value came from (flag > CRAWL_* environment > crawl.toml > default)."""
+
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_type_hints
+
+from engine import __version__
+from engine.errors import UsageError, suggest
+
+PROJECT_URL = "https://crawl-console.example/"
+
+
+def default_nodes() -> int:
+    """One node a usable CPU, at least 2, at most 4."""
+    return min(4, max(2, usable_cpus()))
+
+
+def usable_cpus() -> int:
+    """CPUs this process may use, by affinity and by the quota of its cgroup."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    count = len(affinity(0)) if affinity else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if quota != "max":
+            count = min(count, max(1, round(int(quota) / int(period))))
+    except (OSError, ValueError):
+        pass
+    return count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Every setting, by its stable name. Times are seconds, sizes bytes, unless the name says otherwise."""
+
+    nodes: int = 0
+    """0: as many as `default_nodes` says."""
+    backups: int = 0
+    concurrency: int = 32
+    batch: int = 32
+    grace: float = 25.0
+    deadline: float = 30.0
+    max_attempts: int = 4
+    max_body: int = 20_000_000
+    max_redirects: int = 10
+    max_failed: int = 0
+    robots: bool = True
+    user_agent: str = f"crawl-console/{__version__} (+{PROJECT_URL})"
+    delay: float = 0.0
+    host_concurrency: int = 8
+    live: str = "PT0S"
+    on_reload: Literal["reextract", "new_only"] = "reextract"
+    refresh: float = 2.0
+    max_pages: int | None = None
+    max_time: float | None = None
+    min_free: int = 64_000_000
+    on_end: str | None = None
+    base_url: str | None = None
+    allow_file: bool = False
+    default_steps: str = "jsoupDefault"
+    fact_blank: str = "-"
+    fact_not_found: str = "not found"
+    date_time_pattern: str | None = None
+    run_time: str | None = None
+
+    def to_json(self) -> str:
+        """The form child processes are told."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Settings":
+        """What `to_json` gave."""
+        return cls(**json.loads(text))
+
+
+_FLOORS: Mapping[str, float] = {
+    "nodes": 0, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
+    "max_body": 1, "max_redirects": 0, "max_failed": 0, "delay": 0, "host_concurrency": 1, "refresh": 0.1,
+    "max_pages": 1, "max_time": 0.1, "min_free": 0,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value and its origin: `flag`, `env CRAWL_X`, `crawl.toml`, `default`."""
+
+    name: str
+    value: Any
+    origin: str
+
+
+def load(flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, folder: Path = Path()) -> Settings:
+    """The settings in force. `flags` holds values given on the command line; None means not given.
+
+    Raises UsageError on an unknown name, a value that cannot be read, or one out of bounds, naming its origin.
+    """
+    return Settings(**{s.name: s.value for s in explain(flags, environment=environment, folder=folder)})
+
+
+def explain(
+    flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, folder: Path = Path()
+) -> list[Setting]:
+    """Every setting with its origin, in order of declaration; raises as `load` does."""
+    environment = os.environ if environment is None else environment
+    written = _toml(folder / "crawl.toml")
+    given = {name: value for name, value in flags.items() if value is not None}
+    for origin, names in (("--set", given), ("crawl.toml", written)):
+        for name in names:
+            _known(name, origin)
+    found = []
+    for field in fields(Settings):
+        name, variable = field.name, f"CRAWL_{field.name.upper()}"
+        if name in given:
+            value, origin = given[name], "flag"
+        elif variable in environment:
+            value, origin = environment[variable], f"env {variable}"
+        elif name in written:
+            value, origin = written[name], "crawl.toml"
+        else:
+            found.append(Setting(name, default_nodes() if name == "nodes" else field.default, "default"))
+            continue
+        found.append(Setting(name, _read(name, value, origin), origin))
+    return found
+
+
+def assignment(text: str) -> tuple[str, str]:
+    """`NAME=VALUE` of `--set`, split. Raises UsageError."""
+    name, sign, value = text.partition("=")
+    name = name.strip().replace("-", "_")
+    if not sign:
+        raise UsageError(f"--set {text}: not of the form NAME=VALUE", "Write for example --set delay=0.5")
+    _known(name, "--set")
+    return name, value.strip()
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path}: {error}", "Mend the file, or take it away: every setting has a default.") from error
+
+
+def _known(name: str, origin: str) -> None:
+    names = [f.name for f in fields(Settings)]
+    if name not in names:
+        raise UsageError(f"{origin}: unknown setting '{name}'{suggest(name, names)}", "See `docs/settings.md`.")
+
+
+def _read(name: str, value: Any, origin: str) -> Any:
+    hint = str(get_type_hints(Settings)[name])
+    try:
+        read = _as(hint, value)
+    except (ValueError, TypeError):
+        read = None
+        bad = True
+    else:
+        floor = _FLOORS.get(name)
+        bad = floor is not None and read is not None and not read >= floor
+    if bad:
+        least = f" of {_FLOORS[name]:g} or more" if name in _FLOORS else ""
+        kind = "a number" if "int" in hint or "float" in hint else "true or false" if "bool" in hint else hint
+        raise UsageError(f"{origin}: {name} cannot be {value!r}", f"It wants {kind}{least}.")
+    return read
+
+
+def _as(hint: str, value: Any) -> Any:
+    if "None" in hint and value in ("", "none"):
+        return None
+    if "bool" in hint:
+        if isinstance(value, bool):
+            return value
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if str(value).lower() not in words:
+            raise ValueError(value)
+        return words[str(value).lower()]
+    if "int" in hint:
+        return int(str(value).replace("_", ""))
+    if "float" in hint:
+        return float(value)
+    if "Literal" in hint and value not in ("reextract", "new_only"):
+        raise ValueError(value)
+    return str(value)
