@@ -99,7 +99,6 @@ def read_beat(path: Path) -> Beat | None:
 def resident_bytes() -> int:
     """Memory this process uses; 0 where the system does not tell cheaply."""
     try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0

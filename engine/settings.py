@@ -1,4 +1,4 @@
-"""Settings: their names, defaults, and where each value came from (flag > CRAWL_* environment > crawl.toml > default)."""
+"""Settings: their names, defaults and origins (a flag wins over CRAWL_* environment over crawl.toml over default)."""
 
 import json
 import os
@@ -12,6 +12,24 @@ from engine import __version__
 from engine.errors import UsageError, suggest
 
 PROJECT_URL = "https://crawl-console.example/"
+
+
+def duration_seconds(text: str) -> float:
+    """Seconds of an ISO 8601 duration such as `PT15M` or `P1D`. Raises UsageError; years and months have no length."""
+    if text == "PT0S":
+        return 0.0
+    from isoduration import parse_duration
+    from isoduration.parser.exceptions import DurationParsingException
+
+    try:
+        told = parse_duration(text)
+    except DurationParsingException as error:
+        raise UsageError(f"'{text}' is no duration: {error}", "Write for example PT15M, PT12H or P7D.") from error
+    if told.date.years or told.date.months:
+        raise UsageError(f"'{text}': years and months have no fixed length", "Write days or weeks: P30D.")
+    time = told.time
+    days = told.date.weeks * 7 + told.date.days
+    return float(days * 86400 + time.hours * 3600 + time.minutes * 60 + time.seconds)
 
 
 def default_nodes() -> int:
@@ -65,6 +83,11 @@ class Settings:
     fact_not_found: str = "not found"
     date_time_pattern: str | None = None
     run_time: str | None = None
+
+    @property
+    def live_seconds(self) -> float:
+        """`live` in seconds. Raises UsageError where it is no ISO 8601 duration of fixed length."""
+        return duration_seconds(self.live)
 
     def to_json(self) -> str:
         """The form child processes are told."""

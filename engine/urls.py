@@ -58,6 +58,14 @@ def origin(url: str) -> str:
     return url[: url.index("://") + 3] + _authority(url)
 
 
+def userinfo_of(url: str) -> str:
+    """The `user:password` of a normalized URL, percent-encoded as written; empty when it has none."""
+    start = url.index("://") + 3
+    end = url.find("/", start)
+    before_path = url[start:] if end < 0 else url[start:end]
+    return before_path[: max(before_path.rfind("@"), 0)]
+
+
 def without_credentials(url: str) -> str:
     """The URL without `user:password@`, for logs and events; an invalid one loses all up to its last `@`."""
     if "@" not in url:

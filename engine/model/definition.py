@@ -8,6 +8,10 @@ from types import MappingProxyType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
+def _nothing() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where something is written: a path below the defs dir, 1-based line and column."""
@@ -126,8 +130,8 @@ class Locator:
     """A file of one URL a line, relative to the file that names it (already resolved to a path); `-` is stdin."""
     sitemap: str | None = None
     method: str = "GET"
-    headers: Mapping[str, str] = MappingProxyType({})
-    cookies: Mapping[str, str] = MappingProxyType({})
+    headers: Mapping[str, str] = field(default_factory=_nothing)
+    cookies: Mapping[str, str] = field(default_factory=_nothing)
     body: str | None = None
     content_type: str | None = None
     """Set where the body was written as `form` or `json`."""
@@ -150,8 +154,8 @@ class HostRule:
     name: str
     delay: float | None = None
     concurrency: int | None = None
-    headers: Mapping[str, str] = MappingProxyType({})
-    cookies: Mapping[str, str] = MappingProxyType({})
+    headers: Mapping[str, str] = field(default_factory=_nothing)
+    cookies: Mapping[str, str] = field(default_factory=_nothing)
     robots: bool | None = None
     nofollow: bool = True
     place: Place = NOWHERE

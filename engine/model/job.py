@@ -82,6 +82,9 @@ class LeasedJob:
     host: int
     kind: JobKind
     group: str
+    locator_id: int | None
+    root: int
+    """The locator's job this one descends from: itself, for a locator."""
     locator: str
     locator_url: str
     url: str

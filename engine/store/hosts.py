@@ -1,5 +1,6 @@
 """Hosts: their clocks, limits, backoff and robots rules. The only room that writes `hosts`."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from engine.store.connector import Database
@@ -15,7 +16,7 @@ UPDATE hosts SET strikes = strikes + 1, throttled = throttled + 1,
     backoff_until = max(coalesce(backoff_until, 0), ?)
 WHERE id = ?
 """
-_CALM = "UPDATE hosts SET strikes = 0 WHERE id = ? AND strikes > 0"
+_CALM = "UPDATE hosts SET strikes = 0 WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?))"
 _ERRED = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
 _LEARN = """
 UPDATE hosts SET robots = 'KNOWN', robots_status = ?, robots_text = ?, delay = max(delay, ?) WHERE id = ?
@@ -58,9 +59,9 @@ def punish(db: Database, host: int, until: float) -> None:
     db.execute(_PUNISH, (until, host))
 
 
-def calm(db: Database, host: int) -> None:
-    """The host answered well: its strikes are forgotten."""
-    db.execute(_CALM, (host,))
+def calm(db: Database, hosts: Iterable[int]) -> None:
+    """These hosts answered well: their strikes are forgotten."""
+    db.execute(_CALM, ("[" + ",".join(map(str, hosts)) + "]",))
 
 
 def erred(db: Database, host: int, count: int) -> None:

@@ -38,7 +38,7 @@ ON CONFLICT (run, identity) DO NOTHING
 """
 _CANDIDATES = """
 SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
-    l.name, l.request, coalesce(r.url, j.url)
+    j.locator, coalesce(j.root, j.id), l.name, l.request, coalesce(r.url, j.url)
 FROM jobs j LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
 WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL
     AND NOT EXISTS (
@@ -172,7 +172,9 @@ def leased(
     send_at: float | None, delay: float, defs: int,
 ) -> LeasedJob:  # fmt: skip
     """A job as a node works on it, from a row of `candidates`."""
-    id_, url, target, depth, priority, attempts, crashes, hops, origin, locator, request, root_url = row
+    id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, request, root_url = (
+        row
+    )
     came = Origin(str(origin))
     return LeasedJob(
         id=int(str(id_)),
@@ -182,6 +184,8 @@ def leased(
         host=host,
         kind=JobKind(kind),
         group=group,
+        locator_id=None if locator_id is None else int(str(locator_id)),
+        root=int(str(root)),
         locator=str(locator or ""),
         locator_url=str(root_url),
         url=str(url),

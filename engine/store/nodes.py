@@ -39,6 +39,8 @@ _ROLE = {
     role: f"UPDATE nodes SET role = '{role}' WHERE epoch = ? AND role IN {sources(ROLE_TRANSITIONS, role)}"
     for role in Role
 }
+_SPAWNED = "UPDATE nodes SET pid = ?, identity = ? WHERE epoch = ?"
+_APPENDER_SPAWNED = "UPDATE appenders SET pid = ?, identity = ? WHERE epoch = ?"
 _END = "UPDATE nodes SET ended_at = ?, reason = ? WHERE epoch = ?"
 _BEATEN = f"""
 WITH b (epoch, state, beat_age, in_flight, done, failed, rss, lag, now) AS ({{values}})
@@ -103,6 +105,16 @@ def insert(db: Database, run: int, supervisor: int, role: Role, replaces: int | 
 def register(db: Database, epoch: int, state: Literal["DONE", "STANDBY"], pid: int, identity: str) -> bool:
     """A process says it is the node; False: its epoch is over and it must exit."""
     return bool(db.execute(_REGISTER, (state, pid, identity, epoch)).rowcount)
+
+
+def spawned(db: Database, epoch: int, pid: int, identity: str | None) -> None:
+    """The process that was started for a node's row."""
+    db.execute(_SPAWNED, (pid, identity, epoch))
+
+
+def appender_spawned(db: Database, epoch: int, pid: int, identity: str | None) -> None:
+    """The process that was started for an appender's row."""
+    db.execute(_APPENDER_SPAWNED, (pid, identity, epoch))
 
 
 def role(db: Database, epoch: int) -> Role | None:

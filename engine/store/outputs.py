@@ -2,8 +2,11 @@
 
 The cursor of an output is the id of the last row in its file, the bytes are the file's durable length: both move
 in one transaction after the file was flushed, so a file is always cut back to what the table says.
+`dirty` counts the reasons to rebuild: a rebuild takes off those it saw when it began, so none that came in meanwhile
+is forgotten.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,17 +17,19 @@ from engine.store.connector import Database
 _ENSURE = """
 INSERT INTO outputs (run, appender, type, data_def, path, settings) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, appender, data_def) DO UPDATE SET
-    dirty = dirty OR type <> excluded.type OR path <> excluded.path OR settings <> excluded.settings,
+    dirty = dirty + (type <> excluded.type OR path <> excluded.path OR settings <> excluded.settings),
     type = excluded.type, path = excluded.path, settings = excluded.settings
 """
 _COLUMNS = "id, appender, type, data_def, path, settings, cursor, bytes, rows, inode, dirty, pending"
 _LIST = f"SELECT {_COLUMNS} FROM outputs WHERE run = ? ORDER BY id"
 _ADVANCE = "UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ? WHERE id = ?"
-_RESET = "UPDATE outputs SET cursor = 0, bytes = 0, rows = 0, inode = NULL WHERE id = ?"
-_DIRTY = "UPDATE outputs SET dirty = 1 WHERE run = ? AND data_def = ? AND cursor >= ?"
+_DIRTY = "UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND cursor >= ?"
+_TAINT = "UPDATE outputs SET dirty = dirty + 1 WHERE id = ?"
 _PEND = "UPDATE outputs SET pending = ? WHERE id = ?"
 _SETTLE = """
-UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ?, pending = NULL, dirty = 0 WHERE id = ?
+UPDATE outputs SET cursor = :cursor, bytes = :bytes, rows = :rows, inode = :inode,
+    dirty = max(0, dirty - :reasons), pending = NULL
+WHERE id = :output
 """
 _BEHIND = "SELECT EXISTS (SELECT 1 FROM outputs WHERE run = ? AND (cursor < ? OR dirty))"
 
@@ -44,9 +49,15 @@ class Output:
     bytes: int
     rows: int
     inode: int | None
-    dirty: bool
+    reasons: int
+    """How often it was marked to be rebuilt since it last was."""
     pending: dict[str, int] | None
-    """`inode`, `cursor`, `bytes`, `rows` of a rebuilt file that may not yet have its name."""
+    """`inode`, `cursor`, `bytes`, `rows`, `reasons` of a rebuilt file that may not yet have its name."""
+
+    @property
+    def dirty(self) -> bool:
+        """Whether the file is to be rebuilt."""
+        return self.reasons > 0
 
 
 def ensure(
@@ -61,10 +72,10 @@ def listed(db: Database, run: int) -> list[Output]:
     """Every output of a run."""
     return [
         Output(
-            id_, appender, type_, data_def, path, orjson.loads(settings), cursor, size, rows, inode, bool(dirty),
+            id_, appender, type_, data_def, path, orjson.loads(settings), cursor, size, rows, inode, reasons,
             orjson.loads(pending) if pending else None,
         )
-        for id_, appender, type_, data_def, path, settings, cursor, size, rows, inode, dirty, pending
+        for id_, appender, type_, data_def, path, settings, cursor, size, rows, inode, reasons, pending
         in db.all(_LIST, (run,))
     ]  # fmt: skip
 
@@ -74,24 +85,24 @@ def advance(db: Database, output: int, *, cursor: int, size: int, rows: int, ino
     db.execute(_ADVANCE, (cursor, size, rows, inode, output))
 
 
-def reset(db: Database, output: int) -> None:
-    """The file is gone or unusable: it starts from nothing."""
-    db.execute(_RESET, (output,))
-
-
 def mark_dirty(db: Database, run: int, data_def: str, row: int) -> None:
     """A row was taken back: files that may hold it are to be rebuilt."""
     db.execute(_DIRTY, (run, data_def, row))
 
 
-def pend(db: Database, output: int, told: dict[str, int] | None) -> None:
+def taint(db: Database, output: int) -> None:
+    """What the file holds can no longer be trusted."""
+    db.execute(_TAINT, (output,))
+
+
+def pend(db: Database, output: int, told: Mapping[str, int] | None) -> None:
     """A rebuilt file lies beside the old one and is about to take its name (None: it does not)."""
     db.execute(_PEND, (orjson.dumps(told).decode() if told else None, output))
 
 
-def settle(db: Database, output: int, *, cursor: int, size: int, rows: int, inode: int) -> None:
-    """The rebuilt file has its name."""
-    db.execute(_SETTLE, (cursor, size, rows, inode, output))
+def settle(db: Database, output: int, told: Mapping[str, int]) -> None:
+    """The rebuilt file has its name: what was told when it was pending now holds."""
+    db.execute(_SETTLE, {**told, "output": output})
 
 
 def any_behind(db: Database, run: int, last_row: int) -> bool:

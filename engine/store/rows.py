@@ -12,6 +12,8 @@ ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected 
 """
 _AFTER = "SELECT id, data_def, data FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
 _LAST = "SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1"
+_NEWEST = "SELECT max(id) FROM rows"
+_BETWEEN = "SELECT count(*) FROM rows WHERE id > ? AND id <= ? AND run = ?"
 _OF = """
 SELECT r.id, r.data FROM rows r JOIN data_defs d ON d.id = r.data_def
 WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT ?
@@ -48,6 +50,16 @@ def after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, in
 def last(db: Database, run: int) -> int:
     """The id of a run's newest row; 0: none."""
     return int(db.value(_LAST, (run,)) or 0)
+
+
+def newest(db: Database) -> int:
+    """The id of the newest row of any run; 0: none. One look at the end of the table."""
+    return int(db.value(_NEWEST) or 0)
+
+
+def between(db: Database, run: int, after: int, upto: int) -> int:
+    """How many rows of a run have an id above `after` and not above `upto`."""
+    return int(db.value(_BETWEEN, (after, upto, run)))
 
 
 def of_data_def(db: Database, run: int, data_def: str, cursor: int, limit: int) -> list[tuple[int, str]]:

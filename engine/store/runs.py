@@ -3,14 +3,16 @@
 import secrets
 from dataclasses import dataclass
 
+import orjson
+
 from engine.errors import CrawlError
 from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
 from engine.store.connector import Database
 from engine.store.transitions import sources
 
-_COLUMNS = (
-    "seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at"
-)
+_COLUMNS = """
+seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at, rates
+"""
 _LATEST = f"SELECT {_COLUMNS} FROM runs ORDER BY seq DESC LIMIT 1"
 _UNFINISHED = f"SELECT {_COLUMNS} FROM runs WHERE state <> 'DONE' ORDER BY seq DESC LIMIT 1"
 _BY_SEQ = f"SELECT {_COLUMNS} FROM runs WHERE seq = ?"
@@ -26,7 +28,7 @@ _STAGE = {
 }
 _BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
 _END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
-_SPENT = "UPDATE runs SET seconds = seconds + ? WHERE seq = ?"
+_SPENT = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
 _SLOTS = "UPDATE runs SET slots = ? WHERE seq = ?"
 _PAUSE = "UPDATE runs SET paused = ? WHERE seq = ?"
 _VERSION = "UPDATE runs SET defs_version = ? WHERE seq = ?"
@@ -54,13 +56,16 @@ class Run:
     reason: str | None
     max_pages: int | None
     created_at: float
+    rates: dict[str, float]
+    """`pages_per_s`, `rows_per_s` over the last seconds under a supervisor."""
 
 
 def _run(row: tuple[object, ...] | None) -> Run | None:
     if row is None:
         return None
-    seq, id_, state, stage, *rest = row
-    return Run(int(str(seq)), str(id_), RunState(str(state)), Stage(str(stage)), *rest)  # type: ignore[arg-type]
+    seq, id_, state, stage, *rest, rates = row
+    told = orjson.loads(str(rates))
+    return Run(int(str(seq)), str(id_), RunState(str(state)), Stage(str(stage)), *rest, told)  # type: ignore[arg-type, call-arg]
 
 
 def latest(db: Database) -> Run | None:
@@ -115,9 +120,9 @@ def end(db: Database, seq: int, now: float) -> None:
     db.execute(_END, (now, seq))
 
 
-def spent(db: Database, seq: int, seconds: float) -> None:
-    """Add time under a supervisor."""
-    db.execute(_SPENT, (seconds, seq))
+def spent(db: Database, seq: int, seconds: float, rates: dict[str, float]) -> None:
+    """Add time under a supervisor, and how fast the run went in it."""
+    db.execute(_SPENT, (seconds, orjson.dumps(rates).decode(), seq))
 
 
 def set_slots(db: Database, seq: int, slots: int) -> None:

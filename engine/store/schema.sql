@@ -25,7 +25,8 @@ CREATE TABLE runs (
     paused           TEXT,                         -- why no lease is given: 'operator', 'disk'; null: leases are given
     slots            INTEGER NOT NULL DEFAULT 0,   -- concurrency of all runners together
     active_sequences INTEGER NOT NULL DEFAULT 0,   -- those with ready or taken jobs, kept by trigger
-    max_pages        INTEGER
+    max_pages        INTEGER,
+    rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0}'
 );
 
 CREATE TABLE def_versions (
@@ -115,6 +116,7 @@ CREATE TABLE sequences (
 );
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
+CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
 
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,

@@ -4,6 +4,7 @@ The counters in the table are the triggers' alone; here only rings, pauses and l
 """
 
 from collections.abc import Iterable
+from typing import Literal
 
 from engine.store.connector import Database, placeholders
 
@@ -110,6 +111,11 @@ def limit(db: Database, run: int, group: str, max_pages: int | None) -> None:
 def taken(db: Database, run: int) -> int:
     """Jobs in the hands of nodes."""
     return int(db.value(_TAKEN, (run,)))
+
+
+def total(db: Database, run: int, counter: Literal["ready", "delayed", "taken", "done", "failed", "skipped"]) -> int:
+    """Page jobs of a run in one state, from the counters."""
+    return int(db.value(f"SELECT total({counter}) FROM sequences WHERE run = ? AND kind = 'page'", (run,)))
 
 
 def recount(db: Database, run: int) -> None:

@@ -1,0 +1,189 @@
+"""The command line: names, flags and exit codes are a contract. Imports little, so that commands start at once."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from engine import __version__
+from engine.errors import CrawlError
+
+_DATA = click.Path(file_okay=False, path_type=Path)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and exit with its code."""
+    told = list(sys.argv[1:] if arguments is None else arguments)
+    if not told or (told[0].startswith("-") and told[0] not in ("--version", "--help", "-h")):
+        told.insert(0, "run")  # a bare `crawl-console` is a run
+    sys.exit(_guarded(told))
+
+
+def _guarded(told: list[str]) -> int:
+    """The exit code of a command; no error ends in a traceback."""
+    try:
+        return int(crawl_console.main(told, prog_name="crawl-console", standalone_mode=False) or 0)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except CrawlError as error:
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if "CRAWL_TRACEBACK" in os.environ:
+            raise
+        click.echo(f"error: a fault of the program: {type(error).__name__}: {error}", err=True)
+        click.echo("  Please report it with what CRAWL_TRACEBACK=1 shows.", err=True)
+        return 3
+
+
+def _common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The flags every command takes."""
+    data = click.option("--data", type=_DATA, default=Path("data"), show_default=True, help="The data directory.")
+    assign = click.option("--set", "assign", multiple=True, metavar="NAME=VALUE", help="Any setting; may be repeated.")
+    return data(assign(command))
+
+
+def _settings(assign: Sequence[str], **flags: Any) -> Any:
+    """The settings in force, with those of `--set` and of a command's own flags."""
+    from engine.settings import assignment, load
+
+    return load({**dict(assignment(text) for text in assign), **{k: v for k, v in flags.items() if v is not None}})
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="crawl-console", message="%(prog)s %(version)s")
+def crawl_console() -> None:
+    """Crawl and scrape what YAML defs describe; `run` is the default command."""
+
+
+@crawl_console.command()
+@click.option(
+    "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory."
+)
+@_common
+@click.option("--nodes", type=click.IntRange(1), help="Node processes.")
+@click.option("--backups", type=click.IntRange(0), help="Warm standby nodes.")
+@click.option("--base-url", metavar="U", help="What relative locators resolve against.")
+@click.option("--fresh", is_flag=True, help="Begin a new run even though one is unfinished.")
+@click.option("--no-ui", is_flag=True, help="Headless: progress to stderr, data to stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
+@click.option(
+    "--progress",
+    type=click.Choice(["auto", "tty", "plain", "json", "quiet"]),
+    default="auto",
+    show_default=True,
+    help="How progress is shown on stderr.",
+)
+@click.option("--grace", type=click.FloatRange(0), metavar="S", help="Seconds jobs may finish in after a cancel.")
+@click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
+@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Rows to FILE.csv, .jsonl or .db.")
+@click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop in order after N pages.")
+@click.option("--max-time", type=click.FloatRange(0.1), metavar="S", help="Stop in order after S seconds.")
+def run(
+    defs: Path, data: Path, assign: Sequence[str], fresh: bool, no_ui: bool, as_json: bool, progress: str,
+    output: Path | None, **flags: Any,
+) -> int:  # fmt: skip
+    """Resume the unfinished run, else start a new one."""
+    from console.headless import Headless
+    from console.headless import run as run_headless
+
+    if not no_ui and sys.stdin.isatty() and sys.stdout.isatty():
+        click.echo("the interactive console is not part of this version: running headless", err=True)
+    settings = _settings(assign, **flags)
+    return run_headless(
+        Headless(
+            defs=defs, data=data, settings=settings, fresh=fresh, output=output, json=as_json, progress=progress
+        )
+    )  # fmt: skip
+
+
+@crawl_console.command()
+@click.argument("defs", type=click.Path(path_type=Path), default=Path("defs"))
+@click.option("--json", "as_json", is_flag=True, help="Print the problems as one JSON object.")
+@_common
+def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
+    """Validate defs; exit 2 with problems."""
+    from console.checking import check as check_defs
+
+    _settings(assign)
+    return check_defs(defs, as_json=as_json)
+
+
+@crawl_console.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object.")
+@_common
+def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """Show the run as the console would."""
+    from console.looking import status as show_status
+
+    _settings(assign)
+    return show_status(data, as_json=as_json)
+
+
+@crawl_console.command()
+@click.argument("data_def", required=False)
+@click.option("--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), default="csv", show_default=True)
+@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
+@_common
+def export(data_def: str | None, format_: str, output: Path | None, data: Path, assign: Sequence[str]) -> int:
+    """Write rows of the latest run, from the truth, at any time."""
+    from console.exporting import export as export_rows
+
+    _settings(assign)
+    return export_rows(data, data_def, format_, output)
+
+
+@crawl_console.command()
+@_common
+def cancel(data: Path, assign: Sequence[str]) -> int:
+    """Stop the run in order: what is under way may finish."""
+    from console.ordering import order
+
+    _settings(assign)
+    return order(data, "cancel", {})
+
+
+@crawl_console.command()
+@click.argument("node", required=False)
+@_common
+def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
+    """Kill the run at once, or one NODE (such as n2)."""
+    from console.ordering import order
+
+    _settings(assign)
+    return order(data, "kill", {"node": node} if node else {})
+
+
+@crawl_console.command()
+@click.option("--no-ui", is_flag=True, help="Headless.")
+@click.option("--pages", type=click.IntRange(1), default=500, show_default=True, help="Products the shop sells.")
+@click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds a page takes.")
+@click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of answers 503.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
+@_common
+def demo(
+    no_ui: bool, pages: int, latency: float, errors: float, as_json: bool, data: Path, assign: Sequence[str]
+) -> int:
+    """Serve a small shop on loopback and crawl it."""
+    from console.demo import demo as run_demo
+
+    if not no_ui and sys.stdin.isatty() and sys.stdout.isatty():
+        click.echo("the interactive console is not part of this version: running headless", err=True)
+    return run_demo(
+        data, _settings(assign), pages=pages, latency=latency / 1000, errors=errors / 100, as_json=as_json
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The headless way: a supervisor in the foreground. Data goes to stdout; progress and errors go to stderr."""
+
+import contextlib
+import signal
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, TextIO
+
+import orjson
+
+from engine.errors import CrawlError
+from engine.settings import Settings
+from engine.supervise.lock import Lock
+
+_TICK, _HURRY = 0.1, 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headless:
+    """What `run --no-ui` was asked for."""
+
+    defs: Path
+    data: Path
+    settings: Settings
+    fresh: bool = False
+    output: Path | None = None
+    json: bool = False
+    progress: str = "auto"
+
+
+def run(asked: Headless) -> int:
+    """Run to the end; returns the exit code. Raises CrawlError where nothing could be started."""
+    lock = Lock.take(asked.data)
+    try:
+        supervisor = _build(asked, lock)
+    except BaseException:
+        lock.release()
+        raise
+    from console.progress import Progress
+    from engine.store.connector import Database
+    from engine.store.schema import CRAWL
+    from engine.supervise.supervisor import patient
+
+    signals = _Signals()
+    progress = Progress(asked.progress, asked.data / CRAWL)
+    patient(supervisor.start)
+    while not supervisor.over:
+        signals.pass_on(supervisor)
+        supervisor.tick()
+        progress.show()
+        if not supervisor.over:
+            signals.sleep(_HURRY if supervisor.hurried else _TICK)
+    db = Database.open(asked.data / CRAWL, read_only=True)
+    progress.end(db, supervisor.run.seq, supervisor.reason)
+    if asked.json:
+        _print_summary(db, supervisor.run.seq, supervisor.exit_code, sys.stdout)
+    db.close()
+    return int(supervisor.exit_code)
+
+
+def _build(asked: Headless, lock: Lock) -> Any:
+    from engine.defs.loader import load
+    from engine.supervise.start import Plan, build_supervisor
+
+    loaded = load(asked.defs)
+    for warning in loaded.warnings:
+        _say(str(warning))
+    return build_supervisor(
+        Plan(
+            folder=asked.data,
+            definitions=loaded.definitions,
+            settings=asked.settings,
+            fresh=asked.fresh,
+            output=asked.output,
+        ),
+        lock,
+    )
+
+
+class _Signals:
+    """Signals as flags: handlers note them, the loop acts. The second one kills."""
+
+    def __init__(self) -> None:
+        self._seen: list[int] = []
+        self._told = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def pass_on(self, supervisor: Any) -> None:
+        """Tell the supervisor of signals it does not know yet."""
+        from engine.supervise.ending import Ending
+
+        while self._told < len(self._seen):
+            number, self._told = self._seen[self._told], self._told + 1
+            if self._told == 1:
+                _say("stopping: jobs under way may finish; once more to kill")
+                supervisor.stop(Ending.SIGINT if number == signal.SIGINT else Ending.SIGTERM, "cancelled by signal")
+            else:
+                supervisor.killed = True
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep, but not past a signal."""
+        deadline = time.monotonic() + seconds
+        while self._told == len(self._seen) and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(left, 0.02))
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._seen.append(number)
+
+
+def _print_summary(db: Any, run: int, exit_code: int, stream: TextIO) -> None:
+    from engine.store import snapshot
+
+    whole = snapshot.whole(snapshot.read(db, run=run), exit_code=exit_code)
+    stream.write(orjson.dumps(whole).decode() + "\n")
+    stream.flush()
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+
+
+def report(error: CrawlError) -> int:
+    """Tell an error on stderr; returns the exit code."""
+    _say(f"error: {error}")
+    return error.exit_code

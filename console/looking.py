@@ -1,0 +1,93 @@
+"""The command `status`: a look at a data dir, which never needs or disturbs a supervisor."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from engine.errors import StorageError
+from engine.identity import identity_of
+from engine.store import snapshot
+from engine.store.connector import Database
+from engine.store.schema import CRAWL
+from engine.store.snapshot import NOTHING, Snapshot
+
+
+def status(data: Path, *, as_json: bool) -> int:
+    """Show the newest run. Raises StorageError on a data dir that cannot be read."""
+    look = read(data)
+    if as_json:
+        click.echo(orjson.dumps(full(look)))
+        return 0
+    for line in _lines(look):
+        click.echo(line)
+    return 0
+
+
+def read(data: Path) -> Snapshot:
+    """The snapshot of a data dir; of one that is not there, nothing. Raises StorageError."""
+    path = data / CRAWL
+    try:
+        if not path.exists():
+            if data.exists():
+                next(data.iterdir(), None)
+            return NOTHING
+    except OSError as error:
+        raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
+    db = Database.open(path, read_only=True, busy_seconds=5)
+    try:
+        if not db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
+            return NOTHING
+        return snapshot.read(db)
+    finally:
+        db.close()
+
+
+def supervisor_of(look: Snapshot) -> int | None:
+    """The pid of the supervisor that is alive; None where there is none."""
+    if look.epoch is None or not look.epoch.identity:
+        return None
+    try:
+        pid = int(look.epoch.identity.split(":")[1])
+    except (IndexError, ValueError):
+        return None
+    return pid if identity_of(pid) == look.epoch.identity else None
+
+
+def full(look: Snapshot) -> dict[str, Any]:
+    """The object of `status --json`."""
+    pid = supervisor_of(look)
+    told = snapshot.whole(look, exit_code=None)
+    return {
+        **told,
+        "stage": look.run.stage if look.run else None,
+        "supervisor": {"pid": pid} if pid else None,
+        "sequences": look.sequences,
+        "hosts": look.hosts,
+        "rates": look.run.rates if look.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
+        "defs_problems": [],
+    }
+
+
+def _lines(look: Snapshot) -> list[str]:
+    run = look.run
+    if run is None:
+        return ["no run yet: start one with `crawl-console run`"]
+    pid = supervisor_of(look)
+    owner = f"supervisor {pid}" if pid else "no supervisor"
+    reason = f" ({run.reason})" if run.reason else ""
+    paused = f"  PAUSED: {run.paused}" if run.paused else ""
+    jobs = ", ".join(f"{count} {name}" for name, count in look.jobs.items())
+    lines = [f"run {run.id}  {run.state}{reason}  stage {run.stage}  defs v{run.defs_version}  {owner}{paused}", jobs]
+    lines += [
+        f"  {n['id']:<5}{n['role']:<15}{n['state']:<11}{n['heart']:<15}{n['done']:>8} done {n['failed']:>5} failed"
+        for n in look.nodes
+    ]
+    lines += [
+        f"  {s['group']} on {s['host']}: {s['ready']} ready, {s['delayed']} waiting, {s['taken']} running,"
+        f" {s['done']} done, {s['failed']} failed, {s['skipped']} skipped"
+        for s in look.sequences
+    ]
+    lines += [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]
+    return lines

@@ -1,0 +1,90 @@
+"""Progress of a headless run, on stderr alone: one line in place on a terminal, elsewhere lines, JSON, or nothing."""
+
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from engine.errors import CrawlError
+from engine.store import snapshot
+from engine.store.connector import Database
+from engine.store.snapshot import Snapshot
+
+_SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
+
+
+class Progress:
+    """Shows how far a run is; never fails it."""
+
+    def __init__(self, mode: str, path: Path) -> None:
+        """`mode`: auto, tty, plain, json or quiet. `path`: the database to look at."""
+        if mode == "auto":
+            mode = "tty" if sys.stderr.isatty() else "plain"
+        self._mode = mode
+        self._path = path
+        self._db: Database | None = None
+        self._shown_at = time.monotonic()
+        self._done = 0
+
+    def show(self) -> None:
+        """Show, if it is time to."""
+        now = time.monotonic()
+        if self._mode == "quiet" or now - self._shown_at < _SECONDS[self._mode]:
+            return
+        try:
+            if self._db is None:
+                self._db = Database.open(self._path, read_only=True)
+            look = snapshot.read(self._db, shown=0)
+        except CrawlError:
+            return
+        rate = (look.jobs["done"] - self._done) / (now - self._shown_at)
+        self._shown_at, self._done = now, look.jobs["done"]
+        if self._mode == "json":
+            self._write(
+                orjson.dumps({"at": time.time(), "pages_per_s": round(rate, 1), **_counts(look)}).decode() + "\n"
+            )
+        elif self._mode == "tty":
+            self._write(f"\r\x1b[K{_line(look, rate)}")
+        else:
+            self._write(_line(look, rate) + "\n")
+
+    def end(self, db: Database, run: int, reason: str | None) -> None:
+        """The last word: how the run ended, and where its rows are."""
+        if self._db is not None:
+            self._db.close()
+        if self._mode == "quiet":
+            return
+        look = snapshot.read(db, run=run)
+        if self._mode == "json":
+            self._write(orjson.dumps({"at": time.time(), **_counts(look)}).decode() + "\n")
+            return
+        assert look.run is not None
+        clear = "\r\x1b[K" if self._mode == "tty" else ""
+        because = f": {reason}" if reason else ""
+        rate = look.jobs["done"] / look.run.seconds if look.run.seconds else 0.0
+        self._write(
+            f"{clear}run {look.run.id} {look.run.state}{because}; {look.run.seconds:.1f} s\n{_line(look, rate)}\n"
+        )
+        for name, count in look.rejected.items():
+            self._write(f"  {name}: {count} records rejected, see `crawl-console events`\n")
+        for output in look.appenders:
+            self._write(f"  {output['rows']:>8} rows  {output['path']}\n")
+
+    def _write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(text)
+            sys.stderr.flush()
+
+
+def _counts(look: Snapshot) -> dict[str, Any]:
+    return {"state": look.run.state if look.run else None, "jobs": look.jobs, "rows": look.rows}
+
+
+def _line(look: Snapshot, rate: float) -> str:
+    jobs = look.jobs
+    parts = [f"{jobs['done']} done", f"{jobs['taken']} running", f"{jobs['ready']} ready"]
+    parts += [f"{jobs[name]} {name}" for name in ("failed", "skipped", "incomplete") if jobs[name]]
+    return f"{', '.join(parts)}; {sum(look.rows.values())} rows; {rate:.1f} pages/s"

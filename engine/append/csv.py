@@ -1,0 +1,48 @@
+"""CSV after RFC 4180: a header, then one record a row, lines end in CRLF. Knows texts and bytes, no file."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from engine.append.stored import as_texts, nested, one_line, parts
+from engine.model.written import written
+
+
+class CsvEncoder:
+    """Rows of one dataDef as CSV bytes in UTF-8.
+
+    `joins` holds the separator of a column's lists where it is not `|`. Missing values are empty, booleans `true`
+    and `false`, numbers keep their digits, objects are JSON text.
+    """
+
+    def __init__(self, columns: Sequence[str], joins: Mapping[str, str] | None = None, delimiter: str = ",") -> None:
+        self._columns = tuple(columns)
+        self._joins = dict(joins or {})
+        self._delimiter = delimiter
+
+    def header(self) -> bytes:
+        """The line of column names."""
+        return self._lines([self._columns])
+
+    def rows(self, rows: Iterable[str]) -> bytes:
+        """Stored rows as lines."""
+        columns, cell = self._columns, self._cell
+        return self._lines(
+            [
+                value if type(value) is str else cell(value, column, row)
+                for column, value in zip(columns, map(fields.get, columns), strict=True)
+            ]
+            for row in rows
+            for fields in (as_texts(row),)
+        )
+
+    def _cell(self, value: Any, column: str, row: str) -> str:
+        if nested(value):
+            return one_line(parts(row)[column])
+        return written(value, self._joins.get(column, "|"))
+
+    def _lines(self, records: Iterable[Sequence[str]]) -> bytes:
+        text = io.StringIO(newline="")
+        csv.writer(text, delimiter=self._delimiter, lineterminator="\r\n").writerows(records)
+        return text.getvalue().encode("utf-8", "replace")

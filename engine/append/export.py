@@ -1,0 +1,70 @@
+"""Exports: the rows of a dataDef from the truth, at any time, in the forms outputs have. Writes nothing of a crawl."""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from engine.append.kinds import encoder_of
+from engine.append.sqlite import Table, fill
+from engine.append.writer import Batch
+from engine.store import rows
+from engine.store.connector import Database
+
+BATCH_ROWS = 2_000
+
+
+def export(
+    db: Database,
+    run_seq: int,
+    data_def: str,
+    columns: Sequence[str],
+    joins: Mapping[str, str],
+    format: str,  # noqa: A002 - the name of the option
+    stream: BinaryIO | TextIO,
+    *,
+    delimiter: str = ",",
+) -> int:
+    """Write all rows of a dataDef to a stream as `csv` or `jsonl`; returns how many.
+
+    Raises CrawlError on another format, and what the stream raises.
+    """
+    encoder = encoder_of(format, list(columns), dict(joins), delimiter)
+    _put(stream, encoder.header())
+    count = 0
+    for batch in batches(db, run_seq, data_def):
+        _put(stream, encoder.rows(row for _, row in batch))
+        count += len(batch)
+    return count
+
+
+def export_sqlite(
+    db: Database,
+    run_seq: int,
+    data_def: str,
+    columns: Sequence[str],
+    joins: Mapping[str, str],
+    path: Path,
+    *,
+    types: Mapping[str, str] | None = None,
+) -> int:
+    """Write all rows of a dataDef to a table of that name in the database at `path`; returns how many.
+
+    A table of that name is replaced, others stay. Raises StorageError where `path` is no database.
+    """
+    return fill(path, Table(data_def, columns, joins, types), batches(db, run_seq, data_def))
+
+
+def batches(db: Database, run_seq: int, data_def: str) -> Iterator[Batch]:
+    """The rows of a dataDef as they are now, a few at a time."""
+    at = 0
+    while batch := rows.of_data_def(db, run_seq, data_def, at, BATCH_ROWS):
+        yield batch
+        at = batch[-1][0]
+
+
+def _put(stream: BinaryIO | TextIO, data: bytes) -> None:
+    if isinstance(stream, io.TextIOBase):
+        stream.write(data.decode("utf-8"))
+    else:
+        stream.write(data)  # type: ignore[arg-type]

@@ -1,0 +1,52 @@
+"""What the supervisor holds of this process: the pipe at its stdin, and SIGTERM. Both set a flag the loop reads."""
+
+import os
+import signal
+import threading
+import time
+
+LAST_SECONDS = 2.5
+"""Seconds from the pipe's end to the end of the process, should its loop hang."""
+
+
+class Lifeline:
+    """`cut`: the supervisor is gone, write nothing more. `draining`: write all there is, then end."""
+
+    def __init__(self, file: int = 0) -> None:
+        self._file = file
+        self._rest = b""
+        self.cut = False
+        self.draining = False
+
+    def first_line(self) -> str:
+        """The first line of the pipe, without its end; blocks for it. Empty: the pipe ended."""
+        while b"\n" not in self._rest:
+            piece = os.read(self._file, 65536)
+            if not piece:
+                self.cut = True
+                return ""
+            self._rest += piece
+        return self._rest.partition(b"\n")[0].decode()
+
+    def heed(self) -> None:
+        """From now on obey SIGTERM, leave SIGINT and SIGHUP to the supervisor."""
+        signal.signal(signal.SIGTERM, self._drain)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    def watch(self) -> None:
+        """Wait for the pipe's end in a thread of its own."""
+        threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
+
+    def _watch(self) -> None:
+        try:
+            while os.read(self._file, 4096):
+                pass
+        except OSError:
+            pass
+        self.cut = True
+        time.sleep(LAST_SECONDS)
+        os._exit(0)  # nothing is lost: the next process cuts every file to what is recorded
+
+    def _drain(self, *_: object) -> None:
+        self.draining = True

@@ -1,0 +1,102 @@
+"""The appender process: started by a supervisor, registered, alone on its run's outputs, and ended in order."""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.append.appender import Appender
+from engine.append.folder import OutputFolder
+from engine.append.lifeline import Lifeline
+from engine.append.pulse import Pulse
+from engine.errors import CrawlError, Fenced
+from engine.identity import identity_of
+from engine.settings import Settings
+from engine.store import nodes, runs
+from engine.store.connector import Database, patiently
+from engine.store.schema import CRAWL
+
+BEATS = "beats"
+_LOCK_EVERY = 0.05
+_log = logging.getLogger("appender")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the process. Returns 0 after a drain or the supervisor's end, 3 where it is fenced or cannot go on.
+
+    The first line of stdin is the JSON of the settings; stdin stays open for as long as the supervisor lives.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.raiseExceptions = False  # the log's disk may be full, or its reader gone
+    parser = argparse.ArgumentParser(prog="engine.append", description="Write the rows of a run to its outputs.")
+    parser.add_argument("--data", type=Path, required=True, help="the data dir")
+    parser.add_argument("--run", type=int, required=True, help="the run's number")
+    parser.add_argument("--epoch", type=int, required=True, help="the epoch of this appender")
+    parser.add_argument("--supervisor", type=int, required=True, help="the epoch of its supervisor")
+    asked = parser.parse_args(argv)
+    lifeline = Lifeline()
+    lifeline.heed()
+    try:
+        settings = lifeline.first_line()
+        if lifeline.cut:
+            return 0
+        Settings.from_json(settings)  # what cannot be read is told now; no setting changes how rows are written
+        lifeline.watch()
+        _serve(asked.data, asked.run, asked.epoch, lifeline)
+    except CrawlError as problem:
+        _log.error("%s", problem)
+        return problem.exit_code
+    except Exception:
+        _log.exception("the appender cannot go on; what it wrote so far is recorded, and the next one continues")
+        return 3
+    return 0
+
+
+def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline) -> None:
+    db = Database.open(data / CRAWL, busy_seconds=5)
+    pulse = Pulse(data / BEATS / f"a{epoch}", lifeline)
+    pulse.start()
+    try:
+        _register(db, epoch)
+        run = runs.get(db, run_seq)
+        folder = OutputFolder(data, run.id)
+        while not folder.hold():
+            if lifeline.cut:
+                return
+            _still_wanted(db, epoch)
+            pulse.pause(_LOCK_EVERY)
+        _point(folder)
+        appender = Appender(db, run, epoch, folder.path, pulse, lifeline)
+        try:
+            appender.work()
+        finally:
+            appender.close()
+            folder.close()
+    finally:
+        pulse.end()
+        db.close()
+
+
+def _register(db: Database, epoch: int) -> None:
+    pid = os.getpid()
+
+    def register(db: Database) -> bool:
+        with db.transaction():
+            return nodes.register_appender(db, epoch, pid, identity_of(pid) or "")
+
+    if not patiently(db, register):
+        raise Fenced(f"appender {epoch}: its epoch is over", "The supervisor that asked for it has ended.")
+
+
+def _still_wanted(db: Database, epoch: int) -> None:
+    if not nodes.appender_alive(db, epoch):
+        raise Fenced(f"appender {epoch}: ended while it waited for the outputs", "Another one writes the rows.")
+
+
+def _point(folder: OutputFolder) -> None:
+    try:
+        folder.point()
+    except OSError as problem:
+        _log.warning("output/latest cannot lead to %s: %s", folder.path, problem)

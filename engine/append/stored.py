@@ -1,0 +1,76 @@
+"""Rows as they are stored: JSON objects whose numbers keep the digits they were written with. Knows no file."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+_INTEGER_DIGITS = 18
+"""An integer of so many digits fits 64 bits for sure."""
+
+
+class Digits(str):
+    """A JSON number, as it was written."""
+
+    __slots__ = ()
+
+    def number(self) -> int | float | str:
+        """The number where that keeps every digit, else the digits as text."""
+        if self.lstrip("-").isdigit():
+            return int(self) if len(self) <= _INTEGER_DIGITS else str(self)
+        near = float(self)
+        return near if repr(near) == self else str(self)
+
+
+_texts = json.JSONDecoder(parse_float=str, parse_int=str, strict=False)
+_numbers = json.JSONDecoder(parse_float=Digits, parse_int=Digits, strict=False)
+
+
+def as_texts(row: str) -> dict[str, Any]:
+    """The fields of a row; numbers are their digits, as plain text. The faster of the two readings."""
+    fields: dict[str, Any] = _texts.raw_decode(row)[0]
+    return fields
+
+
+def as_values(row: str) -> dict[str, Any]:
+    """The fields of a row; numbers are `Digits`."""
+    fields: dict[str, Any] = _numbers.raw_decode(row)[0]
+    return fields
+
+
+def parts(row: str) -> dict[str, str]:
+    """The JSON text of each field of a row, exactly as stored."""
+    found: dict[str, str] = {}
+    at = _behind(row, _behind(row, 0) + 1)
+    while row[at] != "}":
+        key, at = _texts.raw_decode(row, at)
+        start = _behind(row, _behind(row, at) + 1)
+        _, at = _texts.raw_decode(row, start)
+        found[key] = row[start:at]
+        at = _behind(row, at)
+        if row[at] == ",":
+            at = _behind(row, at + 1)
+    return found
+
+
+def nested(value: Any) -> bool:
+    """Whether a value is shown as JSON text: an object, or a list that holds more than plain values."""
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict | list) for item in value))
+
+
+def one_line(row: str) -> str:
+    """The same JSON without line breaks: bare ones can only stand between its tokens."""
+    return row.replace("\n", " ").replace("\r", " ") if "\n" in row or "\r" in row else row
+
+
+def in_order(names: Sequence[str], columns: Sequence[str]) -> bool:
+    """Whether `names` are some of `columns`, in their order."""
+    rest = iter(columns)
+    return all(name in rest for name in names)
+
+
+def _behind(row: str, at: int) -> int:
+    space = _SPACE.match(row, at)
+    assert space is not None
+    return space.end()

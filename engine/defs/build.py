@@ -1,0 +1,225 @@
+"""Builds `Definitions` from terms that were found right. Knows both; checks nothing."""
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar
+from urllib.parse import quote_plus
+
+from engine.defs.conflicts import canonical_host
+from engine.defs.language import (
+    AppenderTerm,
+    DataDefTerm,
+    Defs,
+    FieldTerm,
+    HostTerm,
+    LinkTerm,
+    LocatorGroupTerm,
+    LocatorTerm,
+    TaskGroupTerm,
+    TaskTerm,
+)
+from engine.defs.tree import Entry, Node, plain_data
+from engine.model.definition import (
+    Appender,
+    DataDef,
+    Definitions,
+    Field,
+    FieldType,
+    Filter,
+    HostRule,
+    Link,
+    Locator,
+    LocatorGroup,
+    Task,
+    TaskGroup,
+)
+
+_T = TypeVar("_T")
+_M = TypeVar("_M")
+
+_FORM = "application/x-www-form-urlencoded"
+_JSON = "application/json"
+_VARIABLE = re.compile(r"(%%\{|%\{[^{}]*\})")
+_AS_WRITTEN = frozenset({"str", "decimal", "date", "url"})
+"""Types whose default keeps its digits: `0.10` is not `0.1`."""
+
+
+def build(terms: Defs, root: Node, files: tuple[str, ...], paths: Mapping[str, Path]) -> Definitions:
+    """The defs as the engine uses them. `paths` tells where a shown file is; `root`, where each part is written.
+
+    Parts are ordered by name, so that moving them between files changes nothing.
+    """
+
+    def parts(section: str, found: dict[str, _T] | None, make: Callable[[str, _T, Entry], _M]) -> tuple[_M, ...]:
+        entries = dict(root.each(section))
+        return tuple(make(name, term, entries[name]) for name, term in sorted((found or {}).items()))
+
+    def group(name: str, term: LocatorGroupTerm, entry: Entry) -> LocatorGroup:
+        return _locator_group(name, term, entry, paths)
+
+    return Definitions(
+        locator_groups=parts("locatorGroups", terms.locator_groups, group),
+        task_groups=parts("taskGroups", terms.task_groups, _task_group),
+        data_defs=parts("dataDefs", terms.data_defs, _data_def),
+        hosts=parts("hosts", terms.hosts, _host),
+        appenders=parts("appenders", terms.appenders, _appender) or (Appender(name="rows"),),
+        base_url=terms.base_url,
+        files=files,
+    )
+
+
+def _locator_group(name: str, term: LocatorGroupTerm, entry: Entry, paths: Mapping[str, Path]) -> LocatorGroup:
+    nodes = entry.node.list_of("locators")
+    made = (_locator(name, part, node, paths) for part, node in zip(term.locators, nodes, strict=True))
+    return LocatorGroup(name=name, locators=tuple(made), place=entry.place)
+
+
+def _locator(group: str, term: LocatorTerm, node: Node, paths: Mapping[str, Path]) -> Locator:
+    body, content_type = _body(term)
+    return Locator(
+        name=term.name or group,
+        urls=((term.url,) if term.url else ()) + tuple(term.urls or ()),
+        from_file=_beside(paths[node.place.file], term.from_) if term.from_ else None,
+        sitemap=term.sitemap,
+        method=_or(term.method, "GET" if body is None else "POST"),
+        headers=_frozen(term.headers),
+        cookies=_frozen(term.cookies),
+        body=body,
+        content_type=content_type,
+        place=node.place,
+    )
+
+
+def _beside(file: Path, name: str) -> str:
+    return name if name == "-" else os.path.abspath(file.parent / name)  # noqa: PTH100  resolve() would follow links
+
+
+def _body(term: LocatorTerm) -> tuple[str | None, str | None]:
+    """The body and its content type; variables stay as they are, for the sender to fill in."""
+    if "form" in term.model_fields_set:
+        pairs = ((key, value) for key, values in term.form.items() for value in values)
+        return "&".join(f"{quote_plus(key)}={_form_text(value)}" for key, value in pairs), _FORM
+    if "json_" in term.model_fields_set:
+        return json.dumps(plain_data(term.json_), ensure_ascii=False, separators=(",", ":")), _JSON
+    return term.body, None
+
+
+def _form_text(text: str) -> str:
+    encoded = []
+    for piece in _VARIABLE.split(text):
+        if piece == "%%{":
+            encoded.append(quote_plus("%{"))
+        else:
+            encoded.append(piece if piece.startswith("%{") else quote_plus(piece))
+    return "".join(encoded)
+
+
+def _task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
+    tasks = term.__pydantic_extra__ or {}
+    return TaskGroup(
+        name=name,
+        tasks=tuple(_task(key, task, entry.node.entries[key]) for key, task in tasks.items()),
+        live=_or(term.live, None),
+        max_depth=term.max_depth,
+        max_pages=term.max_pages,
+        priority=_or(term.priority, 0),
+        place=entry.place,
+    )
+
+
+def _task(name: str, term: TaskTerm, entry: Entry) -> Task:
+    persist = getattr(term.persist, "data", None) is not False
+    steps = entry.node.text_of("steps")
+    return Task(name=name, data_def=term.data_def, steps=steps, persist=persist, place=entry.place)
+
+
+def _data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
+    node = entry.node
+    filters = zip(term.filters or [], node.list_of("filters"), strict=True)
+    links = zip(term.links or [], node.list_of("links"), strict=True)
+    return DataDef(
+        name=name,
+        block=getattr(term.query, "block", None),
+        fields=_fields(term.fields, node),
+        filters=tuple(Filter(field=part.field, pattern=part.pattern, place=at.place) for part, at in filters),
+        links=tuple(_link(part, at) for part, at in links),
+        key=tuple(term.key or ()),
+        place=entry.place,
+    )
+
+
+def _fields(terms: dict[str, FieldTerm] | None, node: Node) -> tuple[Field, ...]:
+    entries = dict(node.each("fields"))
+    return tuple(_field(name, term, entries[name]) for name, term in (terms or {}).items())
+
+
+def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
+    kind: FieldType = _or(term.type, "str")
+    written = getattr(term.default, "written", None)
+    return Field(
+        name=name,
+        selector=term.selector,
+        attribute=_or(term.attribute, "text"),
+        all=_or(term.all, False),
+        join=_or(term.join, "|"),
+        match=term.match,
+        type=kind,
+        format=term.format,
+        value=term.value,
+        default=written if written is not None and kind in _AS_WRITTEN else plain_data(term.default),
+        has_default="default" in term.model_fields_set,
+        required=_or(term.required, False),
+        fields=_fields(term.fields, entry.node),
+        place=entry.place,
+    )
+
+
+def _link(term: LinkTerm, node: Node) -> Link:
+    return Link(
+        selector=term.selector,
+        attribute=_or(term.attribute, "href"),
+        group=term.link_group,
+        allow=tuple(term.allow or ()),
+        deny=tuple(term.deny or ()),
+        same_host=_or(term.same_host, True),
+        max_depth=term.max_depth,
+        priority=term.priority,
+        place=node.place,
+    )
+
+
+def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
+    return HostRule(
+        name=canonical_host(name) or name,
+        delay=term.delay,
+        concurrency=term.concurrency,
+        headers=_frozen(term.headers),
+        cookies=_frozen(term.cookies),
+        robots=term.robots,
+        nofollow=_or(term.nofollow, True),
+        place=entry.place,
+    )
+
+
+def _appender(name: str, term: AppenderTerm, entry: Entry) -> Appender:
+    return Appender(
+        name=name,
+        type=_or(term.type, "csv"),
+        data_defs=tuple(term.data_defs or ()),
+        delimiter=_or(term.delimiter, ","),
+        path=term.path,
+        place=entry.place,
+    )
+
+
+def _or(written: Any, default: _M) -> _M:
+    """What is written, else the default: a key left out is None whatever its type says."""
+    return default if written is None else written
+
+
+def _frozen(texts: dict[str, str] | None) -> Mapping[str, str]:
+    return MappingProxyType(dict(texts or {}))

@@ -1,0 +1,130 @@
+"""The tree of a YAML file: mappings, lists, scalars that know where they stand. Knows no parser, no language."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Literal
+
+from engine.model.definition import Place
+
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")  # longer ones are identifiers, whose digits must all survive
+_FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]{1,4})?")
+_BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+class WrittenInt(int):
+    """A whole number that remembers how it was written, for places where a text is wanted."""
+
+    written: str
+
+
+class WrittenFloat(float):
+    """A number that remembers how it was written: `0.10` keeps both digits."""
+
+    written: str
+
+
+@dataclass(slots=True)
+class Node:
+    """One mapping, list or scalar; `place` is where it starts. The accessors never fail: a wrong kind is empty."""
+
+    kind: Literal["mapping", "list", "scalar"]
+    place: Place
+    text: str = ""
+    """A scalar's text, quotes and escapes undone."""
+    plain: bool = False
+    """Whether a scalar is written without quotes, so that it may be a number, a bool or null."""
+    entries: dict[str, "Entry"] = field(default_factory=dict)
+    items: list["Node"] = field(default_factory=list)
+    size: int = 1
+    """Nodes from here down, those of aliases counted each time."""
+    height: int = 1
+
+    def get(self, key: str) -> "Node | None":
+        """The value of a key; None where there is none or it is left empty."""
+        entry = self.entries.get(key)
+        return None if entry is None or entry.node.is_null else entry.node
+
+    def each(self, key: str) -> Iterator[tuple[str, "Entry"]]:
+        """The named parts of a section, in written order."""
+        section = self.get(key)
+        if section is not None:
+            yield from section.entries.items()
+
+    def list_of(self, key: str) -> list["Node"]:
+        """The items of a list under a key."""
+        node = self.get(key)
+        return node.items if node is not None else []
+
+    def text_of(self, key: str) -> str | None:
+        """The text of a scalar under a key."""
+        node = self.get(key)
+        return node.text if node is not None and node.kind == "scalar" else None
+
+    def key_place(self, key: str) -> Place:
+        """Where a key is written; the node's own place when it is not."""
+        entry = self.entries.get(key)
+        return self.place if entry is None else entry.place
+
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing is written, or a plain null."""
+        return self.kind == "scalar" and self.plain and self.text in _NULLS
+
+    def value(self) -> Any:
+        """The node as Python data: dict, list, str, bool, None, `WrittenInt`, `WrittenFloat`."""
+        if self.kind == "mapping":
+            return {key: entry.node.value() for key, entry in self.entries.items()}
+        if self.kind == "list":
+            return [item.value() for item in self.items]
+        return _scalar(self.text) if self.plain else self.text
+
+    def described(self) -> str:
+        """What stands here, for a message: `a list`, `the text 'fast'`, `nothing`."""
+        if self.kind != "scalar":
+            return f"a {self.kind}"
+        value = self.value()
+        if value is None:
+            return "nothing"
+        shown = self.text if len(self.text) <= 40 else self.text[:39] + "…"
+        if isinstance(value, str):
+            return f"the text {shown!r}"
+        return f"`{shown}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One key of a mapping: where the key is written, and its value."""
+
+    place: Place
+    node: Node
+
+
+def plain_data(value: Any) -> Any:
+    """Data of `Node.value()` with ordinary numbers, fit to be stored."""
+    if isinstance(value, dict):
+        return {key: plain_data(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain_data(item) for item in value]
+    if isinstance(value, WrittenInt):
+        return int(value)
+    return float(value) if isinstance(value, WrittenFloat) else value
+
+
+def _scalar(text: str) -> Any:
+    """A plain scalar by the core forms of YAML 1.2; whatever else only YAML 1.1 would convert stays text."""
+    if text in _NULLS:
+        return None
+    if text in _BOOLS:
+        return _BOOLS[text]
+    if _INT.fullmatch(text):
+        whole = WrittenInt(text)
+        whole.written = text
+        return whole
+    if _FLOAT.fullmatch(text) and not text.lstrip("+-").isdigit():
+        number = WrittenFloat(text)
+        number.written = text
+        return number if isfinite(number) else text
+    return text

@@ -1,0 +1,157 @@
+"""What a selected node holds: its text, an attribute, its markup. Knows nodes of all flavours; no fields, no pages."""
+
+import json
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from selectolax.lexbor import LexborNode
+
+from engine.extract.page import Number
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_BLOCKS = """
+address article aside blockquote br button caption dd details dialog div dl dt fieldset figcaption figure footer form
+h1 h2 h3 h4 h5 h6 header hr li main nav ol optgroup option p pre section summary table tbody td textarea tfoot th thead
+title tr ul
+"""
+# Text in front of and behind these does not run together.
+_BREAKS = frozenset(_BLOCKS.split())
+_SILENT = frozenset(("script", "style"))
+
+CONTENTS = frozenset(("text", "ownText", "html", "outerHtml"))
+"""The names of `attribute` that are no attributes; `html` and `outerHtml` keep their white space."""
+
+
+class Item:
+    """A value selected in a JSON document."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def as_json(self, attribute: str) -> str | None:
+        """The value, or what `attribute` names in it, as JSON text; None when there is none."""
+        if attribute in CONTENTS:
+            return json_text(self.value)
+        return json_text(self.value.get(attribute)) if isinstance(self.value, dict) else None
+
+
+if TYPE_CHECKING:
+    Node = LexborNode | _Element | Item | str
+
+
+def read(node: "Node", attribute: str) -> str | None:
+    """What `attribute` names of a node, white space as it is; None when the node has no such thing."""
+    if isinstance(node, LexborNode):
+        if attribute == "text":
+            return _text(node)
+        if attribute == "ownText":
+            return _own_text(node)
+        if attribute == "html":
+            return node.inner_html
+        if attribute == "outerHtml":
+            return node.html
+        return node.attrs.get(attribute)
+    if isinstance(node, str):
+        return node if attribute in CONTENTS else None
+    if isinstance(node, Item):
+        return _of_item(node.value, attribute)
+    return _of_element(node, attribute)
+
+
+def json_text(value: Any) -> str | None:
+    """A JSON value as JSON text; None when it is null or nested too deep to write."""
+    if value is None:
+        return None
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(node: LexborNode) -> str:
+    child = node.first_child
+    if child is None or (child.next is None and child.is_text_node) or node.tag in _SILENT:
+        return node.text()
+    pieces: list[str] = []
+    todo: list[LexborNode | str] = [node]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, str):
+            pieces.append(part)
+        elif part.is_text_node:
+            pieces.append(part.text_content or "")
+        elif (tag := part.tag) not in _SILENT:
+            space = tag in _BREAKS
+            if space:
+                pieces.append(" ")
+                todo.append(" ")
+            todo.extend(reversed(list(part.iter(include_text=True))))
+    return "".join(pieces)
+
+
+def _own_text(node: LexborNode) -> str:
+    pieces: list[str] = []
+    for child in node.iter(include_text=True):
+        if child.is_text_node:
+            pieces.append(child.text_content or "")
+        elif child.tag in _BREAKS:
+            pieces.append(" ")
+    return "".join(pieces)
+
+
+def _of_item(value: Any, attribute: str) -> str | None:
+    if attribute not in CONTENTS:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(attribute)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Number):
+        return getattr(value, "digits", None) or repr(float(value))
+    return json_text(value)
+
+
+def _of_element(element: "_Element", attribute: str) -> str | None:
+    if attribute == "text":
+        return _element_text(element)
+    if attribute == "ownText":
+        return "".join(
+            [element.text or ""] + [(" " if child.tag in _BREAKS else "") + (child.tail or "") for child in element],
+        )
+    if attribute in CONTENTS:
+        from engine.extract.xpath import outer
+
+        if attribute == "outerHtml":
+            return outer(element)
+        return escape(element.text or "", quote=False) + "".join(
+            outer(child) + escape(child.tail or "", quote=False) for child in element
+        )
+    found = element.get(attribute)
+    return element.get(attribute.lower()) if found is None else found
+
+
+def _element_text(element: "_Element") -> str:
+    pieces: list[str] = []
+    todo: list[_Element | str] = [element]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, str):
+            pieces.append(part)
+            continue
+        tag = part.tag
+        if part is not element and part.tail:
+            todo.append(part.tail)
+        # Comments, instructions and unresolved entities have no name that is a text.
+        if not isinstance(tag, str) or (tag in _SILENT and part is not element):
+            continue
+        if tag in _BREAKS:
+            pieces.append(" ")
+            todo.append(" ")
+        todo.extend(reversed(part))
+        if part.text:
+            pieces.append(part.text)
+    return "".join(pieces)

@@ -1,0 +1,56 @@
+"""How a page was reached, and the variables it fills. Knows names and texts; no selectors, no values of fields."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from engine.extract.page import Page
+from engine.model.variables import render
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The job a page belongs to."""
+
+    group: str
+    locator: str
+    locator_url: str
+    depth: int
+    """0: a locator itself."""
+    run: str
+    run_time: str
+    nofollow: bool = True
+    """Whether `nofollow` on links and pages is respected on this host."""
+
+    def render(self, text: str, page: Page) -> str:
+        """The text with its variables filled in."""
+        return render(text, lambda name: self._variable(name, page)) if "%{" in text else text
+
+    def _variable(self, name: str, page: Page) -> str | None:
+        match name:
+            case "document.url":
+                return page.url
+            case "document.fetchedAt":
+                return fetched(page.fetched_at)
+            case "document.status":
+                return str(page.status)
+            case "locator.name":
+                return self.locator
+            case "locator.group":
+                return self.group
+            case "locator.url":
+                return self.locator_url
+            case "depth":
+                return str(self.depth)
+            case "run.id":
+                return self.run
+            case "run.time":
+                return self.run_time
+        return None
+
+
+def fetched(seconds: float) -> str:
+    """Seconds since 1970 as ISO 8601 in UTC, to the second: `2024-01-31T09:05:00Z`; empty outside the calendar."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return ""

@@ -1,0 +1,81 @@
+"""XPath by lxml: trees, expressions, and the way a block becomes a tree of its own. Imported only where it is used."""
+
+import copy
+import math
+from typing import TypeGuard
+
+from lxml import etree
+
+Found = etree._Element | str
+
+
+def parsed(markup: bytes, *, xml: bool = False) -> etree._Element | None:
+    """The root element of UTF-8 markup, broken or not; None when there is none. No entities, no network."""
+    parser: etree.XMLParser | etree.HTMLParser
+    if xml:
+        parser = etree.XMLParser(encoding="utf-8", recover=True, resolve_entities=False, no_network=True)
+    else:
+        parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, no_network=True)
+    try:
+        root = etree.fromstring(markup, parser)
+    except (etree.LxmlError, ValueError):
+        return None
+    return root if root is not None and isinstance(root.tag, str) else None
+
+
+def detached(element: etree._Element) -> etree._Element:
+    """A copy of the element as the root of its own tree: nothing outside of it can be reached."""
+    own = copy.deepcopy(element)
+    own.tail = None
+    return own
+
+
+def from_html(markup: str, tag: str) -> etree._Element | None:
+    """The element of that tag which the outer HTML writes, as the root of its own tree."""
+    root = parsed(markup.encode("utf-8", "replace"))
+    if root is None:
+        return None
+    found = next(root.iter(tag), None)
+    return None if found is None else detached(found)
+
+
+def outer(element: etree._Element) -> str:
+    """The element as HTML, without the text that follows it."""
+    return etree.tostring(element, method="html", encoding="unicode", with_tail=False)
+
+
+class Path:
+    """A compiled expression. Raises `ValueError` for one that cannot be parsed."""
+
+    def __init__(self, text: str) -> None:
+        try:
+            # EXSLT's expressions run on `re`, which no limit can stop.
+            self._on_page = etree.XPath(text, regexp=False, smart_strings=False)
+            # In a block `//a` means the block's descendants, not the block itself.
+            inner = f".{text}" if text.startswith("//") else text
+            self._in_block = etree.XPath(inner, regexp=False, smart_strings=False)
+        except etree.XPathError as error:
+            raise ValueError(str(error)) from error
+
+    def find(self, root: etree._Element, *, block: bool) -> list[Found]:
+        """What the expression gives at `root`: elements and texts; nothing when it fails on this document."""
+        try:
+            result = (self._in_block if block else self._on_page)(root)
+        except (etree.LxmlError, ValueError, RecursionError):
+            return []
+        if isinstance(result, list):
+            return [item for item in result if _is_found(item)]
+        if isinstance(result, bool):
+            return ["true" if result else "false"]
+        if isinstance(result, float):
+            return [_number(result)] if math.isfinite(result) else []
+        return [result] if isinstance(result, str) else []
+
+
+def _is_found(item: object) -> TypeGuard[Found]:
+    # Comments and instructions are elements, too, but have no name.
+    return isinstance(item, str) or (isinstance(item, etree._Element) and isinstance(item.tag, str))
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)

@@ -1,0 +1,58 @@
+"""What of a request travels on to a redirect's target. Pure; following and counting hops is the caller's part."""
+
+from engine import urls
+from engine.fetch.failure import FetchFailed
+from engine.model.job import Request
+from engine.model.variables import names
+
+_HARMLESS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "cache-control",
+        "dnt",
+        "pragma",
+        "save-data",
+        "upgrade-insecure-requests",
+        "user-agent",
+    }
+)
+"""Headers that say nothing a stranger should not know. Every other one may hold a key under any name."""
+
+_KEEPS_METHOD = frozenset({"GET", "HEAD"})
+
+
+def next_hop(request: Request, status: int, from_url: str, to_url: str) -> Request:
+    """The request to send to a redirect's target. Both URLs are normalized.
+
+    303, and 301 or 302 on a POST, become a GET without body. When the origin changes, cookies and all headers but
+    harmless ones stay behind.
+    Raises `FetchFailed` (not retryable) where the body would take a `%{…}` variable, a secret, to another origin.
+    """
+    becomes_get = (status == 303 and request.method not in _KEEPS_METHOD) or (
+        status in (301, 302) and request.method == "POST"
+    )
+    leaves_origin = urls.origin(from_url) != urls.origin(to_url)
+    if not becomes_get and not leaves_origin:
+        return request
+    headers, body = request.headers, request.body
+    if becomes_get:
+        body = None
+        headers = tuple(h for h in headers if not h[0].lower().startswith("content-"))
+    if leaves_origin:
+        headers = tuple(h for h in headers if h[0].lower() in _HARMLESS and not names(h[1]))
+        if body is not None and names(body):
+            raise FetchFailed(
+                f"redirect to {urls.origin(to_url)} would take the body's %{{…}} variables to another site",
+                kind="redirect",
+                retryable=False,
+                remedy="If that is meant, write the target as the locator's url.",
+            )
+    return Request(
+        method="GET" if becomes_get else request.method,
+        headers=headers,
+        cookies=() if leaves_origin else request.cookies,
+        body=body,
+        content_type=None if body is None else request.content_type,
+    )

@@ -1,0 +1,52 @@
+"""What a robots.txt allows (RFC 9309). Pure; when it is fetched, and how long it is kept, is the caller's part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from protego import Protego
+
+LARGEST = 500 * 1024
+"""Bytes of a robots.txt that are read; the rest is ignored, as RFC 9309 allows."""
+
+
+class RobotsRules:
+    """The rules of one host."""
+
+    __slots__ = ("_otherwise", "_parsed", "sitemaps")
+
+    def __init__(self, parsed: Protego | None, *, otherwise: bool) -> None:
+        self._parsed = parsed
+        self._otherwise = otherwise
+        self.sitemaps: tuple[str, ...] = tuple(parsed.sitemaps) if parsed is not None else ()
+        """URLs as written in the file."""
+
+    @classmethod
+    def parse(cls, text: str) -> RobotsRules:
+        """The rules a file states; lines it does not understand are skipped."""
+        from protego import Protego
+
+        if len(text) > LARGEST:
+            text = text[: text.rfind("\n", 0, LARGEST) + 1]
+        return cls(Protego.parse(text.removeprefix("\ufeff")), otherwise=True)
+
+    def allowed(self, url: str, user_agent: str) -> bool:
+        """Whether the URL may be fetched. `user_agent` is the whole header; a group's name is looked for in it."""
+        if self._parsed is None:
+            return self._otherwise
+        return bool(self._parsed.can_fetch(url, user_agent))
+
+    def crawl_delay(self, user_agent: str) -> float | None:
+        """Seconds the host wants between two requests; None: it does not say."""
+        if self._parsed is None:
+            return None
+        delay = self._parsed.crawl_delay(user_agent)
+        return None if delay is None else float(delay)
+
+
+def rules_for(status: int, text: str) -> RobotsRules:
+    """The rules after fetching robots.txt: 2xx as written, 5xx nothing is allowed, anything else all is."""
+    if 200 <= status < 300:
+        return RobotsRules.parse(text)
+    return RobotsRules(None, otherwise=status < 500)

@@ -1,0 +1,138 @@
+"""The committer: gathers finished jobs and writes them in one fenced transaction, after the bodies they refer to."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from engine.clock import boottime
+from engine.errors import CrawlError, Fenced
+from engine.model.job import JobState
+from engine.node.ringer import Ringer
+from engine.node.seen import Seen
+from engine.store.commit import Committed, Finished, commit
+from engine.store.connector import Busy, Database
+from engine.store.documents import Pages
+from engine.store.intake import Places
+from engine.store.schema import CRAWL
+
+_log = logging.getLogger(__name__)
+
+LONGEST_WAIT = 0.05
+"""Seconds a finished job waits for others at most."""
+_RETRY_PAUSE = 0.1
+
+
+class Committer(threading.Thread):
+    """Commits when half of what the node holds is finished, at the latest after 50 ms."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        node: int,
+        run: int,
+        places: Places,
+        seen: Seen,
+        ringer: Ringer,
+        held: Callable[[], int],
+        committed: Callable[[int], None],
+        fenced: Callable[[], None],
+        broken: Callable[[CrawlError], None],
+    ) -> None:
+        """`held` tells the jobs leased and not committed; `committed` is told how many are done with."""
+        super().__init__(name="committer", daemon=True)
+        self._folder = folder
+        self._node = node
+        self._run = run
+        self._places = places
+        self._seen = seen
+        self._ringer = ringer
+        self._held = held
+        self._committed = committed
+        self._fenced = fenced
+        self._broken = broken
+        self._condition = threading.Condition()
+        self._finished: list[Finished] = []
+        self._since = 0.0
+        self._stopped = False
+        self.ticked_at = time.monotonic()
+        self.done = 0
+        self.failed = 0
+
+    def add(self, finished: Finished) -> None:
+        """A job is done with; any thread may say so."""
+        with self._condition:
+            if not self._finished:
+                self._since = time.monotonic()
+                self._condition.notify()
+            self._finished.append(finished)
+            if len(self._finished) * 2 >= self._held():
+                self._condition.notify()
+
+    def stop(self) -> None:
+        """Commit what is there and end the thread."""
+        with self._condition:
+            self._stopped = True
+            self._condition.notify()
+
+    def run(self) -> None:
+        """The thread."""
+        try:
+            db, pages = Database.open(self._folder / CRAWL, busy_seconds=10), Pages(self._folder)
+            while (group := self._next_group()) is not None:
+                self._write(db, pages, group)
+        except Fenced:
+            self._fenced()
+        except CrawlError as error:
+            self._broken(error)
+
+    def _next_group(self) -> list[Finished] | None:
+        with self._condition:
+            while True:
+                self.ticked_at = time.monotonic()
+                if self._finished:
+                    left = self._since + LONGEST_WAIT - time.monotonic()
+                    if left <= 0 or self._stopped or len(self._finished) * 2 >= self._held():
+                        group, self._finished = self._finished, []
+                        return group
+                    self._condition.wait(left)
+                elif self._stopped:
+                    return None
+                else:
+                    self._condition.wait(1.0)
+
+    def _write(self, db: Database, pages: Pages, group: list[Finished]) -> None:
+        """Commit a group, again and again while the database is busy or the disk is full: nothing is dropped."""
+        while True:
+            try:
+                group = _with_pages(pages, group)
+                result = commit(db, self._node, self._run, group, self._places, boottime())
+                break
+            except Busy as busy:
+                _log.warning("commit waits: %s", busy.what)
+                self.ticked_at = time.monotonic()
+                time.sleep(_RETRY_PAUSE)
+        self._after(group, result)
+
+    def _after(self, group: list[Finished], result: Committed) -> None:
+        for f in group:
+            if f.job.id in result.won:
+                self.done += f.state is JobState.DONE
+                self.failed += f.state is JobState.FAILED
+                self._seen.add(child.identity for child in f.children)
+        self._committed(len(group))
+        self._ringer.ring(result.ring)
+        for due in result.due:
+            self._ringer.arm(due)
+
+
+def _with_pages(pages: Pages, group: list[Finished]) -> list[Finished]:
+    """The group with its new documents stored in pages.db, once."""
+    fresh = [f for f in group if f.document is not None and f.page is None]
+    if not fresh:
+        return group
+    ids = dict(zip((f.job.id for f in fresh), pages.add([f.document for f in fresh if f.document]), strict=True))
+    return [replace(f, page=ids[f.job.id]) if f.job.id in ids else f for f in group]

@@ -1,0 +1,151 @@
+"""The fetch loop: one asyncio thread that works the leased jobs, each in its slot, and hands on what became of them."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+
+import uvloop
+
+from engine.model.job import JobState, LeasedJob
+from engine.node.pipeline import Pipeline
+from engine.store.commit import Finished
+from engine.store.events import Event
+
+_log = logging.getLogger(__name__)
+_TICK = 0.1
+
+
+@dataclass(slots=True)
+class _Slot:
+    task: asyncio.Task[None]
+    begun: float
+    """Monotonic second."""
+    sending: bool = False
+
+
+class FetchLoop(threading.Thread):
+    """Holds the node's slots. `submit` and the numbers may be used from any thread."""
+
+    def __init__(
+        self,
+        *,
+        concurrency: int,
+        make: Callable[[], Pipeline],
+        close: Callable[[], Coroutine[None, None, None]],
+        finished: Callable[[Finished], None],
+        freed: Callable[[], None],
+        source: str,
+    ) -> None:
+        """`make` builds the pipeline on the loop's thread; `freed` is called when a slot is free again."""
+        super().__init__(name="fetch-loop", daemon=True)
+        self._concurrency = concurrency
+        self._make = make
+        self._close = close
+        self._finished = finished
+        self._freed = freed
+        self._source = source
+        self._slots: dict[int, _Slot] = {}
+        self._submitted = 0  # written by who submits
+        self._ended = 0  # written by the loop
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pipeline: Pipeline | None = None
+        self._ready = threading.Event()
+        self._stop: asyncio.Event | None = None
+        self.ticked_at = time.monotonic()
+        self.lag = 0.0
+        self.now = ""
+
+    @property
+    def busy(self) -> int:
+        """Jobs in slots, or on their way to one."""
+        return self._submitted - self._ended
+
+    def start_and_wait(self) -> None:
+        """Start the thread; returns when jobs may be submitted."""
+        self.start()
+        self._ready.wait()
+
+    def submit(self, jobs: list[LeasedJob]) -> None:
+        """Work these jobs."""
+        assert self._loop is not None
+        self._submitted += len(jobs)
+        self._loop.call_soon_threadsafe(self._begin, jobs)
+
+    def give_back(self, reason: str | None) -> None:
+        """End what runs: unsent jobs become READY at once; with a reason, sent ones INCOMPLETE."""
+        if self._loop is not None and self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._cancel, reason)
+
+    def stop(self) -> None:
+        """End the loop; what still runs is dropped."""
+        if self._loop is not None and self._stop is not None and self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._stop.set)
+
+    def run(self) -> None:
+        """The thread."""
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._live())
+
+    async def _live(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._pipeline = self._make()
+        self._ready.set()
+        while not self._stop.is_set():
+            planned = time.monotonic() + _TICK
+            try:
+                await asyncio.wait_for(self._stop.wait(), _TICK)
+            except TimeoutError:
+                pass
+            self.ticked_at = time.monotonic()
+            self.lag = max(0.0, self.ticked_at - planned)
+        for slot in self._slots.values():
+            slot.task.cancel()
+        await self._close()
+
+    def _begin(self, jobs: list[LeasedJob]) -> None:
+        assert self._loop is not None
+        for job in jobs:
+            self._slots[job.id] = _Slot(self._loop.create_task(self._work(job)), time.monotonic())
+
+    async def _work(self, job: LeasedJob) -> None:
+        assert self._pipeline is not None
+        slot = self._slots[job.id]
+
+        def started() -> None:
+            slot.sending = True
+            self.now = job.target or job.url
+
+        try:
+            done = await self._pipeline.work(job, started)
+        except asyncio.CancelledError as cancelled:
+            reason = cancelled.args[0] if cancelled.args else None
+            if reason is None and slot.sending:
+                raise
+            done = self._interrupted(job, slot, reason)
+        except Exception as error:
+            _log.exception("job %s %s", job.id, job.url)
+            reason = f"fault of the program: {type(error).__name__}: {error}"[:300]
+            event = Event(time.time(), "ERROR", self._source, "page", f"FAILED {job.url}: {reason}", job.id)
+            done = Finished(job=job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,), erred=True)
+        finally:
+            del self._slots[job.id]
+            self._ended += 1
+        self._finished(done)
+        self._freed()
+
+    def _interrupted(self, job: LeasedJob, slot: _Slot, reason: str | None) -> Finished:
+        if not slot.sending:
+            return Finished(job=job, state=JobState.READY, hops=job.hops, target=job.target)
+        why = f"{reason}; under way for {time.monotonic() - slot.begun:.1f} s"
+        event = Event(time.time(), "WARNING", self._source, "page", f"INCOMPLETE {job.url}: {why}", job.id)
+        return Finished(
+            job=job, state=JobState.INCOMPLETE, reason=why, hops=job.hops, target=job.target, events=(event,)
+        )
+
+    def _cancel(self, reason: str | None) -> None:
+        for slot in list(self._slots.values()):
+            if reason is not None or not slot.sending:
+                slot.task.cancel(reason) if slot.sending else slot.task.cancel()

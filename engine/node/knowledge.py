@@ -1,0 +1,94 @@
+"""What a node knows of the defs: each version read once from the store, its dataDefs compiled once by their meaning."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from engine.extract.records import Extractor
+from engine.fetch.manners import manners_of, rule_for
+from engine.model.definition import Definitions, HostRule, TaskGroup, meaning
+from engine.model.job import LeasedJob
+from engine.settings import Settings
+from engine.store import versions
+from engine.store.connector import Database
+from engine.store.hosts import Manners
+
+_EMPTY = TaskGroup(name="")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One task's dataDef, ready to be applied; `id` is what its rows carry."""
+
+    data_def: str
+    id: int
+    extractor: Extractor
+
+
+class Knowledge:
+    """Reads def versions through `ask`, which opens a transaction where a dataDef must be written down."""
+
+    def __init__(self, settings: Settings, live: float, ask: Callable[[], Database]) -> None:
+        """`live`: seconds a document serves where its group does not say."""
+        self._settings = settings
+        self._live = live
+        self._ask = ask
+        self._versions: dict[int, Definitions] = {}
+        self._work: dict[tuple[int, str], tuple[Work, ...]] = {}
+        self._compiled: dict[str, Work] = {}
+        self._rules: dict[tuple[int, str], HostRule] = {}
+
+    def definitions(self, version: int) -> Definitions:
+        """The defs of a version."""
+        if version not in self._versions:
+            self._versions[version] = versions.read(self._ask(), version)
+        return self._versions[version]
+
+    def newest(self) -> Definitions:
+        """The defs of the newest version this node has worked with."""
+        return self._versions[max(self._versions)] if self._versions else Definitions()
+
+    def group(self, version: int, name: str) -> TaskGroup:
+        """The task group of that name; an empty one where the defs have none."""
+        return self.definitions(version).task_group(name) or _EMPTY
+
+    def work(self, job: LeasedJob) -> tuple[Work, ...]:
+        """What is to be extracted from a job's page."""
+        key = (job.defs_version, job.group)
+        if key not in self._work:
+            names = dict.fromkeys(task.data_def for task in self.group(*key).tasks)
+            self._work[key] = tuple(self._compile(job.defs_version, name) for name in names)
+        return self._work[key]
+
+    def host_rule(self, version: int, host_key: str) -> HostRule:
+        """The rule for a host (`name:port`)."""
+        key = (version, host_key)
+        if key not in self._rules:
+            self._rules[key] = rule_for(self.definitions(version), host_key)
+        return self._rules[key]
+
+    def manners(self, host_key: str) -> Manners:
+        """How a host that is met for the first time is to be treated."""
+        return manners_of(self.newest(), self._settings, host_key)
+
+    def max_pages(self, group: str) -> int | None:
+        """The limit of pages of a group."""
+        found = self.newest().task_group(group)
+        return found.max_pages if found else None
+
+    def fresh_since(self, job: LeasedJob) -> float:
+        """The wall-clock second after which a stored document may serve for this job."""
+        live = self.group(job.defs_version, job.group).live
+        return time.time() - (self._live if live is None else live)
+
+    def priorities(self, version: int) -> Mapping[str, int]:
+        """The priority of each group."""
+        return {group.name: group.priority for group in self.definitions(version).task_groups}
+
+    def _compile(self, version: int, name: str) -> Work:
+        data_def = self.definitions(version).data_def(name)
+        assert data_def is not None, "checked when the defs were loaded"
+        told = meaning(data_def)
+        if told not in self._compiled:
+            self._compiled[told] = Work(name, versions.data_def_id(self._ask(), data_def), Extractor(data_def))
+        return self._compiled[told]

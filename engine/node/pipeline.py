@@ -1,0 +1,251 @@
+"""The way of a job: wait for its time → robots → stored page, or fetch → harvest → what is to be committed."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+
+from engine import urls
+from engine.clock import boottime
+from engine.fetch.answer import Answer
+from engine.fetch.client import Fetcher
+from engine.fetch.failure import FetchFailed
+from engine.fetch.politeness import host_backoff, retry_wait, verdict
+from engine.fetch.redirects import next_hop
+from engine.model.identity import document_key
+from engine.model.job import JobKind, JobState, LeasedJob, Origin, Request, StoredPage
+from engine.node.clerk import Clerk
+from engine.node.harvest import Harvest, Harvester, NotAPage, Unreadable
+from engine.node.knowledge import Knowledge
+from engine.node.robots import RobotsDesk
+from engine.settings import Settings
+from engine.store.commit import Finished
+from engine.store.documents import NewDocument
+from engine.store.events import Event, Level
+
+_PARSED_ON_THE_LOOP = 64 * 1024
+_LATE_AT_MOST = 0.05
+_REJECTIONS_TOLD = 5
+
+
+class Pipeline:
+    """Works one job at a time for each slot of the fetch loop, which calls `work`."""
+
+    def __init__(
+        self,
+        *,
+        source: str,
+        settings: Settings,
+        fetcher: Fetcher,
+        clerk: Clerk,
+        knowledge: Knowledge,
+        harvester: Harvester,
+        threads: Executor,
+    ) -> None:
+        """`source` names this node in events; `threads` parse large pages."""
+        self._source = source
+        self._settings = settings
+        self._fetcher = fetcher
+        self._clerk = clerk
+        self._knowledge = knowledge
+        self._harvester = harvester
+        self._threads = threads
+        self._robots = RobotsDesk(fetcher, clerk, settings.user_agent)
+
+    async def work(self, job: LeasedJob, started: Callable[[], None]) -> Finished:
+        """What became of the job. `started` is called when its request is about to be sent."""
+        if job.stored is not None:
+            return await self._from_store(job, job.stored)
+        if job.send_at is not None and not await self._its_time(job, job.send_at):
+            return Finished(job=job, state=JobState.READY, hops=job.hops, target=job.target)
+        started()
+        if job.kind is JobKind.ROBOTS:
+            return await self._read_robots(job)
+        return await self._fetch(job)
+
+    async def _its_time(self, job: LeasedJob, send_at: float) -> bool:
+        """Sleep until a delayed request may be sent; False: the host backs off, or the moment was missed."""
+        wait = send_at - boottime()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        late = boottime() - send_at
+        if late > max(0.002, min(_LATE_AT_MOST, job.delay / 10)):
+            return False
+        return not self._clerk.backs_off(job.host, boottime())
+
+    async def _fetch(self, job: LeasedJob) -> Finished:
+        """Fetch, following redirects that stay on a host without delay; another host's clock is its lease's affair."""
+        url, hops, request = job.target or job.url, job.hops, job.request
+        if job.target:
+            request = next_hop(request, 302, job.url, job.target)
+        keys = [document_key(url, request.method, request.body)]
+        if job.target:
+            keys.append(document_key(job.url, job.request.method, job.request.body))
+        while True:
+            refusal = self._robots_refuse(job, url)
+            if refusal is not None:
+                return self._ended(job, JobState.SKIPPED, refusal, url, hops=hops)
+            try:
+                answer = await self._send(job, url, request)
+                meaning = verdict(answer.status)
+                if meaning != "redirect":
+                    return await self._judge(job, url, answer, tuple(reversed(keys)), hops)
+                if answer.location is None:
+                    return self._ended(job, JobState.FAILED, answer.location_problem or "bad redirect", url, hops=hops)
+                if hops >= self._settings.max_redirects:
+                    return self._ended(job, JobState.FAILED, f"more than {hops} redirects", url, hops=hops)
+                request = next_hop(request, answer.status, url, answer.location)
+            except FetchFailed as failure:
+                return self._missed(job, url, failure)
+            url, hops, left = answer.location, hops + 1, url
+            key = document_key(url, request.method, request.body)
+            if key in keys:
+                return self._ended(job, JobState.FAILED, "redirects in a circle", url, hops=hops)
+            keys.append(key)
+            moved = urls.host_key(left) != urls.host_key(url)
+            if not request.plain:
+                await asyncio.sleep(job.delay)  # what is sent again with its body cannot be put back
+            elif moved or job.delay or not await self._clerk.claim(job, url):
+                place = (urls.host_key(url), urls.origin(url)) if moved else None
+                return Finished(job=job, state=JobState.READY, hops=hops, target=url, moves_to=place)
+            stored = self._clerk.stored(job.run, key)
+            if stored is not None:
+                return await self._from_store(job, stored, hops=hops, target=url)
+
+    def _robots_refuse(self, job: LeasedJob, url: str) -> str | None:
+        rules = self._robots.rules(job.host)
+        if rules is None or rules[1].allowed(url, self._settings.user_agent):
+            return None
+        status = rules[0]
+        return f"robots.txt answered {status}" if status >= 500 else "robots.txt disallows it"
+
+    async def _send(self, job: LeasedJob, url: str, request: Request) -> Answer:
+        rule = self._knowledge.host_rule(job.defs_version, urls.host_key(url))
+        return await self._fetcher.send(
+            url, request, headers=rule.headers, cookies=rule.cookies, url_from_defs=job.origin is Origin.LOCATOR
+        )
+
+    async def _read_robots(self, job: LeasedJob) -> Finished:
+        try:
+            answer, found = await self._robots.read(job)
+        except FetchFailed as failure:
+            # The pages of the host will say what is wrong with it; its robots.txt must not hide that.
+            event = self._event(job, "WARNING", f"{job.url}: {failure.reason}; taken as allowing everything")
+            return Finished(job=job, state=JobState.DONE, attempts=1, robots=self._robots.unreachable, events=(event,))
+        if verdict(answer.status) == "retry" and job.attempts + 1 < self._settings.max_attempts:
+            return self._again(job, job.url, f"HTTP {answer.status}", answer)
+        level: Level = "WARNING" if answer.status >= 500 else "INFO"
+        event = self._event(job, level, f"{answer.status} {job.url}")
+        return Finished(job=job, state=JobState.DONE, attempts=1, robots=found, events=(event,))
+
+    async def _judge(self, job: LeasedJob, url: str, answer: Answer, keys: tuple[bytes, ...], hops: int) -> Finished:
+        """What the final answer of a fetch means for its job."""
+        document = NewDocument(
+            keys=keys,
+            url=urls.without_credentials(url),
+            status=answer.status,
+            content_type=answer.content_type,
+            fetched_at=time.time(),
+            headers=answer.headers,
+            body=answer.body,
+        )
+        match verdict(answer.status):
+            case "ok":
+                done = await self._harvested(
+                    job, answer.body, answer.content_type, document.url, answer.status, document.fetched_at,
+                    f"{answer.elapsed * 1000:.0f} ms", hops,
+                )  # fmt: skip
+                return replace(done, document=document, attempts=1, target=url if hops else None)
+            case "gone":
+                return replace(self._gone(job, answer.status, url, hops), document=document, attempts=1)
+            case "retry":
+                return self._again(job, url, f"HTTP {answer.status}", answer)
+            case _:
+                reason = f"HTTP {answer.status}"
+                return replace(
+                    self._ended(job, JobState.FAILED, reason, url, hops=hops), document=document, attempts=1, erred=True
+                )
+
+    async def _from_store(
+        self, job: LeasedJob, stored: StoredPage, *, hops: int = 0, target: str | None = None
+    ) -> Finished:
+        """Work a document that was fetched before; an answer that was a refusal is one for this job too."""
+        if verdict(stored.status) == "gone":
+            return self._gone(job, stored.status, stored.url, hops)
+        if verdict(stored.status) != "ok":
+            return self._ended(job, JobState.FAILED, f"HTTP {stored.status}", stored.url, hops=hops)
+        body = self._clerk.body(stored.page)
+        if body is None:
+            return self._ended(job, JobState.FAILED, "its stored page is missing", stored.url, hops=hops)
+        done = await self._harvested(
+            job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops
+        )
+        return replace(done, page=stored.page, target=target)
+
+    async def _harvested(
+        self, job: LeasedJob, body: bytes, kind: str, url: str, status: int, fetched_at: float, took: str, hops: int
+    ) -> Finished:
+        def work() -> Harvest:
+            return self._harvester.work(
+                job, body=body, content_type=kind, url=url, status=status, fetched_at=fetched_at
+            )
+
+        try:
+            if len(body) <= _PARSED_ON_THE_LOOP:
+                harvest = work()
+            else:
+                harvest = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except NotAPage as what:
+            state = JobState.SKIPPED if job.origin is Origin.LINK else JobState.FAILED
+            return self._ended(job, state, f"not a page: {what}", url, hops=hops)
+        except Unreadable as problem:
+            return self._ended(job, JobState.FAILED, str(problem), url, hops=hops)
+        text = f"{status} {url} {took} {len(body) / 1000:.0f} kB {len(harvest.rows)} rows"
+        notes = [note for note, said in (("empty page", not body), ("bytes replaced", harvest.damaged)) if said]
+        events = [self._event(job, "WARNING" if notes else "INFO", "; ".join([text, *notes]))]
+        told = harvest.rejected[:_REJECTIONS_TOLD]
+        events += [self._event(job, "WARNING", f"{r.data_def}.{r.field}: {r.reason} {r.place}", "row") for r in told]
+        if len(harvest.rejected) > len(told):
+            more = len(harvest.rejected) - len(told)
+            events.append(self._event(job, "WARNING", f"{more} more records rejected on {url}", "row"))
+        counts: dict[str, int] = {}
+        for rejection in harvest.rejected:
+            counts[rejection.data_def] = counts.get(rejection.data_def, 0) + 1
+        return Finished(
+            job=job, state=JobState.DONE, hops=hops, rows=harvest.rows, children=harvest.children,
+            rejected=tuple(counts.items()), events=tuple(events),
+        )  # fmt: skip
+
+    def _gone(self, job: LeasedJob, status: int, url: str, hops: int) -> Finished:
+        state = JobState.SKIPPED if job.origin is Origin.LINK else JobState.FAILED
+        return self._ended(job, state, f"HTTP {status} (gone)", url, hops=hops)
+
+    def _missed(self, job: LeasedJob, url: str, failure: FetchFailed) -> Finished:
+        if failure.retryable:
+            return self._again(job, url, failure.reason, None)
+        return replace(self._ended(job, JobState.FAILED, failure.reason, url), attempts=1, erred=True)
+
+    def _again(self, job: LeasedJob, url: str, reason: str, answer: Answer | None) -> Finished:
+        """A later attempt, or the end of them. 429 and 503 leave the whole host alone for a while."""
+        attempt, backoff = job.attempts + 1, None
+        if answer is not None and answer.status in (429, 503):
+            backoff = boottime() + host_backoff(self._clerk.strikes(job.host) + 1, answer.retry_after)
+        if attempt >= self._settings.max_attempts:
+            ended = self._ended(job, JobState.FAILED, f"{reason} ({attempt} attempts)", url)
+            return replace(ended, attempts=1, backoff_until=backoff, erred=True)
+        wait = retry_wait(attempt, random.random())
+        event = self._event(job, "WARNING", f"{url}: {reason}; attempt {attempt + 1} in {wait:.1f} s")
+        return Finished(
+            job=job, state=JobState.READY, reason=reason, attempts=1, not_before=boottime() + wait, hops=job.hops,
+            target=job.target, backoff_until=backoff, events=(event,), erred=True,
+        )  # fmt: skip
+
+    def _ended(self, job: LeasedJob, state: JobState, reason: str, url: str, *, hops: int = 0) -> Finished:
+        level: Level = "ERROR" if state is JobState.FAILED else "INFO"
+        event = self._event(job, level, f"{state} {urls.without_credentials(url)}: {reason}")
+        return Finished(job=job, state=state, reason=reason, hops=hops, events=(event,))
+
+    def _event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:
+        return Event(time.time(), level, self._source, kind, text, job.id)

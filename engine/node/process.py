@@ -1,0 +1,315 @@
+"""A node as a process: its threads put together, its signals, its beat, its orderly end."""
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from engine.beats import INTERVAL, Beat, BeatWriter, resident_bytes
+from engine.errors import CrawlError, Fenced
+from engine.fetch.client import Fetcher
+from engine.identity import identity_of
+from engine.model.job import LeasedJob
+from engine.model.node import NodeState, Role
+from engine.node.clerk import Clerk
+from engine.node.committer import Committer
+from engine.node.fetch_loop import FetchLoop
+from engine.node.harvest import Harvester
+from engine.node.knowledge import Knowledge
+from engine.node.pipeline import Pipeline
+from engine.node.ringer import Ringer
+from engine.node.seen import Seen
+from engine.node.slice import Slicer
+from engine.queue import Doorbells
+from engine.settings import Settings
+from engine.store import nodes, runs
+from engine.store.connector import Database, patiently
+from engine.store.intake import Places
+from engine.store.schema import CRAWL
+
+_log = logging.getLogger(__name__)
+
+TICK_LIMIT = 35.0
+"""Seconds a thread may be silent before the beat stops; longer than a request's default deadline."""
+ORPHAN_SECONDS = 2.5
+
+
+class Node:
+    """One node: everything it holds, and the switches that end it."""
+
+    def __init__(self, folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, live: float):
+        self.folder = folder
+        self.epoch = epoch
+        self.name = f"n{number}"
+        self.settings = settings
+        self._held = 0
+        self._held_lock = threading.Lock()
+        self._standby = role is Role.BACKUP_RUNNER
+        self.draining = threading.Event()
+        self.orphaned = threading.Event()
+        self.exit_code = 0
+        self._asked_at = time.monotonic()
+        self._db = Database.open(folder / CRAWL)
+        told = runs.get(self._db, run)
+        self._tick_limit = max(TICK_LIMIT, settings.deadline + 5)
+
+        self.bells = Doorbells(folder, on_slice=self._answer, gate=self._may_take)
+        self.ringer = Ringer(folder, run, lambda: self.bells)
+        self.seen = Seen()
+        knowledge = Knowledge(settings, live, lambda: self._db)
+        self.committer = Committer(
+            folder,
+            node=epoch,
+            run=run,
+            places=Places(run, knowledge.manners, knowledge.max_pages),
+            seen=self.seen,
+            ringer=self.ringer,
+            held=lambda: self._held,
+            committed=self._let_go,
+            fenced=self._fenced,
+            broken=self._broken,
+        )
+
+        def pipeline() -> Pipeline:
+            clerk = Clerk(folder)
+            self._fetcher = Fetcher(
+                user_agent=settings.user_agent,
+                deadline=settings.deadline,
+                max_body=settings.max_body,
+                connections=settings.concurrency,
+            )
+            run_time = settings.run_time or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(told.created_at))
+            return Pipeline(
+                source=self.name,
+                settings=settings,
+                fetcher=self._fetcher,
+                clerk=clerk,
+                knowledge=knowledge,
+                harvester=Harvester(knowledge, self.seen, run=told.id, run_time=run_time),
+                threads=ThreadPoolExecutor(2, "parse"),
+            )
+
+        self.loop = FetchLoop(
+            concurrency=settings.concurrency,
+            make=pipeline,
+            close=lambda: self._fetcher.aclose(),
+            finished=self.committer.add,
+            freed=self.bells.wake,
+            source=self.name,
+        )
+        self._slicer = Slicer(
+            folder,
+            node=epoch,
+            batch=settings.batch,
+            free=self._free,
+            submit=self._take,
+            fresh_since=knowledge.fresh_since,
+            ringer=self.ringer,
+            fenced=self._fenced,
+        )
+
+    def run(self) -> int:
+        """Work until told to end; returns the exit code."""
+        me = identity_of(os.getpid())
+        state: str = "STANDBY" if self._standby else "DONE"
+        db = self._db
+        if not patiently(db, lambda d: self._register(d, state, me or "")):
+            raise Fenced(f"{self.name}: epoch {self.epoch} is over", "Another process took its place.")
+        beat = _Beating(self)
+        self.ringer.start()
+        self.committer.start()
+        self.loop.start_and_wait()
+        beat.start()
+        self.bells.consume()
+        self._finish()
+        beat.stop()
+        return self.exit_code
+
+    def look_at_row(self) -> None:
+        """Follow what the supervisor wrote of this node: a backup made a runner, an epoch that is over."""
+        role = nodes.role(self._db, self.epoch)
+        if role is None and not self.draining.is_set():
+            self._fenced()
+        if role is Role.RUNNER and self._standby:
+            self._standby = False
+            self.bells.wake()
+
+    def drain(self) -> None:
+        """Take nothing more, finish what is held."""
+        self.draining.set()
+        self.bells.stop()
+
+    def orphan(self) -> None:
+        """The supervisor is gone: take nothing more, commit what is finished, leave."""
+        self.orphaned.set()
+        self.drain()
+
+    def state(self) -> str:
+        """What the beat says."""
+        if self.draining.is_set():
+            return "DRAINING"
+        if self._standby:
+            return "STANDBY"
+        return "READY" if self._held else "DONE"
+
+    def silent_for(self) -> float:
+        """Seconds since the quietest of its threads was last heard."""
+        heard = min(self.committer.ticked_at, self._asked_at, self.loop.ticked_at)
+        return time.monotonic() - heard
+
+    @property
+    def silent_too_long(self) -> bool:
+        """Whether a thread has not ticked for its limit, so that the beat must stop."""
+        return not self.draining.is_set() and self.silent_for() > self._tick_limit
+
+    @property
+    def held(self) -> int:
+        """Jobs leased and not committed."""
+        return self._held
+
+    def _register(self, db: Database, state: str, identity: str) -> bool:
+        with db.transaction():
+            return nodes.register(db, self.epoch, "STANDBY" if state == "STANDBY" else "DONE", os.getpid(), identity)
+
+    def _may_take(self) -> bool:
+        self._asked_at = time.monotonic()
+        return not self.draining.is_set() and not self._standby and self._free() > 0
+
+    def _free(self) -> int:
+        """Slots for new jobs: none while twice the concurrency waits to be committed."""
+        concurrency = self.settings.concurrency
+        return min(concurrency - self.loop.busy, 2 * concurrency - self._held)
+
+    def _answer(self, sequence: int) -> None:
+        if not self.draining.is_set():
+            self._slicer.answer(sequence)
+            self._asked_at = time.monotonic()
+
+    def _take(self, jobs: list[LeasedJob]) -> None:
+        with self._held_lock:
+            self._held += len(jobs)
+        self.loop.submit(jobs)
+
+    def _let_go(self, count: int) -> None:
+        with self._held_lock:
+            self._held -= count
+        self.bells.wake()
+
+    def _fenced(self) -> None:
+        _log.error("%s: epoch %s is over; nothing more is written", self.name, self.epoch)
+        self.exit_code = 3
+        os._exit(3)
+
+    def _broken(self, error: CrawlError) -> None:
+        _log.error("%s: %s", self.name, error)
+        os._exit(3)
+
+    def _finish(self) -> None:
+        """Let jobs end, up to the grace; commit; say goodbye."""
+        self.loop.give_back(None)
+        grace = ORPHAN_SECONDS / 2 if self.orphaned.is_set() else self.settings.grace
+        deadline = time.monotonic() + grace
+        while self.loop.busy and time.monotonic() < deadline:
+            if self.orphaned.is_set():
+                deadline = min(deadline, time.monotonic() + ORPHAN_SECONDS / 2)
+            time.sleep(0.01)
+        if self.loop.busy and not self.orphaned.is_set():
+            self.loop.give_back(f"cancelled after {grace:g} s of grace")
+            while self.loop.busy and time.monotonic() < deadline + 2:
+                time.sleep(0.01)
+        self.committer.stop()
+        self.committer.join(ORPHAN_SECONDS if self.orphaned.is_set() else None)
+        self.ringer.stop()
+        self.ringer.join(1.0)
+        self.loop.stop()
+        self.loop.join(1.0)
+        with contextlib.suppress(CrawlError), self._db.transaction():
+            nodes.move(self._db, self.epoch, NodeState.SHUTDOWN)
+
+
+class _Beating(threading.Thread):
+    """Writes the node's beat while its threads tick."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(name="beat", daemon=True)
+        self._node = node
+        self._writer = BeatWriter(node.folder / "beats" / f"n{node.epoch}")
+        self._stopped = threading.Event()
+        self._number = 0
+
+    def run(self) -> None:
+        """The thread."""
+        while True:
+            self.once(self._node.state())
+            with contextlib.suppress(CrawlError):
+                self._node.look_at_row()
+            if self._stopped.wait(INTERVAL):
+                return
+
+    def once(self, state: str) -> None:
+        """One beat, unless a thread hangs."""
+        node = self._node
+        if node.silent_too_long:
+            return
+        self._number += 1
+        self._writer.write(
+            Beat(
+                number=self._number,
+                state=state,
+                in_flight=node.held,
+                done=node.committer.done,
+                failed=node.committer.failed,
+                rss=resident_bytes(),
+                lag=node.loop.lag,
+                now=node.loop.now if node.held else "",
+            )
+        )
+
+    def stop(self) -> None:
+        """The last beat says that the node ends on purpose."""
+        self._stopped.set()
+        self.join(1.0)
+        self.once("SHUTDOWN")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a node. Its settings come as the first line of stdin, which then stays open as the lifeline."""
+    parser = argparse.ArgumentParser(prog="crawl-console node")
+    parser.add_argument("--data", type=Path, required=True)
+    for name in ("run", "epoch", "number"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--role", type=Role, required=True)
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("huey").setLevel(logging.WARNING)
+    sys.setswitchinterval(0.001)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    settings = Settings.from_json(sys.stdin.readline())
+    try:
+        node = Node(
+            options.data, run=options.run, epoch=options.epoch, number=options.number, role=options.role,
+            settings=settings, live=settings.live_seconds,
+        )  # fmt: skip
+        signal.signal(signal.SIGTERM, lambda *_: node.drain())
+        threading.Thread(target=_follow_lifeline, args=(node,), daemon=True, name="lifeline").start()
+        return node.run()
+    except CrawlError as error:
+        _log.error("%s", error)
+        return error.exit_code
+
+
+def _follow_lifeline(node: Node) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        while sys.stdin.readline():
+            pass
+    node.orphan()
+    time.sleep(ORPHAN_SECONDS)
+    os._exit(0)

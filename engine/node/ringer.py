@@ -1,0 +1,80 @@
+"""The ringer: the node's only thread that enqueues, always after COMMIT, and the timers of deadlines it wrote."""
+
+import heapq
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from engine.clock import boottime
+from engine.queue import Doorbells
+from engine.store import jobs, sequences
+from engine.store.connector import Busy, Database
+from engine.store.schema import CRAWL
+
+_log = logging.getLogger(__name__)
+_SAME_MOMENT = 0.005
+
+
+class Ringer(threading.Thread):
+    """Rings what it is told, and looks at the run's deadlines when they are due."""
+
+    def __init__(self, folder: Path, run: int, bells: Callable[[], Doorbells]) -> None:
+        super().__init__(name="ringer", daemon=True)
+        self._folder = folder
+        self._run = run
+        self._bells = bells
+        self._condition = threading.Condition()
+        self._waiting: dict[int, None] = {}
+        self._due: list[float] = []
+        self._stopped = False
+
+    def ring(self, sequences: Iterable[int]) -> None:
+        """Ring these soon; a sequence told twice before that is rung once."""
+        with self._condition:
+            self._waiting.update(dict.fromkeys(sequences))
+            self._condition.notify()
+
+    def arm(self, due: float) -> None:
+        """Look for work that became due at that boot-time second."""
+        with self._condition:
+            if due not in self._due:
+                heapq.heappush(self._due, due)
+                self._condition.notify()
+
+    def stop(self) -> None:
+        """End the thread once what waits is rung."""
+        with self._condition:
+            self._stopped = True
+            self._condition.notify()
+
+    def run(self) -> None:
+        """The thread."""
+        db = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5)
+        while True:
+            with self._condition:
+                while not self._waiting and not self._stopped and not self._is_due():
+                    self._condition.wait(self._due[0] - boottime() if self._due else None)
+                rung, self._waiting = list(self._waiting), {}
+                woken = self._is_due()
+                while self._is_due():
+                    heapq.heappop(self._due)
+                if self._stopped and not rung:
+                    return
+            if woken:
+                rung += self._wake(db)
+            self._bells().ring(rung)
+
+    def _is_due(self) -> bool:
+        return bool(self._due) and self._due[0] <= boottime() + _SAME_MOMENT
+
+    def _wake(self, db: Database) -> list[int]:
+        now = boottime() + _SAME_MOMENT
+        try:
+            with db.transaction():
+                jobs.promote(db, self._run, now)
+                return sequences.ring_all(db, self._run, now)
+        except Busy as busy:
+            _log.warning("deadlines looked at later: %s", busy.what)
+            self.arm(boottime() + 0.1)
+            return []

@@ -1,0 +1,204 @@
+"""Doorbells over Huey: a message says "sequence S has work" and nothing else. The only room that knows Huey.
+
+Losing or doubling a ring is harmless: the jobs table decides, and the supervisor repairs. So rings are written
+without waiting for the disk, and the file is thrown away at every start.
+"""
+
+import contextlib
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from huey import Huey
+from huey.consumer import Consumer, Scheduler, Worker
+from huey.registry import Message
+from huey.serializer import Serializer
+from huey.storage import SqliteStorage
+
+QUEUE = "queue.db"
+_NAME = "crawl"
+_STAT_SECONDS = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class _JsonSerializer(Serializer):  # type: ignore[misc]
+    """Messages as JSON: nothing that is read from the file can run."""
+
+    def _serialize(self, data: Message) -> bytes:
+        return json.dumps(list(data), separators=(",", ":")).encode()
+
+    def _deserialize(self, data: bytes) -> Message:
+        return Message(*json.loads(bytes(data)))
+
+
+class _Storage(SqliteStorage):  # type: ignore[misc]
+    """Huey's own table, asked only while `gate` says so, and opened anew where the file was replaced or damaged."""
+
+    def __init__(self, *args: Any, gate: Callable[[], bool], **kwargs: Any) -> None:
+        self._gate = gate
+        self._inode: int | None = None
+        self._looked_at = 0.0
+        super().__init__(*args, strict_fifo=True, timeout=5, **kwargs)
+
+    def _create_connection(self) -> Any:
+        connection = super()._create_connection()
+        connection.execute("PRAGMA synchronous = NORMAL")
+        self._inode = _inode(self.filename)
+        return connection
+
+    def dequeue(self) -> Any:
+        if not self._gate():
+            return None
+        self._follow_file()
+        try:
+            return super().dequeue()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                self._reopen(error)
+        except sqlite3.DatabaseError as error:
+            self._reopen(error)
+        return None
+
+    def _follow_file(self) -> None:
+        now = time.monotonic()
+        if now - self._looked_at >= _STAT_SECONDS:
+            self._looked_at = now
+            if _inode(self.filename) != self._inode:
+                self.close()
+
+    def _reopen(self, error: Exception) -> None:
+        _log.warning("queue.db: %s; opening it anew", error)
+        with contextlib.suppress(sqlite3.Error):
+            self.close()
+        self._conn = None
+
+
+class _Worker(Worker):  # type: ignore[misc]
+    """Wakes at once when this process rings or has room again, instead of at the next poll."""
+
+    delay: float
+
+    def sleep(self) -> None:
+        self.delay = min(self.delay, self.max_delay)
+        if self.huey.woken.wait(self.delay):
+            self.huey.woken.clear()
+            self.delay = self.default_delay
+        else:
+            self.delay *= self.backoff
+
+
+class _NoSchedule(Scheduler):  # type: ignore[misc]
+    """Deadlines stand in our tables; Huey's schedule is not used, and so not polled."""
+
+    def loop(self, now: Any = None) -> None:  # noqa: ARG002
+        self.stop_flag.wait(1)
+
+
+class _Consumer(Consumer):  # type: ignore[misc]
+    worker_class = _Worker
+    scheduler_class = _NoSchedule
+
+    def _set_signal_handlers(self) -> None:
+        """Signals are the node's own affair."""
+
+
+class Doorbells:
+    """The queue of one data dir, as one process sees it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        on_slice: Callable[[int], None] | None = None,
+        gate: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`on_slice` answers a ring with the sequence's id; `gate` is asked before a message is taken."""
+        self._path = folder / QUEUE
+        self._huey = Huey(
+            _NAME,
+            results=False,
+            serializer=_JsonSerializer(),
+            storage_class=_Storage,
+            filename=str(self._path),
+            gate=gate,
+        )
+        self._huey.woken = threading.Event()
+        self._path.chmod(0o600)
+
+        @self._huey.task(name="crawl_slice")  # type: ignore[untyped-decorator]
+        def crawl_slice(sequence: int) -> None:
+            if on_slice is not None:
+                on_slice(sequence)
+
+        self._slice = crawl_slice
+        self._consumer: _Consumer | None = None
+
+    def ring(self, sequences: Iterable[int]) -> None:
+        """Say that sequences have work. A failure is logged, not raised: lost rings are repaired."""
+        try:
+            for sequence in sequences:
+                self._slice(sequence)
+        except sqlite3.Error as error:
+            _log.warning("rings lost: %s", error)
+        self.wake()
+
+    def wake(self) -> None:
+        """Look at the queue now."""
+        self._huey.woken.set()
+
+    def consume(self) -> None:
+        """Answer rings until `stop`, on the main thread."""
+        self._consumer = _Consumer(
+            self._huey,
+            workers=1,
+            worker_type="thread",
+            periodic=False,
+            initial_delay=0.005,
+            max_delay=0.02,
+            shutdown_timeout=2,
+        )
+        self._consumer.run()
+        self._consumer.stop(graceful=True)
+
+    def stop(self) -> None:
+        """End `consume`; safe from a signal handler's thread, before and after it runs."""
+        if self._consumer is not None:
+            self._consumer.stop_flag.set()
+        self.wake()
+
+    def empty(self) -> bool:
+        """Whether no ring waits: one look at an index. Raises sqlite3.Error on a damaged file."""
+        return not self._huey.storage.sql("SELECT 1 FROM task LIMIT 1", results=True)
+
+    def healthy(self) -> bool:
+        """Whether the file is there, is the one that is open, and can be read."""
+        try:
+            self.empty()
+            return bool(_inode(str(self._path)) == self._huey.storage._inode)
+        except sqlite3.Error:
+            return False
+
+    def close(self) -> None:
+        """Close the file."""
+        with contextlib.suppress(sqlite3.Error):
+            self._huey.storage.close()
+
+
+def discard(folder: Path) -> None:
+    """Throw the queue away; who has it open finds the next one by itself."""
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            (folder / (QUEUE + suffix)).unlink()
+
+
+def _inode(path: str) -> int | None:
+    try:
+        return Path(path).stat().st_ino
+    except OSError:
+        return None

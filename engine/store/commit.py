@@ -1,0 +1,199 @@
+"""The commit: what became of a group of leased jobs, with all they made, in one transaction fenced job by job."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.errors import CrawlError, Fenced
+from engine.model.job import JobState, LeasedJob
+from engine.store import documents, events, hosts, jobs, nodes, rows, sequences
+from engine.store.connector import Busy, Database
+from engine.store.documents import NewDocument
+from engine.store.events import Event
+from engine.store.intake import Places
+from engine.store.jobs import NewLink, Verdict
+from engine.store.rows import NewRow
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A link to follow: its group, its host (`name:port` and origin), and what makes it the same as another."""
+
+    group: str
+    host_key: str
+    origin: str
+    url: str
+    depth: int
+    priority: int
+    identity: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRow:
+    """A row of one dataDef, by name and by id (store.versions), as JSON."""
+
+    data_def: str
+    data_def_id: int
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Robots:
+    """What a host's robots.txt said: HTTP status (0: unreachable), text, seconds between requests it asks for."""
+
+    status: int
+    text: str
+    crawl_delay: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A job a node is done with, for now or for good. READY with `not_before`: to be tried again then."""
+
+    job: LeasedJob
+    state: JobState
+    reason: str | None = None
+    attempts: int = 0
+    not_before: float | None = None
+    hops: int = 0
+    target: str | None = None
+    moves_to: tuple[str, str] | None = None
+    """Host key and origin of the host under whose clock it continues."""
+    document: NewDocument | None = None
+    page: int | None = None
+    """The stored document it used, or, once `document` is stored, that one's id."""
+    rows: tuple[MadeRow, ...] = ()
+    rejected: tuple[tuple[str, int], ...] = ()
+    """Records turned away, by dataDef."""
+    children: tuple[Child, ...] = ()
+    events: tuple[Event, ...] = ()
+    backoff_until: float | None = None
+    """The host asked to be left alone until this boot-time second."""
+    erred: bool = False
+    robots: Robots | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit changed: ids whose lease held, sequences to ring now, boot-time seconds to look again."""
+
+    won: frozenset[int]
+    ring: tuple[int, ...]
+    due: tuple[float, ...]
+
+
+def commit(db: Database, node: int, run: int, finished: Sequence[Finished], places: Places, now: float) -> Committed:
+    """Write a group. Where it fails, it is written job by job, and the offender is FAILED with the reason.
+
+    Raises Fenced (the node's epoch is over), Busy (nothing was written: try again) or StorageError.
+    """
+    try:
+        return _write(db, node, run, finished, places, now, apart=False)
+    except (Fenced, Busy):
+        raise
+    except Exception:
+        return _write(db, node, run, finished, places, now, apart=True)
+
+
+def _write(
+    db: Database, node: int, run: int, finished: Sequence[Finished], places: Places, now: float, *, apart: bool
+) -> Committed:
+    try:
+        with db.transaction():
+            if nodes.role(db, node) is None:
+                raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
+            if apart:
+                parts = [_alone(db, run, f, places) for f in finished]
+                won = frozenset().union(*(part[0] for part in parts))
+                touched = set().union(*(part[1] for part in parts))
+            else:
+                won, touched = _apply(db, run, finished, places)
+            ring = sequences.ring_hosts(db, touched, now)
+    except BaseException:
+        places.forget()
+        raise
+    places.settle()
+    due = {f.not_before for f in finished if f.not_before} | {f.backoff_until for f in finished if f.backoff_until}
+    return Committed(won, tuple(ring), tuple(sorted(due)))
+
+
+def _alone(db: Database, run: int, finished: Finished, places: Places) -> tuple[frozenset[int], set[int]]:
+    """One job in a savepoint; one that cannot be written is FAILED instead."""
+    try:
+        with db.savepoint():
+            return _apply(db, run, [finished], places)
+    except Busy:
+        raise
+    except Exception as error:
+        what = error.what if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"
+        reason = f"its result cannot be stored: {what}"[:500].encode("utf-8", "replace").decode()
+        event = Event(
+            finished.events[0].at if finished.events else 0.0, "ERROR", "store", "page", reason, finished.job.id
+        )
+        failed = replace(Finished(job=finished.job, state=JobState.FAILED), reason=reason, attempts=1, events=(event,))
+        places.forget()
+        return _apply(db, run, [failed], places)
+
+
+def _apply(db: Database, run: int, finished: Sequence[Finished], places: Places) -> tuple[frozenset[int], set[int]]:
+    """Write verdicts, then what those jobs made whose lease still held. Returns their ids and the hosts touched."""
+    touched = {f.job.host for f in finished}
+    won = jobs.finish(db, [_verdict(db, f, places, touched) for f in finished])
+    held = [f for f in finished if f.job.id in won]
+    documents.add(db, run, [(f.page, f.document) for f in held if f.document and f.page is not None])
+    rows.add(db, run, [NewRow(f.job.id, row.data_def_id, row.data) for f in held for row in f.rows])
+    _count_rows(db, run, held)
+    _follow(db, run, held, places, touched)
+    for f in held:
+        if f.backoff_until is not None:
+            hosts.punish(db, f.job.host, f.backoff_until)
+        if f.erred:
+            hosts.erred(db, f.job.host, 1)
+        if f.robots is not None:
+            hosts.learn_robots(db, f.job.host, f.robots.status, f.robots.text, f.robots.crawl_delay)
+    hosts.calm(db, {f.job.host for f in held if f.state is JobState.DONE and f.document})
+    events.add(db, run, [event for f in held for event in f.events])
+    return frozenset(won), touched
+
+
+def _verdict(db: Database, f: Finished, places: Places, touched: set[int]) -> Verdict:
+    sequence = None
+    if f.moves_to is not None:
+        place = places.find(db, f.job.group, *f.moves_to)
+        touched.add(place.host)
+        sequence = place.sequence
+    return Verdict(
+        id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts, not_before=f.not_before, sequence=sequence,
+        hops=f.hops, target=f.target, document=f.page, defs=f.job.defs_version, reason=f.reason,
+    )  # fmt: skip
+
+
+def _count_rows(db: Database, run: int, held: Sequence[Finished]) -> None:
+    made: dict[str, list[int]] = {}
+    for f in held:
+        for row in f.rows:
+            made.setdefault(row.data_def, [0, 0])[0] += 1
+        for data_def, rejected in f.rejected:
+            made.setdefault(data_def, [0, 0])[1] += rejected
+    for data_def, (written, rejected) in made.items():
+        rows.count(db, run, data_def, written, rejected)
+
+
+def _follow(db: Database, run: int, held: Sequence[Finished], places: Places, touched: set[int]) -> None:
+    links: dict[bytes, NewLink] = {}
+    for f in held:
+        for child in f.children:
+            if child.identity in links:
+                continue
+            place = places.find(db, child.group, child.host_key, child.origin)
+            touched.add(place.host)
+            links[child.identity] = NewLink(
+                run,
+                place.sequence,
+                child.priority,
+                child.depth,
+                f.job.locator_id,
+                f.job.root,
+                child.url,
+                child.identity,
+            )
+    jobs.add_links(db, list(links.values()))

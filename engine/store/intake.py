@@ -1,0 +1,52 @@
+"""Where new work enters: the host and sequence of a job are found or made, and each new host gets its robots job."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from engine.model.identity import robots_key
+from engine.store import hosts, jobs, sequences
+from engine.store.connector import Database
+from engine.store.hosts import Manners
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The ids of a sequence and of its host."""
+
+    sequence: int
+    host: int
+
+
+class Places:
+    """Finds the place of a job in one run, and remembers those that were committed."""
+
+    def __init__(self, run: int, manners: Callable[[str], Manners], max_pages: Callable[[str], int | None]) -> None:
+        """`manners` answers for a host key (`name:port`), `max_pages` for a group."""
+        self._run = run
+        self._manners = manners
+        self._max_pages = max_pages
+        self._known: dict[tuple[str, str], Place] = {}
+        self._found: dict[tuple[str, str], Place] = {}
+
+    def find(self, db: Database, group: str, host_key: str, origin: str) -> Place:
+        """The place of a page job; made where missing, inside the open transaction."""
+        key = (group, host_key)
+        place = self._known.get(key) or self._found.get(key)
+        if place is None:
+            manners = self._manners(host_key)
+            host, new = hosts.ensure(db, self._run, host_key, origin, manners)
+            if new and manners.robots:
+                robots = sequences.ensure(db, self._run, "", host, "robots", None)
+                jobs.add_robots(db, self._run, robots, f"{origin}/robots.txt", robots_key(host_key))
+            sequence = sequences.ensure(db, self._run, group, host, "page", self._max_pages(group))
+            place = self._found[key] = Place(sequence, host)
+        return place
+
+    def settle(self) -> None:
+        """The transaction was committed: what it found is real."""
+        self._known |= self._found
+        self._found = {}
+
+    def forget(self) -> None:
+        """The transaction was rolled back: what it made is not there."""
+        self._found = {}

@@ -1,0 +1,162 @@
+"""The lease: which jobs of a rung sequence a node may take now, fair to the others and polite to the host."""
+
+from dataclasses import dataclass
+
+from engine.errors import Fenced
+from engine.model.fairness import quota, share
+from engine.model.job import LeasedJob
+from engine.store import hosts, jobs, nodes, sequences
+from engine.store.connector import Database
+
+_READ = """
+SELECT s.run, s.kind, s.grp, s.ready, s.taken, s.paused, s.max_pages,
+    h.id, h.delay, h.concurrency, h.next_at, h.backoff_until, h.robots,
+    (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id),
+    r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages,
+    EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id)
+FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run WHERE s.id = ?
+"""
+_SPENT = (
+    "SELECT total(done + taken), total(done) FROM sequences WHERE run = ? AND kind = 'page' AND (? IS NULL OR grp = ?)"
+)
+
+_RESERVED_SECONDS = 1.0
+"""How far ahead one lease may book the send times of a host with a delay."""
+_SKIPPED_AT_ONCE = 5000
+_NO_MORE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What a slice got."""
+
+    jobs: tuple[LeasedJob, ...] = ()
+    ring: bool = False
+    """Ring the sequence again: it has work left that may be leased."""
+    due: float | None = None
+    """Boot-time second at which the sequence is to be looked at again; None: something else will ring."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """The row of `_READ`: a sequence, its host and its run, as they stand."""
+
+    run: int
+    kind: str
+    group: str
+    ready: int
+    taken: int
+    held: int
+    max_pages: int | None
+    host: int
+    delay: float
+    host_concurrency: int
+    next_at: float | None
+    backoff_until: float | None
+    robots: str
+    host_taken: float
+    run_state: str
+    run_paused: str | None
+    active: int
+    slots: int
+    defs_version: int
+    run_max_pages: int | None
+    others_wait: int
+
+
+def lease(db: Database, *, node: int, sequence: int, number: int, free: int, batch: int, now: float) -> Lease:
+    """Take up to `free` jobs of a sequence for the node of that epoch, under the lease `number`.
+
+    `now` is boot-time seconds. Raises Fenced where the node's epoch is over.
+    """
+    with db.transaction():
+        if nodes.role(db, node) is None:
+            raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
+        row = db.one(_READ, (sequence,))
+        if row is None:
+            return Lease()
+        s = _Standing(*row)
+        due = _blocked_until(s, now)
+        wanted = _pages_left(db, s, _allowed(s, free, batch)) if due == 0 else 0
+        if wanted == _NO_MORE:
+            skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIPPED_AT_ONCE)
+            sequences.answered(db, sequence, now if skipped == _SKIPPED_AT_ONCE else None)
+            return Lease(ring=skipped == _SKIPPED_AT_ONCE)
+        found = _distinct(jobs.candidates(db, sequence, wanted)) if wanted > 0 else []
+        start = max(now, s.next_at or 0.0)
+        taken = tuple(
+            jobs.leased(
+                candidate, lease=number, run=s.run, sequence=sequence, host=s.host, kind=s.kind, group=s.group,
+                send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
+            )
+            for i, candidate in enumerate(found)
+        )  # fmt: skip
+        next_at = None
+        if taken:
+            jobs.take(db, [job.id for job in taken], number, node)
+            if s.delay:
+                next_at = start + len(taken) * s.delay
+                hosts.reserve(db, s.host, next_at)
+        left = s.ready - len(taken)
+        again = bool(taken) and left > 0 and s.host_taken + len(taken) < s.host_concurrency and not next_at
+        sequences.answered(db, sequence, now if again else None)
+        if next_at is not None and left > 0:
+            due = next_at - sequences.LOOKAHEAD
+        return Lease(taken, again, due or None)
+
+
+def _blocked_until(s: _Standing, now: float) -> float | None:
+    """0: leases are given; a boot-time second: not before; None: not until something else happens."""
+    if s.run_paused or s.held or s.run_state not in ("SEEDING", "READY", "DRAINING"):
+        return None
+    if s.kind == "page" and s.robots == "WANTED":
+        return None
+    if s.backoff_until is not None and s.backoff_until > now:
+        return s.backoff_until
+    if s.delay and s.next_at is not None and s.next_at > now + sequences.LOOKAHEAD:
+        return s.next_at - sequences.LOOKAHEAD
+    return 0
+
+
+def _allowed(s: _Standing, free: int, batch: int) -> int:
+    """Jobs the sequence may take: its quota, or what nobody else waits for; at most its host's room and send times."""
+    allowed = share(active=s.active, slots=s.slots, running=s.taken, free=free, batch=batch)
+    if allowed < min(free, batch) and not s.others_wait:
+        allowed = max(allowed, min(free, batch, quota(1, s.slots) - s.taken))
+    allowed = min(allowed, s.host_concurrency - int(s.host_taken))
+    if s.delay:
+        allowed = min(allowed, max(1, int(_RESERVED_SECONDS / s.delay)))
+    return max(0, allowed)
+
+
+def _pages_left(db: Database, s: _Standing, wanted: int) -> int:
+    """`wanted`, cut to what the limits on pages leave; `_NO_MORE` where the group has had all its pages."""
+    if s.kind != "page":
+        return wanted
+    if s.max_pages is not None:
+        begun, done = _spent(db, s.run, s.group)
+        if done >= s.max_pages:
+            return _NO_MORE
+        wanted = min(wanted, s.max_pages - begun)
+    if s.run_max_pages is not None:
+        wanted = min(wanted, s.run_max_pages - _spent(db, s.run, None)[0])
+    return max(0, wanted)
+
+
+def _spent(db: Database, run: int, group: str | None) -> tuple[int, int]:
+    """Pages begun (taken or done) and pages done, of a group or of the run."""
+    row = db.one(_SPENT, (run, group, group))
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+def _distinct(candidates: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+    """At most one candidate a page: a page is fetched once, and the others find its document."""
+    seen: set[object] = set()
+    kept = []
+    for candidate in candidates:
+        page = candidate[2] or candidate[1]
+        if page not in seen:
+            seen.add(page)
+            kept.append(candidate)
+    return kept

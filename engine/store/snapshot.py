@@ -1,0 +1,162 @@
+"""The snapshot: all a console, `status` or a summary shows of a data dir, read at one moment. Reads only."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.clock import boottime
+from engine.store import rows, runs, supervisors
+from engine.store.connector import Database
+from engine.store.runs import Run
+
+_SEQUENCES = """
+SELECT s.id, s.grp, h.key, s.ready, s.delayed, s.taken, s.done, s.failed, s.skipped, s.incomplete, s.paused
+FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ? AND s.kind = 'page'
+ORDER BY s.taken DESC, s.ready DESC, s.id LIMIT ?
+"""
+_TOTALS = """
+SELECT total(done), total(failed), total(skipped), total(incomplete), total(ready + delayed), total(taken),
+    total(delayed), count(*)
+FROM sequences WHERE run = ? AND kind = 'page'
+"""
+_HOSTS = """
+SELECT h.key, h.delay, h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled, h.errors, h.robots,
+    h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id),
+    (SELECT total(ready + delayed) FROM sequences WHERE host = h.id)
+FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
+"""
+_NODES = """
+SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, replaces, reason, ended_at
+FROM nodes WHERE run = ? ORDER BY number
+"""
+_OUTPUTS = "SELECT appender, data_def, type, path, rows, bytes, cursor, dirty FROM outputs WHERE run = ? ORDER BY id"
+_APPENDER = """
+SELECT pid, state, beat_age, flush_ms, ended_at FROM appenders WHERE run = ? ORDER BY epoch DESC LIMIT 1
+"""
+_BACKLOG = "SELECT count(*) FROM (SELECT 1 FROM rows WHERE run = ? AND id > ? LIMIT 10001)"
+"""Counted up to 10,001: more is only "more", and a look must stay cheap."""
+
+SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One look at a data dir. Values are JSON types; names are those of `status --json`."""
+
+    run: Run | None
+    epoch: supervisors.Epoch | None
+    jobs: dict[str, int]
+    delayed: int
+    rows: dict[str, int]
+    rejected: dict[str, int]
+    appenders: list[dict[str, Any]]
+    nodes: list[dict[str, Any]]
+    sequences: list[dict[str, Any]]
+    sequence_count: int
+    hosts: list[dict[str, Any]]
+
+
+_NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
+NOTHING = Snapshot(None, None, _NO_JOBS, 0, {}, {}, [], [], [], 0, [])
+"""What a data dir without a run shows."""
+
+
+def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapshot:
+    """Look at a run (None: the newest). Costs the nodes plus `shown` sequences and hosts, not the jobs."""
+    with db.snapshot():
+        found = runs.latest(db) if run is None else runs.get(db, run)
+        if found is None:
+            return NOTHING
+        totals = db.one(_TOTALS, (found.seq,))
+        assert totals is not None
+        done, failed, skipped, incomplete, ready, taken, delayed, count = map(int, totals)
+        counts = rows.counts(db, found.seq)
+        epoch = supervisors.current(db)
+        return Snapshot(
+            run=found,
+            epoch=epoch,
+            jobs={
+                "done": done, "failed": failed, "skipped": skipped, "incomplete": incomplete, "ready": ready,
+                "taken": taken,
+            },
+            delayed=delayed,
+            rows={name: made for name, (made, _) in counts.items()},
+            rejected={name: lost for name, (_, lost) in counts.items() if lost},
+            appenders=_appenders(db, found.seq),
+            nodes=_nodes(db, found.seq),
+            sequences=[_sequence(row) for row in db.all(_SEQUENCES, (found.seq, shown))],
+            sequence_count=count,
+            hosts=[_host(row) for row in db.all(_HOSTS, (found.seq, shown))],
+        )  # fmt: skip
+
+
+def _appenders(db: Database, run: int) -> list[dict[str, Any]]:
+    process = db.one(_APPENDER, (run,))
+    alive = process is not None and process[4] is None
+    backlogs: dict[int, int] = {}
+    told = []
+    for appender, data_def, kind, path, written, size, cursor, dirty in db.all(_OUTPUTS, (run,)):
+        if cursor not in backlogs:
+            backlogs[cursor] = int(db.value(_BACKLOG, (run, cursor)))
+        told.append(
+            {
+                "name": f"{appender}/{data_def}", "type": kind, "rows": written, "bytes": size, "path": path,
+                "backlog": backlogs[cursor], "rebuilding": bool(dirty),
+                "pid": process[0] if alive and process else None,
+                "beat_age": process[2] if alive and process else None,
+                "flush_ms": process[3] if process else None,
+            }
+        )  # fmt: skip
+    return told
+
+
+def _nodes(db: Database, run: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": f"n{number}", "role": role, "state": state, "heart": heart, "done": done, "failed": failed,
+            "pid": pid if ended is None else None, "beat_age": age if ended is None else None,
+            "in_flight": held if ended is None else 0, "rss": rss, "lag": lag, "now": now if ended is None else "",
+            "replaces": None if replaces is None else f"n{replaces}", "reason": reason,
+        }
+        for number, role, state, heart, done, failed, pid, age, held, rss, lag, now, replaces, reason, ended
+        in db.all(_NODES, (run,))
+    ]  # fmt: skip
+
+
+def _sequence(row: tuple[Any, ...]) -> dict[str, Any]:
+    id_, group, host, ready, delayed, taken, done, failed, skipped, incomplete, paused = row
+    return {
+        "id": id_, "group": group, "host": host, "ready": ready, "delayed": delayed, "taken": taken, "done": done,
+        "failed": failed, "skipped": skipped, "incomplete": incomplete, "paused": bool(paused),
+    }  # fmt: skip
+
+
+def _host(row: tuple[Any, ...]) -> dict[str, Any]:
+    key, delay, concurrency, next_at, backoff, strikes, throttled, errors, robots, status, running, waiting = row
+    now = boottime()
+
+    def left(moment: float | None) -> float | None:
+        return None if moment is None or moment <= now else round(moment - now, 3)
+
+    return {
+        "host": key, "running": int(running), "waiting": int(waiting), "delay": delay, "concurrency": concurrency,
+        "next_in": left(next_at), "backoff": left(backoff), "strikes": strikes, "throttled": throttled,
+        "errors": errors, "robots": robots.lower(), "robots_status": status,
+    }  # fmt: skip
+
+
+def whole(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:
+    """The object `--no-ui --json` prints: a run as it stands, or as it ended."""
+    run = snapshot.run
+    seconds = run.seconds if run else 0.0
+    return {
+        "run": run.id if run else None,
+        "state": run.state if run else None,
+        "exit_code": exit_code,
+        "seconds": round(seconds, 3),
+        "pages_per_s": round(snapshot.jobs["done"] / seconds, 2) if seconds > 0 else 0.0,
+        "jobs": snapshot.jobs,
+        "rows": snapshot.rows,
+        "appenders": snapshot.appenders,
+        "nodes": snapshot.nodes,
+        "defs_version": run.defs_version if run else None,
+    }

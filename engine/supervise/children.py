@@ -1,0 +1,155 @@
+"""Child processes: spawned on a lifeline, reaped, ended. Signals go only to what was started here and is not reaped."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Literal
+
+from engine.beats import Beat, read_beat
+from engine.errors import CrawlError
+from engine.identity import identity_of
+from engine.model.node import Heart, Role
+
+Kind = Literal["node", "appender"]
+
+TIMEOUT = 1.0
+"""Seconds without a new beat that count as one missed timeout."""
+MISSED_LIMIT = 3
+_GOOD_LOOKS = 10
+_NEWBORN_SECONDS = 20.0
+"""A process that has not beaten yet is given this long: starting on a loaded machine takes its time."""
+
+
+@dataclass(slots=True)
+class Pulse:
+    """How a process's beat looks to this observer, by the observer's own clock."""
+
+    number: int = -1
+    seen_at: float = field(default_factory=time.monotonic)
+    born: bool = False
+    missed: int = 0
+    good: int = 0
+    heart: Heart = Heart.NEWBORN
+    beat: Beat | None = None
+
+    def look(self, beat: Beat | None, now: float) -> Heart:
+        """Take one look. ASYSTOLE means dead."""
+        if beat is not None and beat.number != self.number:
+            self.number, self.seen_at, self.beat, self.born = beat.number, now, beat, True
+            self.good += 1
+            if self.missed == 0 or self.good >= _GOOD_LOOKS:
+                self.missed, self.heart = 0, Heart.HEALTHY
+            return self.heart
+        limit = TIMEOUT if self.born else _NEWBORN_SECONDS / MISSED_LIMIT
+        missed = int((now - self.seen_at) / limit)
+        if missed > 0:
+            self.good = 0
+            self.missed = max(self.missed, missed)
+            self.heart = Heart.ASYSTOLE if missed >= MISSED_LIMIT else Heart.ARRHYTHMIA
+        return self.heart
+
+    def age(self, now: float) -> float:
+        """Seconds since the last new beat."""
+        return now - self.seen_at
+
+
+@dataclass(slots=True)
+class Child:
+    """One process of ours."""
+
+    kind: Kind
+    epoch: int
+    number: int
+    role: Role
+    process: subprocess.Popen[bytes]
+    beat_path: Path
+    started_at: float
+    replaces: int | None = None
+    crashes: int = 0
+    """Deaths in a row along those it replaces."""
+    told_to_stop: bool = False
+    ordered_dead: bool = False
+    """An operator killed it: it is replaced, but nobody is to blame for its death."""
+    pulse: Pulse = field(default_factory=Pulse)
+
+    @property
+    def name(self) -> str:
+        """`n2`, or `appender`."""
+        return f"n{self.number}" if self.kind == "node" else "appender"
+
+    @property
+    def pid(self) -> int:
+        """Its process number."""
+        return self.process.pid
+
+    def ended(self) -> int | None:
+        """Reap it: its exit code (negative: a signal's number) where it ended."""
+        return self.process.poll()
+
+    def look(self, now: float) -> Heart:
+        """Read its beat."""
+        return self.pulse.look(read_beat(self.beat_path), now)
+
+    def stop(self) -> None:
+        """Ask it to end in order."""
+        self.told_to_stop = True
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End its whole process group at once."""
+        self._signal(signal.SIGKILL)
+
+    def bury(self) -> None:
+        """After its end: close the lifeline, take its beat away."""
+        if self.process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self.process.stdin.close()
+        self.beat_path.unlink(missing_ok=True)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+
+
+def spawn(module: str, arguments: Sequence[str], *, first_line: str, log: Path) -> subprocess.Popen[bytes]:
+    """Start `python -m module` in a session of its own, its output in `log`, its stdin the lifeline.
+
+    `first_line` is what it is told. Raises CrawlError where it cannot be started.
+    """
+    log.parent.mkdir(mode=0o700, exist_ok=True)
+    try:
+        output: IO[bytes] = os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "wb")
+        with output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        assert process.stdin is not None
+        process.stdin.write(first_line.encode() + b"\n")
+        process.stdin.flush()
+    except OSError as error:
+        raise CrawlError(f"cannot start {module}: {error.strerror}", "Free memory, processes or disk.") from error
+    return process
+
+
+def kill_stranger(identity: str, *, seconds: float = 5.0) -> None:
+    """End a process that an earlier supervisor left, if its identity still holds, and wait until it is gone."""
+    try:
+        pid = int(identity.split(":")[1])
+    except (IndexError, ValueError):
+        return
+    deadline = time.monotonic() + seconds
+    while identity_of(pid) == identity and time.monotonic() < deadline:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        time.sleep(0.005)

@@ -1,0 +1,24 @@
+"""How a run may stop, and what the program then ends with."""
+
+from enum import StrEnum
+
+
+class Ending(StrEnum):
+    """Why a run stops."""
+
+    COMPLETE = "complete"
+    LIMIT = "limit"
+    SIGINT = "SIGINT"
+    SIGTERM = "SIGTERM"
+    FAILED = "failed"
+    KILLED = "killed"
+
+
+EXIT_CODES = {
+    Ending.COMPLETE: 0,
+    Ending.LIMIT: 0,
+    Ending.SIGINT: 130,
+    Ending.SIGTERM: 143,
+    Ending.FAILED: 3,
+    Ending.KILLED: 137,
+}

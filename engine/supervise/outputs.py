@@ -1,0 +1,58 @@
+"""Which files a run writes: one for each dataDef with fields and each appender, or what `-o` asks for."""
+
+from pathlib import Path
+from typing import Any
+
+from engine.errors import UsageError
+from engine.model.definition import Appender, DataDef, Definitions
+from engine.store import outputs
+from engine.store.connector import Database
+
+_SUFFIXES = {"csv": "csv", "jsonl": "jsonl", "db": "sqlite", "sqlite": "sqlite"}
+_EXTENSIONS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
+
+
+def declare(db: Database, run: int, folder: Path, definitions: Definitions, flag: Path | None) -> None:
+    """Write down the outputs of a run whose files lie in `folder`. `flag`: the file `-o` named, instead."""
+    appenders = [appender_of(flag)] if flag else definitions.appenders
+    with_fields = [d for d in definitions.data_defs if d.fields]
+    for appender in appenders:
+        mine = [d for d in with_fields if not appender.data_defs or d.name in appender.data_defs]
+        for data_def in mine:
+            outputs.ensure(
+                db,
+                run,
+                appender=appender.name,
+                type_=appender.type,
+                data_def=data_def.name,
+                path=str(_path(appender, data_def, folder, flag, alone=len(mine) == 1)),
+                settings=settings_of(data_def, appender.delimiter),
+            )
+
+
+def settings_of(data_def: DataDef, delimiter: str = ",") -> dict[str, Any]:
+    """What an encoder must know of a dataDef: columns in order, and what joins their lists."""
+    return {
+        "columns": list(data_def.columns),
+        "joins": {field.name: field.join for field in data_def.fields if field.all},
+        "delimiter": delimiter,
+    }
+
+
+def appender_of(flag: Path) -> Appender:
+    """The appender for `-o FILE`. Raises UsageError on an ending that names no format."""
+    kind = _SUFFIXES.get(flag.suffix.lower().lstrip("."))
+    if kind is None:
+        raise UsageError(f"-o {flag}: unknown ending '{flag.suffix}'", "Use .csv, .jsonl or .db.")
+    return Appender(name="flag", type=kind)
+
+
+def _path(appender: Appender, data_def: DataDef, folder: Path, flag: Path | None, *, alone: bool) -> Path:
+    if flag is not None:
+        flag = flag.absolute()
+        if alone or appender.type == "sqlite":
+            return flag
+        return flag.with_name(f"{flag.stem}-{data_def.name}{flag.suffix}")
+    if appender.path is not None:
+        return folder / appender.path
+    return folder / f"{data_def.name}.{_EXTENSIONS.get(appender.type, appender.type)}"

@@ -1,0 +1,144 @@
+"""Seeding: locators become jobs, a batch a transaction, so that a crawl starts before a million seeds are written."""
+
+import sys
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import orjson
+
+from engine import urls
+from engine.clock import boottime
+from engine.defs.braces import expand
+from engine.errors import UsageError
+from engine.model.definition import Definitions, Locator, LocatorGroup, meaning
+from engine.model.identity import link_key, locator_key
+from engine.model.run import RunState
+from engine.store import checkpoints, jobs, locators, runs, sequences
+from engine.store.checkpoints import Checkpoint
+from engine.store.connector import Database
+from engine.store.intake import Places
+from engine.store.jobs import NewLocator
+from engine.store.runs import Run
+
+_BATCH = 2000
+
+
+class Seeding:
+    """Writes the locators of one def version into a run, step by step. A step that was cut off is done again."""
+
+    def __init__(self, db: Database, run: Run, definitions: Definitions, version: int, places: Places) -> None:
+        self._db = db
+        self._run = run
+        self._definitions = definitions
+        self._version = version
+        self._places = places
+        self._steps = self._work()
+        self.problems: list[str] = []
+        """Locators that gave no job, and why."""
+        self.done = False
+
+    def step(self) -> list[int]:
+        """Write one batch; returns the sequences to ring. Sets `done` after the last."""
+        try:
+            return next(self._steps)
+        except StopIteration:
+            self.done = True
+            return []
+
+    def _work(self) -> Iterator[list[int]]:
+        run = self._run.seq
+        with self._db.transaction():
+            runs.move(self._db, run, RunState.SEEDING)
+        yield []
+        for group in self._definitions.locator_groups:
+            told = meaning(group) + (self._run.base_url or "")
+            if checkpoints.complete(self._db, run, "seeder", group.name, told):
+                continue
+            self._mark(group, told, completed=False)
+            yield from self._seed(group)
+            self._mark(group, told, completed=True)
+        with self._db.transaction():
+            runs.seeded(self._db, run, self._version)
+            runs.move(self._db, run, RunState.READY)
+
+    def _seed(self, group: LocatorGroup) -> Iterator[list[int]]:
+        priority = next((g.priority for g in self._definitions.task_groups if g.name == group.name), 0)
+        for locator in group.locators:
+            found = self._urls(group, locator)
+            while batch := list(islice(found, _BATCH)):
+                yield self._write(group, locator, batch, priority)
+
+    def _write(self, group: LocatorGroup, locator: Locator, batch: list[str], priority: int) -> list[int]:
+        run, hosts = self._run.seq, set()
+        try:
+            with self._db.transaction():
+                id_ = locators.ensure(self._db, run, group.name, locator.name, request_of(locator))
+                new = []
+                for url in batch:
+                    place = self._places.find(self._db, group.name, urls.host_key(url), urls.origin(url))
+                    hosts.add(place.host)
+                    plain = locator.method == "GET" and locator.body is None
+                    new.append(
+                        NewLocator(
+                            run, place.sequence, priority, id_, url,
+                            link_key(group.name, url) if plain else None,
+                            locator_key(group.name, locator.name, url, locator.method, locator.body),
+                        )
+                    )  # fmt: skip
+                jobs.add_locators(self._db, new)
+                rung = sequences.ring_hosts(self._db, hosts, boottime())
+        except BaseException:
+            self._places.forget()
+            raise
+        self._places.settle()
+        return rung
+
+    def _urls(self, group: LocatorGroup, locator: Locator) -> Iterator[str]:
+        for written in locator.urls:
+            yield from self._resolved(group, expand(written))
+        if locator.from_file is not None:
+            yield from self._resolved(group, _lines(locator.from_file))
+
+    def _resolved(self, group: LocatorGroup, written: Iterator[str]) -> Iterator[str]:
+        base = self._run.base_url or self._definitions.base_url
+        for url in written:
+            full = urls.join(base, url) if base else urls.normalize(url)
+            if full is None:
+                self.problems.append(f"{group.name}: no usable URL: {url[:200]}")
+            else:
+                yield full
+
+    def _mark(self, group: LocatorGroup, told: str, *, completed: bool) -> None:
+        status, reason = ("valid", None) if completed else ("provisional", "seeding")
+        at = time.time() if completed else None
+        with self._db.transaction():
+            checkpoints.write(
+                self._db, self._run.seq, Checkpoint("seeder", group.name, completed, at, status, reason, told, ())
+            )
+
+
+def request_of(locator: Locator) -> str:
+    """What a locator's jobs send, as the table `locators` keeps it: variables of the environment stay as written."""
+    return orjson.dumps(
+        {
+            "method": locator.method,
+            "headers": list(locator.headers.items()),
+            "cookies": list(locator.cookies.items()),
+            "body": locator.body,
+            "content_type": locator.content_type,
+        }
+    ).decode()
+
+
+def _lines(path: str) -> Iterator[str]:
+    """URLs of a file, one a line; blank lines and those that start with # are none."""
+    try:
+        with sys.stdin if path == "-" else Path(path).open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                text = line.strip().removeprefix("\ufeff")
+                if text and not text.startswith("#"):
+                    yield text
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "Mend the `from` of the locator, or the file.") from error

@@ -1,0 +1,160 @@
+"""Putting a supervisor together: what earlier ones left is fenced, a run begun or resumed, its outputs declared."""
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from engine.clock import boot_id, boottime
+from engine.fetch.manners import manners_of
+from engine.identity import identity_of
+from engine.model.definition import Definitions
+from engine.model.node import Heart, NodeState, Role
+from engine.settings import Settings
+from engine.store import (
+    commands,
+    documents,
+    events,
+    hosts,
+    jobs,
+    nodes,
+    runs,
+    sequences,
+    supervisors,
+    versions,
+)
+from engine.store.connector import Database
+from engine.store.events import Event
+from engine.store.intake import Places
+from engine.store.runs import Run
+from engine.store.schema import CRAWL, prepare
+from engine.supervise import outputs
+from engine.supervise.children import kill_stranger
+from engine.supervise.crew import Crew
+from engine.supervise.lock import Lock
+from engine.supervise.rings import Rings
+from engine.supervise.seeding import Seeding
+from engine.supervise.supervisor import Supervisor
+
+_BUSY_SECONDS = 2.0
+"""A tick must not hang: what is busy now is done at a later one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a start asks for."""
+
+    folder: Path
+    definitions: Definitions
+    settings: Settings
+    fresh: bool = False
+    """Begin a new run even though one is unfinished."""
+    output: Path | None = None
+    """The file of `-o`."""
+
+
+def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
+    """A supervisor ready to start. The lock is held; nothing runs yet.
+
+    Raises StorageError on a damaged or unusable database, UsageError on a bad `-o`.
+    """
+    folder = plan.folder.absolute()
+    for part in ("beats", "logs", "output"):
+        (folder / part).mkdir(mode=0o700, exist_ok=True)
+    prepare(folder)
+    db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
+    try:
+        _fence_left_overs(db, folder)
+        run, epoch, version = _begin(db, plan, folder)
+    except BaseException:
+        db.close()
+        raise
+    lock.tell(run.id)
+    rings = Rings(db, folder, run.seq)
+    crew = Crew(db, folder, run=run.seq, run_id=run.id, supervisor=epoch, settings=plan.settings, ring=rings.ring)
+    places = Places(
+        run.seq,
+        lambda key: manners_of(plan.definitions, plan.settings, key),
+        lambda group: g.max_pages if (g := plan.definitions.task_group(group)) else None,
+    )
+    seeding = Seeding(db, run, plan.definitions, version, places)
+    return Supervisor(
+        db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding
+    )
+
+
+def _fence_left_overs(db: Database, folder: Path) -> None:
+    """End what a crashed supervisor left, and write that it is over: no late write of it can count."""
+    left = nodes.left_over(db)
+    appenders = nodes.appenders_left_over(db)
+    for identity in [*(n[2] for n in left), *(a[1] for a in appenders)]:
+        if identity:
+            kill_stranger(identity)
+    now = time.time()
+    with db.transaction():
+        for epoch, number, _ in left:
+            nodes.move(db, epoch, NodeState.DEAD)
+            nodes.set_heart(db, epoch, Heart.ASYSTOLE)
+            _, role = nodes.standing(db, epoch)
+            nodes.set_role(db, epoch, Role.DEAD_RUNNER if role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER)
+            nodes.end(db, epoch, "its supervisor died", now)
+            jobs.release(db, epoch, f"the supervisor of n{number} died", crashed=False)
+        for epoch, _ in appenders:
+            nodes.end_appender(db, epoch, NodeState.DEAD, now)
+        _rebase_clocks(db)
+    for beat in (folder / "beats").iterdir():
+        with contextlib.suppress(OSError):
+            beat.unlink()
+
+
+def _rebase_clocks(db: Database) -> None:
+    """After a reboot the boot-time clock starts over: what was left of each wait is waited anew."""
+    told = supervisors.recall(db, "boot")
+    if told:
+        boot, _, seen = told.partition(" ")
+        if boot != boot_id():
+            shift = boottime() - float(seen or 0)
+            jobs.rebase(db, shift)
+            hosts.rebase(db, shift)
+    supervisors.remember(db, "boot", f"{boot_id()} {boottime()}")
+
+
+def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
+    """Choose the run, publish the defs, declare the outputs: one transaction. Returns run, epoch, def version."""
+    now = time.time()
+    with db.transaction():
+        run = None if plan.fresh else runs.unfinished(db)
+        resumed = run is not None
+        if run is None:
+            run = runs.create(db, plan.settings.base_url, now)
+        epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
+        commands.expire(db, epoch, now)
+        runs.begin(db, run.seq, now)
+        version = versions.publish(db, plan.definitions, now)
+        runs.set_version(db, run.seq, version)
+        runs.set_limits(db, run.seq, plan.settings.max_pages, plan.settings.base_url)
+        if run.paused == "disk":
+            runs.pause(db, run.seq, None)
+        jobs.release_all(db, run.seq, "its supervisor died")
+        jobs.resume(db, run.seq)
+        for host in hosts.keys(db, run.seq):
+            hosts.apply(db, run.seq, host, manners_of(plan.definitions, plan.settings, host))
+        for group in plan.definitions.task_groups:
+            sequences.limit(db, run.seq, group.name, group.max_pages)
+        sequences.silence(db, run.seq)
+        sequences.recount(db, run.seq)
+        runs.recount(db, run.seq)
+        target = folder / "output" / run.id
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        outputs.declare(db, run.seq, target, plan.definitions, plan.output)
+        word = "resumed" if resumed else "begun"
+        events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", f"run {run.id} {word}, defs v{version}")])
+    if not resumed:
+        return runs.get(db, run.seq), epoch, version
+    pages = documents.Pages(folder)
+    try:
+        pages.sweep(db)
+    finally:
+        pages.close()
+    return runs.get(db, run.seq), epoch, version

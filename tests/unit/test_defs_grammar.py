@@ -1,0 +1,87 @@
+"""Which selectors and patterns can be used, and what is said of the others."""
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.extract.grammar import pattern_problem, selector_problem
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a",
+        "article.product_pod > h3 a[href^='/x']",
+        "li:nth-child(2n+1), #id",
+        " :has(> img) ",
+        "xpath: //a[contains(., 'x')]/@href",
+        "xpath:normalize-space(.)",
+        "jmespath: items[?price > `1`].name",
+    ],
+)
+def test_good_selectors(text: str) -> None:
+    assert selector_problem(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("a[", "not a CSS selector: a["),
+        ("h1::text", "attribute: ownText"),
+        ("a::attr(href)", "attribute: href"),
+        ("a::attr( data-x )", "attribute: data-x"),
+        ("p::before", "pseudo-element"),
+        ("p:contains(x)", "xpath:"),
+        ("p:matchesOwn(x)", "match"),
+        ("tr:eq(1)", "nth-child"),
+        ("> li", "begin"),
+        ("//div/a", "xpath:"),
+        ("a\0b", "NUL"),
+        ("a" * 5_000, "longer"),
+        ("xpath:", "nothing follows"),
+        ("xpath: //a[", "XPath"),
+        ("xpath: nonsense(.)", "XPath"),
+        ("xpath: x:y", "XPath"),
+        ("xpath: $v", "XPath"),
+        ("jmespath:", "nothing follows"),
+        ("jmespath: a[?", "JMESPath"),
+        ("jmespath: a b", "JMESPath"),
+    ],
+)
+def test_bad_selectors(text: str, says: str) -> None:
+    why = selector_problem(text)
+    assert why is not None
+    assert says in why
+
+
+def test_patterns() -> None:
+    for good in ("", "[0-9.]+", r"(?<name>\p{L}+)", "(a+)+$"):
+        assert pattern_problem(good) is None
+    for bad in ("(", "[", "*", "a{2,1}", "(?P<x>a)(?P<", "\\", "(" * 3_000, "a" * 5_000):
+        assert pattern_problem(bad)
+
+
+@given(st.sampled_from(["", "xpath:", "jmespath:"]), st.text(max_size=30))
+def test_no_text_makes_them_fail(prefix: str, text: str) -> None:
+    for why in (selector_problem(prefix + text), pattern_problem(text)):
+        assert why is None or why.strip()
+
+
+def test_each_parser_is_imported_only_for_its_flavour() -> None:
+    code = (
+        "import sys; from engine.extract.grammar import selector_problem as s; seen = lambda: "
+        "[m for m in ('selectolax', 'lxml', 'jmespath') if m in sys.modules]\n"
+        "print(seen()); s('a'); print(seen()); s('jmespath: a'); print(seen()); s('xpath: a'); print(seen())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[:4] == [
+        "[]",
+        "['selectolax']",
+        "['selectolax', 'jmespath']",
+        "['selectolax', 'lxml', 'jmespath']",
+    ]

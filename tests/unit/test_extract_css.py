@@ -1,0 +1,190 @@
+"""CSS inside a block is as if nothing were around it, and no selector takes time beyond nodes × depth."""
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from engine.extract.css import Css
+from engine.extract.css_terms import Query, split
+
+TRAP = """
+<div class="outer x" id="o"><section id="s">
+  <article id="b" class="x"><p class="x" id="p1">one<b class="y" id="b1">two</b></p><i id="i1">k</i></article>
+  <article id="b2"><p class="x" id="p2">z</p></article>
+</section><p id="after" class="x">out</p></div>
+"""
+
+
+def ids(nodes: list[LexborNode]) -> list[str | None]:
+    return [node.id for node in nodes]
+
+
+@pytest.mark.parametrize(
+    ("selector", "inside"),
+    [
+        ("p", ["p1"]),
+        (".x", ["p1"]),
+        ("div.outer .x", []),
+        ("section p", []),
+        ("section > article > p", []),
+        ("div.outer p, i", ["i1"]),
+        ("article p", ["p1"]),
+        ("article > p", ["p1"]),
+        ("article", []),
+        ("article article", []),
+        (".x .x", ["p1"]),
+        (".x .y", ["b1"]),
+        (".x .x .y", ["b1"]),
+        (".x .x .x .y", []),
+        ("p + i", ["i1"]),
+        ("p ~ i", ["i1"]),
+        ("article p + i", ["i1"]),
+        ("i, b, p", ["p1", "b1", "i1"]),
+        ("p, .x, [id]", ["p1", "b1", "i1"]),
+        ("*", ["p1", "b1", "i1"]),
+        (":is(div p)", []),
+        (":is(div p, article i)", ["i1"]),
+        ("p:not(div p)", ["p1"]),
+        ("p:not(article p)", []),
+        (":where(article > p) b", ["b1"]),
+        ("p:has(b)", ["p1"]),
+        ("p:has(> i)", []),
+        ("html p", []),
+        ("b:first-child", ["b1"]),
+        ("p:nth-child(2n + 1)", ["p1"]),
+        ('[id="p1"] b', ["b1"]),
+    ],
+)
+def test_a_block_is_the_whole_world(selector: str, inside: list[str]) -> None:
+    tree = LexborHTMLParser(TRAP)
+    block = tree.css_first("#b")
+    assert block is not None
+    before = tree.html
+    found = Css(selector).in_block(block)
+    assert ids(found) == inside
+    first = Css(selector).first_in_block(block)
+    assert (None if first is None else first.id) == (inside[0] if inside else None)
+    assert tree.html == before
+
+
+def test_the_parser_itself_would_leave_the_block() -> None:
+    """If this fails the steps taken one at a time are no longer needed."""
+    block = LexborHTMLParser(TRAP).css_first("#b")
+    assert block is not None
+    assert ids(block.css("div.outer .x")) == ["b", "p1"]
+
+
+def test_on_a_page_matches_come_once_and_in_order() -> None:
+    tree = LexborHTMLParser(TRAP)
+    assert ids(Css("p, .x, #i1").on_page(tree)) == ["o", "b", "p1", "i1", "p2", "after"]
+    assert ids(Css("div section article p, i").on_page(tree)) == ["p1", "i1", "p2"]
+    assert Css("div section article p").first_on_page(tree) is not None
+    assert Css("div section article table").first_on_page(tree) is None
+
+
+@pytest.mark.parametrize("selector", ["", "p[", "::x", "p:contains(a)", "> p", "p >", "a,,b", "p\ud800", ":scope p"])
+def test_what_is_no_css_is_refused(selector: str) -> None:
+    with pytest.raises(ValueError):
+        Css(selector)
+
+
+@pytest.mark.parametrize("text", ["(", "a)", '"', "[x='", "a /* c */ b", "a > > b", ",", "a ("])
+def test_uneven_selectors_cannot_be_taken_apart(text: str) -> None:
+    with pytest.raises(ValueError):
+        split(text)
+
+
+def test_selectors_are_taken_apart_only_where_they_join() -> None:
+    def shape(query: Query) -> list[list[str]]:
+        return [[step.combinator + "".join(map(str, step.parts)) for step in steps] for steps in query.alternatives]
+
+    assert shape(split("a>b  c + d~e")) == [["a", ">b", " c", "+d", "~e"]]
+    assert shape(split('a[x="p > q, r"] , b\\,c')) == [['a[x="p > q, r"]'], ["b\\,c"]]
+    assert shape(split("a:has(> b c):nth-child(2n + 1)")) == [["a:has(> b c):nth-child(2n + 1)"]]
+    assert split("a:is(b, c)").plain
+    assert not split("a:not(b c)").plain
+    assert not split("a b").plain
+    assert split("a b > c").cheap
+    assert not split("a b c").cheap
+
+
+def test_nested_ancestors_cost_no_power_of_the_depth() -> None:
+    tree = LexborHTMLParser("<div>" * 1_000)
+    began = time.monotonic()
+    assert Css("span div div div").on_page(tree) == []
+    assert len(Css("div div div div").on_page(tree)) == 997
+    assert time.monotonic() - began < 5
+
+
+class Plant:
+    """A tree of its own, matched by hand: the oracle."""
+
+    def __init__(self, tag: str, children: list["Plant"]) -> None:
+        self.tag, self.children = tag, children
+        self.parent: Plant | None = None
+        self.number = ""
+        for child in children:
+            child.parent = self
+
+    def walk(self) -> list["Plant"]:
+        return [self, *(node for child in self.children for node in child.walk())]
+
+    def html(self) -> str:
+        inner = "".join(child.html() for child in self.children)
+        return f'<{self.tag} id="{self.number}">{inner}</{self.tag}>'
+
+    def elder(self) -> list["Plant"]:
+        if self.parent is None:
+            return []
+        return self.parent.children[: self.parent.children.index(self)]
+
+
+def matches(node: Plant, steps: list[tuple[str, str]], top: Plant) -> bool:
+    combinator, tag = steps[-1]
+    if node.tag != tag:
+        return False
+    if len(steps) == 1:
+        return True
+    above = []
+    up = node
+    while up is not top and up.parent is not None:
+        up = up.parent
+        above.append(up)
+    elder = [] if node is top else node.elder()
+    near = {" ": above, ">": above[:1], "~": elder, "+": elder[-1:]}[combinator]
+    return any(matches(other, steps[:-1], top) for other in near)
+
+
+tags = st.sampled_from(["div", "section", "article"])
+plants = st.recursive(
+    tags.map(lambda tag: Plant(tag, [])),
+    lambda inner: st.builds(Plant, tags, st.lists(inner, max_size=4)),
+    max_leaves=14,
+)
+chains = st.lists(st.tuples(st.sampled_from([" ", ">", "~", "+"]), tags), min_size=1, max_size=4)
+
+
+def written(chain: list[tuple[str, str]]) -> str:
+    return "".join(tag if at == 0 else f" {combinator} {tag}" for at, (combinator, tag) in enumerate(chain))
+
+
+@settings(max_examples=150, deadline=None)
+@given(plants, st.lists(chains, min_size=1, max_size=2), st.integers(0, 100))
+def test_selection_equals_matching_by_hand(plant: Plant, alternatives: list[list[tuple[str, str]]], pick: int) -> None:
+    nodes = plant.walk()
+    for number, node in enumerate(nodes):
+        node.number = str(number)
+    tree = LexborHTMLParser(plant.html())
+    css = Css(", ".join(map(written, alternatives)))
+
+    def expected(top: Plant) -> list[str]:
+        return [n.number for n in top.walk() if any(matches(n, steps, top) for steps in alternatives)]
+
+    assert ids(css.on_page(tree)) == expected(plant)
+    block = nodes[pick % len(nodes)]
+    found = tree.css_first(f'[id="{block.number}"]')
+    assert found is not None
+    assert ids(css.in_block(found)) == [number for number in expected(block) if number != block.number]

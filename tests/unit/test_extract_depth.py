@@ -1,0 +1,68 @@
+"""Documents nested beyond reason are refused before they are parsed; long ones are not."""
+
+import time
+
+import pytest
+
+from engine.extract.depth import LIMIT, too_deep
+from engine.extract.page import Page, PageTooDeep
+
+
+def test_the_limit_is_exact() -> None:
+    assert not too_deep(b"<div>" * LIMIT)
+    assert too_deep(b"<div>" * (LIMIT + 1))
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<p>text" * 30_000,
+        b"<br><hr><img src=x><input>" * 20_000,
+        b"<ul>" + b"<li>item" * 30_000,
+        b"<table>" + b"<tr><td>a<td>b" * 20_000,
+        b"<dl>" + b"<dt>a<dd>b" * 20_000,
+        b"<div><span>a</span></div>" * 40_000,
+        b"<div><b>a</div>" * 40_000,
+        b"<div>" * 9_000 + b"</div>" * 9_000 + b"<div>" * 9_000,
+        b"<svg>" + b'<path d="m"/>' * 40_000 + b"</svg>",
+        b"<!-- x -->" * 40_000,
+        b"a < b " * 40_000,
+        b"</div>" * 40_000,
+    ],
+)
+def test_long_pages_are_not_deep(page: bytes) -> None:
+    assert not too_deep(page)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<div></nothing>" * 20_000,
+        b"<div/>" * 20_000,
+        b"<span><div></span>" * 20_000,
+        b"<div a='<>'>" * 20_000,
+        b"<svg></svg>" + b"<div/>" * 20_000,
+        b"<p><div>" * 20_000,
+        b"<table><tr><td>" * 11_000,
+        b"</div>" * 50_000 + b"<div>" * 20_000,
+    ],
+)
+def test_disguised_depth_is_seen(page: bytes) -> None:
+    assert too_deep(page)
+
+
+def test_the_scan_itself_is_bounded() -> None:
+    began = time.monotonic()
+    too_deep(b"<span><div>" + b"<x>" * 9_000 + b"<i></i>" * 10_000 + b"</span>" * 200_000)
+    too_deep(b"<a" * 1_000_000)
+    too_deep(b"<a " + b"/" * 3_000_000 + b"<b>" * 20_000)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("look", ["tree", "element"])
+def test_a_deep_page_is_refused_at_the_first_look(look: str) -> None:
+    page = Page.of(url="http://h/", text="<DIV>" * 100_000, kind="html", status=200, fetched_at=0)
+    began = time.monotonic()
+    with pytest.raises(PageTooDeep, match="http://h/ nests more than 10,000 open tags"):
+        getattr(page, look)
+    assert time.monotonic() - began < 1

@@ -1,0 +1,92 @@
+"""What a page tells about itself: its base, its wish about links, its JSON."""
+
+import pytest
+
+from engine.extract.context import Context, fetched
+from engine.extract.page import NOTHING, Page
+
+
+def page(text: str, url: str = "https://h.example/a/b?q#f", kind: str = "html") -> Page:
+    return Page.of(url=url, text=text, kind=kind, status=200, fetched_at=0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "base"),
+    [
+        ("<p>", "https://h.example/a/b?q"),
+        ("<base href='/x/'>", "https://h.example/x/"),
+        ("<BASE HREF='../y/#z'>", "https://h.example/y/"),
+        ("<base target=_top><base href=//o.example/><base href=/late/>", "https://o.example/"),
+        ("<body><p>a<base href=/deep/>", "https://h.example/deep/"),
+        ("<base href='javascript:1'>", "https://h.example/a/b?q"),
+        ("<base href='http://['>", "https://h.example/a/b?q"),
+        ("<base href=''>", "https://h.example/a/b?q"),
+        ("<base href>", "https://h.example/a/b?q"),
+    ],
+)
+def test_the_base_is_the_first_base_tag_or_the_final_url(text: str, base: str) -> None:
+    assert page(text).base == base
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("<meta name=robots content=nofollow>", True),
+        ("<META NAME='Robots' CONTENT='NoIndex,NOFOLLOW'>", True),
+        ("<meta name=robots content='none'>", True),
+        ("<meta name=robots content='noindex, follow'>", False),
+        ("<meta name=robots>", False),
+        ("<meta name=other content=nofollow> robots", False),
+        ("<p>x</p><meta name=robots content=nofollow>", True),
+        ("", False),
+    ],
+)
+def test_meta_robots(text: str, asked: bool) -> None:
+    assert page(text).nofollow is asked
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "nul", "9" * 5_000, "\ud800"])
+def test_broken_json_is_nothing(text: str) -> None:
+    assert page(text, kind="json").data is NOTHING
+
+
+def test_json_keeps_digits_and_loses_what_no_store_takes() -> None:
+    data = page('\ufeff{"a": 19.90, "b": "\\ud800\\u0000\\ud83d\\ude00", "\\udc00": NaN}', kind="json").data
+    assert data["a"].digits == "19.90"
+    assert data["b"] == "\ufffd\ufffd\U0001f600"
+    assert data["\ufffd"] is None
+
+
+def test_json_has_no_tree_and_html_no_data() -> None:
+    assert page("{}", kind="json").tree is None
+    assert page("{}", kind="json").element is None
+    assert page("{}").data is NOTHING
+
+
+def test_entities_of_xml_are_not_read() -> None:
+    text = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;<b/></a>'
+    root = page(text, kind="xml").element
+    assert root is not None
+    assert "root:" not in "".join(root.itertext())
+
+
+def test_variables() -> None:
+    context = Context(
+        group="g", locator="n", locator_url="http://l/", depth=3, run="r1", run_time="2024-01-01", nofollow=True
+    )
+    text = (
+        "%{document.url} %{document.fetchedAt} %{document.status} %{locator.name} %{locator.group} %{locator.url} "
+        "%{depth} %{run.id} %{run.time} %%{x} %{env.HOME}"
+    )
+    assert context.render(text, page("", url="http://h/")) == (
+        "http://h/ 1970-01-01T00:00:00Z 200 n g http://l/ 3 r1 2024-01-01 %{x} %{env.HOME}"
+    )
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300, -1e300])
+def test_a_time_outside_the_calendar_is_empty(seconds: float) -> None:
+    assert fetched(seconds) == ""
+
+
+def test_fetched_is_utc_to_the_second() -> None:
+    assert fetched(1_706_691_900.987) == "2024-01-31T09:05:00Z"

@@ -1,0 +1,207 @@
+"""The pure rules of fetching: redirects, robots, waits, and the bounds of the cookie jar."""
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from multidict import CIMultiDict
+
+from engine.fetch.cookies import SessionCookies
+from engine.fetch.failure import FetchFailed
+from engine.fetch.outgoing import Outgoing
+from engine.fetch.politeness import host_backoff, retry_wait, retryable_status, verdict
+from engine.fetch.redirects import next_hop
+from engine.fetch.robots import LARGEST, RobotsRules, rules_for
+from engine.model.job import Request
+
+AGENT = "crawl-console/0.1 (+https://project.example)"
+POST = Request(
+    method="POST",
+    headers=(
+        ("Authorization", "s"),
+        ("X-Api-Key", "s"),
+        ("Accept-Language", "en"),
+        ("user-agent", "u"),
+        ("Referer", "r"),
+    ),
+    cookies=(("sid", "s"),),
+    body="a=1",
+    content_type="application/x-www-form-urlencoded",
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "becomes", "keeps_body"),
+    [
+        ("POST", 301, "GET", False),
+        ("POST", 302, "GET", False),
+        ("POST", 303, "GET", False),
+        ("POST", 307, "POST", True),
+        ("POST", 308, "POST", True),
+        ("PUT", 301, "PUT", True),
+        ("PUT", 303, "GET", False),
+        ("HEAD", 303, "HEAD", True),
+    ],
+)
+def test_the_method_of_the_next_hop(method: str, status: int, becomes: str, keeps_body: bool) -> None:
+    request = Request(
+        method=method, headers=(("Content-Language", "de"), ("X-A", "1")), body="b", content_type="text/plain"
+    )
+    hop = next_hop(request, status, "https://h/a", "https://h/b")
+    assert hop.method == becomes
+    assert (hop.body, hop.content_type) == (("b", "text/plain") if keeps_body else (None, None))
+    assert hop.headers == (request.headers if keeps_body else (("X-A", "1"),))
+
+
+@pytest.mark.parametrize(
+    "target", ["https://other.example/", "http://h/b", "https://h:8443/b", "https://sub.h/b", "https://h.evil.example/"]
+)
+def test_secrets_stay_at_their_origin(target: str) -> None:
+    hop = next_hop(POST, 307, "https://h/a", target)
+    assert hop.headers == (("Accept-Language", "en"), ("user-agent", "u"))
+    assert hop.cookies == ()
+    assert (hop.body, hop.content_type) == (POST.body, POST.content_type)
+
+
+def test_secrets_stay_within_the_origin() -> None:
+    assert next_hop(POST, 307, "https://h/a", "https://h/b") is POST
+    assert next_hop(POST, 307, "https://u:p@h/a", "https://h/b") is POST
+    assert next_hop(POST, 302, "https://h/a", "https://h/b").headers == POST.headers
+
+
+def test_variables_do_not_leave_their_origin() -> None:
+    secret = Request(method="POST", headers=(("Accept-Language", "%{env.LANG}"),), body="pw=%{env.PW}")
+    assert next_hop(secret, 302, "https://h/", "https://other.example/") == Request()
+    with pytest.raises(FetchFailed, match=r"https://other\.example") as failed:
+        next_hop(secret, 307, "https://h/", "https://other.example/")
+    assert not failed.value.retryable
+
+
+ROBOTS = """
+User-agent: *
+Disallow: /private
+Allow: /private/open
+Disallow: /*.pdf$
+Crawl-delay: 2.5
+
+User-agent: crawl-console
+Disallow: /only-us
+Sitemap: https://h/sitemap.xml
+"""
+
+
+def test_robots_as_written() -> None:
+    rules = rules_for(200, ROBOTS)
+    assert rules.sitemaps == ("https://h/sitemap.xml",)
+    assert not rules.allowed("https://h/only-us/x", AGENT)
+    assert rules.allowed("https://h/private", AGENT)
+    assert rules.crawl_delay(AGENT) is None
+    assert not rules.allowed("https://h/private/x", "other/1")
+    assert rules.allowed("https://h/private/open", "other/1")
+    assert not rules.allowed("https://h/a.pdf", "other/1") and rules.allowed("https://h/a.pdf?x", "other/1")
+    assert rules.crawl_delay("other/1") == 2.5
+
+
+@pytest.mark.parametrize(
+    ("status", "allowed"),
+    [(200, False), (204, False), (301, True), (403, True), (404, True), (500, False), (503, False)],
+)
+def test_robots_by_status(status: int, allowed: bool) -> None:
+    rules = rules_for(status, "User-agent: *\nDisallow: /")
+    assert rules.allowed("https://h/a", AGENT) is allowed
+    if status != 200 and status != 204:
+        assert (rules.crawl_delay(AGENT), rules.sitemaps) == (None, ())
+
+
+def test_robots_that_are_none() -> None:
+    for text in ("", "<html>not found</html>", "\ufeffUser-agent: *\nDisallow:", "Disallow: /", "\0\x1b[31m"):
+        assert RobotsRules.parse(text).allowed("https://h/a", AGENT)
+    assert not RobotsRules.parse("\ufeffUser-agent: *\nDisallow: /").allowed("https://h/a", AGENT)
+
+
+def test_robots_beyond_500_kib_are_not_read() -> None:
+    filler = "# comment\n" * (LARGEST // 10)
+    text = f"User-agent: *\nDisallow: /a\n{filler}Disallow: /b\n"
+    rules = RobotsRules.parse(text)
+    assert not rules.allowed("https://h/a", AGENT)
+    assert rules.allowed("https://h/b", AGENT)
+    assert RobotsRules.parse("x" * (LARGEST + 1)).allowed("https://h/x", AGENT)
+
+
+@given(st.text(max_size=200), st.text(max_size=30).map("https://h/".__add__))
+def test_any_robots_gives_an_answer(text: str, url: str) -> None:
+    rules = RobotsRules.parse("User-agent: *\n" + text)
+    assert rules.allowed(url, AGENT) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("statuses", "meaning"),
+    [
+        ((200, 204, 206), "ok"),
+        ((301, 302, 303, 307, 308), "redirect"),
+        ((404, 410), "gone"),
+        ((408, 425, 429, 500, 502, 503, 504, 599), "retry"),
+        ((100, 300, 304, 305, 400, 401, 403, 451, 600), "refused"),
+    ],
+)
+def test_what_a_status_means(statuses: tuple[int, ...], meaning: str) -> None:
+    for status in statuses:
+        assert verdict(status) == meaning
+        assert retryable_status(status) == (meaning == "retry")
+
+
+def test_waits_double_up_to_a_minute() -> None:
+    assert [retry_wait(n, 0.0) for n in (1, 2, 3, 6, 7, 100, 10**9)] == [1, 2, 4, 32, 60, 60, 60]
+    assert [host_backoff(n, None) for n in (0, 1, 2, 7, 10**9)] == [1, 1, 2, 60, 60]
+
+
+@given(st.integers(1, 1000), st.floats(0, 1, exclude_max=True))
+def test_jitter_takes_half_at_most(attempt: int, random: float) -> None:
+    assert retry_wait(attempt, 0.0) / 2 <= retry_wait(attempt, random) <= retry_wait(attempt, 0.0)
+
+
+def test_retry_after_is_honoured_up_to_an_hour() -> None:
+    assert [host_backoff(5, s) for s in (0.0, -3.0, 0.5, 90.0, 86400.0, float("inf"))] == [0, 0, 0.5, 90, 3600, 3600]
+
+
+def _asked(url: str) -> Outgoing:
+    return Outgoing("GET", url, CIMultiDict(), b"")
+
+
+def _cookie_header(cookies: SessionCookies, url: str) -> str | None:
+    request = _asked(url)
+    cookies.add_to(request)
+    return request.wire_headers.get("Cookie")
+
+
+def _set(cookies: SessionCookies, url: str, *values: str) -> None:
+    cookies.keep(httpx.Response(200, headers=[("Set-Cookie", v) for v in values], request=_asked(url)))
+
+
+def test_cookies_keep_to_their_domain() -> None:
+    cookies = SessionCookies()
+    _set(cookies, "https://shop.example/", "own=1", "wide=1; Domain=shop.example", "alien=1; Domain=other.example")
+    _set(cookies, "https://a.shop.co.uk/", "super=1; Domain=co.uk", "safe=1; Secure")
+    assert _cookie_header(cookies, "https://shop.example/x") == "own=1; wide=1"
+    assert _cookie_header(cookies, "https://sub.shop.example/") == "wide=1"
+    assert _cookie_header(cookies, "https://other.example/") is None
+    assert _cookie_header(cookies, "https://b.shop.co.uk/") is None
+    assert _cookie_header(cookies, "http://a.shop.co.uk/") is None
+    assert _cookie_header(cookies, "https://a.shop.co.uk/") == "safe=1"
+
+
+def test_cookies_can_be_taken_back() -> None:
+    cookies = SessionCookies()
+    _set(cookies, "https://shop.example/", "a=1", "b=2")
+    _set(cookies, "https://shop.example/", "a=; Max-Age=0")
+    assert _cookie_header(cookies, "https://shop.example/") == "b=2"
+
+
+def test_a_site_cannot_fill_the_jar() -> None:
+    cookies = SessionCookies()
+    for n in range(400):
+        _set(cookies, "https://shop.example/", f"c{n}={n}")
+    header = _cookie_header(cookies, "https://shop.example/")
+    assert header is not None
+    assert len(header.split("; ")) == 150
+    assert header.endswith("c399=399")

@@ -1,0 +1,127 @@
+"""URLs: the WHATWG rules, and that the cheap string work agrees with the parser."""
+
+import ada_url
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine import urls
+
+_HOSTS = st.one_of(
+    st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9-]{0,8}[A-Za-z0-9])?(\.[A-Za-z]{2,6}){0,2}", fullmatch=True),
+    st.sampled_from(["[::1]", "[2001:DB8::1]", "127.0.0.1", "0x7f.1", "münchen.example", "例え.テスト", "2852039166"]),
+)
+_WRITTEN = st.builds(
+    "{}{}://{}{}{}{}".format,
+    st.sampled_from(["", " ", "\t"]),
+    st.sampled_from(["http", "https", "HTTP", "hTTps"]),
+    st.sampled_from(["", "user@", "u:p@", "a%40b:c@", "x@y@", ":@"]),
+    _HOSTS,
+    st.sampled_from(["", ":80", ":443", ":8080", ":0", ":"]),
+    st.one_of(st.just(""), st.text(max_size=30).map("/".__add__), st.text(max_size=10).map("?".__add__)),
+)
+
+
+@pytest.mark.parametrize(
+    ("written", "normal"),
+    [
+        ("HTTP://Shop.Example:80/a/../b?x=1#top", "http://shop.example/b?x=1"),
+        ("  https://shop.example  ", "https://shop.example/"),
+        ("https://shop.example/#", "https://shop.example/"),
+        ("https://shop.example/a b?c d", "https://shop.example/a%20b?c%20d"),
+        ("https://münchen.example/", "https://xn--mnchen-3ya.example/"),
+        ("http://2852039166/", "http://169.254.169.254/"),
+        ("http://[0:0::1]:80/", "http://[::1]/"),
+        ("https:shop.example", "https://shop.example/"),
+        ("https://shop.example/%7Ea|b?u=http%3A%2F%2Fx", "https://shop.example/%7Ea|b?u=http%3A%2F%2Fx"),
+        ("https://shop.example/?q=%{env.KEY}", "https://shop.example/?q=%{env.KEY}"),
+    ],
+)
+def test_normalize_as_browsers_do(written: str, normal: str) -> None:
+    assert urls.normalize(written) == normal
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *("", "shop.example/a", "/a", "mailto:a@b.example", "ftp://a/", "javascript:void(0)", "data:text/html,x"),
+        *("http://", "http://a b/", "http://a:99999/", "http://[::1/", "http://\ud800/", "http://a%00b/", "file:///a"),
+    ],
+)
+def test_what_is_no_web_url_is_none(written: str) -> None:
+    assert urls.normalize(written) is None
+
+
+@given(st.one_of(_WRITTEN, st.text(max_size=40)))
+def test_normalizing_twice_changes_nothing(written: str) -> None:
+    once = urls.normalize(written)
+    if once is not None:
+        assert urls.normalize(once) == once
+        assert "#" not in once
+        assert urls.is_web(once)
+
+
+@given(_WRITTEN)
+def test_host_names_agree_with_the_parser(written: str) -> None:
+    url = urls.normalize(written)
+    if url is None:
+        return
+    parsed = ada_url.URL(url)
+    port = parsed.port or {"http:": "80", "https:": "443"}[parsed.protocol]
+    assert urls.host_of(url) == parsed.hostname
+    assert urls.host_key(url) == f"{parsed.hostname}:{port}"
+    assert urls.origin(url) == parsed.origin
+    userinfo = parsed.username + (f":{parsed.password}" if parsed.password else "")
+    assert urls.userinfo_of(url) == userinfo
+
+
+@given(_WRITTEN)
+def test_logs_never_show_credentials(written: str) -> None:
+    url = urls.normalize(written)
+    if url is None:
+        return
+    shown = urls.without_credentials(url)
+    parsed, clean = ada_url.URL(url), ada_url.URL(shown)
+    assert (clean.username, clean.password) == ("", "")
+    assert (clean.host, clean.pathname, clean.search) == (parsed.host, parsed.pathname, parsed.search)
+
+
+@pytest.mark.parametrize("invalid", ["http://u:secret@:99999/", "http://a b:sec@ret@h/", "https://u:secret@[::1/"])
+def test_an_invalid_url_shows_no_password_either(invalid: str) -> None:
+    assert "sec" not in urls.without_credentials(invalid)
+
+
+def test_text_without_credentials_stays_as_it_is() -> None:
+    for text in ("https://h/?mail=a@b.example", "https://h/@user", "mailto:a@b.example", "no url"):
+        assert urls.without_credentials(text) == text
+
+
+@pytest.mark.parametrize(
+    ("base", "href", "joined"),
+    [
+        ("https://h/a/b.html", "c.html", "https://h/a/c.html"),
+        ("https://h/a/b.html", "../c.html#part", "https://h/c.html"),
+        ("https://h/a/b.html?x=1", "#top", "https://h/a/b.html?x=1"),
+        ("https://h/a/b.html?x=1", "", "https://h/a/b.html?x=1"),
+        ("https://h/a", "//other.example/b", "https://other.example/b"),
+        ("https://h/a", "\n/b\t c ", "https://h/b%20c"),
+        ("https://h/a", "\\b\\c", "https://h/b/c"),
+        ("https://h/a", "mailto:a@b.example", None),
+        ("https://h/a", "javascript:void(0)", None),
+        ("https://h/a", "http://[", None),
+        ("not a base", "b", None),
+    ],
+)
+def test_join_follows_links(base: str, href: str, joined: str | None) -> None:
+    assert urls.join(base, href) == joined
+
+
+def test_join_keeps_fragment_and_scheme_when_asked() -> None:
+    assert urls.join("https://h/a", "b#part", keep_fragment=True) == "https://h/b#part"
+    assert urls.join("https://h/a", "mailto:a@b.example", keep_fragment=True) == "mailto:a@b.example"
+    assert urls.join("https://h/a", "http://[", keep_fragment=True) is None
+
+
+def test_is_web_looks_at_the_scheme() -> None:
+    assert urls.is_web("HTTPS://x") and urls.is_web("http://x")
+    assert not urls.is_web("ftp://x") and not urls.is_web("/http://x") and not urls.is_web("")
