@@ -35,8 +35,9 @@ class FileWriter:
         if found is None or found.st_ino != output.inode or found.st_size < output.bytes:
             self.close()
             return False
-        if self._file is None or self._inode != found.st_ino:
-            self._open()
+        if (self._file is None or self._inode != found.st_ino) and not self._opened(output.bytes):
+            self.close()
+            return False
         if found.st_size > output.bytes:
             os.ftruncate(self._handle(), output.bytes)
         return True
@@ -79,12 +80,15 @@ class FileWriter:
             with contextlib.suppress(OSError):
                 os.close(file)
 
-    def _open(self) -> None:
+    def _opened(self, size: int) -> bool:
+        """Open the file; False where it cannot be ours, since the number of a deleted file's inode is used again."""
         self.close()
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CLOEXEC)
-        self._inode = os.fstat(self._file).st_ino
+        self._file = file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        self._inode = os.fstat(file).st_ino
         if self._prepared is None:
             self._beside.unlink(missing_ok=True)
+        header = self._encoder.header()
+        return os.pread(file, len(header), 0) == header and (size == 0 or os.pread(file, 1, size - 1) == b"\n")
 
     def _handle(self) -> int:
         assert self._file is not None, "restore() comes first"

@@ -114,7 +114,8 @@ class SqliteWriter:
         if self._db is not None and self._inode == self._path.stat().st_ino and self._rows == output.rows:
             return True
         try:
-            return self._cut(self._opened(), output)
+            db = self._opened()
+            return self._all_there(db, output.bytes) and self._cut(db, output)
         except StorageError as error:
             self.close()
             if _damaged(error):
@@ -159,6 +160,11 @@ class SqliteWriter:
             self._db = Database.open(self._path, busy_seconds=_BUSY_SECONDS)
             self._inode = self._path.stat().st_ino
         return self._db
+
+    def _all_there(self, db: Database, size: int) -> bool:
+        """Whether the file is as long as it was: SQLite takes what is missing at its end for zeros."""
+        held_by_readers, _, _ = db.one("PRAGMA wal_checkpoint(TRUNCATE)") or (1, 0, 0)
+        return bool(held_by_readers) or self._path.stat().st_size >= size
 
     def _cut(self, db: Database, output: Output) -> bool:
         with db.transaction():

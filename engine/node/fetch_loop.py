@@ -53,7 +53,7 @@ class FetchLoop(threading.Thread):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pipeline: Pipeline | None = None
         self._ready = threading.Event()
-        self._stop: asyncio.Event | None = None
+        self._ending: asyncio.Event | None = None
         self.ticked_at = time.monotonic()
         self.lag = 0.0
         self.now = ""
@@ -81,8 +81,8 @@ class FetchLoop(threading.Thread):
 
     def stop(self) -> None:
         """End the loop; what still runs is dropped."""
-        if self._loop is not None and self._stop is not None and self._loop.is_running():
-            self._loop.call_soon_threadsafe(self._stop.set)
+        if self._loop is not None and self._ending is not None and self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._ending.set)
 
     def run(self) -> None:
         """The thread."""
@@ -90,13 +90,13 @@ class FetchLoop(threading.Thread):
             runner.run(self._live())
 
     async def _live(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
         self._pipeline = self._make()
         self._ready.set()
-        while not self._stop.is_set():
+        while not self._ending.is_set():
             planned = time.monotonic() + _TICK
             try:
-                await asyncio.wait_for(self._stop.wait(), _TICK)
+                await asyncio.wait_for(self._ending.wait(), _TICK)
             except TimeoutError:
                 pass
             self.ticked_at = time.monotonic()

@@ -52,7 +52,7 @@ class Supervisor:
         self.rings = rings
         self.seeding = seeding
         self._lock = lock
-        self.stage = Stage.CHECK_LOCK
+        self.stage = Stage.INIT
         self.ending: Ending | None = None
         self.reason: str | None = None
         self._began = time.monotonic()
@@ -83,6 +83,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the appender, then the nodes: consumers before producers."""
+        self._enter(Stage.CHECK_LOCK)
         self._enter(Stage.START_APPENDER)
         self.crew.start_appender()
         self._enter(Stage.START_NODES)

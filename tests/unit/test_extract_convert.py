@@ -1,0 +1,140 @@
+"""Texts into values: strict, exact, and refused with a reason."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.extract.convert import converter, default_converter
+from engine.model.definition import Field, FieldType
+
+BASE = "https://h.example/a/b"
+
+
+def convert(kind: FieldType, text: str, **more: Any) -> Any:
+    return converter(Field(name="f", type=kind, **more))(text, BASE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        ("str", "x", "x"),
+        ("int", "42", 42),
+        ("int", "+42", 42),
+        ("int", "-042", -42),
+        ("int", "9223372036854775807", 2**63 - 1),
+        ("int", "-9223372036854775808", -(2**63)),
+        ("float", "1.5", 1.5),
+        ("float", "+.5", 0.5),
+        ("float", "5.", 5.0),
+        ("float", "-1e3", -1000.0),
+        ("bool", "TRUE", True),
+        ("bool", "yes", True),
+        ("bool", "1", True),
+        ("bool", "No", False),
+        ("bool", "false", False),
+        ("bool", "0", False),
+        ("date", "2024-01-31", "2024-01-31"),
+        ("date", "20240131", "2024-01-31"),
+        ("date", "2024-01-31T09:05", "2024-01-31T09:05:00"),
+        ("date", "2024-01-31T09:05:06Z", "2024-01-31T09:05:06+00:00"),
+        ("url", "../c?d#e", "https://h.example/c?d#e"),
+        ("url", "mailto:a@b.example", "mailto:a@b.example"),
+        ("json", '{"a": [1, null, "x  y"]}', {"a": [1, None, "x  y"]}),
+        ("json", "3", 3),
+    ],
+)
+def test_good_texts(kind: FieldType, text: str, value: Any) -> None:
+    made = convert(kind, text)
+    assert made == value
+    assert type(made) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("int", "1,000"),
+        ("int", "1_000"),
+        ("int", "1.0"),
+        ("int", "٣"),
+        ("int", "--1"),
+        ("int", "9223372036854775808"),
+        ("int", "9" * 5_000),
+        ("float", "1,5"),
+        ("float", "nan"),
+        ("float", "inf"),
+        ("float", "1e999"),
+        ("float", "."),
+        ("float", "1_0.0"),
+        ("decimal", "NaN"),
+        ("decimal", "1,000.00"),
+        ("decimal", "1e999999"),
+        ("decimal", "1" * 1_001),
+        ("bool", "In stock"),
+        ("date", "31/01/2024"),
+        ("date", "yesterday"),
+        ("date", "2024-13-01"),
+        ("date", "1" * 10_000),
+        ("url", "http://["),
+        ("json", "{a: 1}"),
+        ("json", "NaN"),
+        ("json", "[" * 300 + "]" * 300),
+        ("json", "[" * 100_000),
+    ],
+)
+def test_bad_texts_are_refused_in_few_words(kind: FieldType, text: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        convert(kind, text)
+    assert 10 < len(str(refused.value)) < 250
+
+
+@pytest.mark.parametrize("digits", ["19.90", "0.10", "-007.500", "1e3", "12345678901234567890.123456789"])
+def test_decimals_keep_their_digits(digits: str) -> None:
+    made = convert("decimal", digits)
+    assert isinstance(made, Decimal)
+    assert made.as_tuple() == Decimal(digits).as_tuple()
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "value"),
+    [
+        ("%d.%m.%Y", "31.01.2024", "2024-01-31"),
+        ("%d %B %Y", "31 January 2024", "2024-01-31"),
+        ("%d/%m/%y %H:%M", "31/01/24 09:05", "2024-01-31T09:05:00"),
+        ("%Y-%m-%d %H:%M:%S %z", "2024-01-31 09:05:06 +0100", "2024-01-31T09:05:06+01:00"),
+        ("100%% %Y", "100% 2024", "2024-01-01"),
+    ],
+)
+def test_dates_by_format(form: str, text: str, value: str) -> None:
+    assert convert("date", text, format=form) == value
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y", "%", "%Q", "%d %d", "", "%Y" * 3])
+def test_a_date_of_another_form_or_a_bad_form_is_refused(form: str) -> None:
+    with pytest.raises(ValueError, match="is not a date of the form"):
+        convert("date", "x", format=form)
+
+
+def test_a_bool_with_match_is_true_by_what_was_matched() -> None:
+    assert convert("bool", "no", match="no|yes") is True
+    assert default_converter(Field(name="f", type="bool", match="x"))("no", BASE) is False
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_whole_numbers_come_back(number: int) -> None:
+    assert convert("int", str(number)) == number
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_floats_come_back(number: float) -> None:
+    assert convert("float", repr(number)) == number
+
+
+@given(st.sampled_from(["int", "float", "decimal", "bool", "date", "url", "json"]), st.text())
+def test_any_text_is_converted_or_refused(kind: FieldType, text: str) -> None:
+    try:
+        convert(kind, text)
+    except ValueError:
+        pass

@@ -1,0 +1,38 @@
+"""Pages and contexts for the tests of extraction."""
+
+from typing import Any
+
+from engine.extract.context import Context
+from engine.extract.page import Kind, Page
+from engine.extract.records import Extractor
+from engine.model.definition import DataDef, Field
+from engine.model.record import Extraction
+
+URL = "https://shop.example/catalogue/page-1.html"
+CONTEXT = Context(
+    group="books", locator="catalogue", locator_url=URL, depth=1, run="r1", run_time="2024-01-31T09:05:00Z"
+)
+
+
+def page(text: str, *, kind: Kind = "html", url: str = URL) -> Page:
+    return Page.of(url=url, text=text, kind=kind, status=200, fetched_at=0.0)
+
+
+def extract(data_def: DataDef, text: str, *, kind: Kind = "html", url: str = URL) -> Extraction:
+    return Extractor(data_def).extract(page(text, kind=kind, url=url), CONTEXT)
+
+
+def value(text: str, *, kind: Kind = "html", block: str | None = None, **field: Any) -> Any:
+    """The value of a single field of the page's only record."""
+    found = extract(DataDef(name="d", block=block, fields=(Field(name="f", **field),)), text, kind=kind)
+    assert found.rejected == ()
+    (row,) = found.rows
+    return row["f"]
+
+
+def reason(text: str, *, kind: Kind = "html", **field: Any) -> str:
+    """Why the page's only record was rejected."""
+    found = extract(DataDef(name="d", fields=(Field(name="f", **field),)), text, kind=kind)
+    assert found.rows == ()
+    (rejection,) = found.rejected
+    return rejection.reason
