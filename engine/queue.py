@@ -7,7 +7,6 @@ without waiting for the disk, and the file is thrown away at every start.
 import contextlib
 import json
 import logging
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -18,7 +17,7 @@ from huey import Huey
 from huey.consumer import Consumer, Scheduler, Worker
 from huey.registry import Message
 from huey.serializer import Serializer
-from huey.storage import SqliteStorage
+from huey.storage import SqliteStorage, sqlite3
 
 QUEUE = "queue.db"
 _NAME = "crawl"

@@ -38,9 +38,13 @@ class CsvEncoder:
         )
 
     def _cell(self, value: Any, column: str, row: str) -> str:
-        if nested(value):
-            return one_line(parts(row)[column])
-        return written(value, self._joins.get(column, "|"))
+        join = self._joins.get(column, "|")
+        if type(value) is list:
+            try:
+                return join.join(value)  # numbers are texts here, so most lists are lists of texts
+            except TypeError:
+                pass
+        return one_line(parts(row)[column]) if nested(value) else written(value, join)
 
     def _lines(self, records: Iterable[Sequence[str]]) -> bytes:
         text = io.StringIO(newline="")

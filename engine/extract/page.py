@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 from engine import urls
 from engine.errors import CrawlError
 from engine.extract.depth import LIMIT, too_deep
+from engine.extract.formatting import repeats_too_much
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -17,11 +18,11 @@ Kind = Literal["html", "xml", "json"]
 
 
 class PageTooDeep(CrawlError):
-    """A document nests more tags than can be parsed in reasonable time."""
+    """A document nests more tags, or makes the parser repeat more, than can be parsed in reasonable time and memory."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, how: str = f"nests more than {LIMIT:,} open tags") -> None:
         super().__init__(
-            f"{url} nests more than {LIMIT:,} open tags",
+            f"{url} {how}",
             "Pages like this are made to choke parsers; deny the URL in the link that leads to it.",
         )
 
@@ -138,6 +139,10 @@ class Page:
     def _refuse_depth(self) -> None:
         if too_deep(self._lower):
             raise PageTooDeep(self.url)
+        if repeats_too_much(self._lower):
+            raise PageTooDeep(
+                self.url, "leaves so many formatting tags open that they would be repeated a million times"
+            )
 
 
 def host_name(url: str) -> str:

@@ -20,6 +20,7 @@ class JobKind(StrEnum):
 
     PAGE = "page"
     ROBOTS = "robots"
+    SITEMAP = "sitemap"
 
 
 class Origin(StrEnum):

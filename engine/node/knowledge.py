@@ -35,7 +35,7 @@ class Knowledge:
         self._ask = ask
         self._versions: dict[int, Definitions] = {}
         self._work: dict[tuple[int, str], tuple[Work, ...]] = {}
-        self._compiled: dict[str, Work] = {}
+        self._compiled: dict[tuple[str, str], Work] = {}
         self._rules: dict[tuple[int, str], HostRule] = {}
 
     def definitions(self, version: int) -> Definitions:
@@ -88,7 +88,9 @@ class Knowledge:
     def _compile(self, version: int, name: str) -> Work:
         data_def = self.definitions(version).data_def(name)
         assert data_def is not None, "checked when the defs were loaded"
-        told = meaning(data_def)
+        priorities = self.priorities(version)
+        told = (meaning(data_def), meaning(priorities))
         if told not in self._compiled:
-            self._compiled[told] = Work(name, versions.data_def_id(self._ask(), data_def), Extractor(data_def))
+            id_ = versions.data_def_id(self._ask(), data_def)
+            self._compiled[told] = Work(name, id_, Extractor(data_def, priorities))
         return self._compiled[told]

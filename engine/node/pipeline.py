@@ -20,6 +20,7 @@ from engine.node.clerk import Clerk
 from engine.node.harvest import Harvest, Harvester, NotAPage, Unreadable
 from engine.node.knowledge import Knowledge
 from engine.node.robots import RobotsDesk
+from engine.node.sitemaps import SitemapDesk
 from engine.settings import Settings
 from engine.store.commit import Finished
 from engine.store.documents import NewDocument
@@ -53,6 +54,7 @@ class Pipeline:
         self._harvester = harvester
         self._threads = threads
         self._robots = RobotsDesk(fetcher, clerk, settings.user_agent)
+        self._sitemaps = SitemapDesk(fetcher, settings.max_body)
 
     async def work(self, job: LeasedJob, started: Callable[[], None]) -> Finished:
         """What became of the job. `started` is called when its request is about to be sent."""
@@ -63,6 +65,8 @@ class Pipeline:
         started()
         if job.kind is JobKind.ROBOTS:
             return await self._read_robots(job)
+        if job.kind is JobKind.SITEMAP:
+            return await self._read_sitemap(job)
         return await self._fetch(job)
 
     async def _its_time(self, job: LeasedJob, send_at: float) -> bool:
@@ -139,6 +143,18 @@ class Pipeline:
         level: Level = "WARNING" if answer.status >= 500 else "INFO"
         event = self._event(job, level, f"{answer.status} {job.url}")
         return Finished(job=job, state=JobState.DONE, attempts=1, robots=found, events=(event,))
+
+    async def _read_sitemap(self, job: LeasedJob) -> Finished:
+        try:
+            answer, children = await self._sitemaps.read(job)
+        except FetchFailed as failure:
+            return self._missed(job, job.url, failure)
+        if verdict(answer.status) == "retry":
+            return self._again(job, job.url, f"HTTP {answer.status}", answer)
+        if verdict(answer.status) != "ok":
+            return replace(self._ended(job, JobState.FAILED, f"HTTP {answer.status}", job.url), attempts=1, erred=True)
+        event = self._event(job, "INFO" if children else "WARNING", f"{job.url}: {len(children)} entries")
+        return Finished(job=job, state=JobState.DONE, attempts=1, children=children, events=(event,))
 
     async def _judge(self, job: LeasedJob, url: str, answer: Answer, keys: tuple[bytes, ...], hops: int) -> Finished:
         """What the final answer of a fetch means for its job."""

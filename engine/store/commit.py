@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.errors import CrawlError, Fenced
-from engine.model.job import JobState, LeasedJob
+from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store import documents, events, hosts, jobs, nodes, rows, sequences
 from engine.store.connector import Busy, Database
 from engine.store.documents import NewDocument
@@ -16,7 +16,7 @@ from engine.store.rows import NewRow
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A link to follow: its group, its host (`name:port` and origin), and what makes it the same as another."""
+    """A job to make: its group, its host (`name:port` and origin), and what makes it the same as another."""
 
     group: str
     host_key: str
@@ -25,6 +25,7 @@ class Child:
     depth: int
     priority: int
     identity: bytes
+    kind: JobKind = JobKind.PAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def _apply(db: Database, run: int, finished: Sequence[Finished], places: Places)
 def _verdict(db: Database, f: Finished, places: Places, touched: set[int]) -> Verdict:
     sequence = None
     if f.moves_to is not None:
-        place = places.find(db, f.job.group, *f.moves_to)
+        place = places.find(db, f.job.group, *f.moves_to, f.job.kind)
         touched.add(place.host)
         sequence = place.sequence
     return Verdict(
@@ -184,7 +185,7 @@ def _follow(db: Database, run: int, held: Sequence[Finished], places: Places, to
         for child in f.children:
             if child.identity in links:
                 continue
-            place = places.find(db, child.group, child.host_key, child.origin)
+            place = places.find(db, child.group, child.host_key, child.origin, child.kind)
             touched.add(place.host)
             links[child.identity] = NewLink(
                 run,

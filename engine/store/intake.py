@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.model.identity import robots_key
+from engine.model.job import JobKind
 from engine.store import hosts, jobs, sequences
 from engine.store.connector import Database
 from engine.store.hosts import Manners
@@ -25,20 +26,20 @@ class Places:
         self._run = run
         self._manners = manners
         self._max_pages = max_pages
-        self._known: dict[tuple[str, str], Place] = {}
-        self._found: dict[tuple[str, str], Place] = {}
+        self._known: dict[tuple[str, str, JobKind], Place] = {}
+        self._found: dict[tuple[str, str, JobKind], Place] = {}
 
-    def find(self, db: Database, group: str, host_key: str, origin: str) -> Place:
-        """The place of a page job; made where missing, inside the open transaction."""
-        key = (group, host_key)
+    def find(self, db: Database, group: str, host_key: str, origin: str, kind: JobKind = JobKind.PAGE) -> Place:
+        """The place of a job; made where missing, inside the open transaction."""
+        key = (group, host_key, kind)
         place = self._known.get(key) or self._found.get(key)
         if place is None:
             manners = self._manners(host_key)
             host, new = hosts.ensure(db, self._run, host_key, origin, manners)
             if new and manners.robots:
-                robots = sequences.ensure(db, self._run, "", host, "robots", None)
+                robots = sequences.ensure(db, self._run, "", host, JobKind.ROBOTS, None)
                 jobs.add_robots(db, self._run, robots, f"{origin}/robots.txt", robots_key(host_key))
-            sequence = sequences.ensure(db, self._run, group, host, "page", self._max_pages(group))
+            sequence = sequences.ensure(db, self._run, group, host, kind, self._max_pages(group))
             place = self._found[key] = Place(sequence, host)
         return place
 

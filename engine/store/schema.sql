@@ -100,7 +100,7 @@ CREATE TABLE sequences (
     id         INTEGER PRIMARY KEY,
     run        INTEGER NOT NULL REFERENCES runs(seq),
     host       INTEGER NOT NULL REFERENCES hosts(id),
-    kind       TEXT NOT NULL CHECK (kind IN ('page','robots')),
+    kind       TEXT NOT NULL CHECK (kind IN ('page','robots','sitemap')),
     grp        TEXT NOT NULL,
     rung_at    REAL,
     paused     INTEGER NOT NULL DEFAULT 0,

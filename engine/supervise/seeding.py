@@ -14,6 +14,7 @@ from engine.defs.braces import expand
 from engine.errors import UsageError
 from engine.model.definition import Definitions, Locator, LocatorGroup, meaning
 from engine.model.identity import link_key, locator_key
+from engine.model.job import JobKind
 from engine.model.run import RunState
 from engine.store import checkpoints, jobs, locators, runs, sequences
 from engine.store.checkpoints import Checkpoint
@@ -66,25 +67,31 @@ class Seeding:
     def _seed(self, group: LocatorGroup) -> Iterator[list[int]]:
         priority = next((g.priority for g in self._definitions.task_groups if g.name == group.name), 0)
         for locator in group.locators:
-            found = self._urls(group, locator)
-            while batch := list(islice(found, _BATCH)):
-                yield self._write(group, locator, batch, priority)
+            for kind, found in (
+                (JobKind.PAGE, self._urls(group, locator)),
+                (JobKind.SITEMAP, self._resolved(group, iter([locator.sitemap] if locator.sitemap else []))),
+            ):
+                while batch := list(islice(found, _BATCH)):
+                    yield self._write(group, locator, batch, priority, kind)
 
-    def _write(self, group: LocatorGroup, locator: Locator, batch: list[str], priority: int) -> list[int]:
+    def _write(
+        self, group: LocatorGroup, locator: Locator, batch: list[str], priority: int, kind: JobKind
+    ) -> list[int]:
         run, hosts = self._run.seq, set()
         try:
             with self._db.transaction():
                 id_ = locators.ensure(self._db, run, group.name, locator.name, request_of(locator))
                 new = []
                 for url in batch:
-                    place = self._places.find(self._db, group.name, urls.host_key(url), urls.origin(url))
+                    place = self._places.find(self._db, group.name, urls.host_key(url), urls.origin(url), kind)
                     hosts.add(place.host)
-                    plain = locator.method == "GET" and locator.body is None
+                    plain = kind is JobKind.PAGE and locator.method == "GET" and locator.body is None
+                    method = locator.method if kind is JobKind.PAGE else kind
                     new.append(
                         NewLocator(
                             run, place.sequence, priority, id_, url,
                             link_key(group.name, url) if plain else None,
-                            locator_key(group.name, locator.name, url, locator.method, locator.body),
+                            locator_key(group.name, locator.name, url, method, locator.body),
                         )
                     )  # fmt: skip
                 jobs.add_locators(self._db, new)

@@ -4,6 +4,7 @@ import csv
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from contextlib import closing
 from decimal import Decimal
@@ -14,6 +15,7 @@ from engine.append.appender import Appender, Turn
 from engine.append.folder import OutputFolder
 from engine.append.lifeline import Lifeline
 from engine.append.pulse import Pulse
+from engine.beats import read_beat
 from engine.model.definition import DataDef, Definitions, Field
 from engine.settings import Settings
 from engine.store import nodes, outputs, rows, runs, supervisors, versions
@@ -21,6 +23,7 @@ from engine.store.connector import Database, sqlite3
 from engine.store.rows import NewRow
 from engine.store.schema import CRAWL, prepare
 
+TYPES = ("csv", "jsonl", "sqlite")
 ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 COLUMNS = ("title", "price", "stock", "tags", "parts")
 
@@ -39,7 +42,8 @@ class House:
             versions.publish(self.db, Definitions(data_defs=defs), 0.0)
             self.ids = {d.name: versions.data_def_id(self.db, d) for d in defs}
             self.db.execute(
-                "INSERT INTO hosts (run, key, origin, delay, concurrency, robots) VALUES (?, 'h:80', 'http://h', 0, 8, 'OFF')",
+                "INSERT INTO hosts (run, key, origin, delay, concurrency, robots)"
+                " VALUES (?, 'h:80', 'http://h', 0, 8, 'OFF')",
                 (self.run.seq,),
             )
             self.db.execute("INSERT INTO sequences (run, host, kind, grp) VALUES (?, 1, 'page', 'g')", (self.run.seq,))
@@ -130,6 +134,22 @@ class House:
         return sorted(repr(row) for row in read(self.type, self.path(name), name, list(columns)))
 
 
+def book(number: int, **more: Any) -> dict[str, Any]:
+    """A row with every kind of value and every character that a format might stumble over."""
+    return {
+        "title": f'Book {number}, "née" | ; \t\r\nnext line ☃ \U0001f600',
+        "price": Decimal(f"{number}.50"),
+        "stock": number % 2 == 0,
+        "tags": ["a", f"t{number}"],
+        "parts": [{"n": 1, "weight": Decimal("0.10"), "name": 'x"y'}],
+        **more,
+    }
+
+
+def books(count: int, start: int = 0) -> list[dict[str, Any]]:
+    return [book(start + i) for i in range(count)]
+
+
 def settle(appender: Appender) -> None:
     """Turns until nothing is left to do."""
     for _ in range(1000):
@@ -177,3 +197,22 @@ def read(type_: str, path: Path, name: str, columns: list[str]) -> list[list[Any
         return [[line.get(c) for c in columns] for line in lines]
     with closing(sqlite3.connect(path)) as db:
         return [list(row[1:]) for row in db.execute(f'SELECT * FROM "{name}" ORDER BY 1')]
+
+
+def started(house: House, epoch: int) -> bool:
+    """Wait for the appender's first look at its outputs."""
+    beat = house.folder / "beats" / f"a{epoch}"
+    return until(lambda: (told := read_beat(beat)) is not None and told.state in ("READY", "DONE", "DRAINING"))
+
+
+def until(condition: Any, seconds: float = 15.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def recorded(house: House) -> outputs.Output:
+    return outputs.listed(house.db, house.run.seq)[0]

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from engine.extract.depth import LIMIT, too_deep
+from engine.extract.formatting import repeats_too_much
 from engine.extract.page import Page, PageTooDeep
 
 
@@ -66,3 +67,31 @@ def test_a_deep_page_is_refused_at_the_first_look(look: str) -> None:
     with pytest.raises(PageTooDeep, match="http://h/ nests more than 10,000 open tags"):
         getattr(page, look)
     assert time.monotonic() - began < 1
+
+
+def bomb(size: int, closing: str = "") -> str:
+    return "<p>" + "".join(f"<b id={number}>{closing}" for number in range(size)) + "</p>" + "<div>x</div>" * size
+
+
+@pytest.mark.parametrize("look", ["tree", "element"])
+def test_a_page_of_unclosed_formatting_is_refused(look: str) -> None:
+    page = Page.of(url="http://h/", text=bomb(2_000), kind="html", status=200, fetched_at=0)
+    began = time.monotonic()
+    with pytest.raises(PageTooDeep, match="http://h/ leaves so many formatting tags open"):
+        getattr(page, look)
+    assert time.monotonic() - began < 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        bomb(5_000, "</b>"),
+        bomb(200),
+        "<b>same" * 5_000 + "<p>x" * 5_000,
+        '<font color="red">a</font><br>' * 20_000,
+        '<p><i class="fa"></i><p>' * 20_000,
+        "<blockquote><img src=x><section>" + "<span id=x>y</span>" * 20_000,
+    ],
+)
+def test_a_page_of_much_formatting_is_not(text: str) -> None:
+    assert not repeats_too_much(text.encode())

@@ -4,9 +4,9 @@ from typing import Any
 from urllib.parse import urldefrag, urljoin, urlsplit
 
 import pytest
-from test_extract_pages import CONTEXT, URL, extract, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_extract_pages import CONTEXT, URL, extract, page
 
 from engine.extract import links as links_room
 from engine.extract.context import Context

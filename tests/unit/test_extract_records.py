@@ -4,9 +4,9 @@ import time
 from decimal import Decimal
 
 import pytest
-from test_extract_pages import CONTEXT, extract, page
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_extract_pages import CONTEXT, extract, page
 
 from engine.extract import effort
 from engine.extract.records import Extractor

@@ -1,0 +1,369 @@
+"""The demo shop: its goods, its pages, and what a crawl of it must find. Pure: no sockets, no clock, no state.
+
+The shop has what makes crawling hard in small: hrefs written in many ways, pages that moved or are gone, files that
+are no pages, places robots.txt keeps closed, names in many scripts, and a price that is none.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from html import escape
+from typing import Any
+from urllib.parse import quote, unquote
+from zlib import crc32
+
+PER_PAGE = 20
+"""Offers on one page of a category."""
+
+CATEGORIES = (
+    ("teapots", "Teapots", "Teapot"),
+    ("cups-and-bowls", "Cups & Bowls", "Cup"),
+    ("kettles", "Kettles", "Kettle"),
+    ("thé", "Thé", "Oolong"),
+    ("káva", "Káva", "Roast"),
+    ("spoons", "Spoons", "Spoon"),
+    ("trays", "Trays", "Tray"),
+    ("書籍", "書籍 · Books", "Almanac"),
+)
+"""Address, title, and what one thing of the category is called."""
+
+MOVED = (3, 11)
+"""Products known by an old address alone, which redirects for good."""
+UNPRICED = 5
+"""The product whose price is a sentence."""
+FREE_EVERY = 40
+"""Every so many products, one is a free sample."""
+
+_LOOKS = ("Blue", "Smoky", "Café", "Black & White", "Žlutá", "Große", "京都", "Морской", "Señorial", "Plain")
+_TAGS = ("gift", "handmade", "new", "last pieces", "für Büro", "夏")
+_MAKERS = ("Bird & Sons", "Dílna Hůrka", "北窯", "Atelier Noël")
+_MATERIALS = ("stoneware", "porcelain", "cast iron", "olive wood")
+_MONTHS = "January February March April May June July August September October November December".split()
+_READERS = ("Ana", "Božena", "陳", "D'Arcy", "<b>Eve</b>")
+_SAYINGS = ("Pours without a drip.", "Smaller than I thought & lovely.", "Broke after a week.", "很好。", "Fine.")
+
+_ARTICLES = (
+    ("how-long-to-steep", "How long to steep", "Iris Vale", "2024-02-11", "utf-8"),
+    ("příběh-hrnku", "Příběh hrnku", "Jiří Dlouhý", "2024-03-05", "iso-8859-2"),
+    ("water-is-half-of-it", "Water is half of it", "Iris Vale", "2024-04-19", "utf-8"),
+    ("茶の時間", "茶の時間", "森 直子", "2024-06-30", "utf-8"),
+    ("descaling-a-kettle", "Descaling a kettle", "Tom Åberg", "2024-09-02", "utf-8"),
+    ("a-tray-for-two", "A tray for two", "Tom Åberg", "2025-01-17", "utf-8"),
+)
+"""Address, title, author, day, encoding."""
+_STEEPING = (("Green", 75, 2), ("Oolong", 90, 4), ("Black", 95, 4), ("Herbal", 100, 7))
+
+_GIF = bytes.fromhex("47494638396101000100800000000000ffffff2c00000000010001000002024401003b")
+_PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
+
+HTML = "text/html; charset=utf-8"
+_LARGEST_SITEMAP = 50_000
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer to a GET."""
+
+    status: int
+    body: bytes
+    content_type: str = HTML
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """One thing on sale. All of it follows from its number, which counts from 1."""
+
+    number: int
+    name: str
+    path: str
+    """Where its page is; unicode as it is."""
+    price: str
+    pieces: int
+    dice: int
+    """A number as good as random, for all that is of no weight."""
+
+    @property
+    def sku(self) -> str:
+        """What the shop calls it, and what makes two rows the same."""
+        return f"S-{self.number:05d}"
+
+    @property
+    def address(self) -> str:
+        """What pages link to: of one that moved, the old place."""
+        return f"/p/{self.number}" if self.number in MOVED else self.path
+
+
+def product(number: int) -> Product:
+    """The product of that number."""
+    dice = crc32(b"%d" % (number * 7919))
+    look = _LOOKS[dice % len(_LOOKS)]
+    thing = CATEGORIES[(number - 1) % len(CATEGORIES)][2]
+    slug = look.lower().replace(" & ", "-")
+    price = "Price on request" if number == UNPRICED else f"£{2 + dice % 140}.{dice // 140 % 100:02d}"
+    if number % FREE_EVERY == 0:
+        price = "£0.00"
+    return Product(
+        number=number,
+        name=f"{look} {thing} {number}",
+        path=f"/product/{slug}-{thing.lower()}-{number}.html",
+        price=price,
+        pieces=dice // 7 % 30 if dice % 5 else 0,
+        dice=dice,
+    )
+
+
+def shelf(category: int, pages: int) -> range:
+    """The numbers of a category's products (by its index in CATEGORIES), in a shop of `pages` products."""
+    return range(category + 1, pages + 1, len(CATEGORIES))
+
+
+def lists_of(category: int, pages: int) -> int:
+    """How many list pages a category has; one at least."""
+    return max(1, -(-len(shelf(category, pages)) // PER_PAGE))
+
+
+def expected(pages: int) -> dict[str, Any]:
+    """What a crawl with the demo's defs ends with, in a shop of `pages` products, whatever its latency and errors.
+
+    `jobs` by state, `skipped` by reason, `rows` and `rejected` by dataDef.
+    """
+    lists = sum(lists_of(category, pages) for category in range(len(CATEGORIES)))
+    skipped = {
+        "HTTP 404 (gone)": 1 + len(CATEGORIES),
+        "HTTP 410 (gone)": 1,
+        "not a page: application/pdf": 1,
+        "not a page: image/gif": 1,
+        "robots.txt disallows it": 2,
+    }
+    plain = len(("/", "/about.html", "/contact.html", "/help/delivery.html", "/articles"))
+    unpriced = int(pages >= UNPRICED)
+    return {
+        "jobs": {
+            "done": plain + lists + pages + len(_ARTICLES), "failed": 0, "skipped": sum(skipped.values()),
+            "incomplete": 0, "ready": 0, "taken": 0,
+        },
+        "skipped": skipped,
+        "rows": {
+            "article": len(_ARTICLES),
+            "offer": pages - pages // FREE_EVERY,
+            "product": pages - unpriced,
+            "spec": 4 * pages,
+            "steeping": sum(_steepings(index) for index in range(len(_ARTICLES))),
+        },
+        "rejected": {"product": 1} if unpriced else {},
+    }  # fmt: skip
+
+
+class Shop:
+    """The whole site, made page by page as it is asked for."""
+
+    def __init__(self, pages: int, origin: str) -> None:
+        """`pages`: products on sale. `origin`: `http://127.0.0.1:8080`, for hrefs that are written in full."""
+        self._pages = pages
+        self._origin = origin
+        self._head = self._navigation()
+        self._foot = self._footer()
+        self._fixed: dict[str, Callable[[], Reply]] = {
+            "/": self._home,
+            "/about.html": self._about,
+            "/contact.html": lambda: self._page("Contact", "<p>Write to us: a pigeon will do.</p>"),
+            "/help/delivery.html": lambda: self._page("Delivery", "<p>Two days, three with snow.</p>"),
+            "/articles": lambda: self._moved("/articles/"),
+            "/articles/": self._articles,
+            "/robots.txt": self._robots,
+            "/sitemap.xml": self._sitemap,
+            "/catalogue.pdf": lambda: Reply(200, _PDF, "application/pdf"),
+            "/logo.gif": lambda: Reply(200, _GIF, "image/gif"),
+            "/summer-sale.html": lambda: self._page("The summer is over", "", status=410),
+            # Nobody should ever come here: links to these are denied, marked nofollow, or closed by robots.txt.
+            **{p: lambda: self._page("Staff only", "") for p in ("/admin/", "/cart", "/login", "/wishlist")},
+        }
+        for index in range(len(_ARTICLES)):
+            self._fixed[_article_path(index)] = lambda index=index: self._article(index)  # type: ignore[misc]
+        for index, (slug, _, _) in enumerate(CATEGORIES):
+            self._fixed[f"/catalogue/{slug}/"] = lambda index=index: self._list(index, 1)  # type: ignore[misc]
+
+    def reply(self, target: str) -> Reply:
+        """The answer to a GET of `target`: a path as it is sent, percent-encoded, with or without a query."""
+        path = unquote(target.partition("?")[0])
+        fixed = self._fixed.get(path)
+        if fixed is not None:
+            return fixed()
+        section, _, rest = path[1:].partition("/")
+        if section == "product":
+            number = _number(rest.rpartition("-")[2].removesuffix(".html"))
+            if 1 <= number <= self._pages and (found := product(number)).path == path:
+                return self._product(found)
+        elif section == "p" and (number := _number(rest)) in MOVED and number <= self._pages:
+            return self._moved(product(number).path)
+        elif section == "img":
+            return Reply(200, _GIF, "image/gif")
+        elif section == "catalogue":
+            slug, _, name = rest.partition("/page-")
+            index = next((i for i, category in enumerate(CATEGORIES) if category[0] == slug), None)
+            number = _number(name.removesuffix(".html"))
+            if index is not None and 2 <= number <= lists_of(index, self._pages):
+                return self._list(index, number)
+        return self._page("Nothing here", "<p>We looked everywhere.</p>", status=404)
+
+    def _page(self, title: str, main: str, *, status: int = 200, base: str = "", encoding: str = "utf-8") -> Reply:
+        head = f'<base href="{base}">' if base else ""
+        text = (
+            f'<!doctype html><html lang="en"><head><meta charset="{encoding}">{head}<title>{escape(title)}</title></head>'
+            f"<body>{self._head}<main><h1>{escape(title)}</h1>{main}</main>{self._foot}</body></html>"
+        )
+        body = text.encode(encoding, "xmlcharrefreplace")
+        return Reply(status, body, HTML if encoding == "utf-8" else "text/html")
+
+    def _moved(self, path: str) -> Reply:
+        return Reply(301, b"", location=quote(path))
+
+    def _navigation(self) -> str:
+        doors = "".join(
+            f'<li><a href="{self._origin if index % 2 else ""}/catalogue/{slug}/">{escape(title)}</a></li>'
+            for index, (slug, title, _) in enumerate(CATEGORIES)
+        )
+        return (
+            f'<nav class="categories"><ul>{doors}</ul></nav><nav class="site"><a href="/">Home</a>'
+            '<a href="/articles">Articles</a><a href=" /about.html ">About</a><a href="/contact.html#form">Contact</a>'
+            '<a href="/cart?add=1">Basket</a><a href="/admin/">Staff</a><a href="/login?next=/">Log in</a>'
+            '<a href="/wishlist" rel="nofollow">Wish list</a></nav>'
+        )
+
+    def _footer(self) -> str:
+        return (
+            '<footer><a href="/catalogue.pdf">Catalogue on paper</a><a href="/logo.gif">Logo</a>'
+            '<a href="/spring-sale.html">Spring sale</a><a href="/summer-sale.html">Summer sale</a>'
+            '<a href="https://partner.example/">Our friends</a><a href="mailto:shop@shop.example">Mail</a>'
+            '<a href="javascript:window.print()">Print</a></footer>'
+        )
+
+    def _home(self) -> Reply:
+        featured = "".join(self._link(product(n), "product/") for n in range(1, min(4, self._pages) + 1))
+        text = '<p>Tea things since 1912. <a href="about.html">Who we are</a>.</p>'
+        return self._page("The Kettle & Leaf", f'{text}<div class="featured">{featured}</div>')
+
+    def _about(self) -> Reply:
+        """All hrefs of this page mean something else than they seem to: they hang on its base."""
+        text = '<p>See <a href="delivery.html">delivery</a>, or <a href="../contact.html">ask</a>.</p>'
+        return self._page("About us", text, base="/help/")
+
+    def _list(self, category: int, page: int) -> Reply:
+        slug, title, thing = CATEGORIES[category]
+        shown = shelf(category, self._pages)[(page - 1) * PER_PAGE : page * PER_PAGE]
+        offers = "".join(map(self._offer, map(product, shown)))
+        pager = f'<li class="previous"><a href="{f"page-{page - 1}.html" if page > 2 else "."}">back</a></li>'
+        if page < lists_of(category, self._pages):
+            pager += f'<li class="next"><a href="page-{page + 1}.html">more</a></li>'
+        gone = f'<aside><a href="../../product/discontinued-{thing.lower()}.html">No longer made</a></aside>'
+        return self._page(
+            title,
+            f'<p class="sort"><a href="/catalogue/{slug}/?sort=price">by price</a></p><ol class="offers">{offers}</ol>'
+            f'{gone if page == 1 else ""}<ul class="pager">{pager}</ul>',
+        )
+
+    def _offer(self, found: Product) -> str:
+        return (
+            f'<li class="offer" data-sku="{found.sku}"><h3>{self._link(found, "../../product/")}</h3>'
+            f'<p class="price">{found.price}</p><p class="stock">{_stock(found)}</p>'
+            f'<a class="compare" href="{found.path}?compare=1">Compare</a></li>'
+        )
+
+    def _link(self, found: Product, folder: str) -> str:
+        """A link to a product: in full, without scheme, from the root or from the page, as its number has it."""
+        address = found.address
+        if address == found.path:
+            style = found.number % 4
+            if style == 0:
+                address = self._origin + address
+            elif style == 1:
+                address = self._origin.partition(":")[2] + address
+            elif style == 2:
+                address = folder + address.removeprefix("/product/") + "#reviews"
+        return f'<a href="{address}" title="{escape(found.name)}">{escape(found.name)}</a>'
+
+    def _product(self, found: Product) -> Reply:
+        dice = found.dice
+        since = date(2019, 1, 1) + timedelta(days=dice % 2000)
+        tags = "".join(f"<li>{tag}</li>" for index, tag in enumerate(_TAGS) if dice >> index & 1)
+        stars = 1 + dice % 9 / 2
+        material, maker = _MATERIALS[dice // 3 % 4], escape(_MAKERS[dice // 5 % 4])
+        width = 8 + dice % 40
+        reviews = "".join(_review(dice // 11 + n, since) for n in range(dice // 13 % 4))
+        others = (found.number % self._pages + 1, (found.number + 7) % self._pages + 1)
+        related = "".join(self._link(product(number), "../product/") for number in others)
+        return self._page(
+            found.name,
+            f'<p class="sku">{found.sku}</p><p class="price">{found.price}</p><p class="stock">{_stock(found)}</p>'
+            f'<p class="rating" data-stars="{stars:g}">{"★" * int(stars)}</p>'
+            f'<p class="released">On sale since {since.day} {_MONTHS[since.month - 1]} {since.year}</p>'
+            f'<p class="photo"><img src="../img/{found.number}.gif" alt=""></p><ul class="tags">{tags}</ul>'
+            f'<div class="text"><p>A {material} thing for slow mornings.</p><p>Made by {maker}.</p></div>'
+            f'<table class="specs"><tr><th>Material</th><td>{material}</td></tr><tr><th>Maker</th><td>{maker}</td></tr>'
+            f"<tr><th>Width</th><td>{width} cm</td></tr><tr><th>Weight</th><td>{width * 31} g</td></tr></table>"
+            f'<section class="reviews">{reviews}</section><aside class="related">{related}</aside>'
+            f'<p><a href="/wishlist?add={found.sku}" rel="nofollow">Wish for it</a></p>',
+        )
+
+    def _articles(self) -> Reply:
+        items = "".join(
+            f'<li><a href="archive/{slug}.html">{escape(title)}</a></li>' for slug, title, *_ in _ARTICLES
+        )
+        return self._page("Articles", f'<ul class="archive">{items}</ul>')
+
+    def _article(self, index: int) -> Reply:
+        _, title, author, day, encoding = _ARTICLES[index]
+        rows = "".join(
+            f"<tr><td>{tea}</td><td>{heat} °C</td><td>{minutes} min</td></tr>"
+            for tea, heat, minutes in _STEEPING[: _steepings(index)]
+        )
+        other = _ARTICLES[(index + 1) % len(_ARTICLES)][0]
+        mentioned = product(min(index + 1, self._pages)).address
+        return self._page(
+            title,
+            f'<article><p class="by"><a rel="author">{author}</a>, <time datetime="{day}">{day}</time></p>'
+            f'<p>Every leaf has its hour.</p><p>This one goes with <a href="../..{mentioned}">a thing we sell</a>.</p>'
+            f'<table class="steeping"><tr><th>Tea</th><th>Water</th><th>Time</th></tr>{rows}</table></article>'
+            f'<p class="next"><a href="../archive/./{other}.html">Read on</a></p>',
+            encoding=encoding,
+        )
+
+    def _robots(self) -> Reply:
+        text = f"User-agent: *\nDisallow: /admin/\nDisallow: /cart\nSitemap: {self._origin}/sitemap.xml\n"
+        return Reply(200, text.encode(), "text/plain; charset=utf-8")
+
+    def _sitemap(self) -> Reply:
+        """Every page worth finding, cut at the size a sitemap may have."""
+        paths = ["/", "/articles/", *map(_article_path, range(len(_ARTICLES)))]
+        paths += [f"/catalogue/{slug}/" for slug, _, _ in CATEGORIES]
+        paths += [product(number).path for number in range(1, min(self._pages, _LARGEST_SITEMAP - len(paths)) + 1)]
+        urls = "".join(f"<url><loc>{self._origin}{quote(path)}</loc></url>" for path in paths)
+        text = f'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>'
+        return Reply(200, text.encode(), "application/xml")
+
+
+def _stock(found: Product) -> str:
+    return f"In stock ({found.pieces})" if found.pieces else "Sold out"
+
+
+def _review(dice: int, since: date) -> str:
+    day = since + timedelta(days=30 + dice % 300)
+    return (
+        f'<article class="review" data-stars="{1 + dice % 5}"><b class="author">{escape(_READERS[dice % 5])}</b>'
+        f'<time datetime="{day}">{day.day}/{day.month}</time><p class="said">{escape(_SAYINGS[dice // 5 % 5])}</p></article>'
+    )
+
+
+def _article_path(index: int) -> str:
+    return f"/articles/archive/{_ARTICLES[index][0]}.html"
+
+
+def _steepings(index: int) -> int:
+    """Rows of the table of an article."""
+    return 2 + index % 3
+
+
+def _number(text: str) -> int:
+    """A number in an address as it is written there, else 0."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and text[0] != "0" else 0

@@ -1,0 +1,52 @@
+"""The sitemap desk: a sitemap's entries become jobs of the locator's group; sitemaps it names are read in turn."""
+
+from engine import urls
+from engine.extract.sitemap import entries
+from engine.fetch.answer import Answer
+from engine.fetch.client import Fetcher
+from engine.fetch.decode import decode
+from engine.fetch.unpack import unpack
+from engine.model.identity import link_key, locator_key
+from engine.model.job import JobKind, LeasedJob, Origin, Request
+from engine.store.commit import Child
+
+_HOPS = 5
+_GZIP = b"\x1f\x8b"
+_DEEPEST = 4
+"""Sitemaps that name sitemaps, at most so far down."""
+
+
+class SitemapDesk:
+    """One for each node."""
+
+    def __init__(self, fetcher: Fetcher, max_body: int) -> None:
+        self._fetcher = fetcher
+        self._max_body = max_body
+
+    async def read(self, job: LeasedJob) -> tuple[Answer, tuple[Child, ...]]:
+        """Fetch a sitemap; its answer, and the jobs it makes. Raises FetchFailed."""
+        url, request = job.url, job.request
+        for _ in range(_HOPS + 1):
+            answer = await self._fetcher.send(url, request, url_from_defs=job.origin is Origin.LOCATOR)
+            if answer.location is None:
+                break
+            url, request = answer.location, Request()
+        if answer.status >= 300:
+            return answer, ()
+        body = unpack(answer.body, "gzip", self._max_body) if answer.body.startswith(_GZIP) else answer.body
+        pages, sitemaps = entries(decode(body, "application/xml").text)
+        children: dict[bytes, Child] = {}
+        for written in pages:
+            found = urls.join(url, written)
+            if found is not None:
+                key = link_key(job.group, found)
+                children[key] = self._child(job, found, 0, key, JobKind.PAGE)
+        for written in sitemaps if job.depth < _DEEPEST else ():
+            found = urls.join(url, written)
+            if found is not None:
+                key = locator_key(job.group, job.locator, found, JobKind.SITEMAP, None)
+                children[key] = self._child(job, found, job.depth + 1, key, JobKind.SITEMAP)
+        return answer, tuple(children.values())
+
+    def _child(self, job: LeasedJob, url: str, depth: int, key: bytes, kind: JobKind) -> Child:
+        return Child(job.group, urls.host_key(url), urls.origin(url), url, depth, job.priority, key, kind)

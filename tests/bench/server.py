@@ -1,0 +1,139 @@
+"""A web server in one process of its own: a folder's files, or generated pages, at once or after a wait.
+
+`/.bench` tells, as JSON, the requests answered since it was last asked to forget (`/.bench?forget`), and when the
+first came (`time.monotonic()`, which all processes of a machine share).
+"""
+
+import argparse
+import asyncio
+import json
+import mimetypes
+import sys
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import unquote
+
+import uvloop
+
+from tests.bench.pages import number_of, page
+
+_NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 0\r\n\r\n"
+
+
+class _Counter:
+    """What was asked of the server."""
+
+    def __init__(self) -> None:
+        self.hits = 0
+        self.first: float | None = None
+
+    def hit(self) -> None:
+        self.hits += 1
+        if self.first is None:
+            self.first = time.monotonic()
+
+    def answer(self, *, forget: bool) -> bytes:
+        told = json.dumps({"hits": self.hits, "first": self.first}).encode()
+        if forget:
+            self.hits, self.first = 0, None
+        return _answer(told, "application/json")
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, kept alive; GET only."""
+
+    def __init__(self, answer: Callable[[str], bytes], counter: _Counter, latency: float) -> None:
+        self._answer = answer
+        self._counter = counter
+        self._latency = latency
+        self._transport: asyncio.Transport | None = None
+        self._unread = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._unread += data
+        while (end := self._unread.find(b"\r\n\r\n")) >= 0:
+            line, self._unread = self._unread[: self._unread.find(b"\r\n")], self._unread[end + 4 :]
+            self._serve(line.split(b" ")[1].decode("latin-1"))
+
+    def _serve(self, target: str) -> None:
+        assert self._transport is not None
+        path, _, query = target.partition("?")
+        if path == "/.bench":
+            self._transport.write(self._counter.answer(forget=query == "forget"))
+            return
+        self._counter.hit()
+        answer = self._answer(path)
+        if self._latency:
+            asyncio.get_running_loop().call_later(self._latency, self._write, answer)
+        else:
+            self._transport.write(answer)
+
+    def _write(self, answer: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(answer)
+
+
+def _answer(body: bytes, kind: str) -> bytes:
+    return f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+def of_folder(root: Path) -> Callable[[str], bytes]:
+    """Answers with the files below a folder."""
+    top = root.resolve()
+
+    def answer(path: str) -> bytes:
+        file = (top / unquote(path).lstrip("/")).resolve()
+        if not file.is_relative_to(top) or not file.is_file():
+            return _NOT_FOUND
+        return _answer(file.read_bytes(), mimetypes.guess_type(file.name)[0] or "application/octet-stream")
+
+    return answer
+
+
+def of_pages(count: int, size: int) -> Callable[[str], bytes]:
+    """Answers with generated pages."""
+
+    @lru_cache(maxsize=256)
+    def answer(path: str) -> bytes:
+        number = number_of(path)
+        if number is None or number >= count:
+            return _NOT_FOUND
+        return _answer(page(number, count, size), "text/html; charset=utf-8")
+
+    return answer
+
+
+async def serve(answer: Callable[[str], bytes], addresses: list[tuple[str, int]], latency: float) -> None:
+    """Serve until stdin ends; prints the addresses, as JSON, once it listens."""
+    loop, counter = asyncio.get_running_loop(), _Counter()
+    servers = []
+    for host, port in addresses:
+        server = await loop.create_server(lambda: _Connection(answer, counter, latency), host, port, backlog=512)
+        servers.append(server)
+    print(json.dumps([server.sockets[0].getsockname()[:2] for server in servers]), flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Serve a folder or generated pages on loopback until stdin ends.")
+    parser.add_argument("--root", type=Path, help="a folder; else pages are generated")
+    parser.add_argument("--pages", type=int, default=10_000)
+    parser.add_argument("--size", type=int, default=28_000, metavar="BYTES")
+    parser.add_argument("--latency", type=float, default=0.0, metavar="MS")
+    parser.add_argument("--listen", action="append", metavar="HOST:PORT", help="may be repeated")
+    asked = parser.parse_args()
+    answer = of_folder(asked.root) if asked.root else of_pages(asked.pages, asked.size)
+    addresses = [(text.rpartition(":")[0], int(text.rpartition(":")[2])) for text in asked.listen or ["127.0.0.1:0"]]
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serve(answer, addresses, asked.latency / 1000))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from engine.append.folder import OutputFolder
+from engine.append.lifeline import Lifeline
+from engine.clock import boot_id
+from engine.identity import identity_of
+
+
+def test_the_first_line_is_read_alone_and_the_rest_ignored() -> None:
+    read, write = os.pipe()
+    os.write(write, b'{"nodes":')
+    os.write(write, b"2}\nmore")
+    lifeline = Lifeline(read)
+    assert lifeline.first_line() == '{"nodes":2}'
+    assert not lifeline.cut
+
+
+def test_a_pipe_that_ends_at_once_is_cut() -> None:
+    read, write = os.pipe()
+    os.close(write)
+    lifeline = Lifeline(read)
+    assert lifeline.first_line() == ""
+    assert lifeline.cut
+
+
+def test_an_identity_names_boot_process_and_start() -> None:
+    mine = identity_of(os.getpid())
+    assert mine is not None
+    assert mine.startswith(f"{boot_id()}:{os.getpid()}:")
+    assert identity_of(os.getpid()) == mine
+    assert identity_of(os.getppid()) != mine
+
+
+def test_an_identity_is_read_behind_a_strange_name(tmp_path: Path) -> None:
+    program = tmp_path / "a) S 1 (b"
+    program.symlink_to(sys.executable)
+    process = subprocess.Popen([str(program), "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        identity = identity_of(process.pid)
+        assert identity is not None
+        assert identity.rpartition(":")[2].isdigit() or sys.platform != "linux"
+        assert identity == identity_of(process.pid)
+    finally:
+        process.communicate()
+
+
+def test_the_dead_and_the_unreaped_have_no_identity() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    deadline = time.monotonic() + 10
+    while identity_of(process.pid) is not None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert process.poll() is not None or process.wait() == 0
+    assert identity_of(process.pid) is None
+
+
+def test_latest_leads_to_the_newest_run(tmp_path: Path) -> None:
+    for run in ("aaaaaa", "bbbbbb", "bbbbbb"):
+        OutputFolder(tmp_path, run).point()
+        assert (tmp_path / "output" / "latest").resolve() == tmp_path / "output" / run
+    assert sorted(p.name for p in (tmp_path / "output").iterdir()) == ["aaaaaa", "bbbbbb", "latest"]
+
+
+def test_an_output_folder_has_one_holder(tmp_path: Path) -> None:
+    first, second = OutputFolder(tmp_path, "aaaaaa"), OutputFolder(tmp_path, "aaaaaa")
+    assert first.hold()
+    assert not second.hold()
+    first.close()
+    assert second.hold()
