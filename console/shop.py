@@ -7,6 +7,7 @@ are no pages, places robots.txt keeps closed, names in many scripts, and a price
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from html import escape
 from typing import Any
 from urllib.parse import quote, unquote
@@ -38,7 +39,6 @@ _LOOKS = ("Blue", "Smoky", "Café", "Black & White", "Žlutá", "Große", "京�
 _TAGS = ("gift", "handmade", "new", "last pieces", "für Büro", "夏")
 _MAKERS = ("Bird & Sons", "Dílna Hůrka", "北窯", "Atelier Noël")
 _MATERIALS = ("stoneware", "porcelain", "cast iron", "olive wood")
-_MONTHS = "January February March April May June July August September October November December".split()
 _READERS = ("Ana", "Božena", "陳", "D'Arcy", "<b>Eve</b>")
 _SAYINGS = ("Pours without a drip.", "Smaller than I thought & lovely.", "Broke after a week.", "很好。", "Fine.")
 
@@ -53,11 +53,16 @@ _ARTICLES = (
 """Address, title, author, day, encoding."""
 _STEEPING = (("Green", 75, 2), ("Oolong", 90, 4), ("Black", 95, 4), ("Herbal", 100, 7))
 
+HTML = "text/html; charset=utf-8"
 _GIF = bytes.fromhex("47494638396101000100800000000000ffffff2c00000000010001000002024401003b")
 _PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
-
-HTML = "text/html; charset=utf-8"
 _LARGEST_SITEMAP = 50_000
+_FOOT = (
+    '<footer><a href="/catalogue.pdf">Catalogue on paper</a><a href="/logo.gif">Logo</a>'
+    '<a href="/spring-sale.html">Spring sale</a><a href="/summer-sale.html">Summer sale</a>'
+    '<a href="https://partner.example/">Our friends</a><a href="mailto:shop@shop.example">Mail</a>'
+    '<a href="javascript:window.print()">Print</a></footer>'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +105,12 @@ def product(number: int) -> Product:
     look = _LOOKS[dice % len(_LOOKS)]
     thing = CATEGORIES[(number - 1) % len(CATEGORIES)][2]
     slug = look.lower().replace(" & ", "-")
-    price = "Price on request" if number == UNPRICED else f"£{2 + dice % 140}.{dice // 140 % 100:02d}"
-    if number % FREE_EVERY == 0:
-        price = "£0.00"
+    price = "£0.00" if number % FREE_EVERY == 0 else f"£{2 + dice % 140}.{dice // 140 % 100:02d}"
     return Product(
         number=number,
         name=f"{look} {thing} {number}",
         path=f"/product/{slug}-{thing.lower()}-{number}.html",
-        price=price,
+        price="Price on request" if number == UNPRICED else price,
         pieces=dice // 7 % 30 if dice % 5 else 0,
         dice=dice,
     )
@@ -162,33 +165,33 @@ class Shop:
         """`pages`: products on sale. `origin`: `http://127.0.0.1:8080`, for hrefs that are written in full."""
         self._pages = pages
         self._origin = origin
-        self._head = self._navigation()
-        self._foot = self._footer()
+        self._head = _navigation(origin)
         self._fixed: dict[str, Callable[[], Reply]] = {
             "/": self._home,
             "/about.html": self._about,
-            "/contact.html": lambda: self._page("Contact", "<p>Write to us: a pigeon will do.</p>"),
-            "/help/delivery.html": lambda: self._page("Delivery", "<p>Two days, three with snow.</p>"),
-            "/articles": lambda: self._moved("/articles/"),
+            "/contact.html": partial(self._page, "Contact", "<p>Write to us: a pigeon will do.</p>"),
+            "/help/delivery.html": partial(self._page, "Delivery", "<p>Two days, three with snow.</p>"),
+            "/articles": partial(Reply, 301, b"", location="/articles/"),
             "/articles/": self._articles,
             "/robots.txt": self._robots,
             "/sitemap.xml": self._sitemap,
-            "/catalogue.pdf": lambda: Reply(200, _PDF, "application/pdf"),
-            "/logo.gif": lambda: Reply(200, _GIF, "image/gif"),
-            "/summer-sale.html": lambda: self._page("The summer is over", "", status=410),
+            "/catalogue.pdf": partial(Reply, 200, _PDF, "application/pdf"),
+            "/logo.gif": partial(Reply, 200, _GIF, "image/gif"),
+            "/summer-sale.html": partial(self._page, "The summer is over", "", status=410),
             # Nobody should ever come here: links to these are denied, marked nofollow, or closed by robots.txt.
-            **{p: lambda: self._page("Staff only", "") for p in ("/admin/", "/cart", "/login", "/wishlist")},
+            **dict.fromkeys(("/admin/", "/cart", "/login", "/wishlist"), partial(self._page, "Staff only", "")),
+            **{_article_path(index): partial(self._article, index) for index in range(len(_ARTICLES))},
+            **{
+                f"/catalogue/{slug}/{f'page-{page}.html' if page > 1 else ''}": partial(self._list, category, page)
+                for category, (slug, _, _) in enumerate(CATEGORIES)
+                for page in range(1, lists_of(category, pages) + 1)
+            },
         }
-        for index in range(len(_ARTICLES)):
-            self._fixed[_article_path(index)] = lambda index=index: self._article(index)  # type: ignore[misc]
-        for index, (slug, _, _) in enumerate(CATEGORIES):
-            self._fixed[f"/catalogue/{slug}/"] = lambda index=index: self._list(index, 1)  # type: ignore[misc]
 
     def reply(self, target: str) -> Reply:
         """The answer to a GET of `target`: a path as it is sent, percent-encoded, with or without a query."""
         path = unquote(target.partition("?")[0])
-        fixed = self._fixed.get(path)
-        if fixed is not None:
+        if (fixed := self._fixed.get(path)) is not None:
             return fixed()
         section, _, rest = path[1:].partition("/")
         if section == "product":
@@ -196,48 +199,17 @@ class Shop:
             if 1 <= number <= self._pages and (found := product(number)).path == path:
                 return self._product(found)
         elif section == "p" and (number := _number(rest)) in MOVED and number <= self._pages:
-            return self._moved(product(number).path)
-        elif section == "img":
-            return Reply(200, _GIF, "image/gif")
-        elif section == "catalogue":
-            slug, _, name = rest.partition("/page-")
-            index = next((i for i, category in enumerate(CATEGORIES) if category[0] == slug), None)
-            number = _number(name.removesuffix(".html"))
-            if index is not None and 2 <= number <= lists_of(index, self._pages):
-                return self._list(index, number)
+            return Reply(301, b"", location=quote(product(number).path))
         return self._page("Nothing here", "<p>We looked everywhere.</p>", status=404)
 
     def _page(self, title: str, main: str, *, status: int = 200, base: str = "", encoding: str = "utf-8") -> Reply:
         head = f'<base href="{base}">' if base else ""
         text = (
-            f'<!doctype html><html lang="en"><head><meta charset="{encoding}">{head}<title>{escape(title)}</title></head>'
-            f"<body>{self._head}<main><h1>{escape(title)}</h1>{main}</main>{self._foot}</body></html>"
+            f'<!doctype html><html lang="en"><head><meta charset="{encoding}">{head}<title>{escape(title)}</title>'
+            f"</head><body>{self._head}<main><h1>{escape(title)}</h1>{main}</main>{_FOOT}</body></html>"
         )
         body = text.encode(encoding, "xmlcharrefreplace")
         return Reply(status, body, HTML if encoding == "utf-8" else "text/html")
-
-    def _moved(self, path: str) -> Reply:
-        return Reply(301, b"", location=quote(path))
-
-    def _navigation(self) -> str:
-        doors = "".join(
-            f'<li><a href="{self._origin if index % 2 else ""}/catalogue/{slug}/">{escape(title)}</a></li>'
-            for index, (slug, title, _) in enumerate(CATEGORIES)
-        )
-        return (
-            f'<nav class="categories"><ul>{doors}</ul></nav><nav class="site"><a href="/">Home</a>'
-            '<a href="/articles">Articles</a><a href=" /about.html ">About</a><a href="/contact.html#form">Contact</a>'
-            '<a href="/cart?add=1">Basket</a><a href="/admin/">Staff</a><a href="/login?next=/">Log in</a>'
-            '<a href="/wishlist" rel="nofollow">Wish list</a></nav>'
-        )
-
-    def _footer(self) -> str:
-        return (
-            '<footer><a href="/catalogue.pdf">Catalogue on paper</a><a href="/logo.gif">Logo</a>'
-            '<a href="/spring-sale.html">Spring sale</a><a href="/summer-sale.html">Summer sale</a>'
-            '<a href="https://partner.example/">Our friends</a><a href="mailto:shop@shop.example">Mail</a>'
-            '<a href="javascript:window.print()">Print</a></footer>'
-        )
 
     def _home(self) -> Reply:
         featured = "".join(self._link(product(n), "product/") for n in range(1, min(4, self._pages) + 1))
@@ -290,16 +262,16 @@ class Shop:
         stars = 1 + dice % 9 / 2
         material, maker = _MATERIALS[dice // 3 % 4], escape(_MAKERS[dice // 5 % 4])
         width = 8 + dice % 40
-        reviews = "".join(_review(dice // 11 + n, since) for n in range(dice // 13 % 4))
+        reviews = "".join(_review(dice // 11 + n * 7919, since) for n in range(dice // 13 % 4))
         others = (found.number % self._pages + 1, (found.number + 7) % self._pages + 1)
         related = "".join(self._link(product(number), "../product/") for number in others)
         return self._page(
             found.name,
             f'<p class="sku">{found.sku}</p><p class="price">{found.price}</p><p class="stock">{_stock(found)}</p>'
             f'<p class="rating" data-stars="{stars:g}">{"★" * int(stars)}</p>'
-            f'<p class="released">On sale since {since.day} {_MONTHS[since.month - 1]} {since.year}</p>'
-            f'<p class="photo"><img src="../img/{found.number}.gif" alt=""></p><ul class="tags">{tags}</ul>'
-            f'<div class="text"><p>A {material} thing for slow mornings.</p><p>Made by {maker}.</p></div>'
+            f'<p class="released">On sale since {since.day} {since:%B %Y}</p>'
+            f'<p class="photo"><img src="../logo.gif?of={found.number}" alt=""></p><ul class="tags">{tags}</ul>'
+            f'<div class="text"><p>In {material}, for slow mornings.</p><p>Made by {maker}.</p></div>'
             f'<table class="specs"><tr><th>Material</th><td>{material}</td></tr><tr><th>Maker</th><td>{maker}</td></tr>'
             f"<tr><th>Width</th><td>{width} cm</td></tr><tr><th>Weight</th><td>{width * 31} g</td></tr></table>"
             f'<section class="reviews">{reviews}</section><aside class="related">{related}</aside>'
@@ -307,9 +279,7 @@ class Shop:
         )
 
     def _articles(self) -> Reply:
-        items = "".join(
-            f'<li><a href="archive/{slug}.html">{escape(title)}</a></li>' for slug, title, *_ in _ARTICLES
-        )
+        items = "".join(f'<li><a href="archive/{slug}.html">{escape(title)}</a></li>' for slug, title, *_ in _ARTICLES)
         return self._page("Articles", f'<ul class="archive">{items}</ul>')
 
     def _article(self, index: int) -> Reply:
@@ -343,6 +313,18 @@ class Shop:
         return Reply(200, text.encode(), "application/xml")
 
 
+def _navigation(origin: str) -> str:
+    doors = "".join(
+        f'<a href="{origin if index % 2 else ""}/catalogue/{slug}/">{escape(title)}</a>'
+        for index, (slug, title, _) in enumerate(CATEGORIES)
+    )
+    return (
+        f'<nav class="categories">{doors}</nav><nav class="site"><a href="/">Home</a><a href="/articles">Articles</a>'
+        '<a href=" /about.html ">About</a><a href="/contact.html#form">Contact</a><a href="/cart?add=1">Cart</a>'
+        '<a href="/admin/">Staff</a><a href="/login?to=/">Log in</a><a href="/wishlist" rel="nofollow">Wishes</a></nav>'
+    )
+
+
 def _stock(found: Product) -> str:
     return f"In stock ({found.pieces})" if found.pieces else "Sold out"
 
@@ -351,7 +333,7 @@ def _review(dice: int, since: date) -> str:
     day = since + timedelta(days=30 + dice % 300)
     return (
         f'<article class="review" data-stars="{1 + dice % 5}"><b class="author">{escape(_READERS[dice % 5])}</b>'
-        f'<time datetime="{day}">{day.day}/{day.month}</time><p class="said">{escape(_SAYINGS[dice // 5 % 5])}</p></article>'
+        f'<time datetime="{day}">{day:%d/%m}</time><p class="said">{escape(_SAYINGS[dice // 5 % 5])}</p></article>'
     )
 
 
@@ -360,7 +342,6 @@ def _article_path(index: int) -> str:
 
 
 def _steepings(index: int) -> int:
-    """Rows of the table of an article."""
     return 2 + index % 3
 
 

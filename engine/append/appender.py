@@ -75,17 +75,22 @@ class Appender:
                 turn = self.turn()
             except Busy as problem:
                 self._trouble(problem.what)
-                turn = Turn.HELD
+                self._pulse.pause(RETRY)
+                continue
             except CutOff:
                 return
+            if not self._resting:
+                self._pulse.trouble = ""
             if turn is Turn.IDLE and self._lifeline.draining:
                 return
-            self._pulse.state = "READY" if turn in (Turn.MORE, Turn.WROTE) else "DONE"
-            idle = min(IDLE_MOST, idle * 1.2) if turn in (Turn.IDLE, Turn.HELD) else IDLE_LEAST
+            self._pulse.state = "DONE" if turn is Turn.IDLE else "READY"
+            if turn is Turn.IDLE or turn is Turn.HELD:
+                self._pulse.pause(idle)
+                idle = min(IDLE_MOST, idle * 1.2)
+                continue
+            idle = IDLE_LEAST
             if turn is Turn.WROTE and not self._lifeline.draining:
                 self._pulse.pause(FLUSH_EVERY)
-            elif turn is Turn.IDLE or turn is Turn.HELD:
-                self._pulse.pause(idle)
 
     def turn(self) -> Turn:
         """Mend what is not as recorded, else write new rows, else rebuild what is dirty."""
@@ -225,8 +230,6 @@ class Appender:
         self._pulse.flush_ms = (time.monotonic() - began) * 1000
         self._pulse.rows += sum(extent.rows - output.rows for output, extent in moved)
         self._pulse.bytes += sum(extent.size - output.bytes for output, extent in moved)
-        if not self._resting:
-            self._pulse.trouble = ""
 
     def _rebuild(self, listed: Sequence[Output]) -> None:
         """Write outputs anew up to their cursors: beside, told, renamed, settled."""
@@ -273,7 +276,8 @@ class Appender:
             limit = _fitting(len(batch), sum(len(data) for _, data in batch))
 
     def _failed(self, output: Output, problem: Exception) -> None:
-        self._trouble(f"{Path(output.path).name}: {problem}")
+        what = problem.what if isinstance(problem, CrawlError) else str(problem)
+        self._trouble(f"{Path(output.path).name}: {what}")
         self._writer(output).close()
         self._resting[output.id] = time.monotonic() + RETRY
         if isinstance(problem, OSError) and problem.errno == errno.EIO:

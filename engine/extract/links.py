@@ -17,8 +17,8 @@ from engine.model.record import FoundLink, Rejection
 if TYPE_CHECKING:
     from engine.extract.content import Node
 
-REMEMBERED = 20_000
-"""hrefs whose outcome is kept, for each link of a dataDef; about 0.4 KB each."""
+REMEMBERED = 40_000
+"""hrefs whose outcome is kept, for each link of a dataDef; about 0.3 KB each."""
 
 _ABSOLUTE = ("http://", "https://")
 _BLANK = "".join(map(chr, range(33)))
@@ -87,7 +87,7 @@ class Finder:
             known = far if href.startswith(_ABSOLUTE) else near
             link = known.get(href, _UNSEEN)
             if link is _UNSEEN:
-                link = self._judge(base, href, group, effort)
+                link = self._judge(base, href, group, far, effort)
                 if _lasting(href):
                     known[href] = link
                     self._room -= 1
@@ -106,10 +106,20 @@ class Finder:
             self._room -= 1
         return memory
 
-    def _judge(self, base: str, href: str, group: str, effort: Effort) -> FoundLink | None:
+    def _judge(
+        self, base: str, href: str, group: str, far: "dict[str, FoundLink | None]", effort: Effort
+    ) -> FoundLink | None:
+        """What an href leads to. `far` knows absolute URLs: most are written in many ways, and judged once."""
         url = urls.join(base, href)
         if url is None or (self.link.same_host and host_name(url) != effort.page.host):
             return None
+        link = far.get(url, _UNSEEN)
+        if link is _UNSEEN:
+            link = far[url] = self._allowed(url, group, effort)
+            self._room -= 1
+        return link
+
+    def _allowed(self, url: str, group: str, effort: Effort) -> FoundLink | None:
         if self._allow and not any(pattern.found_in(url, effort.patience) for pattern in self._allow):
             return None
         if any(pattern.found_in(url, effort.patience) for pattern in self._deny):

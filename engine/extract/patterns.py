@@ -8,6 +8,10 @@ import regex
 SEARCH_LIMIT = 0.5
 """Seconds one search may take."""
 
+_UNDIVIDED = 0.02
+"""Seconds a search may keep the interpreter's lock. To let it go costs more than most searches take, so it is only
+done for a pattern that was once seen to need longer."""
+
 PAGE_LIMIT = 1.0
 """Seconds all searches of one pattern may take on one page."""
 
@@ -48,9 +52,10 @@ class Patience:
 class Pattern:
     """A compiled expression. Raises `ValueError` for one that cannot be compiled."""
 
-    __slots__ = ("_compiled", "shown")
+    __slots__ = ("_compiled", "_slow", "shown")
 
     def __init__(self, text: str) -> None:
+        self._slow = False
         self.shown = repr(text if len(text) <= 60 else text[:59] + "…")
         try:
             self._compiled = regex.compile(text)
@@ -74,7 +79,12 @@ class Pattern:
         allowed = patience.allow(self)
         began = time.monotonic()
         try:
-            return search(text, timeout=allowed)
+            if not self._slow:
+                try:
+                    return search(text, timeout=min(allowed, _UNDIVIDED), concurrent=False)
+                except TimeoutError:
+                    self._slow = True
+            return search(text, timeout=allowed, concurrent=True)
         except TimeoutError:
             raise TooSlow(f"the pattern {self.shown} found no answer within {allowed:g} s") from None
         finally:

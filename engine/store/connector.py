@@ -60,7 +60,7 @@ class Database:
         else:
             database.execute("PRAGMA journal_mode = WAL")
             database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-        database.execute("PRAGMA cache_size = -16000")
+        database.execute("PRAGMA cache_size = -4000")
         return database
 
     def close(self) -> None:

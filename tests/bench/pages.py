@@ -53,7 +53,7 @@ def _filler(size: int) -> str:
             f'<section class="detail" id="m{k}"><h3>m{k}</h3><div class="signature"><span class="modifiers">public'
             f' final</span> <span class="type">int</span> <b>m{k}</b>(<i>first</i>, <i>second</i>)</div>\n<div'
             ' class="block">Gives the value at the place that is asked for, or the one before it where there is none;'
-            " <code>null</code> is no value &amp; never given.</div><dl><dt>Returns:</dt><dd>a value</dd></dl></section>\n"
+            " <code>null</code> is no value &amp; never given.</div><dl><dt>Returns:</dt><dd>it</dd></dl></section>\n"
         )
         length += len(part)
         if length > size and k:

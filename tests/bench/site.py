@@ -1,4 +1,4 @@
-"""The sites that are crawled, each served by a process of its own: a documentation package, a generated site, a slow one.
+"""The sites that are crawled, each served by its own process: a documentation package, a generated one, a slow one.
 
 Run alone it serves until Enter is pressed.
 """
@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import IO
 
 import psutil
+
+from tests.bench.pages import page, path_of
 
 NGINX = Path("/usr/sbin/nginx")
 DOCUMENTATION = Path("/usr/share/doc/openjdk-17-doc/api")
@@ -122,8 +124,25 @@ def folder_site(root: Path, start: str = "/index.html") -> Iterator[Site]:
 
 @contextlib.contextmanager
 def generated_site(pages: int = 10_000, size: int = 28_000) -> Iterator[Site]:
-    """A link-heavy site, generated."""
-    with _server(f"{pages:,} generated pages", ["--pages", str(pages), "--size", str(size)]) as site:
+    """A link-heavy site, generated: as files for nginx where it is installed, else page by page."""
+    if not NGINX.exists():
+        with served_pages(pages, size) as site:
+            yield site
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(pages):
+            file = Path(folder, path_of(number)[1:])
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(page(number, pages, size))
+        with folder_site(Path(folder)) as site:
+            site.name = f"{pages:,} generated pages by nginx"
+            yield site
+
+
+@contextlib.contextmanager
+def served_pages(pages: int, size: int = 28_000) -> Iterator[Site]:
+    """Generated pages by our own server, which knows when the first request came."""
+    with _server(f"{pages:,} generated pages by Python", ["--pages", str(pages), "--size", str(size)]) as site:
         yield site
 
 

@@ -33,8 +33,11 @@ def spawned(house: House) -> Iterator[list[subprocess.Popen[bytes]]]:
         process.communicate()
 
 
-def test_kills_at_random_moments_lose_and_double_nothing(house: House, spawned: list[subprocess.Popen[bytes]]) -> None:
-    dice = random.Random(f"kill {house.type}")
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.sweep) for n in range(1, 30))])
+def test_kills_at_random_moments_lose_and_double_nothing(
+    house: House, spawned: list[subprocess.Popen[bytes]], seed: int
+) -> None:
+    dice = random.Random(f"{house.type} {seed}")
     enough = threading.Event()
     errors: list[BaseException] = []
 
@@ -73,7 +76,8 @@ def test_kills_at_random_moments_lose_and_double_nothing(house: House, spawned: 
     assert not errors
     last = house.spawn()
     spawned.append(last)
-    last.send_signal(signal.SIGTERM) if started(house, 6) else None
+    assert started(house, 6)
+    last.send_signal(signal.SIGTERM)
     assert last.wait(timeout=30) == 0, house.log()
     assert house.found() == house.expected()
     assert not house.behind()

@@ -1,0 +1,81 @@
+"""A data dir with many READY jobs: begun by a real run of crawl-console, then filled as its commits would."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from engine import urls
+from engine.model.identity import link_key
+from engine.store import jobs, runs
+from engine.store.connector import Database
+from engine.store.jobs import NewLink
+from engine.store.schema import CRAWL
+from tests.bench.contest import PROJECT, console, write_defs
+from tests.bench.pages import path_of
+from tests.bench.site import Site
+
+_BATCH = 5_000
+_A_JOB = "SELECT sequence, locator, root, id FROM jobs WHERE run = ? AND origin = 'locator' LIMIT 1"
+_COUNT = "SELECT count(*) FROM jobs WHERE run = ? AND state = 'READY'"
+GROUP = "docs"
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """The data dir, its defs, and where its jobs lie."""
+
+    data: Path
+    defs: Path
+    run: int
+    sequence: int
+    ready: int
+
+
+def begin(site: Site, folder: Path) -> Filled:
+    """A run that fetched a page or a few and was then cut by its limit: resumable."""
+    defs, data = write_defs(site.starts[:1], folder), folder / "data"
+    run(site, data, defs, pages=1)
+    db = Database.open(data / CRAWL, read_only=True)
+    try:
+        found = runs.latest(db)
+        assert found is not None
+        sequence = int(db.value(_A_JOB, (found.seq,)))
+        return Filled(data, defs, found.seq, sequence, int(db.value(_COUNT, (found.seq,))))
+    finally:
+        db.close()
+
+
+def fill(filled: Filled, site: Site, upto: int) -> Filled:
+    """The same data dir with `upto` READY jobs; they are links to pages of the site."""
+    db = Database.open(filled.data / CRAWL, durable=False)
+    try:
+        _, locator, root, id_ = db.all(_A_JOB, (filled.run,))[0]
+        numbers = iter(range(1, 2 * upto + 1000))
+        ready = filled.ready
+        while ready < upto:
+            new = []
+            for number in islice(numbers, min(_BATCH, upto - ready)):
+                url = urls.normalize(site.origins[0] + path_of(number))
+                assert url is not None
+                key = link_key(GROUP, url)
+                new.append(NewLink(filled.run, filled.sequence, 0, 1, locator, root or id_, url, key))
+            with db.transaction():
+                ready += len(jobs.add_links(db, new))
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return Filled(filled.data, filled.defs, filled.run, filled.sequence, ready)
+    finally:
+        db.close()
+
+
+def run(site: Site, data: Path, defs: Path, *, pages: int) -> subprocess.CompletedProcess[str]:
+    """`crawl-console run` of a data dir until it has fetched so many pages, all its starts together."""
+    command = [*console(), "run", "--no-ui", "--json", "--nodes", "2", "--data", str(data), "--defs", str(defs)]
+    done = subprocess.run(
+        [*command, "--max-pages", str(pages)], capture_output=True, text=True, cwd=PROJECT, timeout=300
+    )
+    if done.returncode:
+        sys.stderr.write(done.stdout[-1000:] + done.stderr[-3000:])
+        raise RuntimeError(f"crawl-console of {site.name}: exit {done.returncode}")
+    return done

@@ -1,0 +1,235 @@
+"""One of the two processes of the ceiling: fetch, decode, parse, extract; links it does not own go to the other.
+
+Everything is the engine's but what makes a crawl durable: no queue, no database, no stored documents.
+"""
+
+import argparse
+import asyncio
+import json
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+from zlib import crc32
+
+import orjson
+import uvloop
+
+from engine import urls
+from engine.extract.context import Context
+from engine.extract.page import Page
+from engine.extract.records import Extractor
+from engine.fetch.client import Fetcher
+from engine.fetch.decode import decode
+from engine.fetch.failure import FetchFailed
+from engine.model.definition import Definitions
+from engine.model.job import Request
+from engine.settings import Settings
+
+_BATCH = 64
+_FLUSH_SECONDS = 0.005
+
+
+class Neighbour:
+    """The other process: batches of URLs to it, and the knowledge that both are out of work."""
+
+    def __init__(self, stream: socket.socket) -> None:
+        self._socket = stream
+        self._waiting: list[str] = []
+        self._writer: asyncio.StreamWriter | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self.sent = 0
+        self.received = 0
+        self._idle_at: tuple[int, int] | None = None
+        """What the other had sent and received when it last ran out of work."""
+
+    async def listen(self, part: "Part") -> None:
+        """Take URLs until both are out of work."""
+        reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=2**24)
+        part.look()
+        while line := await reader.readline():
+            told = orjson.loads(line)
+            if isinstance(told, list):
+                self.received += len(told)
+                part.take(told)
+            else:
+                self._idle_at = told["sent"], told["received"]
+            part.look()
+            if part.over:
+                break
+        self._writer.close()
+
+    def send(self, url: str) -> None:
+        """Hand over a URL, soon."""
+        self._waiting.append(url)
+        if len(self._waiting) >= _BATCH:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Hand over what waits."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting and self._writer is not None:
+            self.sent += len(self._waiting)
+            self._write(self._waiting)
+            self._waiting = []
+
+    def say_idle(self) -> None:
+        """Tell that this part has no work."""
+        self.flush()
+        self._write({"sent": self.sent, "received": self.received})
+
+    @property
+    def idle(self) -> bool:
+        """Whether the other was out of work, with nothing under way between the two."""
+        return self._idle_at == (self.received, self.sent)
+
+    def _write(self, told: Any) -> None:
+        if self._writer is not None:
+            self._writer.write(orjson.dumps(told) + b"\n")
+
+
+class Part:
+    """The crawl's half that this process owns."""
+
+    def __init__(self, number: int, definitions: Definitions, settings: Settings, neighbour: Neighbour) -> None:
+        self._number = number
+        self._neighbour = neighbour
+        self._slots = settings.concurrency
+        self._fetcher = Fetcher(
+            user_agent=settings.user_agent,
+            deadline=settings.deadline,
+            max_body=settings.max_body,
+            connections=settings.concurrency,
+        )
+        self._group = definitions.locator_groups[0].name
+        group = definitions.task_group(self._group)
+        assert group is not None
+        found = [definitions.data_def(task.data_def) for task in group.tasks]
+        self._extractors = [Extractor(data_def) for data_def in found if data_def is not None]
+        self._starts = [url for locator in definitions.locator_groups[0].locators for url in locator.urls]
+        self._seen: set[str] = set()
+        self._queue: deque[str] = deque()
+        self._running = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._said: tuple[int, int] | None = None
+        self.pages = 0
+        self.failed = 0
+        self.rows: list[Mapping[str, Any]] = []
+        self.over = False
+
+    async def crawl(self) -> None:
+        """Crawl until both parts are out of work."""
+        self.follow(url for url in map(urls.normalize, self._starts) if url and self._owns(url))
+        await self._neighbour.listen(self)
+        await self._fetcher.aclose()
+
+    def follow(self, found: Iterable[str]) -> None:
+        """Work the URLs nobody met before, or have them worked."""
+        for url in found:
+            if url in self._seen:
+                continue
+            self._seen.add(url)
+            if self._owns(url):
+                self._queue.append(url)
+            else:
+                self._neighbour.send(url)
+        self._start()
+
+    def take(self, handed: Iterable[str]) -> None:
+        """Work URLs the other part found."""
+        for url in handed:
+            if url not in self._seen:
+                self._seen.add(url)
+                self._queue.append(url)
+        self._start()
+
+    def look(self) -> None:
+        """Whether there is work left, here or there."""
+        if self._running or self._queue:
+            return
+        self._neighbour.flush()
+        standing = (self._neighbour.sent, self._neighbour.received)
+        if standing != self._said:
+            self._said = standing
+            self._neighbour.say_idle()
+        self.over = self._neighbour.idle
+
+    def _owns(self, url: str) -> bool:
+        return crc32(url.encode()) & 1 == self._number
+
+    def _start(self) -> None:
+        while self._queue and self._running < self._slots:
+            self._running += 1
+            task = asyncio.get_running_loop().create_task(self._slot(self._queue.popleft()))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _slot(self, url: str) -> None:
+        request = Request()
+        await self._work(url, request)
+        while self._queue:
+            await self._work(self._queue.popleft(), request)
+        self._running -= 1
+        self.look()
+
+    async def _work(self, url: str, request: Request) -> None:
+        try:
+            answer = await self._fetcher.send(url, request)
+        except FetchFailed:
+            self.failed += 1
+            return
+        if answer.status != 200:
+            return
+        document = decode(answer.body, answer.content_type)
+        if document.kind == "binary":
+            return
+        page = Page.of(url=url, text=document.text, kind=document.kind, status=answer.status, fetched_at=time.time())
+        context = Context(group=self._group, locator="", locator_url="", depth=0, run="", run_time="")
+        self.pages += 1
+        for extractor in self._extractors:
+            extraction = extractor.extract(page, context)
+            self.rows += extraction.rows
+            self.follow(link.url for link in extraction.links)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="A part of the ceiling; started by tests.bench.loop.")
+    parser.add_argument("--part", type=int, required=True)
+    parser.add_argument("--socket", type=int, required=True)
+    parser.add_argument("--profile", metavar="FILE")
+    asked = parser.parse_args()
+    told = json.loads(sys.stdin.readline())
+    stream = socket.socket(fileno=asked.socket)
+    stream.setblocking(False)
+
+    async def crawl() -> Part:
+        part = Part(
+            asked.part,
+            Definitions.from_json(told["definitions"]),
+            Settings.from_json(told["settings"]),
+            Neighbour(stream),
+        )
+        await part.crawl()
+        return part
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        if asked.profile:
+            import cProfile
+
+            with cProfile.Profile() as profile:
+                part = runner.run(crawl())
+            profile.dump_stats(asked.profile)
+        else:
+            part = runner.run(crawl())
+    print(json.dumps({"pages": part.pages, "rows": len(part.rows), "failed": part.failed}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,192 @@
+"""Measures single things: leases, snapshots, starts. Each beside the number of jobs it was measured with."""
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from engine.clock import boottime
+from engine.identity import identity_of
+from engine.model.job import JobState
+from engine.model.node import Role
+from engine.model.run import RunState
+from engine.settings import Settings
+from engine.store import nodes, runs, snapshot, supervisors
+from engine.store.commit import Finished, MadeRow, commit
+from engine.store.connector import Database
+from engine.store.events import Event
+from engine.store.hosts import Manners
+from engine.store.intake import Places
+from engine.store.lease import lease
+from engine.store.schema import CRAWL
+from tests.bench.contest import CONCURRENCY, console
+from tests.bench.filled import Filled, begin, fill, run
+from tests.bench.report import machine, machine_line, put, table
+from tests.bench.site import Site, served_pages
+
+FEW, MANY = 1_000, 1_000_000
+_LOOKS = 30
+
+
+def start_times(times: int = 5) -> float:
+    """Seconds from starting `crawl-console run` on a fresh data dir to the first request at the server; the median."""
+    took = []
+    with served_pages(FEW) as site:
+        for _ in range(times):
+            with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+                site.forget()
+                began = time.monotonic()
+                begin(site, Path(folder))
+                took.append(_first(site) - began)
+    return statistics.median(took)
+
+
+def version_time(times: int = 10) -> float:
+    """Seconds `crawl-console --version` takes; the median."""
+    took = []
+    for _ in range(times):
+        began = time.monotonic()
+        subprocess.run([*console(), "--version"], check=True, capture_output=True)
+        took.append(time.monotonic() - began)
+    return statistics.median(took)
+
+
+def resume_time(filled: Filled, site: Site) -> float:
+    """Seconds from starting `crawl-console run` on a data dir with many READY jobs to its first request."""
+    db = Database.open(filled.data / CRAWL, read_only=True)
+    done = snapshot.read(db).jobs["done"]
+    db.close()
+    site.forget()
+    began = time.monotonic()
+    run(site, filled.data, filled.defs, pages=done + 1)
+    return _first(site) - began
+
+
+def snapshot_time(filled: Filled) -> float:
+    """Seconds one look at the data dir takes, connection open; the median."""
+    db = Database.open(filled.data / CRAWL, read_only=True)
+    try:
+        snapshot.read(db)
+        return statistics.median(_timed(lambda: snapshot.read(db)) for _ in range(_LOOKS))
+    finally:
+        db.close()
+
+
+def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, float]:
+    """Jobs a second one node leases, and jobs a second it commits as DONE with a row and an event each.
+
+    The connections are as a node has them: NORMAL for leases, FULL for commits.
+    """
+    leasing = Database.open(filled.data / CRAWL, durable=False)
+    committing = Database.open(filled.data / CRAWL)
+    try:
+        node = _node(committing, filled.run)
+        places = Places(filled.run, lambda _: Manners(0.0, CONCURRENCY, False), lambda _: None)
+        leased, leasing_s, committing_s = 0, 0.0, 0.0
+        while leased < upto:
+            began = time.perf_counter()
+            got = lease(
+                leasing, node=node, sequence=filled.sequence, number=(node << 32) | (leased + 1), free=batch,
+                batch=batch, now=boottime(),
+            )  # fmt: skip
+            between = time.perf_counter()
+            if not got.jobs:
+                raise RuntimeError(f"a lease gave nothing after {leased} jobs")
+            finished = [
+                Finished(
+                    job=job, state=JobState.DONE, attempts=1, rows=(MadeRow("page", 1, f'{{"url":"{job.url}"}}'),),
+                    events=(Event(time.time(), "INFO", "n1", "page", f"200 {job.url} 1 ms 28 kB 1 rows", job.id),),
+                )
+                for job in got.jobs
+            ]  # fmt: skip
+            prepared = time.perf_counter()
+            won = commit(committing, node, filled.run, finished, places, boottime()).won
+            committing_s += time.perf_counter() - prepared
+            leasing_s += between - began
+            if len(won) != len(got.jobs):
+                raise RuntimeError(f"{len(got.jobs) - len(won)} of {len(got.jobs)} leases were lost")
+            leased += len(got.jobs)
+        return leased / leasing_s, leased / committing_s
+    finally:
+        leasing.close()
+        committing.close()
+
+
+def _node(db: Database, run_seq: int) -> int:
+    """A node of this process, alive in the eyes of the store, in a run that gives leases."""
+    with db.transaction():
+        identity = identity_of(os.getpid()) or ""
+        epoch = supervisors.begin(db, identity, run_seq, time.time())
+        node, _ = nodes.insert(db, run_seq, epoch, Role.RUNNER, None, time.time())
+        nodes.register(db, node, "DONE", os.getpid(), identity)
+        runs.set_limits(db, run_seq, None, None)
+        runs.set_slots(db, run_seq, 2 * Settings().concurrency)
+        for state in (RunState.SEEDING, RunState.READY):
+            runs.move(db, run_seq, state)
+    return node
+
+
+def _first(site: Site) -> float:
+    first = site.first_hit()
+    if first is None:
+        raise RuntimeError("the crawl made no request")
+    return first
+
+
+def _timed(work: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def measurements(many: int = MANY) -> Iterator[dict[str, Any]]:
+    """Every one, as it is done: what, with how many jobs, value, unit, budget."""
+
+    def told(what: str, jobs: int | None, value: float, unit: str, budget: str | None = None) -> dict[str, Any]:
+        return {"bench": "micro", "what": what, "jobs": jobs, "value": value, "unit": unit, "budget": budget}
+
+    yield told("crawl-console --version", None, version_time() * 1000, "ms", "≤ 80")
+    yield told("start → first fetch", None, start_times() * 1000, "ms", "≤ 1500")
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, served_pages(2 * many + 1000) as site:
+        filled = fill(begin(site, Path(folder)), site, FEW)
+        yield told("snapshot", filled.ready, snapshot_time(filled) * 1000, "ms")
+        began = time.perf_counter()
+        more = fill(filled, site, many)
+        seconds = time.perf_counter() - began
+        yield told("jobs made, one process", more.ready, (more.ready - filled.ready) / seconds, "jobs/s")
+        yield told("snapshot", more.ready, snapshot_time(more) * 1000, "ms", "≤ 20")
+        yield told("resume → first fetch", more.ready, resume_time(more, site), "s", "≤ 10")
+        leased, committed = leases(more)
+        yield told("leases of 32, one node", more.ready, leased, "jobs/s")
+        yield told("commits of 32, one node", more.ready, committed, "jobs/s")
+
+
+def micro_table(results: list[dict[str, Any]]) -> str:
+    """All of them."""
+    return table(
+        ["what", "jobs", "measured", "unit", "budget"],
+        [[r["what"], r["jobs"], r["value"], r["unit"], r["budget"] or ""] for r in results],
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Measure leases, snapshots and starts.")
+    parser.add_argument("--jobs", type=int, default=MANY, help="READY jobs of the large data dir")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="append results as JSON lines")
+    asked = parser.parse_args()
+    print(machine_line())
+    results = list(measurements(asked.jobs))
+    print(micro_table(results))
+    for result in results:
+        put(asked.json, {**result, **machine()})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
