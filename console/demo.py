@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,8 +34,11 @@ def demo(data: Path, settings: Settings, *, pages: int, latency: float, errors: 
         here = replace(settings, base_url=address)
         code = run(Headless(defs=defs, data=data, settings=here, fresh=True, json=as_json))
     if code in _DONE:
-        with contextlib.suppress(BrokenPipeError):
-            _show(data, defs, sys.stderr if as_json else sys.stdout)
+        stream = sys.stderr if as_json else sys.stdout
+        try:
+            _show(data, defs, stream)
+        except BrokenPipeError:  # who reads it has seen enough; how the crawl ended stays true
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return code
 
 

@@ -47,12 +47,16 @@ def run(asked: Headless) -> int:
     signals = _Signals()
     progress = Progress(asked.progress, asked.data / CRAWL)
     patient(supervisor.start)
-    while not supervisor.over:
-        signals.pass_on(supervisor)
-        supervisor.tick()
-        progress.show()
-        if not supervisor.over:
-            signals.sleep(_HURRY if supervisor.hurried else _TICK)
+    try:
+        while not supervisor.over:
+            signals.pass_on(supervisor)
+            supervisor.tick()
+            progress.show()
+            if not supervisor.over:
+                signals.sleep(_HURRY if supervisor.hurried else _TICK)
+    except BaseException:
+        supervisor.crew.kill_all()
+        raise
     db = Database.open(asked.data / CRAWL, read_only=True)
     progress.end(db, supervisor.run.seq, supervisor.reason)
     if asked.json:
@@ -63,11 +67,13 @@ def run(asked: Headless) -> int:
 
 def _build(asked: Headless, lock: Lock) -> Any:
     from engine.defs.loader import load
+    from engine.supervise.seeding import refuse_homeless
     from engine.supervise.start import Plan, build_supervisor
 
     loaded = load(asked.defs)
     for warning in loaded.warnings:
         _say(str(warning))
+    refuse_homeless(loaded.definitions, asked.settings.base_url)
     return build_supervisor(
         Plan(
             folder=asked.data,

@@ -6,6 +6,7 @@ from typing import Any
 import click
 import orjson
 
+from console.clean import clean
 from engine.errors import StorageError
 from engine.identity import identity_of
 from engine.store import snapshot
@@ -21,7 +22,7 @@ def status(data: Path, *, as_json: bool) -> int:
         click.echo(orjson.dumps(full(look)))
         return 0
     for line in _lines(look):
-        click.echo(line)
+        click.echo(clean(line))
     return 0
 
 

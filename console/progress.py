@@ -8,11 +8,13 @@ from typing import Any
 
 import orjson
 
+from console.clean import clean
 from engine.errors import CrawlError
 from engine.store import snapshot
 from engine.store.connector import Database
 from engine.store.snapshot import Snapshot
 
+_TOLD = 5
 _SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
 
 
@@ -68,8 +70,14 @@ class Progress:
         self._write(
             f"{clear}run {look.run.id} {look.run.state}{because}; {look.run.seconds:.1f} s\n{_line(look, rate)}\n"
         )
+        for url, why in snapshot.failures(db, run, _TOLD) if look.jobs["failed"] else []:
+            self._write(f"  FAILED {clean(url)}: {clean(why)}\n")
+        if look.jobs["failed"] > _TOLD:
+            self._write(f"  … and {look.jobs['failed'] - _TOLD} more failed\n")
         for name, count in look.rejected.items():
-            self._write(f"  {name}: {count} records rejected, see `crawl-console events`\n")
+            self._write(f"  {name}: {count} records rejected\n")
+        for text in snapshot.rejections(db, run, _TOLD) if look.rejected else []:
+            self._write(f"    {clean(text)}\n")
         for output in look.appenders:
             self._write(f"  {output['rows']:>8} rows  {output['path']}\n")
 

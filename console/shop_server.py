@@ -51,7 +51,7 @@ def serving(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iterato
             process.wait()
 
 
-class Counter:
+class Keeper:
     """Answers requests, and is too busy for some when they come for the first time: for the same ones every time."""
 
     def __init__(self, shop: Shop, errors: float) -> None:
@@ -78,8 +78,8 @@ class Counter:
 class Visitor(asyncio.Protocol):
     """One connection: its requests are answered one after the other."""
 
-    def __init__(self, counter: Counter, latency: float) -> None:
-        self._counter = counter
+    def __init__(self, keeper: Keeper, latency: float) -> None:
+        self._keeper = keeper
         self._latency = latency
         self._unread = b""
         self._waits = False
@@ -121,7 +121,7 @@ class Visitor(asyncio.Protocol):
             return
         method, _, rest = head.decode("latin-1").partition(" ")
         target, _, rest = rest.partition(" ")
-        self._transport.write(self._counter.answer(method, target))
+        self._transport.write(self._keeper.answer(method, target))
         # A body would be taken for the next request: none is expected here, so its sender has to call again.
         if method not in ("GET", "HEAD") or "connection: close" in rest.lower():
             self._transport.close()
@@ -137,12 +137,12 @@ def _written(reply: Reply, more: str = "") -> bytes:
     return head.encode() + reply.body
 
 
-async def _serve(listener: socket.socket, counter: Counter, latency: float) -> None:
+async def _serve(listener: socket.socket, keeper: Keeper, latency: float) -> None:
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     # Nothing is ever written to the lifeline: it becomes readable when the parent is gone.
     loop.add_reader(sys.stdin.fileno(), over.set)
-    await loop.create_server(lambda: Visitor(counter, latency), sock=listener)
+    await loop.create_server(lambda: Visitor(keeper, latency), sock=listener)
     await over.wait()
 
 
@@ -156,7 +156,7 @@ def main() -> None:
     told = parser.parse_args()
     listener = socket.socket(fileno=told.socket)
     origin = "http://{}:{}".format(*listener.getsockname())
-    asyncio.run(_serve(listener, Counter(Shop(told.pages, origin), told.errors), told.latency))
+    asyncio.run(_serve(listener, Keeper(Shop(told.pages, origin), told.errors), told.latency))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,10 @@ class _Slot:
     task: asyncio.Task[None]
     begun: float
     """Monotonic second."""
+    entered: bool = False
     sending: bool = False
+    unwanted: bool = False
+    """To be given back before it begins: a task cancelled before its first step would leave no trace."""
 
 
 class FetchLoop(threading.Thread):
@@ -113,12 +116,15 @@ class FetchLoop(threading.Thread):
     async def _work(self, job: LeasedJob) -> None:
         assert self._pipeline is not None
         slot = self._slots[job.id]
+        slot.entered = True
 
         def started() -> None:
             slot.sending = True
             self.now = job.target or job.url
 
         try:
+            if slot.unwanted:
+                raise asyncio.CancelledError
             done = await self._pipeline.work(job, started)
         except asyncio.CancelledError as cancelled:
             reason = cancelled.args[0] if cancelled.args else None
@@ -147,5 +153,9 @@ class FetchLoop(threading.Thread):
 
     def _cancel(self, reason: str | None) -> None:
         for slot in list(self._slots.values()):
-            if reason is not None or not slot.sending:
-                slot.task.cancel(reason) if slot.sending else slot.task.cancel()
+            if not slot.entered:
+                slot.unwanted = True
+            elif not slot.sending:
+                slot.task.cancel()
+            elif reason is not None:
+                slot.task.cancel(reason)

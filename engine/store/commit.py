@@ -149,8 +149,11 @@ def _apply(db: Database, run: int, finished: Sequence[Finished], places: Places)
             hosts.punish(db, f.job.host, f.backoff_until)
         if f.erred:
             hosts.erred(db, f.job.host, 1)
-        if f.robots is not None:
-            hosts.learn_robots(db, f.job.host, f.robots.status, f.robots.text, f.robots.crawl_delay)
+        robots = f.robots
+        if robots is None and f.job.kind is JobKind.ROBOTS and f.state is not JobState.READY:
+            robots = Robots(0, "", 0.0)  # a robots job that cannot be worked must not hold its host's pages forever
+        if robots is not None:
+            hosts.learn_robots(db, f.job.host, robots.status, robots.text, robots.crawl_delay)
     hosts.calm(db, {f.job.host for f in held if f.state is JobState.DONE and f.document})
     events.add(db, run, [event for f in held for event in f.events])
     return frozenset(won), touched

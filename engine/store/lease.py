@@ -100,7 +100,8 @@ def lease(db: Database, *, node: int, sequence: int, number: int, free: int, bat
         left = s.ready - len(taken)
         again = bool(taken) and left > 0 and s.host_taken + len(taken) < s.host_concurrency and not next_at
         sequences.answered(db, sequence, now if again else None)
-        if next_at is not None and left > 0:
+        if next_at is not None:
+            # also where nothing is left: children may come while the host's clock runs
             due = next_at - sequences.LOOKAHEAD
         return Lease(taken, again, due or None)
 
@@ -109,7 +110,7 @@ def _blocked_until(s: _Standing, now: float) -> float | None:
     """0: leases are given; a boot-time second: not before; None: not until something else happens."""
     if s.run_paused or s.held or s.run_state not in ("SEEDING", "READY", "DRAINING"):
         return None
-    if s.kind == "page" and s.robots == "WANTED":
+    if s.kind != "robots" and s.robots == "WANTED":
         return None
     if s.backoff_until is not None and s.backoff_until > now:
         return s.backoff_until

@@ -26,6 +26,10 @@ _STAGE = {
     stage: f"UPDATE runs SET stage = '{stage}' WHERE seq = ? AND stage IN {sources(STAGE_TRANSITIONS, stage)}"
     for stage in Stage
 }
+_SUPERSEDE = """
+UPDATE runs SET state = 'KILLED', reason = 'its supervisor died, and a fresh run was begun'
+WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
+"""
 _BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
 _END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
 _SPENT = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
@@ -97,6 +101,11 @@ def create(db: Database, base_url: str | None, now: float) -> Run:
         seq = db.value(_CREATE, (secrets.token_hex(3), now, base_url))
         if seq is not None:
             return get(db, int(seq))
+
+
+def supersede(db: Database) -> None:
+    """Before a new run: what crashed supervisors left under way is over."""
+    db.execute(_SUPERSEDE)
 
 
 def begin(db: Database, seq: int, now: float) -> None:

@@ -35,6 +35,9 @@ SELECT pid, state, beat_age, flush_ms, ended_at FROM appenders WHERE run = ? ORD
 _BACKLOG = "SELECT count(*) FROM (SELECT 1 FROM rows WHERE run = ? AND id > ? LIMIT 10001)"
 """Counted up to 10,001: more is only "more", and a look must stay cheap."""
 
+_FAILURES = "SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' ORDER BY id LIMIT ?"
+_REJECTIONS = "SELECT text FROM events WHERE run = ? AND kind = 'row' ORDER BY id DESC LIMIT ?"
+
 SHOWN = 200
 
 
@@ -142,6 +145,16 @@ def _host(row: tuple[Any, ...]) -> dict[str, Any]:
         "next_in": left(next_at), "backoff": left(backoff), "strikes": strikes, "throttled": throttled,
         "errors": errors, "robots": robots.lower(), "robots_status": status,
     }  # fmt: skip
+
+
+def failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:
+    """URL and reason of failed jobs, the first ones."""
+    return [(str(url), str(reason)) for url, reason in db.all(_FAILURES, (run, limit))]
+
+
+def rejections(db: Database, run: int, limit: int) -> list[str]:
+    """What was said of rejected records last."""
+    return [str(row[0]) for row in db.all(_REJECTIONS, (run, limit))]
 
 
 def whole(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:

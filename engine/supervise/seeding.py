@@ -126,6 +126,21 @@ class Seeding:
             )
 
 
+def refuse_homeless(definitions: Definitions, base_url: str | None) -> None:
+    """Raise UsageError where a locator's URL is relative and nothing says to what."""
+    if base_url is not None and urls.normalize(base_url) is None:
+        raise UsageError(f"--base-url {base_url}: not an http or https URL", "Write for example https://shop.example")
+    if base_url or definitions.base_url:
+        return
+    for group in definitions.locator_groups:
+        for locator in group.locators:
+            for url in locator.urls:
+                if not urls.is_web(url):
+                    raise UsageError(
+                        f"{locator.place}: relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
+                    )
+
+
 def request_of(locator: Locator) -> str:
     """What a locator's jobs send, as the table `locators` keeps it: variables of the environment stay as written."""
     return orjson.dumps(

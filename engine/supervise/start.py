@@ -127,6 +127,7 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
         run = None if plan.fresh else runs.unfinished(db)
         resumed = run is not None
         if run is None:
+            runs.supersede(db)
             run = runs.create(db, plan.settings.base_url, now)
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
         commands.expire(db, epoch, now)

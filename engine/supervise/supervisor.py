@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.errors import StorageError
+from engine.errors import StorageError, UsageError
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
 from engine.store import commands, events, jobs, outputs, rows, runs, sequences, supervisors
@@ -131,8 +131,7 @@ class Supervisor:
         for command in commands.new(self.db, self.epoch):
             self._obey(command)
         if not self.seeding.done:
-            self.rings.ring(self.seeding.step())
-            self._tell_problems()
+            self._seed()
         self.rings.tick()
         self._check_limits()
         if self.crew.given_up and self.ending is None:
@@ -141,6 +140,13 @@ class Supervisor:
             self.ending = Ending.COMPLETE
         if self.ending is not None:
             self._interrupt()
+
+    def _seed(self) -> None:
+        try:
+            self.rings.ring(self.seeding.step())
+        except UsageError as error:
+            self.stop(Ending.FAILED, error.what)
+        self._tell_problems()
 
     def _nothing_open(self) -> bool:
         """Whether the run is at its end, decided and written in one transaction."""

@@ -43,6 +43,7 @@ class Crawl:
     requests: int
     took: Measured
     server_cpu: float
+    """Seconds, of the site's server."""
 
     @property
     def pages_per_s(self) -> float:
@@ -54,6 +55,11 @@ class Crawl:
         """Milliseconds of CPU a page, over all processes of the crawler."""
         return self.took.cpu / max(1, self.rows) * 1000
 
+    @property
+    def others(self) -> float:
+        """Cores that strangers to this bench kept busy meanwhile: with more than 0.1 the wall time means little."""
+        return max(0.0, self.took.others - self.server_cpu) / self.took.wall
+
     def told(self) -> dict[str, Any]:
         """As one JSON object."""
         return {
@@ -61,7 +67,8 @@ class Crawl:
             "requests": self.requests, "seconds": round(self.took.wall, 3), "pages_per_s": round(self.pages_per_s, 1),
             "cpu_seconds": round(self.took.cpu, 3), "cpu_ms_page": round(self.cpu_ms, 4), "cpu_by": self.took.cpu_by,
             "peak_bytes": self.took.peak, "largest_process_bytes": self.took.largest,
-            "processes": self.took.processes, "server_cpu_ms_page": self.server_cpu / max(1, self.rows) * 1000,
+            "processes": self.took.processes, "server_cpu_seconds": round(self.server_cpu, 3),
+            "strangers_cores": round(self.others, 3),
         }  # fmt: skip
 
 
@@ -179,13 +186,14 @@ SCRAPY_SEEN = Contestant("scrapy, seen-set", _scrapy("scrapy_seen"), _scrapy_mad
 
 
 def crawls_table(crawls: Sequence[Crawl]) -> str:
-    """Several crawls side by side."""
+    """Several crawls side by side. `largest` is one process; `strangers`: cores others on the machine kept busy."""
+    heads = ["crawler", "pages", "s", "pages/s", "CPU ms/page", "peak MB", "largest MB", "requests", "site CPU ms"]
     return table(
-        ["crawler", "pages", "s", "pages/s", "CPU ms/page", "peak MB", "largest process MB", "requests", "site CPU ms"],
+        [*heads, "strangers"],
         [
             [
                 c.contestant, c.rows, c.took.wall, c.pages_per_s, c.cpu_ms, c.took.peak / 1e6, c.took.largest / 1e6,
-                c.requests, c.server_cpu / max(1, c.rows) * 1000,
+                c.requests, c.server_cpu / max(1, c.rows) * 1000, c.others,
             ]
             for c in crawls
         ],

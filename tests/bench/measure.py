@@ -38,6 +38,8 @@ class Measured:
     largest: int
     """The largest resident size of one process."""
     processes: int
+    others: float
+    """Seconds of CPU that everything else on the machine took meanwhile, a virtual machine's host included."""
     began: float
     """`time.monotonic()` when it was started."""
     stdout: str
@@ -209,6 +211,12 @@ class _Watch(threading.Thread):
         return len(self._known)
 
 
+def _busy() -> float:
+    """Seconds of CPU the whole machine has worked, or was kept from working."""
+    times = psutil.cpu_times()._asdict()
+    return float(sum(times.values()) - sum(times.get(name, 0.0) for name in ("idle", "iowait", "guest", "guest_nice")))
+
+
 def measure(
     command: Sequence[str],
     *,
@@ -219,7 +227,7 @@ def measure(
     """Run a command to its end; one that takes longer than `timeout` seconds is killed, and so is what it started."""
     processes: _Processes = _Group.make() or _Tree()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        began = time.monotonic()
+        busy, began = _busy(), time.monotonic()
         process = subprocess.Popen(
             processes.enter(command), cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
         )
@@ -237,19 +245,22 @@ def measure(
             alarm.cancel()
             watch.end()
         process.returncode = os.waitstatus_to_exitcode(status)
+        everything = _busy() - busy
         looked = max(sum(watch.cpu.values()), usage.ru_utime + usage.ru_stime)
         counted = processes.cpu()
         processes.close()
         out.seek(0)
         errors.seek(0)
+        cpu = looked if counted is None else counted
         return Measured(
             exit_code=process.returncode,
             wall=wall,
-            cpu=looked if counted is None else counted,
+            cpu=cpu,
             cpu_by=processes.kind,
             peak=watch.peak,
             largest=watch.largest,
             processes=watch.count,
+            others=max(0.0, everything - cpu),
             began=began,
             stdout=out.read().decode(errors="replace"),
             stderr=errors.read().decode(errors="replace"),

@@ -89,7 +89,7 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
         node = _node(committing, filled.run)
         places = Places(filled.run, lambda _: Manners(0.0, CONCURRENCY, False), lambda _: None)
         leased, leasing_s, committing_s = 0, 0.0, 0.0
-        while leased < upto:
+        while leased < min(upto, filled.ready - batch):
             began = time.perf_counter()
             got = lease(
                 leasing, node=node, sequence=filled.sequence, number=(node << 32) | (leased + 1), free=batch,

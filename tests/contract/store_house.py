@@ -1,0 +1,247 @@
+"""A data dir with one run, a supervisor's epoch and nodes, on a clock that stands still until a test moves it."""
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine import urls
+from engine.model.definition import DataDef, Definitions, Field
+from engine.model.identity import document_key, link_key, locator_key
+from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.node import Role
+from engine.model.run import RunState
+from engine.store import jobs, locators, nodes, runs, sequences, supervisors, versions
+from engine.store.commit import Child, Committed, Finished, MadeRow, commit
+from engine.store.connector import Database
+from engine.store.documents import NewDocument
+from engine.store.hosts import Manners
+from engine.store.intake import Place, Places
+from engine.store.jobs import NewLocator
+from engine.store.lease import Lease, lease
+from engine.store.schema import CRAWL, prepare
+
+COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
+CALM = Manners(delay=0.0, concurrency=8, robots=False)
+REQUEST = '{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null}'
+DEFS = Definitions(data_defs=(DataDef(name="book", fields=(Field(name="title"),)),))
+
+
+def template(folder: Path) -> Path:
+    """A data dir just prepared, to be copied: cheaper than to prepare each anew."""
+    folder.mkdir(parents=True, exist_ok=True)
+    prepare(folder)
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A link as a test writes it."""
+
+    url: str
+    group: str = "g"
+    priority: int = 0
+    depth: int = 1
+
+
+class House:
+    """`manners` by host key (`name:port`); `max_pages` by group. The clock `now` is boot-time seconds."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        made_from: Path | None = None,
+        slots: int = 64,
+        nodes_: int = 1,
+        manners: Mapping[str, Manners] | None = None,
+        max_pages: Mapping[str, int] | None = None,
+    ) -> None:
+        self.folder = folder
+        if made_from is not None:
+            shutil.copytree(made_from, folder, dirs_exist_ok=True)
+        else:
+            prepare(folder)
+        self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=10)
+        self.now = 1000.0
+        self.numbers = 0
+        with self.db.transaction():
+            self.run = runs.create(self.db, None, 0.0).seq
+            self.supervisor = supervisors.begin(self.db, "boot:1:1", self.run, 0.0)
+            version = versions.publish(self.db, DEFS, 0.0)
+            runs.set_version(self.db, self.run, version)
+            runs.begin(self.db, self.run, 0.0)
+            runs.move(self.db, self.run, RunState.SEEDING)
+            runs.move(self.db, self.run, RunState.READY)
+            runs.set_slots(self.db, self.run, slots)
+            self.book = versions.data_def_id(self.db, DEFS.data_defs[0])
+        self.nodes = [self.node() for _ in range(nodes_)]
+        self.places = self.new_places(manners, max_pages)
+
+    def new_places(
+        self, manners: Mapping[str, Manners] | None = None, max_pages: Mapping[str, int] | None = None
+    ) -> Places:
+        treated, limited = dict(manners or {}), dict(max_pages or {})
+        return Places(self.run, lambda key: treated.get(key, CALM), limited.get)
+
+    def node(self, role: Role = Role.RUNNER) -> int:
+        """A node that has registered; its epoch."""
+        with self.db.transaction():
+            epoch, number = nodes.insert(self.db, self.run, self.supervisor, role, None, 0.0)
+            state = "DONE" if role is Role.RUNNER else "STANDBY"
+            assert nodes.register(self.db, epoch, state, number, f"boot:{number}:1")
+        return epoch
+
+    def place(self, url: str, group: str = "g", kind: JobKind = JobKind.PAGE) -> Place:
+        with self.db.transaction():
+            place = self.places.find(self.db, group, urls.host_key(url), urls.origin(url), kind)
+        self.places.settle()
+        return place
+
+    def sequence(self, url: str, group: str = "g") -> int:
+        return self.place(url, group).sequence
+
+    def seed(
+        self, *listed: str, group: str = "g", name: str = "l", priority: int = 0, method: str = "GET",
+        body: str | None = None,
+    ) -> list[int]:  # fmt: skip
+        """Make locators' jobs; returns the sequences to ring."""
+        touched, new = set(), []
+        with self.db.transaction():
+            locator = locators.ensure(self.db, self.run, group, name, REQUEST)
+            for url in listed:
+                place = self.places.find(self.db, group, urls.host_key(url), urls.origin(url))
+                touched.add(place.host)
+                plain = method == "GET" and body is None
+                new.append(
+                    NewLocator(
+                        self.run, place.sequence, priority, locator, url,
+                        link_key(group, url) if plain else None, locator_key(group, name, url, method, body),
+                    )
+                )  # fmt: skip
+            jobs.add_locators(self.db, new)
+            rung = sequences.ring_hosts(self.db, touched, self.now)
+        self.places.settle()
+        return rung
+
+    def lease(self, sequence: int, *, node: int | None = None, free: int = 32, batch: int = 32) -> Lease:
+        self.numbers += 1
+        epoch = self.nodes[0] if node is None else node
+        return lease(
+            self.db, node=epoch, sequence=sequence, number=(epoch << 32) | self.numbers, free=free, batch=batch,
+            now=self.now,
+        )  # fmt: skip
+
+    def take(self, url: str, group: str = "g", *, node: int | None = None, free: int = 32) -> tuple[LeasedJob, ...]:
+        """Lease from the sequence of that URL's host."""
+        return self.lease(self.sequence(url, group), node=node, free=free).jobs
+
+    def commit(self, *finished: Finished, node: int | None = None) -> Committed:
+        return commit(
+            self.db, self.nodes[0] if node is None else node, self.run, finished, self.places, self.now
+        )  # fmt: skip
+
+    def done(self, job: LeasedJob, *, data: Iterable[str] = (), links: Iterable[Page] = (), **more: Any) -> Finished:
+        return Finished(
+            job=job,
+            state=JobState.DONE,
+            attempts=1,
+            rows=tuple(MadeRow("book", self.book, text) for text in data),
+            children=tuple(child(link) for link in links),
+            **more,
+        )
+
+    def finish_all(self, url: str, group: str = "g") -> None:
+        """Lease and finish all that a sequence gives."""
+        while taken := self.take(url, group):
+            self.commit(*map(self.done, taken))
+
+    # What the tables say.
+
+    def jobs(self, columns: str = "url, state") -> list[tuple[Any, ...]]:
+        return self.db.all(f"SELECT {columns} FROM jobs ORDER BY id")
+
+    def state(self, job: int) -> str:
+        return str(self.db.value("SELECT state FROM jobs WHERE id = ?", (job,)))
+
+    def rows(self) -> list[tuple[int, str]]:
+        return self.db.all("SELECT job, data FROM rows ORDER BY id")
+
+    def counted(self) -> dict[int, dict[str, int]]:
+        """The counters as kept, by sequence."""
+        told = self.db.all(f"SELECT id, {', '.join(COUNTERS)} FROM sequences")
+        return {row[0]: dict(zip(COUNTERS, row[1:], strict=True)) for row in told}
+
+    def grouped(self) -> dict[int, dict[str, int]]:
+        """The counters as they should be."""
+        found: dict[int, dict[str, int]] = {
+            row[0]: dict.fromkeys(COUNTERS, 0) for row in self.db.all("SELECT id FROM sequences")
+        }
+        for sequence, state, waits, count in self.db.all(
+            "SELECT sequence, state, not_before IS NOT NULL, count(*) FROM jobs GROUP BY 1, 2, 3"
+        ):
+            name = "delayed" if state == "READY" and waits else state.lower()
+            found[sequence][name] += count
+        return found
+
+    def check_counters(self) -> None:
+        counted = self.counted()
+        assert counted == self.grouped()
+        active = sum(c["ready"] + c["taken"] > 0 for c in counted.values())
+        assert self.db.value("SELECT active_sequences FROM runs WHERE seq = ?", (self.run,)) == active
+
+    def rung(self) -> set[int]:
+        return {row[0] for row in self.db.all("SELECT id FROM sequences WHERE rung_at IS NOT NULL")}
+
+    def plans(self, work: Any) -> list[tuple[str, list[str]]]:
+        """Each statement that `work()` ran, and the lines of its query plan."""
+        seen: list[str] = []
+        connection = self.db._connection
+        connection.set_trace_callback(seen.append)
+        try:
+            work()
+        finally:
+            connection.set_trace_callback(None)
+        asked = [s for s in seen if s.lstrip().upper().startswith(("SELECT", "WITH", "UPDATE", "INSERT", "DELETE"))]
+        return [(s, [row[3] for row in self.db.all("EXPLAIN QUERY PLAN " + s)]) for s in asked]
+
+    def close(self) -> None:
+        self.db.close()
+
+
+def child(page: Page) -> Child:
+    """A page's link as the commit wants it."""
+    return Child(
+        page.group, urls.host_key(page.url), urls.origin(page.url), page.url, page.depth, page.priority,
+        link_key(page.group, page.url),
+    )  # fmt: skip
+
+
+def document(url: str, body: bytes = b"<p>hello</p>", *, came_by: Sequence[str] = (), at: float = 50.0) -> NewDocument:
+    """A page just fetched; `came_by`: URLs that were redirected to it."""
+    return NewDocument(
+        keys=tuple(document_key(u) for u in (url, *came_by)),
+        url=url,
+        status=200,
+        content_type="text/html",
+        fetched_at=at,
+        headers=(("Content-Type", "text/html"),),
+        body=body,
+    )
+
+
+def failed(job: LeasedJob, reason: str = "it broke") -> Finished:
+    return Finished(job=job, state=JobState.FAILED, attempts=1, reason=reason, erred=True)
+
+
+def again(job: LeasedJob, not_before: float | None = None) -> Finished:
+    return Finished(job=job, state=JobState.READY, attempts=1, not_before=not_before, reason="timeout", erred=True)
+
+
+def moved(job: LeasedJob, target: str) -> Finished:
+    """The job goes on at another URL, under that host's clock."""
+    return Finished(
+        job=job, state=JobState.READY, hops=job.hops + 1, target=target,
+        moves_to=(urls.host_key(target), urls.origin(target)),
+    )  # fmt: skip
