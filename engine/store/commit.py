@@ -125,6 +125,8 @@ def _alone(db: Database, run: int, finished: Finished, places: Places) -> tuple[
     except Busy:
         raise
     except Exception as error:
+        if not db.in_transaction:
+            raise
         what = error.what if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"
         reason = f"its result cannot be stored: {what}"[:500].encode("utf-8", "replace").decode()
         event = Event(

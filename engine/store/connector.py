@@ -130,6 +130,11 @@ class Database:
         with self.transaction("DEFERRED"):
             yield self
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether one is open: a full or failing disk ends it, with all its savepoints, behind our back."""
+        return bool(self._connection.in_transaction)
+
     @contextlib.contextmanager
     def savepoint(self) -> Iterator["Database"]:
         """A part of a transaction that may fail alone."""
@@ -137,8 +142,9 @@ class Database:
         try:
             yield self
         except BaseException:
-            self.execute("ROLLBACK TO part")
-            self.execute("RELEASE part")
+            if self.in_transaction:
+                self.execute("ROLLBACK TO part")
+                self.execute("RELEASE part")
             raise
         self.execute("RELEASE part")
 
@@ -152,7 +158,7 @@ class Database:
                 statement = ""
 
     def _rollback(self) -> None:
-        if self._connection.in_transaction:
+        if self.in_transaction:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
 

@@ -9,12 +9,12 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.bench.measure import Measured, measure
+from tests.bench.measure import Measured, measure, parts_table
 from tests.bench.report import machine, machine_line, put, table
 from tests.bench.site import Site, chosen_site, slow_site
 
@@ -67,7 +67,7 @@ class Crawl:
             "requests": self.requests, "seconds": round(self.took.wall, 3), "pages_per_s": round(self.pages_per_s, 1),
             "cpu_seconds": round(self.took.cpu, 3), "cpu_ms_page": round(self.cpu_ms, 4), "cpu_by": self.took.cpu_by,
             "peak_bytes": self.took.peak, "largest_process_bytes": self.took.largest,
-            "processes": self.took.processes, "server_cpu_seconds": round(self.server_cpu, 3),
+            "parts": {name: asdict(part) for name, part in self.took.parts.items()}, "server_cpu_seconds": round(self.server_cpu, 3),
             "strangers_cores": round(self.others, 3),
         }  # fmt: skip
 
@@ -218,6 +218,7 @@ def alone(contestant: Contestant) -> int:
         print(site.name)
         crawls = [crawl(contestant, site) for _ in range(asked.times)]
     print(crawls_table(crawls))
+    print(parts_table(crawls[-1].took))
     for done in crawls:
         put(asked.json, {**done.told(), **machine()})
     return 0

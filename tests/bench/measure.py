@@ -37,13 +37,23 @@ class Measured:
     """The largest sum of the resident sizes of all processes at one moment; shared pages count in each."""
     largest: int
     """The largest resident size of one process."""
-    processes: int
+    parts: dict[str, "Part"]
+    """What processes of one kind took, by the module or program they run; the last 50 ms of each are missing."""
     others: float
     """Seconds of CPU that everything else on the machine took meanwhile, a virtual machine's host included."""
     began: float
     """`time.monotonic()` when it was started."""
     stdout: str
     stderr: str
+
+
+@dataclass(slots=True)
+class Part:
+    """Processes that run the same program."""
+
+    processes: int = 0
+    cpu: float = 0.0
+    largest: int = 0
 
 
 class _Processes(Protocol):
@@ -170,6 +180,8 @@ class _Watch(threading.Thread):
         self._root = root
         self._ended = threading.Event()
         self._known: dict[int, psutil.Process] = {}
+        self._labels: dict[int, str] = {}
+        self._resident: dict[int, int] = {}
         self.cpu: dict[int, float] = {}
         self.peak = 0
         self.largest = 0
@@ -184,12 +196,13 @@ class _Watch(threading.Thread):
         for pid in self._processes.alive(self._root):
             try:
                 process = self._known.get(pid) or self._known.setdefault(pid, psutil.Process(pid))
-                resident = process.memory_info().rss
-                if self._processes.kind == "processes":
-                    times = process.cpu_times()
-                    self.cpu[pid] = times.user + times.system
+                if self._labels.get(pid, "sh") == "sh":  # the shell that enters the group becomes the command
+                    self._labels[pid] = _label(process.cmdline())
+                resident, times = process.memory_info().rss, process.cpu_times()
             except _GONE:
                 continue
+            self.cpu[pid] = times.user + times.system
+            self._resident[pid] = max(resident, self._resident.get(pid, 0))
             total += resident
             self.largest = max(self.largest, resident)
         self.peak = max(self.peak, total)
@@ -206,9 +219,23 @@ class _Watch(threading.Thread):
             except OSError:
                 pass
 
-    @property
-    def count(self) -> int:
-        return len(self._known)
+    def parts(self) -> dict[str, Part]:
+        """By kind, the most CPU first."""
+        found: dict[str, Part] = {}
+        for pid in sorted(self.cpu, key=lambda pid: -self.cpu[pid]):
+            part = found.setdefault(self._labels[pid], Part())
+            part.processes += 1
+            part.cpu += self.cpu[pid]
+            part.largest = max(part.largest, self._resident[pid])
+        return found
+
+
+def _label(words: Sequence[str]) -> str:
+    """What a command line runs: the module after `-m`, else the script, else the program."""
+    if "-m" in words[1:-1]:
+        return words[words.index("-m") + 1]
+    names = [Path(word).name for word in words[:2]]
+    return names[1] if len(names) > 1 and names[0].startswith("python") else (names or ["?"])[0]
 
 
 def _busy() -> float:
@@ -259,12 +286,20 @@ def measure(
             cpu_by=processes.kind,
             peak=watch.peak,
             largest=watch.largest,
-            processes=watch.count,
+            parts=watch.parts(),
             others=max(0.0, everything - cpu),
             began=began,
             stdout=out.read().decode(errors="replace"),
             stderr=errors.read().decode(errors="replace"),
         )
+
+
+def parts_table(done: Measured) -> str:
+    """What each kind of process took."""
+    return table(
+        ["process", "number", "CPU s", "largest MB"],
+        [[name, part.processes, part.cpu, part.largest / 1e6] for name, part in done.parts.items()],
+    )
 
 
 def main() -> int:
@@ -286,6 +321,7 @@ def main() -> int:
             [[done.exit_code, done.wall, done.cpu, done.cpu_by, done.peak / 1e6, done.largest / 1e6]],
         )
     )
+    print(parts_table(done))
     put(asked.json, {"bench": "measure", "command": command, **told, **machine()})
     return done.exit_code
 
