@@ -36,7 +36,7 @@ def _guarded(told: list[str]) -> int:
     except CrawlError as error:
         click.echo(f"error: {error}", err=True)
         return error.exit_code
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # who read our output has read enough; click makes a SystemExit of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:

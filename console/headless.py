@@ -33,6 +33,7 @@ class Headless:
 
 def run(asked: Headless) -> int:
     """Run to the end; returns the exit code. Raises CrawlError where nothing could be started."""
+    signals = _Signals()
     lock = Lock.take(asked.data)
     try:
         supervisor = _build(asked, lock)
@@ -44,7 +45,6 @@ def run(asked: Headless) -> int:
     from engine.store.schema import CRAWL
     from engine.supervise.supervisor import patient
 
-    signals = _Signals()
     progress = Progress(asked.progress, asked.data / CRAWL)
     patient(supervisor.start)
     try:

@@ -75,7 +75,7 @@ class Progress:
         if look.jobs["failed"] > _TOLD:
             self._write(f"  … and {look.jobs['failed'] - _TOLD} more failed\n")
         for name, count in look.rejected.items():
-            self._write(f"  {name}: {count} records rejected\n")
+            self._write(f"  {name}: {count} record{'s' if count != 1 else ''} rejected\n")
         for text in snapshot.rejections(db, run, _TOLD) if look.rejected else []:
             self._write(f"    {clean(text)}\n")
         for output in look.appenders:

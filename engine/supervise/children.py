@@ -129,6 +129,8 @@ class Child:
 def spawn(module: str, arguments: Sequence[str], *, first_line: str, log: Path) -> subprocess.Popen[bytes]:
     """Start `python -m module` in a session of its own, its output in `log`, its stdin the lifeline.
 
+    `-P`: a folder of the user's that is named like one of our packages is not taken for it.
+
     `first_line` is what it is told. Raises CrawlError where it cannot be started.
     """
     log.parent.mkdir(mode=0o700, exist_ok=True)
@@ -136,7 +138,7 @@ def spawn(module: str, arguments: Sequence[str], *, first_line: str, log: Path) 
         output: IO[bytes] = os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "wb")
         with output:
             process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                [sys.executable, "-P", "-m", module, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,

@@ -1,6 +1,7 @@
 """The crew: nodes and the appender. Started, watched, buried, succeeded; takeover of what a dead node held."""
 
 import heapq
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -120,24 +121,32 @@ class Crew:
     def reap(self) -> bool:
         """While stopping: bury what ended; True once no node is left."""
         self._due.clear()
+        self._watch_appender(time.monotonic())
         for child in list(self.nodes):
             code = child.ended()
             if code is not None:
                 self._bury(child, *self._why(child, code), successor=False)
         return not self.nodes
 
-    def appender_ended(self) -> int | None:
-        """While stopping: the appender's exit code once it ended, and it is buried."""
-        if self.appender is None:
-            return 0
-        code = self.appender.ended()
-        if code is not None:
+    def drain_appender(self) -> bool:
+        """While stopping: tell the appender to write what is left; True once it has. One that dies is started again."""
+        now = time.monotonic()
+        child = self.appender
+        if child is not None and child.ended() == 0 and child.told_to_stop:
+            self.bury_appender(NodeState.TERMINATED)
+            return True
+        self._watch_appender(now)
+        if self.appender is not None and not self.appender.told_to_stop and self.appender.pulse.born:
+            self.appender.stop()
+        return self.given_up is not None
+
+    def bury_appender(self, state: NodeState) -> None:
+        """The appender ended: write it down."""
+        if self.appender is not None:
             with self._db.transaction():
-                state = NodeState.TERMINATED if code == 0 else NodeState.DEAD
                 nodes.end_appender(self._db, self.appender.epoch, state, time.time())
             self.appender.bury()
             self.appender = None
-        return code
 
     def kill_all(self) -> None:
         """End every process at once, and wait until they are gone."""
@@ -171,7 +180,8 @@ class Crew:
     def _why(self, child: Child, code: int) -> tuple[str, bool]:
         """The reason of an end, and whether it was a crash: a node that said goodbye was none."""
         state, _ = nodes.standing(self._db, child.epoch)
-        if state is NodeState.SHUTDOWN:
+        early = code == -signal.SIGTERM and child.told_to_stop and state is NodeState.STARTING
+        if state is NodeState.SHUTDOWN or early:
             return "ended in order", False
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"died: {how}", not child.told_to_stop
@@ -237,10 +247,8 @@ class Crew:
         lived = now - child.started_at
         self._appender_crashes = 1 if lived >= HEALTHY_SECONDS else self._appender_crashes + 1
         with self._db.transaction():
-            nodes.end_appender(self._db, child.epoch, NodeState.DEAD, time.time())
             self._tell("ERROR", f"appender {'hung; killed' if hung else f'died: {code}'}; it is started again")
-        child.bury()
-        self.appender = None
+        self.bury_appender(NodeState.DEAD)
         if self._appender_crashes >= CRASH_LIMIT:
             self.given_up = "the appender ends again and again: see data/logs/appender.log"
         else:

@@ -35,6 +35,7 @@ def settings_of(data_def: DataDef, delimiter: str = ",") -> dict[str, Any]:
     return {
         "columns": list(data_def.columns),
         "joins": {field.name: field.join for field in data_def.fields if field.all},
+        "types": {field.name: field.type for field in data_def.fields if not field.all and not field.fields},
         "delimiter": delimiter,
     }
 

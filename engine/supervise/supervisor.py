@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from engine.errors import StorageError, UsageError
+from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
 from engine.store import commands, events, jobs, outputs, rows, runs, sequences, supervisors
@@ -114,12 +115,12 @@ class Supervisor:
         patient(self._bury_killed)
 
     def _bury_killed(self) -> None:
+        self.crew.bury_appender(NodeState.DEAD)
         if self.stage in (Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING):
             self._enter(Stage.INTERRUPTED)
         self.crew.reap()
         if self.stage in (Stage.INTERRUPTED, Stage.STOPPING_NODES_GRACEFUL):
             self._enter(Stage.STOPPING_NODES_FORCEFUL)
-        self.crew.appender_ended()
         if self.stage is not Stage.RELEASING_LOCK:
             self._enter(Stage.STOPPING_APPENDER_FORCEFUL)
             self._enter(Stage.RELEASING_LOCK)
@@ -186,25 +187,23 @@ class Supervisor:
 
     def _stop_appender(self) -> None:
         self._enter(Stage.STOPPING_APPENDER_GRACEFUL)
-        if self.crew.appender is not None:
-            self.crew.appender.stop()
         natural = self.ending is Ending.COMPLETE
         self._deadline = time.monotonic() + (_NATURAL_APPENDER if natural else max(self.settings.grace, 30.0))
 
     def _stopping_appender(self) -> None:
-        if self.crew.appender_ended() is not None:
+        if self.crew.drain_appender():
             self._enter(Stage.RELEASING_LOCK)
             self._finish()
         elif time.monotonic() > self._deadline:
             self._enter(Stage.STOPPING_APPENDER_FORCEFUL)
-            if self.crew.appender is not None:
-                self.crew.appender.stop()
+            self._tell("WARNING", "the appender is past its time: it is made to stop")
             self._deadline = time.monotonic() + _FORCE_SECONDS
 
     def _forcing_appender(self) -> None:
-        if self.crew.appender is not None and time.monotonic() > self._deadline:
-            self.crew.appender.kill()
-        if self.crew.appender_ended() is not None:
+        if time.monotonic() > self._deadline:
+            self.crew.kill_all()
+            self.crew.bury_appender(NodeState.DEAD)
+        if self.crew.appender is None or self.crew.drain_appender():
             self._enter(Stage.RELEASING_LOCK)
             self._finish()
 

@@ -67,8 +67,8 @@ class Crawl:
             "requests": self.requests, "seconds": round(self.took.wall, 3), "pages_per_s": round(self.pages_per_s, 1),
             "cpu_seconds": round(self.took.cpu, 3), "cpu_ms_page": round(self.cpu_ms, 4), "cpu_by": self.took.cpu_by,
             "peak_bytes": self.took.peak, "largest_process_bytes": self.took.largest,
-            "parts": {name: asdict(part) for name, part in self.took.parts.items()}, "server_cpu_seconds": round(self.server_cpu, 3),
-            "strangers_cores": round(self.others, 3),
+            "parts": {name: asdict(part) for name, part in self.took.parts.items()},
+            "server_cpu_seconds": round(self.server_cpu, 3), "strangers_cores": round(self.others, 3),
         }  # fmt: skip
 
 

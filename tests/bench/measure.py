@@ -22,6 +22,8 @@ import psutil
 from tests.bench.report import machine, put, table
 
 EVERY = 0.05
+_UNSETTLED = 10
+"""Looks at a new process that may still show the command line of the one it was forked from."""
 _GONE = (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess)
 
 
@@ -180,6 +182,7 @@ class _Watch(threading.Thread):
         self._root = root
         self._ended = threading.Event()
         self._known: dict[int, psutil.Process] = {}
+        self._looks: dict[int, int] = {}
         self._labels: dict[int, str] = {}
         self._resident: dict[int, int] = {}
         self.cpu: dict[int, float] = {}
@@ -196,7 +199,8 @@ class _Watch(threading.Thread):
         for pid in self._processes.alive(self._root):
             try:
                 process = self._known.get(pid) or self._known.setdefault(pid, psutil.Process(pid))
-                if self._labels.get(pid, "sh") == "sh":  # the shell that enters the group becomes the command
+                looks = self._looks[pid] = self._looks.get(pid, 0) + 1
+                if looks <= _UNSETTLED:
                     self._labels[pid] = _label(process.cmdline())
                 resident, times = process.memory_info().rss, process.cpu_times()
             except _GONE:
