@@ -10,6 +10,8 @@ from engine import urls
 from engine.model.identity import link_key
 from engine.store import jobs, runs
 from engine.store.connector import Database
+from engine.store.hosts import Manners
+from engine.store.intake import Places
 from engine.store.jobs import NewLink
 from engine.store.schema import CRAWL
 from tests.bench.contest import PROJECT, console, write_defs
@@ -64,6 +66,33 @@ def fill(filled: Filled, site: Site, upto: int) -> Filled:
             with db.transaction():
                 ready += len(jobs.add_links(db, new))
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return Filled(filled.data, filled.defs, filled.run, filled.sequence, ready)
+    finally:
+        db.close()
+
+
+def spread(filled: Filled, hosts: int, each: int) -> Filled:
+    """The same data dir with `each` jobs more on each of so many other hosts. It is not to be run any more."""
+    db = Database.open(filled.data / CRAWL, durable=False)
+    places = Places(filled.run, lambda _: Manners(0.0, 1, False), lambda _: None)
+    ready = filled.ready
+    try:
+        _, locator, root, id_ = db.all(_A_JOB, (filled.run,))[0]
+        with db.transaction():
+            for host in range(hosts):
+                origin = f"http://host{host}.invalid"
+                place = places.find(db, GROUP, f"host{host}.invalid:80", origin)
+                found = [f"{origin}{path_of(number)}" for number in range(each)]
+                keys = [link_key(GROUP, url) for url in found]
+                ready += len(
+                    jobs.add_links(
+                        db,
+                        [
+                            NewLink(filled.run, place.sequence, 0, 1, locator, root or id_, url, key)
+                            for url, key in zip(found, keys, strict=True)
+                        ],
+                    )
+                )
         return Filled(filled.data, filled.defs, filled.run, filled.sequence, ready)
     finally:
         db.close()

@@ -26,11 +26,12 @@ from engine.store.intake import Places
 from engine.store.lease import lease
 from engine.store.schema import CRAWL
 from tests.bench.contest import CONCURRENCY, console
-from tests.bench.filled import Filled, begin, fill, run
+from tests.bench.filled import Filled, begin, fill, run, spread
 from tests.bench.report import machine, machine_line, put, table
 from tests.bench.site import Site, served_pages
 
 FEW, MANY = 1_000, 1_000_000
+_HOSTS = 1_000
 _LOOKS = 30
 
 
@@ -165,6 +166,8 @@ def measurements(many: int = MANY) -> Iterator[dict[str, Any]]:
         leased, committed = leases(more)
         yield told("leases of 32, one node", more.ready, leased, "jobs/s")
         yield told("commits of 32, one node", more.ready, committed, "jobs/s")
+        wide = spread(more, _HOSTS, 10)
+        yield told(f"snapshot, {_HOSTS:,} hosts", wide.ready, snapshot_time(wide) * 1000, "ms", "≤ 20")
 
 
 def micro_table(results: list[dict[str, Any]]) -> str:

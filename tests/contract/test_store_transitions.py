@@ -11,8 +11,15 @@ from store_house import House
 
 from engine.errors import CrawlError, StorageError
 from engine.model.job import JOB_TRANSITIONS, JobKind, JobState, Origin
-from engine.model.node import ALIVE_STATES, HEART_TRANSITIONS, NODE_TRANSITIONS, ROLE_TRANSITIONS
-from engine.model.node import Heart, NodeState, Role
+from engine.model.node import (
+    ALIVE_STATES,
+    HEART_TRANSITIONS,
+    NODE_TRANSITIONS,
+    ROLE_TRANSITIONS,
+    Heart,
+    NodeState,
+    Role,
+)
 from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
 from engine.store import jobs, nodes, runs
 from engine.store.jobs import Verdict

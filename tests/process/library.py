@@ -9,7 +9,7 @@ locatorGroups:
   shelves: {{locators: [{{name: start, url: "{start}"}}]}}
 taskGroups:
   shelves: {{list: {{dataDef: entry}}}}
-  books: {{page: {{dataDef: book}}}}
+  books: {{page: {{dataDef: book}}, more: {{dataDef: nothing}}}}
 dataDefs:
   entry:
     query: {{block: "li"}}
@@ -24,6 +24,7 @@ dataDefs:
       isbn: {{selector: b, required: true}}
       path: {{value: "%{{document.url}}"}}
   nothing:
+    query: {{block: p.none}}
     fields: {{x: {{selector: u}}, y: {{selector: s}}}}
 """
 HOSTS = """\

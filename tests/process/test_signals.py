@@ -100,7 +100,7 @@ def test_second_signal_kills_fast(house: House, site: Site) -> None:
 
 
 def test_two_signals_at_once_kill(house: House, site: Site) -> None:
-    library = slow_library(house, site, delay=0.5)
+    library = slow_library(house, site)
     running = begin(house, site, fetched=3)
     running.send(signal.SIGTERM)
     running.send(signal.SIGINT)

@@ -1,0 +1,201 @@
+"""Data dirs that cannot be used, and damaged databases: exit 3, the file named, nothing changed; one supervisor each."""
+
+import hashlib
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .house import House, until
+from .library import Library
+from .site import Site
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def crawled(house: House, site: Site) -> Library:
+    library = Library(site, shelves=2)
+    house.write(library.defs())
+    house.crawl()
+    return library
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("command", ["run", "status", "cancel", "export"])
+def test_data_dir_is_a_file_or_below_one(house: House, site: Site, command: str) -> None:
+    house.write(Library(site).defs())
+    house.data.write_text("a file")
+    for data in (house.data, house.data / "below"):
+        more = ["--no-ui", "--defs", str(house.defs)] if command == "run" else []
+        done = house.run(command, *more, "--data", str(data))
+        if command == "status" and data != house.data:
+            assert done.code == 0, "what is not there has no run"
+            continue
+        assert done.code in ((3,) if command in ("run", "status") else (2, 3)), done.err
+        assert str(data) in done.err
+        assert "Traceback" not in done.err
+        assert "fault of the program" not in done.err
+    assert house.data.read_text() == "a file"
+    assert site.visits == []
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="a folder nobody may write to, root included")
+def test_data_dir_cannot_be_made(house: House, site: Site) -> None:
+    house.write(Library(site).defs())
+    done = house.start(data=Path("/proc/self/data")).wait()
+    assert done.code == 3, done.err
+    assert "/proc/self/data" in done.err
+    assert "--data" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_data_dir_without_permission(house: House, site: Site) -> None:
+    house.write(Library(site).defs())
+    house.data.mkdir(mode=0o500)
+    done = house.start().wait()
+    assert done.code == 3
+    assert str(house.data) in done.err
+
+
+@pytest.mark.parametrize("harm", ["garbage", "header", "cut", "text"])
+@pytest.mark.parametrize("name", ["crawl.db", "pages.db"])
+def test_a_corrupt_database_is_named_and_left_alone(house: House, site: Site, harm: str, name: str) -> None:
+    crawled(house, site)
+    path = house.data / name
+    with sqlite3.connect(path) as db:  # what lies in a log beside the file would mend it
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        if harm == "garbage":
+            file.write(random.Random(1).randbytes(size))
+        elif harm == "header":
+            file.write(b"\0" * 100)
+        elif harm == "cut":
+            file.truncate(size // 3 + 7)
+        else:
+            file.truncate(0)
+            file.write(b"hello, I am a shopping list\n" * 50)
+    before = digest(path)
+    site.forget()
+    done = house.start("--fresh").wait()
+    assert done.code == 3, (done.code, done.err)
+    assert name in done.err
+    assert "Traceback" not in done.err
+    assert "fault of the program" not in done.err
+    assert digest(path) == before
+    house.assert_nobody_left(2)
+    if name == "crawl.db":
+        told = house.order("status", "--json")
+        assert told.code == 3, told.out
+        assert name in told.err
+        assert told.out == ""
+        assert digest(path) == before
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damage_within_the_tables_never_ends_in_a_traceback(house: House, site: Site, seed: int) -> None:
+    crawled(house, site)
+    path, dice = house.data / "crawl.db", random.Random(seed)
+    raw = bytearray(path.read_bytes())
+    for page in dice.sample(range(1, len(raw) // 4096), min(12, len(raw) // 4096 - 1)):
+        raw[page * 4096 : (page + 1) * 4096] = dice.randbytes(4096)
+    path.write_bytes(raw)
+    done = house.start("--fresh").wait()
+    assert done.code in (0, 3), done.err
+    for command in (["status", "--json"], ["export", "book"]):
+        assert house.order(*command).code in (0, 2, 3)
+    assert "Traceback" not in done.err
+    assert "fault of the program" not in done.err
+    if done.code == 3:
+        assert "crawl.db" in done.err
+    house.assert_nobody_left(10)
+
+
+def test_a_database_of_somebody_else_or_of_tomorrow_is_refused(house: House, site: Site) -> None:
+    house.write(Library(site).defs())
+    house.data.mkdir()
+    for sql in ("CREATE TABLE mine (x)", "PRAGMA user_version = 99"):
+        with sqlite3.connect(house.data / "crawl.db") as db:
+            db.execute(sql)
+        db.close()
+        done = house.start().wait()
+        assert done.code == 3, done.err
+        assert "crawl.db" in done.err
+        assert "Traceback" not in done.err
+
+
+def test_a_second_supervisor_leaves_at_once_naming_the_first(house: House, site: Site) -> None:
+    library = Library(site, shelves=4, delay=0.2)
+    house.write(library.defs(concurrency=2))
+    first = house.start()
+    assert until(lambda: len(site.paths) > 2)
+    second = house.start().wait()
+    assert second.code == 4
+    assert second.seconds < 2
+    assert str(first.pid) in second.err
+    assert house.status()["run"] in second.err
+    assert second.out == ""
+    done = first.wait()
+    assert done.code == 0
+    assert house.counted("entry", "book") == library.rows()
+    house.assert_clean(done)
+
+
+def test_of_many_started_at_once_one_wins(house: House, site: Site) -> None:
+    library = Library(site, shelves=2, delay=0.1)
+    house.write(library.defs())
+    codes = sorted(running.wait().code for running in [house.start() for _ in range(4)])
+    assert set(codes) <= {0, 4}, codes
+    assert codes.count(0) >= 1
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_a_dead_holder_blocks_nobody(house: House, site: Site) -> None:
+    library = Library(site, shelves=4, delay=0.2)
+    house.write(library.defs(concurrency=2))
+    first = house.start()
+    assert until(lambda: len(site.paths) > 2)
+    first.send(signal.SIGKILL)
+    first.wait()
+    began = time.monotonic()
+    second = house.start()
+    assert until(lambda: (house.data / "crawl.db").exists() and house.status()["supervisor"] is not None, 5)
+    assert time.monotonic() - began < 4
+    assert second.wait().code == 0
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_a_stale_lock_file_blocks_nobody(house: House, site: Site) -> None:
+    house.write(Library(site, shelves=1).defs())
+    house.data.mkdir(mode=0o700)
+    for text in ("", "not json", '{"pid": 1, "identity": "x", "run": "y"}', f'{{"pid": {os.getpid()}}}'):
+        (house.data / "supervisor.lock").write_text(text)
+        house.crawl()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_a_full_stdout_ends_without_a_traceback(house: House, site: Site) -> None:
+    house.write(Library(site, shelves=1).defs())
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "console", "run", "--no-ui", "--json", "--defs", house.defs, "--data", house.data],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            cwd=house.folder,
+            check=False,
+        )
+    assert b"Traceback" not in done.stderr
+    assert house.status()["state"] == "DONE"

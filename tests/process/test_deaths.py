@@ -1,0 +1,299 @@
+"""Processes that die, hang or come back from the dead: no row is lost, none doubled, nobody stays."""
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from .house import House, Running, until
+from .library import Library
+from .site import Page, Site
+
+pytestmark = pytest.mark.timeout(120)
+
+KINDS = ["node", "append", "supervisor", "any", "several"]
+
+
+def library_of(house: House, site: Site, delay: float = 0.05) -> Library:
+    library = Library(site, shelves=8, books=8, delay=delay)
+    house.write(library.defs(concurrency=6, more="appenders: {rows: {type: csv}, lines: {type: jsonl}}\n"))
+    return library
+
+
+def under_way(house: House, site: Site, *arguments: str, fetched: int = 6) -> Running:
+    running = house.start(*arguments)
+    assert until(lambda: len(site.paths) >= fetched or running.over), running.err
+    assert not running.over, running.err
+    return running
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def victims(house: House, running: Running, kind: str, dice: random.Random) -> list[int]:
+    children = house.children("node") + house.children("append")
+    match kind:
+        case "supervisor":
+            return [running.pid]
+        case "any":
+            return [dice.choice([*children, running.pid])]
+        case "several":
+            all_of_them = [*children, running.pid]
+            return dice.sample(all_of_them, dice.randint(1, len(all_of_them)))
+    found = house.children(kind)
+    return [dice.choice(found)] if found else []
+
+
+def disturbed(house: House, site: Site, kind: str, seed: int) -> None:
+    """Kill at random moments until the run was killed three times; then let it end. The rows are those of an
+    undisturbed run."""
+    dice = random.Random(f"{kind}{seed}")
+    library = library_of(house, site, delay=0.03)
+    for attempt in range(6):
+        running = house.start("--backups", "1")
+        if attempt < 3:
+            for _ in range(1 if kind == "supervisor" else 2):
+                time.sleep(dice.uniform(0.05, 1.6))
+                if not running.over:
+                    kill(*victims(house, running, kind, dice))
+        done = running.wait()
+        if done.code == 0:
+            break
+        assert done.code == -signal.SIGKILL, (done.code, done.err, house.logs()[-3000:])
+        house.assert_nobody_left()
+    assert done.code == 0
+    house.assert_clean(done)
+    assert house.counted("entry", "book") == library.rows(), f"{kind} {seed}"
+    lines = house.output("book.jsonl").read_bytes()
+    assert lines.count(b"\n") == len(house.rows("book"))
+    assert_counters(house)
+
+
+def assert_counters(house: House) -> None:
+    """The counters kept by triggers are what counting gives."""
+    names = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
+    kept = house.query(f"SELECT id, {', '.join(names)} FROM sequences ORDER BY id")
+    counted = house.query(
+        "SELECT s.id, total(j.state = 'READY' AND j.not_before IS NULL), total(j.state = 'READY' AND j.not_before > 0),"
+        + ", ".join(f"total(j.state = '{name.upper()}')" for name in names[2:])
+        + " FROM sequences s LEFT JOIN jobs j ON j.sequence = s.id GROUP BY s.id ORDER BY s.id"
+    )
+    assert kept == counted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_kills_lose_and_double_nothing(house: House, site: Site, kind: str) -> None:
+    disturbed(house, site, kind, 0)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(1, 41))
+@pytest.mark.parametrize("kind", KINDS)
+def test_random_kills_sweep(house: House, site: Site, kind: str, seed: int) -> None:
+    disturbed(house, site, kind, seed)
+
+
+def test_children_of_a_dead_supervisor_leave_within_three_seconds(house: House, site: Site) -> None:
+    library = library_of(house, site, delay=0.2)
+    running = under_way(house, site, "--backups", "1")
+    kill(running.pid)
+    began = time.monotonic()
+    running.wait()
+    assert until(lambda: not house.alive(), 10)
+    assert time.monotonic() - began < 3.5
+    done_then = house.query("SELECT count(*) FROM jobs WHERE state = 'DONE'")[0][0]
+    time.sleep(0.3)
+    asked = len(site.paths)
+    time.sleep(0.3)
+    assert len(site.paths) == asked, "nobody fetches any more"
+    assert house.query("SELECT count(*) FROM jobs WHERE state = 'DONE'") == [(done_then,)]
+    told = house.status()
+    assert told["supervisor"] is None
+    house.crawl("--backups", "1")
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_a_dead_node_is_noticed_within_a_second_and_its_backup_takes_over(house: House, site: Site) -> None:
+    library = library_of(house, site, delay=0.25)
+    running = under_way(house, site, "--backups", "1")
+    told = {node["id"]: node for node in house.status()["nodes"]}
+    kill(told["n1"]["pid"])
+    began = time.monotonic()
+    assert until(lambda: house.query("SELECT state FROM nodes WHERE number = 1") == [("DEAD",)], 5)
+    assert time.monotonic() - began < 1
+    assert house.query("SELECT role, heart FROM nodes WHERE number = 1") == [("DEAD_RUNNER", "ASYSTOLE")]
+    assert house.query("SELECT role FROM nodes WHERE number = 3") == [("RUNNER",)]
+    assert until(lambda: len(house.query("SELECT 1 FROM nodes")) == 4, 5)
+    assert house.query("SELECT role, replaces FROM nodes WHERE number = 4") == [("BACKUP_RUNNER", 1)]
+    done = running.wait()
+    assert done.code == 0
+    house.assert_clean(done)
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_a_stopped_node_is_taken_over_and_writes_nothing_when_it_wakes(house: House, site: Site) -> None:
+    library = library_of(house, site, delay=0.3)
+    running = under_way(house, site)
+    [(victim, epoch)] = house.query("SELECT pid, epoch FROM nodes WHERE number = 1")
+    held = "SELECT count(*) FROM jobs WHERE state = 'TAKEN' AND node = "
+    assert until(lambda: house.query(held + str(epoch)) != [(0,)])
+    os.kill(victim, signal.SIGSTOP)
+    began = time.monotonic()
+    assert until(lambda: house.query("SELECT state FROM nodes WHERE number = 1") == [("DEAD",)], 8)
+    assert 2 < time.monotonic() - began < 4.5
+    try:
+        os.kill(victim, signal.SIGCONT)
+    except ProcessLookupError:
+        pass  # it was fenced by SIGKILL, which a stopped process obeys too
+    assert until(lambda: victim not in house.alive(), 3)
+    done = running.wait()
+    assert done.code == 0
+    house.assert_clean(done)
+    assert house.counted("entry", "book") == library.rows()
+    assert_counters(house)
+
+
+def test_a_zombie_that_outlives_its_supervisor_writes_nothing(house: House, site: Site) -> None:
+    """The node is stopped, its supervisor killed: the next supervisor fences it, and its late results count nothing."""
+    library = library_of(house, site, delay=0.3)
+    running = under_way(house, site)
+    [(victim,)] = house.query("SELECT pid FROM nodes WHERE number = 1")
+    os.kill(victim, signal.SIGSTOP)
+    kill(running.pid)
+    running.wait()
+    again = house.start()
+    assert until(lambda: victim not in house.alive() or again.over, 8)
+    assert victim not in house.alive()
+    done = again.wait()
+    assert done.code == 0, done.err
+    house.assert_clean(done)
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_a_stopped_supervisor_goes_on_when_it_wakes(house: House, site: Site) -> None:
+    library = library_of(house, site, delay=0.1)
+    running = under_way(house, site)
+    running.send(signal.SIGSTOP)
+    time.sleep(4)
+    running.send(signal.SIGCONT)
+    done = running.wait()
+    assert done.code == 0, done.err
+    assert {node["state"] for node in done.summary["nodes"]} == {"TERMINATED"}, "nobody was taken for dead"
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_a_stopped_appender_is_replaced(house: House, site: Site) -> None:
+    library = library_of(house, site, delay=0.25)
+    running = under_way(house, site, fetched=2)
+    [victim] = house.children("append")
+    os.kill(victim, signal.SIGSTOP)
+    assert until(lambda: house.children("append") not in ([victim], []), 10)
+    done = running.wait()
+    assert done.code == 0, done.err
+    house.assert_clean(done)
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_an_appender_stopped_while_it_drains_does_not_lose_rows(house: House, site: Site) -> None:
+    library = library_of(house, site, delay=0.0)
+    running = under_way(house, site, fetched=1)
+    [victim] = house.children("append")
+    os.kill(victim, signal.SIGSTOP)
+    assert until(lambda: running.over or not house.children("node"), 20)
+    time.sleep(0.5)
+    kill(victim)
+    done = running.wait()
+    if done.code:
+        assert done.code == 3, done.err
+        house.assert_nobody_left()
+        house.crawl()
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_a_node_that_dies_again_and_again_ends_the_run_with_3(house: House, site: Site) -> None:
+    library = library_of(house, site, delay=0.4)
+    running = house.start("--set", "host_concurrency=2", nodes=1)
+
+    def all_over() -> bool:
+        kill(*house.children("node"))
+        time.sleep(0.1)
+        return running.over
+
+    assert until(all_over, 60)
+    done = running.wait()
+    assert done.code == 3, done.err
+    assert done.summary["state"] == "FAILED"
+    states = [node["state"] for node in done.summary["nodes"]]
+    assert states == ["DEAD"] * 4 + ["FAILED"]
+    assert "no node is left" in done.err
+    house.assert_clean()
+    house.crawl()
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_a_page_that_kills_its_node_fails_alone(house: House, site: Site) -> None:
+    """The job in whose hands nodes die is tried alone, and given up; all others are worked."""
+    library = Library(site, shelves=2, books=4, delay=0.02)
+    house.write(library.defs(concurrency=6))
+    poison = site.url("/book/1-2")
+    site["/book/1-2"] = Page("<b>ISBN 001-2</b>", delay=30)
+    running = house.start("--set", "host_concurrency=6", nodes=2)
+
+    def kill_its_holder() -> bool:
+        for (pid,) in house.query(
+            f"SELECT n.pid FROM jobs j JOIN nodes n ON n.epoch = j.node WHERE j.url = '{poison}' AND j.state = 'TAKEN'"
+        ):
+            time.sleep(0.3)
+            kill(pid)
+            time.sleep(0.2)
+        return running.over
+
+    assert until(lambda: (house.data / "crawl.db").exists() and site.times("/book/1-2"))
+    assert until(kill_its_holder, 60)
+    done = running.wait()
+    assert done.code == 1, done.err
+    job = house.query(f"SELECT state, crashes FROM jobs WHERE url = '{poison}'")
+    assert job == [("FAILED", 3)]
+    expected = library.rows()
+    del expected["book", "ISBN 001-2", poison]
+    assert house.counted("entry", "book") == expected
+
+
+@pytest.mark.parametrize("harm", ["deleted", "emptied", "garbage"])
+def test_queue_db_heals(house: House, site: Site, harm: str) -> None:
+    library = Library(site, shelves=6, books=6, delay=0.15)
+    house.write(library.defs(concurrency=4))
+    running = under_way(house, site)
+    queue = house.data / "queue.db"
+    if harm == "deleted":
+        for path in house.data.glob("queue.db*"):
+            path.unlink()
+    elif harm == "emptied":
+        os.truncate(queue, 0)
+    else:
+        with queue.open("r+b") as file:
+            file.write(os.urandom(8192))
+    began = time.monotonic()
+    done = running.wait(30)
+    assert done.code == 0, done.err
+    assert time.monotonic() - began < 12, "doorbells came back soon"
+    house.assert_clean(done)
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_queue_db_of_nonsense_at_the_start_is_thrown_away(house: House, site: Site) -> None:
+    library = Library(site, shelves=1)
+    house.write(library.defs())
+    house.data.mkdir(mode=0o700)
+    (house.data / "queue.db").write_bytes(b"this is no database" * 1000)
+    Path(house.data, "queue.db-wal").write_bytes(b"nor this")
+    house.crawl()
+    assert house.counted("entry", "book") == library.rows()

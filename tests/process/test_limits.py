@@ -1,0 +1,201 @@
+"""Limits and what is left when one is reached: maxPages, maxDepth, priority, --max-pages, --max-time, -o, --fresh."""
+
+import json
+import sqlite3
+import time
+
+import pytest
+
+from .house import House, read_csv, until
+from .library import Library
+from .site import Page, Site, html
+
+pytestmark = pytest.mark.timeout(60)
+
+TREE = """\
+locatorGroups: {{tree: {{locators: [{{url: "{url}"}}]}}}}
+taskGroups: {{tree: {{{group} page: {{dataDef: page}}}}, leaf: {{page: {{dataDef: leaf}}}}}}
+dataDefs:
+  page:
+    fields: {{url: {{value: "%{{document.url}}"}}, depth: {{value: "%{{depth}}", type: int}}}}
+    links: [{{selector: "a.t" {link}}}, {{selector: "a.l", linkGroup: leaf, priority: {priority}}}]
+  leaf: {{fields: {{url: {{value: "%{{document.url}}"}}}}}}
+hosts: {{"127.0.0.1": {{robots: false, concurrency: {concurrency}}}}}
+"""
+
+
+def tree(
+    site: Site, group: str = "", link: str = "", priority: int = 0, concurrency: int = 8, leaves: int = 1
+) -> str:
+    """Pages `/t/1`, each leading to `/t/2n` and `/t/2n+1`, and to leaves of its own, seven levels deep."""
+    for number in range(1, 128):
+        children = f'<a class=t href="/t/{number * 2}">x</a><a class=t href="/t/{number * 2 + 1}">x</a>' * (number < 64)
+        site[f"/t/{number}"] = html(children + "".join(f'<a class=l href="/l/{number}-{i}">x</a>' for i in range(leaves)))
+    site.otherwise = lambda asked: Page(html("leaf"))
+    return TREE.format(url=site.url("/t/1"), group=group, link=link, priority=priority, concurrency=concurrency)
+
+
+def test_max_depth_of_a_group_and_of_a_link(house: House, site: Site) -> None:
+    house.write(tree(site, group="maxDepth: 3,"))
+    done = house.crawl()
+    assert max(int(row["depth"]) for row in house.rows("page")) == 3
+    assert done.summary["rows"] == {"page": 15, "leaf": 15}
+    house.write(tree(site, link=", maxDepth: 2"))
+    assert house.crawl().summary["rows"] == {"page": 7, "leaf": 7}
+
+
+@pytest.mark.parametrize("limit", [1, 10])
+def test_max_pages_of_a_group_counts_fetched_pages_and_skips_the_rest(house: House, site: Site, limit: int) -> None:
+    house.write(tree(site, group=f"maxPages: {limit},"))
+    done = house.crawl()
+    assert sum(path.startswith("/t/") for path in site.paths) == limit
+    assert done.summary["rows"] == {"page": limit, "leaf": limit}
+    skipped = house.query("SELECT DISTINCT reason FROM jobs WHERE state = 'SKIPPED'")
+    assert all("maxPages" in reason for (reason,) in skipped)
+    assert done.summary["state"] == "DONE"
+
+
+def test_higher_priority_goes_first(house: House, site: Site) -> None:
+    house.write(tree(site, priority=5, concurrency=1))
+    house.crawl(nodes=1)
+    # one sequence is one group on one host: within it the order is that of priority
+    text = tree(site, concurrency=1).replace(', linkGroup: leaf, priority: 0}', ', linkGroup: tree, priority: 9}')
+    house.write(text.replace(", leaf: {page: {dataDef: leaf}}", ""))
+    site.forget()
+    house.crawl(nodes=1)
+    paths = site.paths
+    assert paths[0] == "/t/1"
+    for number in (2, 3, 4):
+        # the leaf of a page is taken right after it, before any page found earlier
+        at = paths.index(f"/t/{number}")
+        assert f"/l/{number}-0" in paths[at : at + 4], paths[:12]
+
+
+def test_max_pages_stops_in_order_and_the_run_goes_on_later(house: House, site: Site) -> None:
+    library = Library(site, shelves=6, books=6)
+    house.write(library.defs(concurrency=4))
+    done = house.crawl("--max-pages", "10")
+    assert done.summary["state"] == "CANCELLED"
+    assert done.summary["exit_code"] == 0
+    assert done.summary["jobs"]["done"] == len(site.paths) == 10
+    assert sum(len(house.rows(name)) for name in ("entry", "book")) == sum(done.summary["rows"].values())
+    again = house.crawl("--max-pages", "20")
+    assert again.summary["run"] == done.summary["run"]
+    assert again.summary["state"] == "CANCELLED"
+    assert again.summary["jobs"]["done"] == 20
+    last = house.crawl()
+    assert last.summary["state"] == "DONE"
+    assert house.counted("entry", "book") == library.rows()
+    assert sorted(site.paths) == sorted(library.pages)
+
+
+def test_max_pages_beyond_the_site_is_a_plain_end(house: House, site: Site) -> None:
+    library = Library(site, shelves=1)
+    house.write(library.defs())
+    assert house.crawl("--max-pages", "1000").summary["state"] == "DONE"
+
+
+def test_max_pages_of_exactly_the_site(house: House, site: Site) -> None:
+    library = Library(site, shelves=2)
+    house.write(library.defs())
+    done = house.crawl("--max-pages", str(library.size))
+    assert done.summary["state"] in ("DONE", "CANCELLED")
+    assert house.crawl().summary["state"] == "DONE"
+    assert done.jobs == {"done": library.size}
+
+
+def test_max_time_stops_in_order(house: House, site: Site) -> None:
+    library = Library(site, shelves=10, books=6, delay=0.15)
+    house.write(library.defs(concurrency=2))
+    began = time.monotonic()
+    done = house.crawl("--max-time", "1.5")
+    assert 1.5 <= time.monotonic() - began <= 6
+    assert done.summary["state"] == "CANCELLED"
+    assert 0 < done.summary["jobs"]["done"] < library.size
+    house.write(library.defs(concurrency=16))
+    house.crawl()
+    assert house.counted("entry", "book") == library.rows()
+    assert sorted(site.paths) == sorted(library.pages)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "db"])
+def test_output_by_flag(house: House, site: Site, suffix: str) -> None:
+    library = Library(site, shelves=2)
+    text = library.defs()
+    house.write(text.replace(', more: {dataDef: nothing}', "").replace("  nothing:\n", "").replace("    query: {block: p.none}\n", "").replace("    fields: {x: {selector: u}, y: {selector: s}}\n", ""))
+    house.crawl("-o", f"mine.{suffix}")
+    expected = sorted(key[1] for key in library.rows() if key[0] == "entry")
+    if suffix == "db":
+        with sqlite3.connect(house.folder / "mine.db") as db:
+            found = [row[0] for row in db.execute("SELECT title FROM entry")]
+            assert db.execute("SELECT count(*) FROM book").fetchone() == (10,)
+        db.close()
+    elif suffix == "csv":
+        found = [row["title"] for row in read_csv(house.folder / "mine-entry.csv")]
+        assert len(read_csv(house.folder / "mine-book.csv")) == 10
+    else:
+        lines = (house.folder / "mine-entry.jsonl").read_text("utf-8").splitlines()
+        found = [json.loads(line)["title"] for line in lines]
+    assert sorted(found) == expected
+
+
+def test_output_by_flag_of_one_datadef_is_that_very_file(house: House, site: Site) -> None:
+    house.write(tree(site, group="maxDepth: 1,").replace(", {selector: \"a.l\", linkGroup: leaf, priority: 0}", "").replace(
+        ", leaf: {page: {dataDef: leaf}}", "").replace('  leaf: {fields: {url: {value: "%{document.url}"}}}\n', ""))
+    house.crawl("-o", str(house.folder / "deep" / "x.csv") if False else "x.csv")
+    assert len(read_csv(house.folder / "x.csv")) == 3
+
+
+def test_output_by_flag_survives_a_kill(house: House, site: Site) -> None:
+    library = Library(site, shelves=6, books=6, delay=0.1)
+    house.write(library.defs(concurrency=4))
+    running = house.start("-o", "mine.jsonl")
+    assert until(lambda: len(site.paths) > 12)
+    running.process.kill()
+    running.wait()
+    house.assert_nobody_left()
+    house.crawl("-o", "mine.jsonl")
+    lines = (house.folder / "mine-book.jsonl").read_text("utf-8").splitlines()
+    assert sorted(json.loads(line)["isbn"] for line in lines) == sorted(k[1] for k in library.rows() if k[0] == "book")
+
+
+def test_output_into_a_folder_that_is_not_there_is_told(house: House, site: Site) -> None:
+    house.write(Library(site, shelves=1).defs())
+    done = house.start("-o", "nowhere/below/x.csv").wait()
+    if done.code:
+        assert done.code in (2, 3), done.err
+        assert "nowhere" in done.err
+        assert "Traceback" not in done.err
+        assert done.seconds < 10
+    else:
+        assert list((house.folder / "nowhere" / "below").glob("x-*.csv"))
+
+
+def test_fresh_begins_anew_and_leaves_the_old_run(house: House, site: Site) -> None:
+    library = Library(site, shelves=3)
+    house.write(library.defs())
+    first = house.crawl("--max-pages", "4")
+    site.forget()
+    second = house.crawl("--fresh")
+    assert second.summary["run"] != first.summary["run"]
+    assert house.counted("entry", "book") == library.rows()
+    assert sorted(site.paths) == sorted(library.pages)
+    third = house.crawl()
+    assert third.summary["run"] not in (first.summary["run"], second.summary["run"])
+
+
+def test_failed_runs_are_resumed(house: House, site: Site) -> None:
+    """A run FAILED (here: an output that cannot be written) is taken up again by the same command."""
+    library = Library(site, shelves=2)
+    house.write(library.defs())
+    blocked = house.folder / "x-book.csv"
+    blocked.mkdir()
+    running = house.start("-o", "x.csv")
+    done = running.wait()
+    assert done.code == 3, (done.code, done.err)
+    assert "Traceback" not in done.err
+    house.assert_nobody_left(3)
+    blocked.rmdir()
+    again = house.crawl("-o", "x.csv")
+    assert again.summary["state"] == "DONE"
+    assert len(read_csv(blocked)) == 10

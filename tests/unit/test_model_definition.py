@@ -1,0 +1,165 @@
+import dataclasses
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from engine.model.definition import (
+    Appender,
+    DataDef,
+    Definitions,
+    Field,
+    Filter,
+    HostRule,
+    Link,
+    Locator,
+    LocatorGroup,
+    Place,
+    Task,
+    TaskGroup,
+    meaning,
+)
+from engine.model.variables import names, render
+
+
+def _full(kind: Any, depth: int = 0) -> Any:
+    """An instance in which nothing is left at its default, built from the type hints alone."""
+    if kind is Place:
+        return Place("defs/shop.yml", 3, 7 + depth)
+    hints = typing.get_type_hints(kind)
+    values = {f.name: _value(hints[f.name], f.name, depth) for f in fields(kind) if not f.name.startswith("_")}
+    return kind(**values)
+
+
+def _value(hint: Any, name: str, depth: int) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if is_dataclass(hint):
+        return _full(hint, depth + 1)
+    if origin is tuple:
+        if is_dataclass(arguments[0]):
+            return (_full(arguments[0], depth + 1), _full(arguments[0], depth + 1)) if depth < 4 else ()
+        return (f"{name} é", "ü\u2028")
+    if origin is Mapping:
+        return MappingProxyType({"X-Z": "1", "A": "%{env.KEY}"})
+    if origin is typing.Literal:
+        return arguments[-1]
+    if hint is Any:
+        return ["a", {"b": None}, 1.5]
+    told = [a for a in arguments if a is not type(None)]
+    plain = told[0] if told else hint
+    return {str: f"{name} ☃\n", int: 7, float: 2.5, bool: True}[plain]
+
+
+FULL = _full(Definitions)
+
+
+def test_what_is_stored_reads_back_the_same_with_everything_set() -> None:
+    text = FULL.to_json()
+    back = Definitions.from_json(text)
+    assert back == FULL
+    assert back.to_json() == text
+    for name, made in (("locators", LocatorGroup), ("fields", DataDef)):
+        assert any(f.name == name for f in fields(made))
+    inner = back.data_defs[0].fields[0].fields[0]
+    assert isinstance(inner, Field)
+    assert isinstance(inner.place, Place)
+    assert isinstance(back.locator_groups[0].locators[0].headers, Mapping)
+
+
+def test_defaults_read_back_too_and_unknown_keys_of_other_versions_are_let_be() -> None:
+    assert Definitions.from_json(Definitions().to_json()) == Definitions()
+    assert Definitions.from_json("{}") == Definitions()
+    assert Definitions.from_json('{"from_the_future": [1]}') == Definitions()
+
+
+def test_every_kind_of_part_is_in_the_full_set() -> None:
+    seen: set[type] = set()
+
+    def walk(part: Any) -> None:
+        if is_dataclass(part):
+            seen.add(type(part))
+            for f in fields(part):
+                walk(getattr(part, f.name))
+        elif isinstance(part, tuple):
+            for item in part:
+                walk(item)
+
+    walk(FULL)
+    parts = {Appender, DataDef, Field, Filter, HostRule, Link, Locator, LocatorGroup, Task, TaskGroup}
+    assert seen == parts | {Definitions, Place}
+
+
+@pytest.mark.parametrize("f", [f for f in fields(DataDef) if f.name != "place"], ids=lambda f: f.name)
+def test_every_change_of_a_data_def_changes_its_meaning(f: Any) -> None:
+    full = FULL.data_defs[0]
+    default = f.default if f.default is not dataclasses.MISSING else "renamed"
+    assert meaning(replace(full, **{f.name: default})) != meaning(full)
+
+
+@pytest.mark.parametrize("f", [f for f in fields(Field) if f.name not in ("place", "name")], ids=lambda f: f.name)
+def test_every_change_of_a_field_changes_the_meaning_of_its_data_def(f: Any) -> None:
+    full = FULL.data_defs[0]
+    changed = replace(full, fields=(replace(full.fields[0], **{f.name: f.default}), *full.fields[1:]))
+    assert meaning(changed) != meaning(full)
+
+
+def test_where_a_thing_is_written_is_no_part_of_its_meaning() -> None:
+    moved = replace(FULL.data_defs[0], place=Place("other.yml", 1, 1))
+    assert meaning(moved) == meaning(FULL.data_defs[0])
+    field = replace(moved.fields[0], place=Place("other.yml", 9, 9))
+    assert meaning(replace(moved, fields=(field, *moved.fields[1:]))) == meaning(moved)
+    assert meaning(replace(FULL, files=())) == meaning(FULL)
+    assert meaning(replace(FULL, base_url=None)) != meaning(FULL)
+    assert len(meaning(FULL)) == 32
+
+
+def test_the_order_of_fields_is_part_of_the_meaning_and_that_of_headers_is_not() -> None:
+    two = DataDef(name="d", fields=(Field(name="a"), Field(name="b")))
+    assert meaning(replace(two, fields=two.fields[::-1])) != meaning(two)
+    one, other = {"a": "1", "b": "2"}, {"b": "2", "a": "1"}
+    assert meaning(HostRule(name="h", headers=one)) == meaning(HostRule(name="h", headers=other))
+
+
+def test_things_are_found_by_name() -> None:
+    defs = Definitions(
+        task_groups=(TaskGroup(name="g"), TaskGroup(name="h", priority=2)),
+        data_defs=(DataDef(name="d", fields=(Field(name="x"), Field(name="y"))),),
+    )
+    assert defs.task_group("h") is defs.task_groups[1]
+    assert defs.task_group("z") is None
+    assert defs.data_def("d") is defs.data_defs[0]
+    assert defs.data_def("z") is None
+    assert defs.data_defs[0].columns == ("x", "y")
+
+
+def test_a_host_rule_with_the_port_wins() -> None:
+    bare, ported = HostRule(name="a.example"), HostRule(name="a.example:8080")
+    defs = Definitions(hosts=(bare, ported))
+    assert defs.host_rule("a.example", 8080) is ported
+    assert defs.host_rule("a.example", 80) is bare
+    assert defs.host_rule("a.example", None) is bare
+    assert defs.host_rule("b.example", 80) is None
+
+
+def test_an_appender_that_names_no_data_def_takes_all() -> None:
+    every, some = Appender(name="every"), Appender(name="some", data_defs=("d",))
+    defs = Definitions(appenders=(every, some))
+    assert defs.appenders_of("d") == (every, some)
+    assert defs.appenders_of("e") == (every,)
+    assert [a.type for a in Definitions().appenders_of("d")] == ["csv"]
+
+
+def test_a_place_is_told_as_editors_read_it() -> None:
+    assert str(Place("defs/shop.yml", 3, 7)) == "defs/shop.yml:3:7"
+
+
+def test_variables_are_found_and_filled_in() -> None:
+    text = "%{document.url}?%%{x}&%{run.id}%{nothing}%{}"
+    assert names(text) == ("document.url", "run.id", "nothing", "")
+    known = {"document.url": "http://a/%{run.id}", "run.id": "7"}
+    assert render(text, known.get) == "http://a/%{run.id}?%{x}&7%{nothing}%{}"
+    assert render("100 %", known.get) == "100 %"
+    assert render("%%{", known.get) == "%{"
