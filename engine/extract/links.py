@@ -12,6 +12,7 @@ from engine.extract.page import Page, host_name
 from engine.extract.patterns import Pattern, TooSlow
 from engine.extract.selectors import Scope, Selector, compiled
 from engine.model.definition import DataDef, Link
+from engine.model.identity import link_key
 from engine.model.record import FoundLink, Rejection
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class Finder:
         if any(pattern.found_in(url, effort.patience) for pattern in self._deny):
             return None
         priority = self._priorities.get(group, 0) if self.link.priority is None else self.link.priority
-        return FoundLink(url, group, priority, self.link.max_depth)
+        return FoundLink(url, group, priority, self.link.max_depth, link_key(group, url))
 
 
 class Followed:

@@ -25,6 +25,8 @@ class FoundLink:
     priority: int
     max_depth: int | None
     """Links deeper than this are not followed; None: no limit of the link's own."""
+    key: bytes = b""
+    """What its job will be known by (`identity.link_key`): kept here since a link is met on many pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

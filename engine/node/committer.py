@@ -4,7 +4,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from engine.clock import boottime
@@ -108,7 +107,7 @@ class Committer(threading.Thread):
         """Commit a group, again and again while the database is busy or the disk is full: nothing is dropped."""
         while True:
             try:
-                group = _with_pages(pages, group)
+                _store_bodies(pages, group)
                 result = commit(db, self._node, self._run, group, self._places, boottime())
                 break
             except Busy as busy:
@@ -129,10 +128,9 @@ class Committer(threading.Thread):
             self._ringer.arm(due)
 
 
-def _with_pages(pages: Pages, group: list[Finished]) -> list[Finished]:
-    """The group with its new documents stored in pages.db, once."""
+def _store_bodies(pages: Pages, group: list[Finished]) -> None:
+    """Put the new documents of a group into pages.db, once."""
     fresh = [f for f in group if f.document is not None and f.page is None]
-    if not fresh:
-        return group
-    ids = dict(zip((f.job.id for f in fresh), pages.add([f.document for f in fresh if f.document]), strict=True))
-    return [replace(f, page=ids[f.job.id]) if f.job.id in ids else f for f in group]
+    if fresh:
+        for f, page in zip(fresh, pages.add([f.document for f in fresh if f.document]), strict=True):
+            f.page = page

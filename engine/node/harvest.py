@@ -11,7 +11,6 @@ from engine import urls
 from engine.extract.context import Context
 from engine.extract.page import Page, PageTooDeep
 from engine.fetch.decode import decode
-from engine.model.identity import link_key
 from engine.model.job import LeasedJob
 from engine.model.record import FoundLink, Rejection
 from engine.node.knowledge import Knowledge
@@ -82,9 +81,10 @@ class Harvester:
         """The links that make a job, as far as this node can tell."""
         depth = job.depth + 1
         children: dict[bytes, Child] = {}
+        seen = self._seen
         for link in links:
-            identity = link_key(link.group, link.url)
-            if identity in self._seen or identity in children:
+            identity = link.key
+            if identity in seen or identity in children:
                 continue
             group = self._knowledge.group(job.defs_version, link.group)
             limits = (link.max_depth, group.max_depth)

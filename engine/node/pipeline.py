@@ -5,7 +5,6 @@ import random
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
-from dataclasses import replace
 
 from engine import urls
 from engine.clock import boottime
@@ -152,7 +151,7 @@ class Pipeline:
         if verdict(answer.status) == "retry":
             return self._again(job, job.url, f"HTTP {answer.status}", answer)
         if verdict(answer.status) != "ok":
-            return replace(self._ended(job, JobState.FAILED, f"HTTP {answer.status}", job.url), attempts=1, erred=True)
+            return self._failed(job, f"HTTP {answer.status}", job.url)
         event = self._event(job, "INFO" if children else "WARNING", f"{job.url}: {len(children)} entries")
         return Finished(job=job, state=JobState.DONE, attempts=1, children=children, events=(event,))
 
@@ -173,16 +172,18 @@ class Pipeline:
                     job, answer.body, answer.content_type, document.url, answer.status, document.fetched_at,
                     f"{answer.elapsed * 1000:.0f} ms", hops,
                 )  # fmt: skip
-                return replace(done, document=document, attempts=1, target=url if hops else None)
+                done.document, done.attempts, done.target = document, 1, url if hops else None
+                return done
             case "gone":
-                return replace(self._gone(job, answer.status, url, hops), document=document, attempts=1)
+                gone = self._gone(job, answer.status, url, hops)
+                gone.document, gone.attempts = document, 1
+                return gone
             case "retry":
                 return self._again(job, url, f"HTTP {answer.status}", answer)
             case _:
-                reason = f"HTTP {answer.status}"
-                return replace(
-                    self._ended(job, JobState.FAILED, reason, url, hops=hops), document=document, attempts=1, erred=True
-                )
+                refused = self._failed(job, f"HTTP {answer.status}", url, hops)
+                refused.document = document
+                return refused
 
     async def _from_store(
         self, job: LeasedJob, stored: StoredPage, *, hops: int = 0, target: str | None = None
@@ -198,7 +199,8 @@ class Pipeline:
         done = await self._harvested(
             job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops
         )
-        return replace(done, page=stored.page, target=target)
+        done.page, done.target = stored.page, target
+        return done
 
     async def _harvested(
         self, job: LeasedJob, body: bytes, kind: str, url: str, status: int, fetched_at: float, took: str, hops: int
@@ -241,7 +243,7 @@ class Pipeline:
     def _missed(self, job: LeasedJob, url: str, failure: FetchFailed) -> Finished:
         if failure.retryable:
             return self._again(job, url, failure.reason, None)
-        return replace(self._ended(job, JobState.FAILED, failure.reason, url), attempts=1, erred=True)
+        return self._failed(job, failure.reason, url)
 
     def _again(self, job: LeasedJob, url: str, reason: str, answer: Answer | None) -> Finished:
         """A later attempt, or the end of them. 429 and 503 leave the whole host alone for a while."""
@@ -249,14 +251,21 @@ class Pipeline:
         if answer is not None and answer.status in (429, 503):
             backoff = boottime() + host_backoff(self._clerk.strikes(job.host) + 1, answer.retry_after)
         if attempt >= self._settings.max_attempts:
-            ended = self._ended(job, JobState.FAILED, f"{reason} ({attempt} attempts)", url)
-            return replace(ended, attempts=1, backoff_until=backoff, erred=True)
+            failed = self._failed(job, f"{reason} ({attempt} attempts)", url)
+            failed.backoff_until = backoff
+            return failed
         wait = retry_wait(attempt, random.random())
         event = self._event(job, "WARNING", f"{url}: {reason}; attempt {attempt + 1} in {wait:.1f} s")
         return Finished(
             job=job, state=JobState.READY, reason=reason, attempts=1, not_before=boottime() + wait, hops=job.hops,
             target=job.target, backoff_until=backoff, events=(event,), erred=True,
         )  # fmt: skip
+
+    def _failed(self, job: LeasedJob, reason: str, url: str, hops: int = 0) -> Finished:
+        """A fetch that was made, and came to nothing."""
+        failed = self._ended(job, JobState.FAILED, reason, url, hops=hops)
+        failed.attempts, failed.erred = 1, True
+        return failed
 
     def _ended(self, job: LeasedJob, state: JobState, reason: str, url: str, *, hops: int = 0) -> Finished:
         level: Level = "ERROR" if state is JobState.FAILED else "INFO"

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -38,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 TICK_LIMIT = 35.0
 """Seconds a thread may be silent before the beat stops; longer than a request's default deadline."""
+ROOMY, GATHER_SECONDS = 4, 0.008
+"""A lease waits until a quarter of the slots is free, or so many seconds; one for each slot would cost too much."""
 ORPHAN_SECONDS = 2.5
 
 
@@ -50,6 +53,8 @@ class Node:
         self.name = f"n{number}"
         self.settings = settings
         self._held = 0
+        self._starved = False
+        self._room_since: float | None = None
         self._held_lock = threading.Lock()
         self._standby = role is Role.BACKUP_RUNNER
         self.draining = threading.Event()
@@ -101,7 +106,7 @@ class Node:
             make=pipeline,
             close=lambda: self._fetcher.aclose(),
             finished=self.committer.add,
-            freed=self.bells.wake,
+            freed=self._freed,
             source=self.name,
         )
         self._slicer = Slicer(
@@ -179,8 +184,15 @@ class Node:
             return nodes.register(db, self.epoch, "STANDBY" if state == "STANDBY" else "DONE", os.getpid(), identity)
 
     def _may_take(self) -> bool:
-        self._asked_at = time.monotonic()
-        return not self.draining.is_set() and not self._standby and self._free() > 0
+        self._asked_at = now = time.monotonic()
+        free = self._free()
+        if free <= 0:
+            self._room_since = None
+        elif self._room_since is None:
+            self._room_since = now
+        few = free * ROOMY < self.settings.concurrency and now - (self._room_since or now) < GATHER_SECONDS
+        self._starved = few or free <= 0
+        return not (self._starved or self._standby or self.draining.is_set())
 
     def _free(self) -> int:
         """Slots for new jobs: none while twice the concurrency waits to be committed."""
@@ -200,7 +212,13 @@ class Node:
     def _let_go(self, count: int) -> None:
         with self._held_lock:
             self._held -= count
-        self.bells.wake()
+        self._freed()
+
+    def _freed(self) -> None:
+        """There is room again: wake the queue's worker, if it was room that it lacked."""
+        if self._starved and self._free() * ROOMY >= self.settings.concurrency:
+            self._starved = False
+            self.bells.wake()
 
     def _fenced(self) -> None:
         _log.error("%s: epoch %s is over; nothing more is written", self.name, self.epoch)
@@ -290,6 +308,8 @@ def main(arguments: Sequence[str]) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("huey").setLevel(logging.WARNING)
     sys.setswitchinterval(0.001)
+    gc.freeze()  # what was imported stays; looking at it again and again is a twentieth of a page's time
+    gc.set_threshold(20_000, 20, 20)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     settings = Settings.from_json(sys.stdin.readline())

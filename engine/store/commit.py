@@ -46,9 +46,12 @@ class Robots:
     crawl_delay: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Finished:
-    """A job a node is done with, for now or for good. READY with `not_before`: to be tried again then."""
+    """A job a node is done with, for now or for good. READY with `not_before`: to be tried again then.
+
+    Filled in on its way to the committer, one owner at a time.
+    """
 
     job: LeasedJob
     state: JobState

@@ -6,6 +6,7 @@ import sqlite3 as stdlib_sqlite3
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ sqlite3: Any = importlib.import_module("pysqlite3.dbapi2") if sys.platform == "l
 """SQLite before 3.51.3 can corrupt a WAL file that several connections write; the wheel brings a newer one."""
 
 BUSY_SECONDS = 30.0
-_CHUNKS = (64, 16, 4, 1)
+_CHUNKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
 class Busy(CrawlError):
@@ -27,6 +28,7 @@ class Database:
 
     def __init__(self, connection: Any, path: Path) -> None:
         self._connection = connection
+        self._texts: dict[tuple[str, int, int], str] = {}
         self.path = path
 
     @classmethod
@@ -58,7 +60,8 @@ class Database:
         if read_only:
             database.execute("PRAGMA query_only = 1")
         else:
-            database.execute("PRAGMA journal_mode = WAL")
+            # processes that make a new file at once lock each other out here, and SQLite does not wait for that
+            patiently(database, lambda d: d.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
             database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         database.execute("PRAGMA cache_size = -4000")
         return database
@@ -95,19 +98,27 @@ class Database:
     def each(self, sql: str, rows: Sequence[Sequence[Any]], *, before: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run `sql`, whose `{values}` stands for a VALUES list, over many rows; returns what RETURNING gave.
 
-        A statement takes up to 64 rows: the interpreter's lock is let go once for all of them, not once a row,
-        and the few sizes keep the statements prepared. `before` fills placeholders in front of `{values}`.
+        A statement takes up to 64 rows: the interpreter's lock is let go once for all of them, not once a row
+        (but once for each row that comes back), and the few sizes keep the statements prepared.
+        `before` fills placeholders in front of `{values}`.
         """
         found: list[tuple[Any, ...]] = []
-        done = 0
-        while done < len(rows):
-            size = next(c for c in _CHUNKS if c <= len(rows) - done)
+        done, count = 0, len(rows)
+        while done < count:
+            size = next(c for c in _CHUNKS if c <= count - done)
             chunk = rows[done : done + size]
-            marks = "(" + ",".join("?" * len(chunk[0])) + ")"
-            parameters = [*before, *(item for row in chunk for item in row)]
-            found += self.all(sql.replace("{values}", "VALUES " + ",".join([marks] * size)), parameters)
+            parameters = [*before, *chain.from_iterable(chunk)]
+            found += self.all(self._with_values(sql, size, len(chunk[0])), parameters)
             done += size
         return found
+
+    def _with_values(self, sql: str, size: int, width: int) -> str:
+        key = (sql, size, width)
+        text = self._texts.get(key)
+        if text is None:
+            marks = "(" + ",".join("?" * width) + ")"
+            text = self._texts[key] = sql.replace("{values}", "VALUES " + ",".join([marks] * size))
+        return text
 
     @contextlib.contextmanager
     def transaction(self, mode: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE") -> Iterator["Database"]:

@@ -12,7 +12,8 @@ from engine.model.job import StoredPage
 from engine.store.connector import Database, placeholders
 from engine.store.schema import PAGES
 
-_ADD_PAGE = "INSERT INTO pages (headers, body) {values} RETURNING id"
+_LAST_PAGE = "SELECT seq FROM sqlite_sequence WHERE name = 'pages'"
+_ADD_PAGE = "INSERT INTO pages (id, headers, body) {values}"
 _ADD = """
 INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest) {values}
 """
@@ -28,6 +29,9 @@ ORDER BY d.fetched_at
 _BODY = "SELECT headers, body FROM pages WHERE id = ?"
 _ORPHANS = "SELECT id FROM pages WHERE id > ? ORDER BY id LIMIT ?"
 _KNOWN = "SELECT id FROM documents WHERE id IN ({ids})"
+
+
+_EMPTY = zstandard.ZstdCompressor(level=3).compress(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,16 @@ class Pages:
 
     def add(self, documents: Sequence[NewDocument]) -> list[int]:
         """Store bodies durably; returns their ids in order."""
-        packed = [(orjson.dumps(d.headers).decode(), self._compressor.compress(d.body)) for d in documents]
+        # All bodies in one call: the interpreter's lock is handed around once, not once a page.
+        bodies = self._compressor.multi_compress_to_buffer([d.body or b"\0" for d in documents])
+        packed = [
+            (orjson.dumps(d.headers).decode(), body.tobytes() if d.body else _EMPTY)
+            for d, body in zip(documents, bodies, strict=True)
+        ]
         with self._db.transaction():
-            return sorted(int(row[0]) for row in self._db.each(_ADD_PAGE, packed))
+            first = int(self._db.value(_LAST_PAGE) or 0) + 1
+            self._db.each(_ADD_PAGE, [(first + i, *page) for i, page in enumerate(packed)])
+        return list(range(first, first + len(packed)))
 
     def read(self, page: int) -> bytes | None:
         """The body of a page; None: it is missing."""

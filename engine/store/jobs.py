@@ -18,19 +18,23 @@ _ADD_LINKS = """
 INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity)
 SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8 FROM ({values}) AS link
 WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND page_key = column8)
-ON CONFLICT (run, identity) DO NOTHING RETURNING sequence
+ON CONFLICT (run, identity) DO NOTHING
 """
+# CROSS JOIN: each locator looks for its link by index; left free, the planner reads all jobs for every batch
 _TAKE_OVER_LINKS = f"""
 UPDATE jobs SET origin = 'locator', locator = l.column5, depth = 0, root = NULL, page_key = l.column7,
     identity = l.column8, priority = max(priority, l.column3)
-FROM ({{values}}) AS l
-WHERE jobs.run = l.column1 AND jobs.identity = l.column7 AND jobs.state IN {_from(JobState.TAKEN)} AND jobs.attempts = 0
+FROM (
+    SELECT j.id AS job, given.* FROM ({{values}}) AS given CROSS JOIN jobs j
+    WHERE j.run = given.column1 AND j.identity = given.column7
+) AS l
+WHERE jobs.id = l.job AND jobs.state IN {_from(JobState.TAKEN)} AND jobs.attempts = 0
     AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = l.column1 AND other.identity = l.column8)
 """
 _ADD_LOCATORS = """
 INSERT INTO jobs (run, sequence, priority, origin, locator, url, page_key, identity)
 SELECT column1, column2, column3, 'locator', column5, column6, column7, column8 FROM ({values}) AS l WHERE true
-ON CONFLICT (run, identity) DO NOTHING RETURNING sequence
+ON CONFLICT (run, identity) DO NOTHING
 """
 _ADD_ROBOTS = """
 INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?, ?)
@@ -50,14 +54,18 @@ _TAKE = f"""
 UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?
 WHERE id IN ({{ids}}) AND state IN {_from(JobState.TAKEN)}
 """
+_FENCED = _from(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)
+_HELD = f"""
+WITH f (id, lease) AS ({{values}})
+SELECT json_group_array(jobs.id) FROM f CROSS JOIN jobs
+WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED}
+"""
 _FINISH = f"""
 WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason) AS ({{values}})
 UPDATE jobs SET state = f.state, attempts = jobs.attempts + f.attempts, not_before = f.not_before, lease = NULL,
     sequence = coalesce(f.sequence, jobs.sequence), hops = f.hops, target = f.target,
     document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason
-FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease
-    AND jobs.state IN {_from(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)}
-RETURNING jobs.id
+FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED}
 """
 _CLAIM = """
 UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NOT EXISTS (
@@ -68,9 +76,10 @@ _RELEASE = f"""
 UPDATE jobs SET state = 'READY', lease = NULL, crashes = crashes + ?, reason = ?
 WHERE node = ? AND state = 'TAKEN' AND state IN {_from(JobState.READY)} RETURNING id
 """
+# `+run` hides the run from the planner, which would rather read all jobs of the run than the index of TAKEN ones
 _RELEASE_ALL = f"""
 UPDATE jobs SET state = 'READY', lease = NULL, reason = ?
-WHERE run = ? AND state = 'TAKEN' AND state IN {_from(JobState.READY)} RETURNING id
+WHERE +run = ? AND state = 'TAKEN' AND state IN {_from(JobState.READY)} RETURNING id
 """
 _PROMOTE = """
 UPDATE jobs SET not_before = NULL WHERE run = ? AND state = 'READY' AND not_before <= ?
@@ -87,7 +96,7 @@ _OPEN = """
 SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
         SELECT 1 FROM jobs WHERE sequence = s.id AND state = 'READY' AND not_before IS NULL))
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'READY' AND not_before IS NOT NULL)
-    OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'TAKEN')
+    OR EXISTS (SELECT 1 FROM jobs WHERE +run = :run AND state = 'TAKEN')
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'INCOMPLETE')
 """
 _REBASE = "UPDATE jobs SET not_before = not_before + ? WHERE state = 'READY' AND not_before IS NOT NULL"
@@ -139,17 +148,17 @@ class Verdict:
     reason: str | None = None
 
 
-def add_links(db: Database, links: Sequence[NewLink]) -> list[int]:
-    """Make the jobs that do not exist yet; returns the sequence of each new one."""
+def add_links(db: Database, links: Sequence[NewLink]) -> None:
+    """Make the jobs that do not exist yet."""
     rows = [(j.run, j.sequence, j.priority, j.depth, j.locator, j.root, j.url, j.identity) for j in links]
-    return [int(row[0]) for row in db.each(_ADD_LINKS, rows)]
+    db.each(_ADD_LINKS, rows)
 
 
-def add_locators(db: Database, locators: Sequence[NewLocator]) -> list[int]:
-    """Make jobs of locators, which take over unstarted jobs of links to the same pages; returns new ones' sequences."""
+def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
+    """Make jobs of locators, which take over unstarted jobs of links to the same pages."""
     rows = [(j.run, j.sequence, j.priority, 0, j.locator, j.url, j.page_key, j.identity) for j in locators]
     db.each(_TAKE_OVER_LINKS, [row for row in rows if row[6] is not None])
-    return [int(row[0]) for row in db.each(_ADD_LOCATORS, rows)]
+    db.each(_ADD_LOCATORS, rows)
 
 
 def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:
@@ -219,12 +228,21 @@ def _request(text: str) -> Request:
 
 
 def finish(db: Database, verdicts: Sequence[Verdict]) -> set[int]:
-    """Write what became of leased jobs; returns the ids whose lease still held: results of others are to be dropped."""
+    """Write what became of leased jobs; returns the ids whose lease still held: results of others are to be dropped.
+
+    Which leases hold is asked first, as one value: the transaction lets nobody write in between, and RETURNING
+    would hand the interpreter's lock around once for every job.
+    """
+    held: set[int] = set()
+    for (ids,) in db.each(_HELD, [(v.id, v.lease) for v in verdicts]):
+        held.update(orjson.loads(ids))
     rows = [
         (v.id, v.lease, v.state, v.attempts, v.not_before, v.sequence, v.hops, v.target, v.document, v.defs, v.reason)
         for v in verdicts
+        if v.id in held
     ]
-    return {int(row[0]) for row in db.each(_FINISH, rows)}
+    db.each(_FINISH, rows)
+    return held
 
 
 def claim_target(db: Database, job: LeasedJob, target: str) -> bool:
