@@ -1,5 +1,6 @@
 """The command `check`: every problem of the defs, at once."""
 
+from collections.abc import Sized
 from pathlib import Path
 
 import click
@@ -27,10 +28,14 @@ def check(path: Path, *, as_json: bool) -> int:
         return 2
     defs = loaded.definitions
     click.echo(
-        f"{len(defs.files)} files ok: {len(defs.locator_groups)} locator groups, {len(defs.task_groups)} task groups,"
-        f" {len(defs.data_defs)} dataDefs"
+        f"ok: {_count(defs.files, 'file')}, {_count(defs.locator_groups, 'locator group')},"
+        f" {_count(defs.task_groups, 'task group')}, {_count(defs.data_defs, 'dataDef')}"
     )
     return 0
+
+
+def _count(things: Sized, word: str) -> str:
+    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
 
 
 def told(problem: Problem) -> dict[str, object]:

@@ -61,6 +61,14 @@ def _settings(assign: Sequence[str], **flags: Any) -> Any:
     return load({**dict(assignment(text) for text in assign), **{k: v for k, v in flags.items() if v is not None}})
 
 
+def _checked(assign: Sequence[str]) -> None:
+    """For commands that use no setting: the names are checked, and a damaged crawl.toml keeps nobody from a cancel."""
+    from engine.settings import assignment
+
+    for text in assign:
+        assignment(text)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="crawl-console", message="%(prog)s %(version)s")
 def crawl_console() -> None:
@@ -76,7 +84,7 @@ def crawl_console() -> None:
 @click.option("--backups", type=click.IntRange(0), help="Warm standby nodes.")
 @click.option("--base-url", metavar="U", help="What relative locators resolve against.")
 @click.option("--fresh", is_flag=True, help="Begin a new run even though one is unfinished.")
-@click.option("--no-ui", is_flag=True, help="Headless: progress to stderr, data to stdout.")
+@click.option("--no-ui", is_flag=True, help="Headless: progress and errors go to stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
 @click.option(
     "--progress",
@@ -116,7 +124,7 @@ def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int: 
     """Validate defs; exit 2 with problems."""
     from console.checking import check as check_defs
 
-    _settings(assign)
+    _checked(assign)
     return check_defs(defs, as_json=as_json)
 
 
@@ -127,20 +135,22 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Show the run as the console would."""
     from console.looking import status as show_status
 
-    _settings(assign)
+    _checked(assign)
     return show_status(data, as_json=as_json)
 
 
 @crawl_console.command()
 @click.argument("data_def", required=False)
-@click.option("--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), default="csv", show_default=True)
+@click.option(
+    "--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), help="Default: by the ending of -o, else csv."
+)
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
 @_common
-def export(data_def: str | None, format_: str, output: Path | None, data: Path, assign: Sequence[str]) -> int:
+def export(data_def: str | None, format_: str | None, output: Path | None, data: Path, assign: Sequence[str]) -> int:
     """Write rows of the latest run, from the truth, at any time."""
     from console.exporting import export as export_rows
 
-    _settings(assign)
+    _checked(assign)
     return export_rows(data, data_def, format_, output)
 
 
@@ -150,7 +160,7 @@ def cancel(data: Path, assign: Sequence[str]) -> int:
     """Stop the run in order: what is under way may finish."""
     from console.ordering import order
 
-    _settings(assign)
+    _checked(assign)
     return order(data, "cancel", {})
 
 
@@ -161,7 +171,7 @@ def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
     """Kill the run at once, or one NODE (such as n2)."""
     from console.ordering import order
 
-    _settings(assign)
+    _checked(assign)
     return order(data, "kill", {"node": node} if node else {})
 
 

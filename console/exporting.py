@@ -13,9 +13,12 @@ from engine.store.runs import Run
 from engine.store.schema import CRAWL
 from engine.supervise.outputs import settings_of
 
+_BY_ENDING = {".csv": "csv", ".jsonl": "jsonl", ".db": "sqlite", ".sqlite": "sqlite"}
 
-def export(data: Path, name: str | None, format_: str, output: Path | None) -> int:
+
+def export(data: Path, name: str | None, format_: str | None, output: Path | None) -> int:
     """Write rows to `output`, or to stdout. Raises UsageError where it is unclear which rows, or where to."""
+    format_ = format_ or _BY_ENDING.get(output.suffix.lower() if output else "", "csv")
     if not (data / CRAWL).exists():
         raise UsageError(f"{data}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     db = Database.open(data / CRAWL, read_only=True)
@@ -25,10 +28,11 @@ def export(data: Path, name: str | None, format_: str, output: Path | None) -> i
             if run is None or run.defs_version is None:
                 raise UsageError(f"{data}: no run yet", "Run `crawl-console run` first.")
             chosen = _chosen(versions.read(db, run.defs_version), name)
-            if output is None and (len(chosen) > 1 or format_ == "sqlite"):
-                what = "a database cannot go to stdout" if format_ == "sqlite" else "several dataDefs"
+            if output is None and format_ == "sqlite":
+                raise UsageError("a database cannot go to stdout", "Give -o FILE.db.")
+            if output is None and len(chosen) > 1:
                 names = ", ".join(d.name for d in chosen)
-                raise UsageError(f"{what}: {names}", "Name one of them, or give -o FILE.")
+                raise UsageError(f"several dataDefs: {names}", "Name one of them, or give -o FILE.")
             for data_def in chosen:
                 _write(db, run, data_def, format_, _target(output, data_def, format_, alone=len(chosen) == 1))
     finally:

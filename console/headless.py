@@ -46,6 +46,8 @@ def run(asked: Headless) -> int:
     from engine.supervise.supervisor import patient
 
     progress = Progress(asked.progress, asked.data / CRAWL)
+    db = Database.open(asked.data / CRAWL, read_only=True)
+    progress.begin(db, supervisor.run.seq)
     patient(supervisor.start)
     try:
         while not supervisor.over:
@@ -57,7 +59,6 @@ def run(asked: Headless) -> int:
     except BaseException:
         supervisor.crew.kill_all()
         raise
-    db = Database.open(asked.data / CRAWL, read_only=True)
     progress.end(db, supervisor.run.seq, supervisor.reason)
     if asked.json:
         _print_summary(db, supervisor.run.seq, supervisor.exit_code, sys.stdout)
@@ -67,13 +68,11 @@ def run(asked: Headless) -> int:
 
 def _build(asked: Headless, lock: Lock) -> Any:
     from engine.defs.loader import load
-    from engine.supervise.seeding import refuse_homeless
     from engine.supervise.start import Plan, build_supervisor
 
     loaded = load(asked.defs)
     for warning in loaded.warnings:
         _say(str(warning))
-    refuse_homeless(loaded.definitions, asked.settings.base_url)
     return build_supervisor(
         Plan(
             folder=asked.data,

@@ -14,6 +14,9 @@ from engine.store.connector import Database
 from engine.store.schema import CRAWL
 from engine.store.snapshot import NOTHING, Snapshot
 
+_NODES_TOLD = 4
+"""Of those that ended, where none is alive."""
+
 
 def status(data: Path, *, as_json: bool) -> int:
     """Show the newest run. Raises StorageError on a data dir that cannot be read."""
@@ -81,13 +84,16 @@ def _lines(look: Snapshot) -> list[str]:
     paused = f"  PAUSED: {run.paused}" if run.paused else ""
     jobs = ", ".join(f"{count} {name}" for name, count in look.jobs.items())
     lines = [f"run {run.id}  {run.state}{reason}  stage {run.stage}  defs v{run.defs_version}  {owner}{paused}", jobs]
+    if pid is None and run.state != "DONE":
+        lines.append("`crawl-console run` goes on where it stopped")
     lines += [
         f"  {n['id']:<5}{n['role']:<15}{n['state']:<11}{n['heart']:<15}{n['done']:>8} done {n['failed']:>5} failed"
-        for n in look.nodes
+        for n in [n for n in look.nodes if n["pid"]] or look.nodes[-_NODES_TOLD:]
     ]
     lines += [
         f"  {s['group']} on {s['host']}: {s['ready']} ready, {s['delayed']} waiting, {s['taken']} running,"
-        f" {s['done']} done, {s['failed']} failed, {s['skipped']} skipped"
+        f" {s['done']} done, {s['failed']} failed, {s['skipped']} skipped,"
+        f" {s['incomplete']} incomplete"
         for s in look.sequences
     ]
     lines += [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]

@@ -10,7 +10,7 @@ import orjson
 
 from console.clean import clean
 from engine.errors import CrawlError
-from engine.store import snapshot
+from engine.store import events, snapshot
 from engine.store.connector import Database
 from engine.store.snapshot import Snapshot
 
@@ -30,6 +30,27 @@ class Progress:
         self._db: Database | None = None
         self._shown_at = time.monotonic()
         self._done = 0
+        self._from = 0
+        self._told: dict[str, int] = {}
+
+    def begin(self, db: Database, run: int) -> None:
+        """The first word: what is begun, and what was said about it."""
+        self._from = events.last(db)
+        if self._mode in ("quiet", "json"):
+            return
+        look = snapshot.read(db, run=run, shown=0)
+        assert look.run is not None
+        left = f", {look.jobs['ready']} jobs left" if look.jobs["ready"] or look.jobs["done"] else ""
+        word = "goes on" if left else "begins"
+        self._write(f"run {look.run.id} {word}: defs v{look.run.defs_version}{left}\n")
+        self._tell_new(db, run)
+
+    def _tell_new(self, db: Database, run: int) -> None:
+        """Problems of seeds and defs, as they come."""
+        for kind in ("seed", "defs"):
+            for text in snapshot.said(db, run, kind, self._told.get(kind, self._from), _TOLD):
+                self._write(f"  {clean(text)}\n")
+            self._told[kind] = events.last(db)
 
     def show(self) -> None:
         """Show, if it is time to."""
@@ -42,6 +63,8 @@ class Progress:
             look = snapshot.read(self._db, shown=0)
         except CrawlError:
             return
+        if self._mode != "json" and look.run is not None:
+            self._tell_new(self._db, look.run.seq)
         rate = (look.jobs["done"] - self._done) / (now - self._shown_at)
         self._shown_at, self._done = now, look.jobs["done"]
         if self._mode == "json":
@@ -76,10 +99,12 @@ class Progress:
             self._write(f"  … and {look.jobs['failed'] - _TOLD} more failed\n")
         for name, count in look.rejected.items():
             self._write(f"  {name}: {count} record{'s' if count != 1 else ''} rejected\n")
-        for text in snapshot.rejections(db, run, _TOLD) if look.rejected else []:
+        for text in snapshot.said(db, run, "row", self._from, _TOLD) if look.rejected else []:
             self._write(f"    {clean(text)}\n")
         for output in look.appenders:
-            self._write(f"  {output['rows']:>8} rows  {output['path']}\n")
+            self._write(f"  {output['rows']:>8} rows  {output['name']}  {output['path']}\n")
+        if look.run.state in ("CANCELLED", "KILLED", "FAILED"):
+            self._write("`crawl-console run` goes on where it stopped\n")
 
     def _write(self, text: str) -> None:
         with contextlib.suppress(OSError):

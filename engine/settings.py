@@ -1,6 +1,7 @@
 """Settings: their names, defaults and origins (a flag wins over CRAWL_* environment over crawl.toml over default)."""
 
 import json
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -100,7 +101,7 @@ class Settings:
 
 
 _FLOORS: Mapping[str, float] = {
-    "nodes": 0, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
+    "nodes": 1, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
     "max_body": 1, "max_redirects": 0, "max_failed": 0, "delay": 0, "host_concurrency": 1, "refresh": 0.1,
     "max_pages": 1, "max_time": 0.1, "min_free": 0,
 }  # fmt: skip
@@ -176,19 +177,22 @@ def _known(name: str, origin: str) -> None:
 
 def _read(name: str, value: Any, origin: str) -> Any:
     hint = str(get_type_hints(Settings)[name])
+    where = f"--set {name}" if origin == "flag" else origin
     try:
         read = _as(hint, value)
     except (ValueError, TypeError):
-        read = None
-        bad = True
-    else:
-        floor = _FLOORS.get(name)
-        bad = floor is not None and read is not None and not read >= floor
-    if bad:
-        least = f" of {_FLOORS[name]:g} or more" if name in _FLOORS else ""
-        kind = "a number" if "int" in hint or "float" in hint else "true or false" if "bool" in hint else hint
-        raise UsageError(f"{origin}: {name} cannot be {value!r}", f"It wants {kind}{least}.")
+        raise UsageError(f"{where}: {name} cannot be {value!r}", f"It wants {_wanted(name, hint)}.") from None
+    if isinstance(read, float | int) and not (math.isfinite(read) and read >= _FLOORS.get(name, read)):
+        raise UsageError(f"{where}: {name} cannot be {value!r}", f"It wants {_wanted(name, hint)}.")
+    if name == "live":
+        duration_seconds(read)
     return read
+
+
+def _wanted(name: str, hint: str) -> str:
+    kinds = {"bool": "true or false", "Literal": "reextract or new_only", "int": "a whole number", "float": "a number"}
+    kind = next((words for part, words in kinds.items() if part in hint), "a text")
+    return f"{kind} of {_FLOORS[name]:g} or more" if name in _FLOORS else kind
 
 
 def _as(hint: str, value: Any) -> Any:

@@ -42,7 +42,7 @@ def read(root: Path, problems: Problems) -> list[Source]:
     try:
         is_folder = stat.S_ISDIR(root.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
-        remedy = "name a directory of .yml files with --defs, or make one with `crawl-console init`"
+        remedy = "name a directory of .yml files, or one such file"
         problems.add(at, "no-defs", f"there is no '{root}'; {remedy}")
         return []
     except (OSError, ValueError) as error:

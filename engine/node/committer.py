@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.clock import boottime
 from engine.errors import CrawlError, Fenced
-from engine.model.job import JobState
+from engine.model.job import JobKind, JobState
 from engine.node.ringer import Ringer
 from engine.node.seen import Seen
 from engine.store.commit import Committed, Finished, commit
@@ -119,8 +119,9 @@ class Committer(threading.Thread):
     def _after(self, group: list[Finished], result: Committed) -> None:
         for f in group:
             if f.job.id in result.won:
-                self.done += f.state is JobState.DONE
-                self.failed += f.state is JobState.FAILED
+                if f.job.kind is JobKind.PAGE:
+                    self.done += f.state is JobState.DONE
+                    self.failed += f.state is JobState.FAILED
                 self._seen.add(child.identity for child in f.children)
         self._committed(len(group))
         self._ringer.ring(result.ring)

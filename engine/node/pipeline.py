@@ -52,8 +52,8 @@ class Pipeline:
         self._knowledge = knowledge
         self._harvester = harvester
         self._threads = threads
-        self._robots = RobotsDesk(fetcher, clerk, settings.user_agent)
-        self._sitemaps = SitemapDesk(fetcher, settings.max_body)
+        self._robots = RobotsDesk(self._send, clerk, settings.user_agent)
+        self._sitemaps = SitemapDesk(self._send, settings.max_body)
 
     async def work(self, job: LeasedJob, started: Callable[[], None]) -> Finished:
         """What became of the job. `started` is called when its request is about to be sent."""
@@ -224,7 +224,9 @@ class Pipeline:
         notes = [note for note, said in (("empty page", not body), ("bytes replaced", harvest.damaged)) if said]
         events = [self._event(job, "WARNING" if notes else "INFO", "; ".join([text, *notes]))]
         told = harvest.rejected[:_REJECTIONS_TOLD]
-        events += [self._event(job, "WARNING", f"{r.data_def}.{r.field}: {r.reason} {r.place}", "row") for r in told]
+        events += [
+            self._event(job, "WARNING", f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}", "row") for r in told
+        ]
         if len(harvest.rejected) > len(told):
             more = len(harvest.rejected) - len(told)
             events.append(self._event(job, "WARNING", f"{more} more records rejected on {url}", "row"))
@@ -251,7 +253,7 @@ class Pipeline:
         if answer is not None and answer.status in (429, 503):
             backoff = boottime() + host_backoff(self._clerk.strikes(job.host) + 1, answer.retry_after)
         if attempt >= self._settings.max_attempts:
-            failed = self._failed(job, f"{reason} ({attempt} attempts)", url)
+            failed = self._failed(job, f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})", url)
             failed.backoff_until = backoff
             return failed
         wait = retry_wait(attempt, random.random())

@@ -1,7 +1,8 @@
 """The robots desk: reads robots.txt for its job, and keeps the parsed rules of the hosts this node works."""
 
+from collections.abc import Awaitable, Callable
+
 from engine.fetch.answer import Answer
-from engine.fetch.client import Fetcher
 from engine.fetch.decode import decode
 from engine.fetch.robots import LARGEST, RobotsRules, rules_for
 from engine.model.job import LeasedJob, Request
@@ -14,13 +15,17 @@ _HOSTS_KEPT = 1000
 _LONGEST_CRAWL_DELAY = 30.0
 
 
+Send = Callable[[LeasedJob, str, Request], Awaitable[Answer]]
+"""One request for a job, with what the defs say of the host. Raises FetchFailed."""
+
+
 class RobotsDesk:
     """One for each node."""
 
     unreachable = Robots(0, "", 0.0)
 
-    def __init__(self, fetcher: Fetcher, clerk: Clerk, user_agent: str) -> None:
-        self._fetcher = fetcher
+    def __init__(self, send: Send, clerk: Clerk, user_agent: str) -> None:
+        self._send = send
         self._clerk = clerk
         self._user_agent = user_agent
         self._rules: dict[int, tuple[int, RobotsRules] | None] = {}
@@ -38,7 +43,7 @@ class RobotsDesk:
         """Fetch a robots.txt. Raises FetchFailed."""
         url, request = job.url, Request()
         for _ in range(_HOPS + 1):
-            answer = await self._fetcher.send(url, request)
+            answer = await self._send(job, url, request)
             if answer.location is None:
                 break
             url = answer.location

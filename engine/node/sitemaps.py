@@ -3,11 +3,12 @@
 from engine import urls
 from engine.extract.sitemap import entries
 from engine.fetch.answer import Answer
-from engine.fetch.client import Fetcher
 from engine.fetch.decode import decode
+from engine.fetch.redirects import next_hop
 from engine.fetch.unpack import unpack
 from engine.model.identity import link_key, locator_key
-from engine.model.job import JobKind, LeasedJob, Origin, Request
+from engine.model.job import JobKind, LeasedJob
+from engine.node.robots import Send
 from engine.store.commit import Child
 
 _HOPS = 5
@@ -19,18 +20,18 @@ _DEEPEST = 4
 class SitemapDesk:
     """One for each node."""
 
-    def __init__(self, fetcher: Fetcher, max_body: int) -> None:
-        self._fetcher = fetcher
+    def __init__(self, send: Send, max_body: int) -> None:
+        self._send = send
         self._max_body = max_body
 
     async def read(self, job: LeasedJob) -> tuple[Answer, tuple[Child, ...]]:
         """Fetch a sitemap; its answer, and the jobs it makes. Raises FetchFailed."""
         url, request = job.url, job.request
         for _ in range(_HOPS + 1):
-            answer = await self._fetcher.send(url, request, url_from_defs=job.origin is Origin.LOCATOR)
+            answer = await self._send(job, url, request)
             if answer.location is None:
                 break
-            url, request = answer.location, Request()
+            url, request = answer.location, next_hop(request, answer.status, url, answer.location)
         if answer.status >= 300:
             return answer, ()
         body = unpack(answer.body, "gzip", self._max_body) if answer.body.startswith(_GZIP) else answer.body

@@ -60,8 +60,8 @@ class Pages:
         # All bodies in one call: the interpreter's lock is handed around once, not once a page.
         bodies = self._compressor.multi_compress_to_buffer([d.body or b"\0" for d in documents])
         packed = [
-            (orjson.dumps(d.headers).decode(), body.tobytes() if d.body else _EMPTY)
-            for d, body in zip(documents, bodies, strict=True)
+            (orjson.dumps(d.headers).decode(), bodies[i].tobytes() if d.body else _EMPTY)
+            for i, d in enumerate(documents)
         ]
         with self._db.transaction():
             first = int(self._db.value(_LAST_PAGE) or 0) + 1

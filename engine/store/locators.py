@@ -4,10 +4,13 @@ from engine.store.connector import Database
 
 _ENSURE = """
 INSERT INTO locators (run, grp, name, request) VALUES (?, ?, ?, ?)
-ON CONFLICT (run, grp, name) DO UPDATE SET request = excluded.request RETURNING id
+ON CONFLICT (run, grp, name, request) DO NOTHING RETURNING id
 """
+_FIND = "SELECT id FROM locators WHERE run = ? AND grp = ? AND name = ? AND request = ?"
 
 
 def ensure(db: Database, run: int, group: str, name: str, request: str) -> int:
-    """The id of a locator. `request` is the JSON that `jobs.leased` reads back."""
-    return int(db.value(_ENSURE, (run, group, name, request)))
+    """The id of a locator. `request` is the JSON that `jobs.leased` reads back; locators may share a name."""
+    told = (run, group, name, request)
+    made = db.value(_ENSURE, told)
+    return int(made if made is not None else db.value(_FIND, told))

@@ -42,13 +42,13 @@ _ROLE = {
 _SPAWNED = "UPDATE nodes SET pid = ?, identity = ? WHERE epoch = ?"
 _APPENDER_SPAWNED = "UPDATE appenders SET pid = ?, identity = ? WHERE epoch = ?"
 _END = "UPDATE nodes SET ended_at = ?, reason = ? WHERE epoch = ?"
-_BEATEN = f"""
-WITH b (epoch, state, beat_age, in_flight, done, failed, rss, lag, now) AS ({{values}})
+_BEATEN = """
+WITH b (epoch, state, beat_age, in_flight, done, failed, rss, lag, now) AS ({values})
 UPDATE nodes SET state = CASE WHEN nodes.state IN ('STARTING','READY','DONE') AND b.state IN ('READY','DONE')
         THEN b.state ELSE nodes.state END,
     beat_age = b.beat_age, in_flight = b.in_flight, done = b.done, failed = b.failed, rss = b.rss, lag = b.lag,
     now = b.now
-FROM b WHERE nodes.epoch = b.epoch AND nodes.state IN {_ALIVE}
+FROM b WHERE nodes.epoch = b.epoch AND nodes.ended_at IS NULL
 """
 _LEFT = (
     f"SELECT epoch, number, identity FROM nodes WHERE state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)"

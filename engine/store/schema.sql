@@ -124,7 +124,7 @@ CREATE TABLE locators (
     grp     TEXT NOT NULL,
     name    TEXT NOT NULL,
     request TEXT NOT NULL,                         -- JSON: method, headers, cookies, body, content type
-    UNIQUE (run, grp, name)
+    UNIQUE (run, grp, name, request)
 );
 
 CREATE TABLE jobs (

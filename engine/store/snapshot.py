@@ -36,7 +36,7 @@ _BACKLOG = "SELECT count(*) FROM (SELECT 1 FROM rows WHERE run = ? AND id > ? LI
 """Counted up to 10,001: more is only "more", and a look must stay cheap."""
 
 _FAILURES = "SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' ORDER BY id LIMIT ?"
-_REJECTIONS = "SELECT text FROM events WHERE run = ? AND kind = 'row' ORDER BY id DESC LIMIT ?"
+_SAID = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 
 SHOWN = 200
 
@@ -152,9 +152,9 @@ def failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:
     return [(str(url), str(reason)) for url, reason in db.all(_FAILURES, (run, limit))]
 
 
-def rejections(db: Database, run: int, limit: int) -> list[str]:
-    """What was said of rejected records last."""
-    return [str(row[0]) for row in db.all(_REJECTIONS, (run, limit))]
+def said(db: Database, run: int, kind: str, after: int, limit: int) -> list[str]:
+    """Texts of events of a kind, each once, the first ones after an event's id."""
+    return [str(row[0]) for row in db.all(_SAID, (run, kind, after, limit))]
 
 
 def whole(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:

@@ -161,21 +161,22 @@ class Crew:
     def copy_beats(self) -> None:
         """Write what the beats say into the tables."""
         now = time.monotonic()
-        told = [
-            NodeBeat(
-                c.epoch, NodeState(b.state), c.pulse.age(now), b.in_flight, b.done, b.failed, b.rss, b.lag, b.now
-            )
-            for c in self.nodes
-            if (b := c.pulse.beat) is not None
-        ]  # fmt: skip
         with self._db.transaction():
-            nodes.beaten(self._db, told)
+            self._copy(self.nodes, now)
             for child in self.nodes:
                 nodes.set_heart(self._db, child.epoch, child.pulse.heart)
             if self.appender is not None and self.appender.pulse.beat is not None:
                 pulse = self.appender.pulse
                 flush = pulse.beat.flush_ms if pulse.beat else None
                 nodes.appender_beaten(self._db, self.appender.epoch, pulse.age(now), flush)
+
+    def _copy(self, children: list[Child], now: float) -> None:
+        told = [
+            NodeBeat(c.epoch, NodeState(b.state), c.pulse.age(now), b.in_flight, b.done, b.failed, b.rss, b.lag, b.now)
+            for c in children
+            if (b := c.pulse.beat) is not None
+        ]
+        nodes.beaten(self._db, told)
 
     def _why(self, child: Child, code: int) -> tuple[str, bool]:
         """The reason of an end, and whether it was a crash: a node that said goodbye was none."""
@@ -192,7 +193,9 @@ class Crew:
         crashes = 1 if lived >= HEALTHY_SECONDS or child.ordered_dead else child.crashes + 1
         final = crashed and crashes >= CRASH_LIMIT
         missing = child.role
+        child.look(time.monotonic())
         with self._db.transaction():
+            self._copy([child], time.monotonic())
             clean = reason == "ended in order"
             nodes.move(self._db, child.epoch, NodeState.TERMINATED if clean else NodeState.DEAD)
             nodes.set_heart(self._db, child.epoch, Heart.APPARENT_DEATH if child.told_to_stop else Heart.ASYSTOLE)
@@ -225,6 +228,7 @@ class Crew:
         if backup is None:
             return None
         nodes.set_role(self._db, backup[0], Role.RUNNER)
+        nodes.move(self._db, backup[0], NodeState.DONE)
         for child in self.nodes:
             if child.epoch == backup[0]:
                 child.role = Role.RUNNER

@@ -28,6 +28,8 @@ def carry_out(supervisor: Supervisor, command: Command) -> tuple[bool, str]:
 
 
 def _cancel(supervisor: Supervisor) -> tuple[bool, str]:
+    if supervisor.ending is not None:
+        return True, "it is stopping already; `crawl-console kill` ends it at once"
     supervisor.stop(Ending.SIGTERM, "cancelled by command")
     held = sum(node.pulse.beat.in_flight for node in supervisor.crew.nodes if node.pulse.beat)
     return True, f"cancelling; {held} jobs under way may finish within {supervisor.settings.grace:g} s"

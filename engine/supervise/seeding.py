@@ -1,5 +1,6 @@
 """Seeding: locators become jobs, a batch a transaction, so that a crawl starts before a million seeds are written."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -126,19 +127,20 @@ class Seeding:
             )
 
 
-def refuse_homeless(definitions: Definitions, base_url: str | None) -> None:
-    """Raise UsageError where a locator's URL is relative and nothing says to what."""
+def refuse_unseedable(definitions: Definitions, base_url: str | None) -> None:
+    """Raise UsageError where a locator can give no job: a relative URL and no base, a list that cannot be read."""
     if base_url is not None and urls.normalize(base_url) is None:
         raise UsageError(f"--base-url {base_url}: not an http or https URL", "Write for example https://shop.example")
-    if base_url or definitions.base_url:
-        return
-    for group in definitions.locator_groups:
-        for locator in group.locators:
-            for url in locator.urls:
-                if not urls.is_web(url):
-                    raise UsageError(
-                        f"{locator.place}: relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
-                    )
+    base = base_url or definitions.base_url
+    for locator in (each for group in definitions.locator_groups for each in group.locators):
+        for url in () if base else (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
+            if not urls.is_web(url):
+                raise UsageError(
+                    f"{locator.place}: relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
+                )
+        path = locator.from_file
+        if path is not None and path != "-" and not os.access(path, os.R_OK):
+            raise UsageError(f"{locator.place}: cannot read {path}", "Mend the `from` of the locator, or the file.")
 
 
 def request_of(locator: Locator) -> str:

@@ -34,7 +34,7 @@ from engine.supervise.children import kill_stranger
 from engine.supervise.crew import Crew
 from engine.supervise.lock import Lock
 from engine.supervise.rings import Rings
-from engine.supervise.seeding import Seeding
+from engine.supervise.seeding import Seeding, refuse_unseedable
 from engine.supervise.supervisor import Supervisor
 
 _BUSY_SECONDS = 2.0
@@ -126,6 +126,7 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
     with db.transaction():
         run = None if plan.fresh else runs.unfinished(db)
         resumed = run is not None
+        refuse_unseedable(plan.definitions, plan.settings.base_url or (run.base_url if run else None))
         if run is None:
             runs.supersede(db)
             run = runs.create(db, plan.settings.base_url, now)
@@ -149,6 +150,11 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
         target = folder / "output" / run.id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         outputs.declare(db, run.seq, target, plan.definitions, plan.output)
+        if resumed and run.defs_version not in (None, version) and run.seconds:
+            text = (
+                f"the defs changed (v{run.defs_version} → v{version}): pages already done keep the rows of their time;"
+            )
+            events.add(db, run.seq, [Event(now, "WARNING", "supervisor", "defs", f"{text} --fresh begins anew")])
         word = "resumed" if resumed else "begun"
         events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", f"run {run.id} {word}, defs v{version}")])
     if not resumed:

@@ -10,7 +10,6 @@ from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
 from engine.store import commands, events, jobs, outputs, rows, runs, sequences, supervisors
-from engine.store.commands import Command
 from engine.store.connector import Busy, Database
 from engine.store.events import Event, Level
 from engine.store.runs import Run
@@ -26,6 +25,7 @@ _log = logging.getLogger(__name__)
 _NATURAL_NODES, _NATURAL_APPENDER = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
 _COPY_SECONDS = 1.0
+_SEEDS_TOLD = 5
 
 
 class Supervisor:
@@ -97,6 +97,7 @@ class Supervisor:
             self.kill()
             return
         try:
+            self._obey()
             _STEPS.get(self.stage, Supervisor._idle)(self)
         except Busy as busy:
             _log.warning("tick: %s", busy.what)
@@ -129,8 +130,6 @@ class Supervisor:
     def _running(self) -> None:
         self.crew.watch()
         self._copy()
-        for command in commands.new(self.db, self.epoch):
-            self._obey(command)
         if not self.seeding.done:
             self._seed()
         self.rings.tick()
@@ -237,11 +236,12 @@ class Supervisor:
             self.ending, self.reason = Ending.FAILED, "rows are missing in an output: see data/logs/appender.log"
         self._failed_over = sequences.total(self.db, run, "failed") > self.settings.max_failed
 
-    def _obey(self, command: Command) -> None:
-        done, answer = carry_out(self, command)
-        with self.db.transaction():
-            commands.end(self.db, command.id, done=done, answer=answer, now=time.time())
-            self._tell("INFO", f"{command.name}: {answer}", "command")
+    def _obey(self) -> None:
+        for command in commands.new(self.db, self.epoch):
+            done, answer = carry_out(self, command)
+            with self.db.transaction():
+                commands.end(self.db, command.id, done=done, answer=answer, now=time.time())
+                self._tell("INFO", f"{command.name}: {answer}", "command")
 
     def _check_limits(self) -> None:
         if self.ending is not None:
@@ -277,8 +277,10 @@ class Supervisor:
         if self.seeding.problems:
             told, self.seeding.problems = self.seeding.problems, []
             with self.db.transaction():
-                for text in told:
+                for text in told[:_SEEDS_TOLD]:
                     self._tell("ERROR", text, "seed")
+                if len(told) > _SEEDS_TOLD:
+                    self._tell("ERROR", f"{len(told) - _SEEDS_TOLD} more seeds give no job", "seed")
 
     def _enter(self, stage: Stage) -> None:
         with self.db.transaction():

@@ -108,7 +108,9 @@ class House:
     def crawl(self, *arguments: str, code: int = 0, nodes: int = 2, seconds: float = PATIENCE, **more: Any) -> Done:
         """A whole headless run. Whatever its end, no process stays and nothing of the program failed."""
         done = self.start(*arguments, nodes=nodes, **more).wait(seconds)
-        assert done.code == code, f"exit {done.code}, not {code}\n{done.out[-1500:]}\n{done.err[-3000:]}\n{self.logs()[-3000:]}"
+        assert done.code == code, (
+            f"exit {done.code}, not {code}\n{done.out[-1500:]}\n{done.err[-3000:]}\n{self.logs()[-3000:]}"
+        )
         self.assert_clean(done)
         return done
 

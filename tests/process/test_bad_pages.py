@@ -123,7 +123,9 @@ def test_many_large_pages_do_not_make_a_node_look_dead(house: House, site: Site)
     count = 24
     for number in range(count):
         site[f"/{number}"] = body
-    house.write(fielded(*(site.url(f"/{n}") for n in range(count))).replace("links: [{selector: a,", "links: [{selector: u,"))
+    house.write(
+        fielded(*(site.url(f"/{n}") for n in range(count))).replace("links: [{selector: a,", "links: [{selector: u,")
+    )
     running = house.start()
     worst = 0.0
     while not running.over:

@@ -1,6 +1,7 @@
 """Limits and what is left when one is reached: maxPages, maxDepth, priority, --max-pages, --max-time, -o, --fresh."""
 
 import json
+import signal
 import sqlite3
 import time
 
@@ -8,7 +9,8 @@ import pytest
 
 from .house import House, read_csv, until
 from .library import Library
-from .site import Page, Site, html
+from .site import Site, html
+from .test_politeness import defs
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -24,13 +26,13 @@ hosts: {{"127.0.0.1": {{robots: false, concurrency: {concurrency}}}}}
 """
 
 
-def tree(
-    site: Site, group: str = "", link: str = "", priority: int = 0, concurrency: int = 8, leaves: int = 1
-) -> str:
+def tree(site: Site, group: str = "", link: str = "", priority: int = 0, concurrency: int = 8, leaves: int = 1) -> str:
     """Pages `/t/1`, each leading to `/t/2n` and `/t/2n+1`, and to leaves of its own, seven levels deep."""
     for number in range(1, 128):
         children = f'<a class=t href="/t/{number * 2}">x</a><a class=t href="/t/{number * 2 + 1}">x</a>' * (number < 64)
-        site[f"/t/{number}"] = html(children + "".join(f'<a class=l href="/l/{number}-{i}">x</a>' for i in range(leaves)))
+        site[f"/t/{number}"] = html(
+            children + "".join(f'<a class=l href="/l/{number}-{i}">x</a>' for i in range(leaves))
+        )
     site.otherwise = lambda asked: Page(html("leaf"))
     return TREE.format(url=site.url("/t/1"), group=group, link=link, priority=priority, concurrency=concurrency)
 
@@ -59,7 +61,7 @@ def test_higher_priority_goes_first(house: House, site: Site) -> None:
     house.write(tree(site, priority=5, concurrency=1))
     house.crawl(nodes=1)
     # one sequence is one group on one host: within it the order is that of priority
-    text = tree(site, concurrency=1).replace(', linkGroup: leaf, priority: 0}', ', linkGroup: tree, priority: 9}')
+    text = tree(site, concurrency=1).replace(", linkGroup: leaf, priority: 0}", ", linkGroup: tree, priority: 9}")
     house.write(text.replace(", leaf: {page: {dataDef: leaf}}", ""))
     site.forget()
     house.crawl(nodes=1)
@@ -121,8 +123,7 @@ def test_max_time_stops_in_order(house: House, site: Site) -> None:
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "db"])
 def test_output_by_flag(house: House, site: Site, suffix: str) -> None:
     library = Library(site, shelves=2)
-    text = library.defs()
-    house.write(text.replace(', more: {dataDef: nothing}', "").replace("  nothing:\n", "").replace("    query: {block: p.none}\n", "").replace("    fields: {x: {selector: u}, y: {selector: s}}\n", ""))
+    house.write(library.defs())
     house.crawl("-o", f"mine.{suffix}")
     expected = sorted(key[1] for key in library.rows() if key[0] == "entry")
     if suffix == "db":
@@ -140,10 +141,10 @@ def test_output_by_flag(house: House, site: Site, suffix: str) -> None:
 
 
 def test_output_by_flag_of_one_datadef_is_that_very_file(house: House, site: Site) -> None:
-    house.write(tree(site, group="maxDepth: 1,").replace(", {selector: \"a.l\", linkGroup: leaf, priority: 0}", "").replace(
-        ", leaf: {page: {dataDef: leaf}}", "").replace('  leaf: {fields: {url: {value: "%{document.url}"}}}\n', ""))
-    house.crawl("-o", str(house.folder / "deep" / "x.csv") if False else "x.csv")
-    assert len(read_csv(house.folder / "x.csv")) == 3
+    site["/"] = html("<b>x</b>")
+    house.write(defs(site.url("/")))
+    house.crawl("-o", "x.csv")
+    assert read_csv(house.folder / "x.csv") == [{"url": site.url("/")}]
 
 
 def test_output_by_flag_survives_a_kill(house: House, site: Site) -> None:
@@ -184,18 +185,34 @@ def test_fresh_begins_anew_and_leaves_the_old_run(house: House, site: Site) -> N
     assert third.summary["run"] not in (first.summary["run"], second.summary["run"])
 
 
-def test_failed_runs_are_resumed(house: House, site: Site) -> None:
-    """A run FAILED (here: an output that cannot be written) is taken up again by the same command."""
+def blocked_output(house: House, site: Site) -> Library:
     library = Library(site, shelves=2)
     house.write(library.defs())
-    blocked = house.folder / "x-book.csv"
-    blocked.mkdir()
+    (house.folder / "x-book.csv").mkdir()
+    return library
+
+
+def test_an_output_that_cannot_be_written_is_told_at_once(house: House, site: Site) -> None:
+    blocked_output(house, site)
     running = house.start("-o", "x.csv")
-    done = running.wait()
-    assert done.code == 3, (done.code, done.err)
+    assert until(lambda: "x-book.csv" in running.err or running.over, 10), running.err
+    assert "x-book.csv" in running.err
+
+
+def test_rows_that_could_not_be_written_are_in_the_next_start(house: House, site: Site) -> None:
+    blocked_output(house, site)
+    running = house.start("-o", "x.csv")
+    assert until(lambda: running.over or (len(site.paths) == 12 and not house.children("node")), 20)
+    for _ in range(2):
+        running.send(signal.SIGTERM)
+        time.sleep(0.3)
+    done = running.wait(10)
+    assert done.code in (3, 137, 143), done.err
     assert "Traceback" not in done.err
+    assert done.summary["state"] != "DONE"
     house.assert_nobody_left(3)
-    blocked.rmdir()
+    (house.folder / "x-book.csv").rmdir()
     again = house.crawl("-o", "x.csv")
-    assert again.summary["state"] == "DONE"
-    assert len(read_csv(blocked)) == 10
+    assert again.summary["run"] == done.summary["run"]
+    assert len(read_csv(house.folder / "x-book.csv")) == 10
+    assert len(site.paths) == 12

@@ -39,9 +39,7 @@ def test_braces_expand(house: House, site: Site) -> None:
     site.otherwise = ok
     url = site.url("/{a,b}/{08..11}/x\\\\{1}")
     found = crawl(house, f'{{name: n, url: "{url}"}}')
-    assert sorted(site.paths) == sorted(f"/{x}/{n:02d}/x%7B1}}" for x in "ab" for n in range(8, 12)) or sorted(
-        site.paths
-    ) == sorted(f"/{x}/{n:02d}/x{{1}}" for x in "ab" for n in range(8, 12))
+    assert sorted(site.paths) == sorted(f"/{x}/{n:02d}/x%7B1%7D" for x in "ab" for n in range(8, 12))
     assert len(found) == 8
 
 
@@ -63,9 +61,10 @@ def test_many_locators(house: House, site: Site) -> None:
 
 def test_urls_from_a_file_and_from_stdin(house: House, site: Site) -> None:
     site.otherwise = ok
-    lines = f"\ufeff{site.url('/1')}\n# a comment\n\n  {site.url('/2')}  \r\n{site.url('/1')}\nnot a url\n{site.url('/{x}')}\n"
+    lines = f"\ufeff{site.url('/1')}\n# a comment\n\n  {site.url('/2')}  \r\n{site.url('/1')}\nnot a url\n"
+    lines += site.url("/\\{x}")
     (house.defs / "seeds.txt").write_text(lines, "utf-8")
-    assert crawl(house, "{name: n, from: seeds.txt}")[:2] == [site.url("/1"), site.url("/2")]
+    assert crawl(house, "{name: n, from: seeds.txt}") == [site.url("/%7Bx%7D"), site.url("/1"), site.url("/2")]
     assert site.times("/1") == 1
     told = str(house.query("SELECT text FROM events WHERE kind = 'seed'"))
     assert "not a url" in told
@@ -76,8 +75,8 @@ def test_urls_from_a_file_and_from_stdin(house: House, site: Site) -> None:
 def test_a_file_of_urls_that_is_missing_is_told(house: House) -> None:
     house.write(DEFS.format(locator="{name: n, from: nowhere.txt}", more=""))
     done = house.start().wait()
-    assert done.code == 2, (done.code, done.err)
-    assert "nowhere.txt" in done.err
+    assert done.code in (2, 3), done.err
+    assert "nowhere.txt: No such file" in done.err
     assert "Traceback" not in done.err
     house.assert_nobody_left(4)
 
@@ -88,7 +87,9 @@ def test_sitemaps_plain_packed_and_nested(house: House, site: Site) -> None:
         return f'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>'
 
     site.otherwise = ok
-    index = "".join(f"<sitemap><loc>{site.url(path)}</loc></sitemap>" for path in ("/a.xml", "/b.xml.gz", "/c.txt", "/no"))
+    index = "".join(
+        f"<sitemap><loc>{site.url(path)}</loc></sitemap>" for path in ("/a.xml", "/b.xml.gz", "/c.txt", "/no")
+    )
     site["/map.xml"] = Page(
         f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{index}</sitemapindex>',
         headers={"Content-Type": "application/xml"},
@@ -163,10 +164,14 @@ def test_base_url_by_key_and_by_flag(house: House, site: Site) -> None:
     assert crawl(house, '{name: a, url: "/z"}', "--base-url", site.url("/two/")) == [site.url("/z")]
 
 
-def test_environment_in_locators_is_sent_and_never_stored(house: House, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_in_locators_is_sent_and_never_stored(
+    house: House, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hunter2x")
     site.otherwise = lambda asked: Page(html("<b>in</b>" if "hunter2x" in str(asked) else "<b>out</b>"))
-    found = crawl(house, f'{{name: a, url: "{site.url("/?t=%{env.SECRET_TOKEN}")}", headers: {{X-T: "%{{env.SECRET_TOKEN}}"}}}}')
+    found = crawl(
+        house, f'{{name: a, url: "{site.url("/?t=%{env.SECRET_TOKEN}")}", headers: {{X-T: "%{{env.SECRET_TOKEN}}"}}}}'
+    )
     [row] = house.rows("page")
     assert row["b"] == "in"
     assert site.visits[0].asked.headers["x-t"] == "hunter2x"
