@@ -1,7 +1,7 @@
 """What one page gives: rows, links, and records that were turned away."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -25,7 +25,7 @@ class FoundLink:
     priority: int
     max_depth: int | None
     """Links deeper than this are not followed; None: no limit of the link's own."""
-    key: bytes = b""
+    key: bytes = field(default=b"", compare=False)
     """What its job will be known by (`identity.link_key`): kept here since a link is met on many pages."""
 
 

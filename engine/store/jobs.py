@@ -21,15 +21,16 @@ WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND page_key = column8)
 ON CONFLICT (run, identity) DO NOTHING
 """
 # CROSS JOIN: each locator looks for its link by index; left free, the planner reads all jobs for every batch
-_TAKE_OVER_LINKS = f"""
-UPDATE jobs SET origin = 'locator', locator = l.column5, depth = 0, root = NULL, page_key = l.column7,
-    identity = l.column8, priority = max(priority, l.column3)
-FROM (
-    SELECT j.id AS job, given.* FROM ({{values}}) AS given CROSS JOIN jobs j
-    WHERE j.run = given.column1 AND j.identity = given.column7
-) AS l
-WHERE jobs.id = l.job AND jobs.state IN {_from(JobState.TAKEN)} AND jobs.attempts = 0
-    AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = l.column1 AND other.identity = l.column8)
+_UNSTARTED_LINKS = f"""
+SELECT l.column1, l.column2, l.column3, l.column5, j.id FROM ({{values}}) AS l
+CROSS JOIN jobs j ON j.run = l.column4 AND j.identity = l.column2
+WHERE j.state IN {_from(JobState.TAKEN)} AND j.attempts = 0
+    AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = l.column4 AND other.identity = l.column3)
+"""
+_TAKE_OVER = """
+UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, locator = ?, page_key = ?, identity = ?,
+    priority = max(priority, ?)
+WHERE id = ?
 """
 _ADD_LOCATORS = """
 INSERT INTO jobs (run, sequence, priority, origin, locator, url, page_key, identity)
@@ -157,7 +158,9 @@ def add_links(db: Database, links: Sequence[NewLink]) -> None:
 def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
     """Make jobs of locators, which take over unstarted jobs of links to the same pages."""
     rows = [(j.run, j.sequence, j.priority, 0, j.locator, j.url, j.page_key, j.identity) for j in locators]
-    db.each(_TAKE_OVER_LINKS, [row for row in rows if row[6] is not None])
+    plain = [(j.locator, j.page_key, j.identity, j.run, j.priority) for j in locators if j.page_key is not None]
+    for link in db.each(_UNSTARTED_LINKS, plain):
+        db.execute(_TAKE_OVER, link)
     db.each(_ADD_LOCATORS, rows)
 
 

@@ -48,7 +48,7 @@ UPDATE nodes SET state = CASE WHEN nodes.state IN ('STARTING','READY','DONE') AN
         THEN b.state ELSE nodes.state END,
     beat_age = b.beat_age, in_flight = b.in_flight, done = b.done, failed = b.failed, rss = b.rss, lag = b.lag,
     now = b.now
-FROM b WHERE nodes.epoch = b.epoch AND nodes.ended_at IS NULL
+FROM b WHERE nodes.epoch = b.epoch AND nodes.state NOT IN ('TERMINATED', 'DEAD', 'FAILED')
 """
 _LEFT = (
     f"SELECT epoch, number, identity FROM nodes WHERE state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)"

@@ -89,8 +89,8 @@ class House:
         """A node that has registered; its epoch."""
         with self.db.transaction():
             epoch, number = nodes.insert(self.db, self.run, self.supervisor, role, None, 0.0)
-            state = "DONE" if role is Role.RUNNER else "STANDBY"
-            assert nodes.register(self.db, epoch, state, number, f"boot:{number}:1")
+            runs_now = role is Role.RUNNER
+            assert nodes.register(self.db, epoch, "DONE" if runs_now else "STANDBY", number, f"boot:{number}:1")
         return epoch
 
     def place(self, url: str, group: str = "g", kind: JobKind = JobKind.PAGE) -> Place:

@@ -9,13 +9,14 @@ from store_house import House, Page, again, child, document, failed, moved
 
 from engine.errors import Fenced
 from engine.model.identity import document_key
-from engine.model.job import JobState
-from engine.model.node import NodeState
+from engine.model.job import JobState, LeasedJob, StoredPage
+from engine.model.node import NodeState, Role
 from engine.store import documents, events, jobs, nodes, rows, sequences
-from engine.store.commit import Finished
+from engine.store.commit import Finished, commit
 from engine.store.connector import Busy, Database
 from engine.store.documents import Pages
 from engine.store.events import Event
+from engine.store.hosts import Manners
 from engine.store.schema import CRAWL
 
 Houses = Callable[..., House]
@@ -174,7 +175,6 @@ def test_turned_away_records_are_counted_by_data_def(house: House) -> None:
     house.seed("http://a/1", "http://a/2")
     one, two = house.take("http://a/")
     house.commit(house.done(one, data=["{}"], rejected=(("book", 2), ("other", 1))), house.done(two, data=["{}"]))
-    house.commit(*[house.done(j, rejected=(("book", 1),)) for j in ()])
     assert rows.counts(house.db, house.run) == {"book": (2, 2), "other": (0, 1)}
 
 
@@ -209,7 +209,10 @@ def test_of_two_documents_the_newer_answers_and_another_runs_only_while_fresh_an
     told = [document(url, b"1", at=10.0), document(url, b"2", at=30.0), document(url, b"3", at=20.0)]
     with house.db.transaction():
         documents.add(house.db, house.run, list(zip(pages.add(told), told, strict=True)))
-    find = lambda run, since: documents.stored(house.db, run, [key], since).get(key)  # noqa: E731
+
+    def find(run: int, since: float) -> StoredPage | None:
+        return documents.stored(house.db, run, [key], since).get(key)
+
     newest = find(house.run, float("inf"))
     assert newest is not None
     assert pages.read(newest.page) == b"2"
@@ -299,11 +302,12 @@ def _with_a_link(house: House) -> int:
     return int(house.db.value("SELECT id FROM jobs WHERE url = 'http://a/2'"))
 
 
-def test_a_locator_takes_over_the_unstarted_job_of_a_link(house: House) -> None:
+@pytest.mark.parametrize("priority", [1, 2, 7])
+def test_a_locator_takes_over_the_unstarted_job_of_a_link(house: House, priority: int) -> None:
     job = _with_a_link(house)
-    house.seed("http://a/2", name="new", priority=1)
+    house.seed("http://a/2", name="new", priority=priority)
     assert house.jobs("id, origin, depth, root, priority") == [
-        (1, "locator", 0, None, 0), (job, "locator", 0, None, 2),
+        (1, "locator", 0, None, 0), (job, "locator", 0, None, max(2, priority)),
     ]  # fmt: skip
     house.check_counters()
     (taken,) = house.take("http://a/")
@@ -349,10 +353,7 @@ def test_two_locators_on_one_link_take_it_over_once(house: House) -> None:
 # A part that cannot be written.
 
 
-def _unwritable(house: House, job: object, how: str) -> Finished:
-    from engine.model.job import LeasedJob
-
-    assert isinstance(job, LeasedJob)
+def _unwritable(house: House, job: LeasedJob, how: str) -> Finished:
     match how:
         case "row":
             return house.done(job, data=['{"title":"\ud800"}'], links=[Page("http://never/1")])
@@ -435,8 +436,6 @@ def test_a_locked_database_keeps_the_group_for_another_try(house: House) -> None
     house.seed("http://a/1")
     (job,) = house.take("http://a/")
     hurried = Database.open(house.folder / CRAWL, durable=False, busy_seconds=0.05)
-    from engine.store.commit import commit
-
     done = house.done(job, data=["{}"], links=[Page("http://b/1")])
     before = _all_tables(house)
     with house.db.transaction(), pytest.raises(Busy, match="locked"):
@@ -502,8 +501,6 @@ def test_a_run_is_open_while_any_job_is(house: House) -> None:
 
 
 def test_an_open_robots_job_keeps_the_run_open_too(house: House) -> None:
-    from engine.store.hosts import Manners
-
     house.places = house.new_places({"a:80": Manners(0.0, 8, True)})
     house.place("http://a/")
     assert jobs.any_open(house.db, house.run)
@@ -511,8 +508,6 @@ def test_an_open_robots_job_keeps_the_run_open_too(house: House) -> None:
 
 
 def test_the_first_living_backup_is_the_lowest_numbered(house: House) -> None:
-    from engine.model.node import Role
-
     one, two = house.node(Role.BACKUP_RUNNER), house.node(Role.BACKUP_RUNNER)
     assert nodes.first_backup(house.db, house.run) == (one, 2)
     with house.db.transaction():

@@ -1,6 +1,7 @@
 """The lease: fairness between sequences, politeness to hosts, limits on pages, and which job is first."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from store_house import House, Page, again, failed, moved
@@ -191,7 +192,7 @@ def test_a_delay_books_a_second_of_send_times_and_one_at_least(houses: Houses, d
         assert got.due == pytest.approx(sent[-1] + delay - sequences.LOOKAHEAD)
         assert house.lease(1).jobs == () or delay <= sequences.LOOKAHEAD
         house.now = got.due or 0.0
-    gaps = [b - a for a, b in zip(sent, sent[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(sent)]
     assert gaps == pytest.approx([delay] * len(gaps)), "no time is lost between two leases"
 
 

@@ -376,12 +376,12 @@ class Crawl(RuleBasedStateMachine):
             self.every_page_asked_for_has_its_job, self.a_sequence_has_one_ring_outstanding_at_most,
         ):  # fmt: skip
             check()
-        assert set(row[0] for row in self.db.all("SELECT state FROM jobs")) <= {"DONE", "FAILED", "SKIPPED"}
+        assert {row[0] for row in self.db.all("SELECT state FROM jobs")} <= {"DONE", "FAILED", "SKIPPED"}
 
 
 def _run(prepared: Path, examples: int, steps: int) -> None:
     machine = type("Crawling", (Crawl,), {"prepared": prepared})
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         machine,
         settings=settings(
             max_examples=examples,

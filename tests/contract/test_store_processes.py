@@ -13,6 +13,7 @@ from store_house import House, Page
 from engine.errors import StorageError
 from engine.store import snapshot
 from engine.store.connector import Database, patiently
+from engine.store.hosts import Manners
 from engine.store.lease import lease
 from engine.store.schema import CRAWL, PAGES, prepare
 
@@ -100,8 +101,6 @@ def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]
 
 
 def test_processes_that_lease_and_commit_at_once_share_the_work_and_lose_none(houses: Callable[..., House]) -> None:
-    from engine.store.hosts import Manners
-
     seeds, hosts = 120, (1, 2, 3)
     wide = {f"h{h}:80": Manners(0.0, 12, False) for h in hosts}
     house = houses(nodes_=PROCESSES, slots=64, manners=wide)

@@ -9,9 +9,10 @@ from store_house import House, Page, again, failed
 
 from engine.model.job import JobState
 from engine.model.node import Heart, NodeState, Role
-from engine.store import jobs, nodes, outputs, runs, sequences, snapshot, supervisors
+from engine.store import documents, jobs, nodes, outputs, runs, sequences, snapshot, supervisors
 from engine.store.commit import Finished
 from engine.store.hosts import Manners
+from engine.store.jobs import Verdict
 from engine.store.nodes import NodeBeat
 
 Houses = Callable[..., House]
@@ -226,11 +227,13 @@ def test_a_lease_finds_its_jobs_by_index_and_in_order(houses: Houses) -> None:
         lambda h: jobs.skip_ready(h.db, 1, "x", 10),
         lambda h: sequences.recount_taken(h.db, h.run),
         lambda h: sequences.total(h.db, h.run, "done"),
-        lambda h: h.seed("http://a/100", "http://a/101", name="other"),
+        lambda h: h.seed("http://a/100", name="other"),
+        lambda h: h.seed(*[f"http://a/{i}" for i in range(100, 163)], name="other"),
+        lambda h: h.seed(*[f"http://a/{i}" for i in range(100, 164)], name="other"),
     ],
     ids=[
         "ring_hosts", "ring_all", "ring_lost", "promote", "next_due", "any_open", "release", "release_all", "resume",
-        "skip_ready", "recount_taken", "total", "seed",
+        "skip_ready", "recount_taken", "total", "seed 1", "seed 63", "seed 64",
     ],
 )  # fmt: skip
 def test_no_step_of_a_crawl_reads_all_jobs(houses: Houses, work: Callable[[House], object]) -> None:
@@ -241,6 +244,7 @@ def test_no_step_of_a_crawl_reads_all_jobs(houses: Houses, work: Callable[[House
     for line in _reads(plans, "jobs_") + _reads(plans, "sqlite_autoindex_jobs"):
         assert "SEARCH" in line or "jobs_taken" in line or "jobs_incomplete" in line, line
     assert not _reads(plans, "sqlite_autoindex_jobs_1 (run=?)"), "every job of a run is read"
+    assert not _reads(plans, "AUTOMATIC"), "an index is built for one statement"
 
 
 def test_rings_of_hosts_are_found_by_host(houses: Houses) -> None:
@@ -256,11 +260,28 @@ def test_rings_of_a_run_look_only_at_sequences_that_wait(houses: Houses) -> None
     assert _reads(plans, "USING INDEX sequences_waiting (run=?)")
 
 
-def test_a_commit_finds_everything_by_key(houses: Houses) -> None:
+@pytest.mark.parametrize("links", [1, 3, 16, 64, 127])
+def test_a_commit_finds_everything_by_key(houses: Houses, links: int) -> None:
     house = _busy(houses)
     taken = house.take("http://a/")
     assert taken
-    finished = [house.done(j, data=["{}"], links=[Page("http://a/7"), Page("http://a/200")]) for j in taken]
-    plans = house.plans(lambda: house.commit(*finished))
+    pages = [Page(f"http://a/{i}") for i in range(7, 7 + links)]
+    plans = house.plans(lambda: house.commit(*[house.done(job, data=["{}"], links=pages) for job in taken]))
     assert _scans(plans, *JOBS) == []
     assert not _reads(plans, "sqlite_autoindex_jobs_1 (run=?)"), "every job of a run is read"
+    assert not _reads(plans, "AUTOMATIC"), "an index is built for one statement"
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 16, 32, 64])
+def test_verdicts_documents_and_beats_find_their_rows_by_key_however_many_come_at_once(
+    house: House, count: int
+) -> None:
+    def work() -> None:
+        jobs.finish(house.db, [Verdict(i, 1, JobState.DONE) for i in range(count)])
+        documents.stored(house.db, house.run, [bytes(16)] * count, 0.0)
+        nodes.beaten(house.db, [NodeBeat(i, NodeState.READY, 0.0, 0, 0, 0, 0, 0.0, "") for i in range(count)])
+
+    plans = house.plans(work)
+    assert len(plans) >= 3
+    assert _scans(plans, *JOBS, "nodes") == []
+    assert not _reads(plans, "AUTOMATIC")

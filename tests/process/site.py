@@ -1,4 +1,4 @@
-"""A web site on loopback whose every page is programmed: delays, statuses by attempt, drops, raw bytes. Logs requests."""
+"""A web site on loopback whose every page is programmed: delays, statuses by attempt, drops. It logs requests."""
 
 import asyncio
 import contextlib
@@ -70,6 +70,7 @@ class Site:
         self.otherwise: Callable[[Asked], Page] | None = None
         self.visits: list[Visit] = []
         self.most_at_once = 0
+        self.faults: list[Exception] = []
         self.port = 0
         self._counts: Counter[str] = Counter()
         self._running = 0
@@ -159,7 +160,11 @@ class Site:
             program = self.otherwise
         if program is None:
             return Page("nothing here", 404)
-        return program(asked) if callable(program) else program
+        try:
+            return program(asked) if callable(program) else program
+        except Exception as fault:
+            self.faults.append(fault)
+            return Page("the test's own fault", 500)
 
 
 async def _send(page: Page, asked: Asked, writer: asyncio.StreamWriter) -> bool:
@@ -185,3 +190,4 @@ def serving() -> Iterator[Site]:
         yield site
     finally:
         site.close()
+    assert not site.faults

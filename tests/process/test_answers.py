@@ -1,4 +1,4 @@
-"""What becomes of a job for every kind of answer: retries, redirects, nothing there, the same page twice, stored pages."""
+"""What becomes of a job for every kind of answer: retries, redirects, nothing there, a page twice, stored pages."""
 
 import gzip
 import zlib

@@ -153,8 +153,10 @@ def test_hostile_text_reaches_files_whole_and_the_terminal_clean(house: House, s
 
 
 def test_links_of_every_odd_kind(house: House, site: Site) -> None:
-    odd = ["", "#x", "javascript:void(0)", "mailto:a@b", "http://", "//", "http://[::1", "data:text/html,x", "tel:1",
-           "/ok?a=1&b=2", "  /trimmed  ", "/sp ace", "/%zz", "?q", "/é", "http://user:pw@127.0.0.1:1/x", "/a" * 1000]  # fmt: skip
+    odd = [
+        *("", "#x", "javascript:void(0)", "mailto:a@b", "http://", "//", "http://[::1", "data:text/html,x", "tel:1"),
+        *("/ok?a=1&b=2", "  /trimmed  ", "/sp ace", "/%zz", "?q", "/é", "/a" * 1000, "http://user:pw@127.0.0.1:1/x"),
+    ]
     site["/"] = html("".join(f'<a href="{href}">x</a>' for href in odd))
     site.otherwise = ok
     house.write(fielded(site.url("/")))
@@ -221,8 +223,10 @@ def test_random_bytes(house: House, site: Site) -> None:
 def random_pages(house: House, site: Site, seed: int) -> None:
     """Pages cut, mixed and damaged at random: never a fault of the program, never a hung crawl."""
     dice = random.Random(seed)
-    pieces = [b"<b>", b"</b>", b"<a href='/x", b"'>", b"<!--", b"<svg>", b"<table>", b"<script>", b"\xff", b"\0", b"<?",
-              b"<base href='http://[", b"&#x110000;", b"<template>", b"<frameset>", b"\xe2\x82", b"]]>", b"{", b"="]  # fmt: skip
+    pieces = [
+        *(b"<b>", b"</b>", b"<a href='/x", b"'>", b"<!--", b"<svg>", b"<table>", b"<script>", b"\xff", b"\0", b"<?"),
+        *(b"<base href='http://[", b"&#x110000;", b"<template>", b"<frameset>", b"\xe2\x82", b"]]>", b"{", b"="),
+    ]
     kinds = ["text/html", "text/html; charset=utf-16", "application/xml", "application/json", "text/plain", "", "x/y"]
     for number in range(60):
         body = b"".join(dice.choice(pieces) for _ in range(dice.randint(0, 200))) + dice.randbytes(dice.randint(0, 9))

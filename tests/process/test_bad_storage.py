@@ -1,4 +1,4 @@
-"""Data dirs that cannot be used, and damaged databases: exit 3, the file named, nothing changed; one supervisor each."""
+"""Data dirs that cannot be used, and damaged databases: exit 3, the file named, nothing changed."""
 
 import hashlib
 import os

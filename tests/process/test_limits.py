@@ -9,7 +9,7 @@ import pytest
 
 from .house import House, read_csv, until
 from .library import Library
-from .site import Site, html
+from .site import Page, Site, html
 from .test_politeness import defs
 
 pytestmark = pytest.mark.timeout(60)

@@ -76,7 +76,7 @@ def test_a_file_of_urls_that_is_missing_is_told(house: House) -> None:
     house.write(DEFS.format(locator="{name: n, from: nowhere.txt}", more=""))
     done = house.start().wait()
     assert done.code in (2, 3), done.err
-    assert "nowhere.txt: No such file" in done.err
+    assert "nowhere.txt" in done.err
     assert "Traceback" not in done.err
     house.assert_nobody_left(4)
 

@@ -1,6 +1,7 @@
 """What a host may expect: robots.txt obeyed, its delay and its cap held by all nodes together, Retry-After honoured."""
 
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -117,7 +118,7 @@ def test_crawl_delay_of_robots_txt_is_kept(house: House, site: Site) -> None:
     house.crawl()
     times = site.begun()
     assert len(times) == 6
-    assert min(b - a for a, b in zip(times, times[1:], strict=False)) >= least(0.3)
+    assert min(b - a for a, b in pairwise(times)) >= least(0.3)
 
 
 @pytest.mark.parametrize("delay", [0.05, 0.3])
@@ -128,7 +129,7 @@ def test_delay_is_held_by_all_nodes_together_and_no_slower(house: House, site: S
     done = house.crawl()
     assert done.jobs == {"done": count}
     times = site.begun()
-    gaps = [b - a for a, b in zip(times, times[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(times)]
     assert min(gaps) >= least(delay), sorted(gaps)[:5]
     assert (times[-1] - times[0]) / (count - 1) <= delay * 1.25
 
@@ -143,7 +144,7 @@ def test_delay_counts_redirects_and_robots_too(house: House, site: Site) -> None
     assert done.jobs == {"done": 4}
     times = sorted(visit.begun for visit in site.visits)
     assert len(times) == 9
-    assert min(b - a for a, b in zip(times, times[1:], strict=False)) >= least(0.25)
+    assert min(b - a for a, b in pairwise(times)) >= least(0.25)
 
 
 def test_delay_is_kept_over_a_resume(house: House, site: Site) -> None:
@@ -155,7 +156,7 @@ def test_delay_is_kept_over_a_resume(house: House, site: Site) -> None:
     running.wait()
     house.crawl()
     times = site.begun()
-    assert min(b - a for a, b in zip(times, times[1:], strict=False)) >= least(0.8)
+    assert min(b - a for a, b in pairwise(times)) >= least(0.8)
     assert len(times) <= 9, "at most the page in flight is fetched again"
 
 

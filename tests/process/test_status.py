@@ -35,7 +35,7 @@ def test_during_and_after_a_run(house: House, site: Site) -> None:
     house.write(library.defs(concurrency=4))
     running = house.start("--backups", "1")
     assert until(lambda: len(site.paths) > 6)
-    assert until(lambda: all(node["pid"] for node in house.status()["nodes"]))
+    assert until(lambda: all(node["pid"] and node["beat_age"] is not None for node in house.status()["nodes"]))
     told = house.status()
     assert set(told) == STATUS
     assert told["stage"] == "RUNNING"

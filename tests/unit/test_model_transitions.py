@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -103,5 +104,5 @@ def test_stages_end_in_one_way() -> None:
         Stage.INIT, Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING, Stage.CRAWL_COMPLETE,
         Stage.STOPPING_NODES_GRACEFUL, Stage.STOPPING_APPENDER_GRACEFUL, Stage.RELEASING_LOCK, Stage.SHUTDOWN_COMPLETE,
     )  # fmt: skip
-    for before, after in zip(order, order[1:], strict=False):
+    for before, after in pairwise(order):
         assert after in STAGE_TRANSITIONS[before]
