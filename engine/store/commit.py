@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
@@ -14,8 +15,7 @@ from engine.store.jobs import NewLink, Verdict
 from engine.store.rows import NewRow
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(NamedTuple):
     """A job to make: its group, its host (`name:port` and origin), and what makes it the same as another."""
 
     group: str
@@ -28,8 +28,7 @@ class Child:
     kind: JobKind = JobKind.PAGE
 
 
-@dataclass(frozen=True, slots=True)
-class MadeRow:
+class MadeRow(NamedTuple):
     """A row of one dataDef, by name and by id (store.versions), as JSON."""
 
     data_def: str

@@ -1,8 +1,7 @@
 """Events: append-only lines of what happened. Alone in writing `events`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from engine.store.connector import Database
 
@@ -13,8 +12,7 @@ _AFTER = "SELECT id, at, level, source, kind, job, text FROM events WHERE id > ?
 _LAST = "SELECT max(id) FROM events"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One line. `at` is wall-clock seconds; `source` the process that saw it; `kind` what it is about."""
 
     at: float

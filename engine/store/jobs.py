@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -103,9 +104,8 @@ SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
 _REBASE = "UPDATE jobs SET not_before = not_before + ? WHERE state = 'READY' AND not_before IS NOT NULL"
 
 
-@dataclass(frozen=True, slots=True)
-class NewLink:
-    """A job a page's link makes, its place already known."""
+class NewLink(NamedTuple):
+    """A job a page's link makes, its place already known; in the order of the statement that writes it."""
 
     run: int
     sequence: int
@@ -130,9 +130,11 @@ class NewLocator:
     identity: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a leased job. READY: it is tried again, at once or from `not_before` (boot-time seconds) on."""
+class Verdict(NamedTuple):
+    """What became of a leased job. READY: it is tried again, at once or from `not_before` (boot-time seconds) on.
+
+    In the order of the statement that writes it.
+    """
 
     id: int
     lease: int
@@ -151,8 +153,7 @@ class Verdict:
 
 def add_links(db: Database, links: Sequence[NewLink]) -> None:
     """Make the jobs that do not exist yet."""
-    rows = [(j.run, j.sequence, j.priority, j.depth, j.locator, j.root, j.url, j.identity) for j in links]
-    db.each(_ADD_LINKS, rows)
+    db.each(_ADD_LINKS, links)
 
 
 def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
@@ -169,7 +170,7 @@ def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes)
     db.execute(_ADD_ROBOTS, (run, sequence, url, identity))
 
 
-def candidates(db: Database, sequence: int, limit: int) -> list[tuple[object, ...]]:
+def candidates(db: Database, sequence: int, limit: int) -> list[tuple[Any, ...]]:
     """Due jobs of a sequence, best first, none whose page another job is fetching right now."""
     return db.all(_CANDIDATES, (sequence, limit))
 
@@ -180,40 +181,19 @@ def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
 
 
 def leased(
-    row: tuple[object, ...], *, lease: int, run: int, sequence: int, host: int, kind: str, group: str,
+    row: tuple[Any, ...], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
     send_at: float | None, delay: float, defs: int,
 ) -> LeasedJob:  # fmt: skip
     """A job as a node works on it, from a row of `candidates`."""
-    id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, request, root_url = (
-        row
-    )
-    came = Origin(str(origin))
+    id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, told, root_url = row
+    located = origin == Origin.LOCATOR
     return LeasedJob(
-        id=int(str(id_)),
-        lease=lease,
-        run=run,
-        sequence=sequence,
-        host=host,
-        kind=JobKind(kind),
-        group=group,
-        locator_id=None if locator_id is None else int(str(locator_id)),
-        root=int(str(root)),
-        locator=str(locator or ""),
-        locator_url=str(root_url),
-        url=str(url),
-        origin=came,
-        depth=int(str(depth)),
-        priority=int(str(priority)),
-        attempts=int(str(attempts)),
-        crashes=int(str(crashes)),
-        hops=int(str(hops)),
-        target=None if target is None else str(target),
-        request=_request(str(request)) if request and came is Origin.LOCATOR else _PLAIN,
-        send_at=send_at,
-        delay=delay,
-        stored=None,
-        defs_version=defs,
-    )
+        id=id_, lease=lease, run=run, sequence=sequence, host=host, kind=kind, group=group, locator_id=locator_id,
+        root=root, locator=locator or "", locator_url=root_url, url=url,
+        origin=Origin.LOCATOR if located else Origin.LINK, depth=depth, priority=priority, attempts=attempts,
+        crashes=crashes, hops=hops, target=target, request=_request(told) if told and located else _PLAIN,
+        send_at=send_at, delay=delay, stored=None, defs_version=defs,
+    )  # fmt: skip
 
 
 _PLAIN = Request()
@@ -237,14 +217,9 @@ def finish(db: Database, verdicts: Sequence[Verdict]) -> set[int]:
     would hand the interpreter's lock around once for every job.
     """
     held: set[int] = set()
-    for (ids,) in db.each(_HELD, [(v.id, v.lease) for v in verdicts]):
+    for (ids,) in db.each(_HELD, [v[:2] for v in verdicts]):
         held.update(orjson.loads(ids))
-    rows = [
-        (v.id, v.lease, v.state, v.attempts, v.not_before, v.sequence, v.hops, v.target, v.document, v.defs, v.reason)
-        for v in verdicts
-        if v.id in held
-    ]
-    db.each(_FINISH, rows)
+    db.each(_FINISH, verdicts if len(held) == len(verdicts) else [v for v in verdicts if v.id in held])
     return held
 
 

@@ -1,10 +1,11 @@
 """The lease: which jobs of a rung sequence a node may take now, fair to the others and polite to the host."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from engine.errors import Fenced
 from engine.model.fairness import quota, share
-from engine.model.job import LeasedJob
+from engine.model.job import JobKind, LeasedJob
 from engine.store import hosts, jobs, nodes, sequences
 from engine.store.connector import Database
 
@@ -83,10 +84,10 @@ def lease(db: Database, *, node: int, sequence: int, number: int, free: int, bat
             sequences.answered(db, sequence, now if skipped == _SKIPPED_AT_ONCE else None)
             return Lease(ring=skipped == _SKIPPED_AT_ONCE)
         found = _distinct(jobs.candidates(db, sequence, wanted)) if wanted > 0 else []
-        start = max(now, s.next_at or 0.0)
+        start, kind = max(now, s.next_at or 0.0), JobKind(s.kind)
         taken = tuple(
             jobs.leased(
-                candidate, lease=number, run=s.run, sequence=sequence, host=s.host, kind=s.kind, group=s.group,
+                candidate, lease=number, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
                 send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
             )
             for i, candidate in enumerate(found)
@@ -151,9 +152,9 @@ def _spent(db: Database, run: int, group: str | None) -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
-def _distinct(candidates: list[tuple[object, ...]]) -> list[tuple[object, ...]]:
+def _distinct(candidates: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """At most one candidate a page: a page is fetched once, and the others find its document."""
-    seen: set[object] = set()
+    seen: set[str] = set()
     kept = []
     for candidate in candidates:
         page = candidate[2] or candidate[1]

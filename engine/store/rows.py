@@ -1,7 +1,7 @@
 """Rows and their counts: written with the job that made them, followed by id. Writes `rows` and `row_counts`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from engine.store.connector import Database
 
@@ -23,8 +23,7 @@ _REMOVE = "DELETE FROM rows WHERE job = ? RETURNING id, data_def"
 _NAMES = "SELECT id, name FROM data_defs"
 
 
-@dataclass(frozen=True, slots=True)
-class NewRow:
+class NewRow(NamedTuple):
     """A row to be written: the id of its dataDef (store.versions) and its JSON object."""
 
     job: int
@@ -34,7 +33,7 @@ class NewRow:
 
 def add(db: Database, run: int, rows: Sequence[NewRow]) -> None:
     """Append rows."""
-    db.each(_ADD, [(run, row.job, row.data_def, row.data) for row in rows])
+    db.each(_ADD, [(run, *row) for row in rows])
 
 
 def count(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:

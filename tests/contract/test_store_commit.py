@@ -156,10 +156,10 @@ def test_a_redirect_moves_the_job_under_the_target_hosts_clock(house: House) -> 
 def test_a_retry_keeps_its_target_and_its_document_and_adds_its_attempt(house: House) -> None:
     house.seed("http://a/1")
     (job,) = house.take("http://a/")
-    house.commit(replace(again(job), target="http://a/2", hops=1, page=None))
+    house.commit(replace(again(job), target="http://a/2", hops=1, page=7))
     (job,) = house.take("http://a/")
     assert (job.attempts, job.target, job.hops) == (1, "http://a/2", 1)
-    house.commit(replace(house.done(job), page=7, hops=1, target="http://a/2"))
+    house.commit(replace(house.done(job), hops=1, target="http://a/2"))
     assert house.jobs("attempts, document, target") == [(2, 7, "http://a/2")]
 
 
@@ -368,7 +368,7 @@ def _unwritable(house: House, job: LeasedJob, how: str) -> Finished:
         case "document":
             return replace(house.done(job), document=replace(document("http://a/x"), url="\ud800"), page=1)
         case "link":
-            bad = replace(child(Page("http://a/9")), url="http://a/\ud800")
+            bad = child(Page("http://a/9"))._replace(url="http://a/\ud800")
             return replace(house.done(job), children=(bad,))
     raise AssertionError(how)
 
@@ -403,7 +403,7 @@ def test_what_an_unwritable_result_would_have_made_is_not_remembered_as_there(ho
     """The host it named was rolled back: the next job that names it must make it."""
     house.seed("http://a/1", "http://a/2")
     bad, good = house.take("http://a/")
-    house.commit(replace(house.done(bad, data=["\ud800"]), children=(child(Page("http://b/1")),)))
+    house.commit(replace(_unwritable(house, bad, "event"), children=(child(Page("http://b/1")),)))
     assert house.db.all("SELECT key FROM hosts") == [("a:80",)]
     house.commit(house.done(good, links=[Page("http://b/2")]))
     assert [j.url for j in house.take("http://b/")] == ["http://b/2"]
