@@ -13,6 +13,7 @@ from engine.errors import CrawlError
 from engine.store import events, snapshot
 from engine.store.connector import Database
 from engine.store.snapshot import Snapshot
+from engine.urls import without_credentials
 
 _TOLD = 5
 _SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
@@ -94,7 +95,7 @@ class Progress:
             f"{clear}run {look.run.id} {look.run.state}{because}; {look.run.seconds:.1f} s\n{_line(look, rate)}\n"
         )
         for url, why in snapshot.failures(db, run, _TOLD) if look.jobs["failed"] else []:
-            self._write(f"  FAILED {clean(url)}: {clean(why)}\n")
+            self._write(f"  FAILED {clean(without_credentials(url))}: {clean(why)}\n")
         if look.jobs["failed"] > _TOLD:
             self._write(f"  … and {look.jobs['failed'] - _TOLD} more failed\n")
         for name, count in look.rejected.items():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import uvloop
 
+from engine import urls
 from engine.model.job import JobState, LeasedJob
 from engine.node.pipeline import Pipeline
 from engine.store.commit import Finished
@@ -120,7 +121,7 @@ class FetchLoop(threading.Thread):
 
         def started() -> None:
             slot.sending = True
-            self.now = job.target or job.url
+            self.now = urls.without_credentials(job.target or job.url)
 
         try:
             if slot.unwanted:

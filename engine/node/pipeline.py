@@ -257,7 +257,8 @@ class Pipeline:
             failed.backoff_until = backoff
             return failed
         wait = retry_wait(attempt, random.random())
-        event = self._event(job, "WARNING", f"{url}: {reason}; attempt {attempt + 1} in {wait:.1f} s")
+        shown = urls.without_credentials(url)
+        event = self._event(job, "WARNING", f"{shown}: {reason}; attempt {attempt + 1} in {wait:.1f} s")
         return Finished(
             job=job, state=JobState.READY, reason=reason, attempts=1, not_before=boottime() + wait, hops=job.hops,
             target=job.target, backoff_until=backoff, events=(event,), erred=True,

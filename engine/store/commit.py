@@ -89,8 +89,10 @@ def commit(db: Database, node: int, run: int, finished: Sequence[Finished], plac
 
     Raises Fenced (the node's epoch is over), Busy (nothing was written: try again) or StorageError.
     """
+    # of two results of one job, at most one has the lease: asked one after the other, none passes for the other
+    doubled = len({f.job.id for f in finished}) < len(finished)
     try:
-        return _write(db, node, run, finished, places, now, apart=False)
+        return _write(db, node, run, finished, places, now, apart=doubled)
     except (Fenced, Busy):
         raise
     except Exception:

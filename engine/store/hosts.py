@@ -19,7 +19,7 @@ WHERE id = ?
 _CALM = "UPDATE hosts SET strikes = 0 WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?))"
 _ERRED = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
 _LEARN = """
-UPDATE hosts SET robots = 'KNOWN', robots_status = ?, robots_text = ?, delay = max(delay, ?) WHERE id = ?
+UPDATE hosts SET robots = 'KNOWN', robots_status = ?, robots_text = ?, crawl_delay = ? WHERE id = ?
 """
 _ROBOTS = "SELECT robots_status, robots_text FROM hosts WHERE id = ? AND robots = 'KNOWN'"
 _STANDING = "SELECT strikes, backoff_until FROM hosts WHERE id = ?"

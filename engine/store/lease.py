@@ -11,7 +11,7 @@ from engine.store.connector import Database
 
 _READ = """
 SELECT s.run, s.kind, s.grp, s.ready, s.taken, s.paused, s.max_pages,
-    h.id, h.delay, h.concurrency, h.next_at, h.backoff_until, h.robots,
+    h.id, max(h.delay, h.crawl_delay), h.concurrency, h.next_at, h.backoff_until, h.robots,
     (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id),
     r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages,
     EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id)

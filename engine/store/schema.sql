@@ -85,6 +85,7 @@ CREATE TABLE hosts (
     origin        TEXT NOT NULL,
     delay         REAL NOT NULL,
     concurrency   INTEGER NOT NULL,
+    crawl_delay   REAL NOT NULL DEFAULT 0,         -- what its robots.txt asks for
     next_at       REAL,
     backoff_until REAL,
     strikes       INTEGER NOT NULL DEFAULT 0,      -- answers 429 or 503 in a row
