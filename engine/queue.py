@@ -137,6 +137,7 @@ class Doorbells:
 
         self._slice = crawl_slice
         self._consumer: _Consumer | None = None
+        self._stopped = False
 
     def ring(self, sequences: Iterable[int]) -> None:
         """Say that sequences have work. A failure is logged, not raised: lost rings are repaired."""
@@ -162,11 +163,13 @@ class Doorbells:
             max_delay=0.02,
             shutdown_timeout=2,
         )
-        self._consumer.run()
-        self._consumer.stop(graceful=True)
+        if not self._stopped:
+            self._consumer.run()
+            self._consumer.stop(graceful=True)
 
     def stop(self) -> None:
-        """End `consume`; safe from a signal handler's thread, before and after it runs."""
+        """End `consume`; safe from a signal handler, before and after it runs."""
+        self._stopped = True
         if self._consumer is not None:
             self._consumer.stop_flag.set()
         self.wake()

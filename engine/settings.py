@@ -16,21 +16,31 @@ PROJECT_URL = "https://crawl-console.example/"
 
 
 def duration_seconds(text: str) -> float:
-    """Seconds of an ISO 8601 duration such as `PT15M` or `P1D`. Raises UsageError; years and months have no length."""
+    """Seconds of an ISO 8601 duration such as `PT15M` or `P1D`, at most 300 years.
+
+    Raises UsageError; years and months have no fixed length, and each number needs its unit.
+    """
     if text == "PT0S":
         return 0.0
+    wrong = UsageError(
+        f"'{text}' is no ISO 8601 duration", "Write P1D for a day, PT12H for 12 hours, PT90S for 90 seconds."
+    )
+    if text[-1:].isdigit() or "-" in text:
+        raise wrong
     from isoduration import parse_duration
-    from isoduration.parser.exceptions import DurationParsingException
 
     try:
         told = parse_duration(text)
-    except DurationParsingException as error:
-        raise UsageError(f"'{text}' is no duration: {error}", "Write for example PT15M, PT12H or P7D.") from error
-    if told.date.years or told.date.months:
-        raise UsageError(f"'{text}': years and months have no fixed length", "Write days or weeks: P30D.")
-    time = told.time
-    days = told.date.weeks * 7 + told.date.days
-    return float(days * 86400 + time.hours * 3600 + time.minutes * 60 + time.seconds)
+        date, time = told.date, told.time
+        days = date.weeks * 7 + date.days
+        seconds = float(((days * 24 + time.hours) * 60 + time.minutes) * 60 + time.seconds)
+    except Exception as error:  # the parser lets errors of its number reader through
+        raise wrong from error
+    if date.years or date.months:
+        raise UsageError(f"'{text}' has years or months, whose lengths differ", "Write it in days, such as P30D.")
+    if not 0 <= seconds <= 1e10:
+        raise UsageError(f"'{text}' must lie between 0 seconds and 300 years", "Write for example P30D.")
+    return seconds
 
 
 def default_nodes() -> int:
@@ -205,6 +215,8 @@ def _as(hint: str, value: Any) -> Any:
         if str(value).lower() not in words:
             raise ValueError(value)
         return words[str(value).lower()]
+    if isinstance(value, bool):
+        raise ValueError(value)
     if "int" in hint:
         return int(str(value).replace("_", ""))
     if "float" in hint:

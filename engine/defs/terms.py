@@ -1,6 +1,5 @@
 """The scalar terms of the language and what each may hold: texts, selectors, durations. Knows no structure."""
 
-import math
 import re
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -14,6 +13,7 @@ from engine.defs.tree import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
 from engine.extract.grammar import pattern_problem, selector_problem
 from engine.model import variables
+from engine.settings import duration_seconds
 from engine.urls import join
 
 LARGEST = 2**31 - 1
@@ -115,24 +115,10 @@ def _base_problem(text: str) -> str | None:
 
 
 def _seconds(text: str) -> float:
-    from isoduration import parse_duration
-
-    why = "is no ISO 8601 duration; write P1D for a day, PT12H for 12 hours, PT90S for 90 seconds"
     try:
-        length = parse_duration(text)
-        date, time = length.date, length.time
-        if date.years or date.months:
-            why = "has years or months, whose lengths differ; write it in days, such as P30D"
-            raise refuse("bad-duration", f"'{text}' {why}")
-        days = date.weeks * 7 + date.days
-        seconds = float(((days * 24 + time.hours) * 60 + time.minutes) * 60 + time.seconds)
-    except PydanticCustomError:
-        raise
-    except Exception as error:  # the parser lets errors of its number reader through
-        raise refuse("bad-duration", f"'{text}' {why}") from error
-    if not 0 <= seconds <= 1e10 or math.isnan(seconds):
-        raise refuse("bad-duration", f"'{text}' must lie between 0 seconds and 300 years")
-    return seconds
+        return duration_seconds(text)
+    except UsageError as error:
+        raise refuse("bad-duration", f"{error.what}; {error.remedy[:1].lower()}{error.remedy[1:]}") from error
 
 
 _TEXT_SCHEMA = WithJsonSchema({"type": ["string", "number"]})

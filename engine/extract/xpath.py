@@ -2,16 +2,25 @@
 
 import copy
 import math
+import re
 from typing import TypeGuard
 
 from lxml import etree
 
 Found = etree._Element | str
 
+_SURROGATE = re.compile(
+    rb"&#(?:x0*d[89a-f][0-9a-f]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d{3}|57[0-2]\d\d|573[0-3]\d|5734[0-3]));?",
+    re.IGNORECASE,
+)
+"""References to what is no character: recovering, the parser keeps them, and then nothing of the text can be read."""
+
 
 def parsed(markup: bytes, *, xml: bool = False) -> etree._Element | None:
     """The root element of UTF-8 markup, broken or not; None when there is none. No entities, no network."""
     parser: etree.XMLParser | etree.HTMLParser
+    if b"&#" in markup:
+        markup = _SURROGATE.sub(b"\xef\xbf\xbd", markup)
     if xml:
         parser = etree.XMLParser(encoding="utf-8", recover=True, resolve_entities=False, no_network=True)
     else:

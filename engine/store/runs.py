@@ -14,7 +14,6 @@ _COLUMNS = """
 seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at, rates
 """
 _LATEST = f"SELECT {_COLUMNS} FROM runs ORDER BY seq DESC LIMIT 1"
-_UNFINISHED = f"SELECT {_COLUMNS} FROM runs WHERE state <> 'DONE' ORDER BY seq DESC LIMIT 1"
 _BY_SEQ = f"SELECT {_COLUMNS} FROM runs WHERE seq = ?"
 _BY_ID = f"SELECT {_COLUMNS} FROM runs WHERE id = ?"
 _CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"

@@ -19,8 +19,8 @@ SELECT total(done), total(failed), total(skipped), total(incomplete), total(read
 FROM sequences WHERE run = ? AND kind = 'page'
 """
 _HOSTS = """
-SELECT h.key, max(h.delay, h.crawl_delay), h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled, h.errors, h.robots,
-    h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id),
+SELECT h.key, max(h.delay, h.crawl_delay), h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
+    h.errors, h.robots, h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id),
     (SELECT total(ready + delayed) FROM sequences WHERE host = h.id)
 FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
 """

@@ -3,7 +3,8 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from engine.model.job import JobKind
 from engine.model.run import RunState
 from engine.store import checkpoints, jobs, locators, runs, sequences
 from engine.store.checkpoints import Checkpoint
-from engine.store.connector import Database
+from engine.store.connector import Busy, Database
 from engine.store.intake import Places
 from engine.store.jobs import NewLocator
 from engine.store.runs import Run
@@ -51,19 +52,34 @@ class Seeding:
 
     def _work(self) -> Iterator[list[int]]:
         run = self._run.seq
-        with self._db.transaction():
-            runs.move(self._db, run, RunState.SEEDING)
-        yield []
+        yield (yield from self._trying(self._begin))
         for group in self._definitions.locator_groups:
             told = meaning(group) + (self._run.base_url or "")
             if checkpoints.complete(self._db, run, "seeder", group.name, told):
                 continue
-            self._mark(group, told, completed=False)
+            yield from self._trying(partial(self._mark, group, told, completed=False))
             yield from self._seed(group)
-            self._mark(group, told, completed=True)
+            yield from self._trying(partial(self._mark, group, told, completed=True))
+        yield from self._trying(self._end)
+
+    def _trying(self, work: Callable[[], list[int]]) -> Generator[list[int], None, list[int]]:
+        """What `work` gives, a step later for each time the database is busy: a generator that raised is at its end."""
+        while True:
+            try:
+                return work()
+            except Busy:
+                yield []
+
+    def _begin(self) -> list[int]:
         with self._db.transaction():
-            runs.seeded(self._db, run, self._version)
-            runs.move(self._db, run, RunState.READY)
+            runs.move(self._db, self._run.seq, RunState.SEEDING)
+        return []
+
+    def _end(self) -> list[int]:
+        with self._db.transaction():
+            runs.seeded(self._db, self._run.seq, self._version)
+            runs.move(self._db, self._run.seq, RunState.READY)
+        return []
 
     def _seed(self, group: LocatorGroup) -> Iterator[list[int]]:
         priority = next((g.priority for g in self._definitions.task_groups if g.name == group.name), 0)
@@ -73,7 +89,7 @@ class Seeding:
                 (JobKind.SITEMAP, self._resolved(group, iter([locator.sitemap] if locator.sitemap else []))),
             ):
                 while batch := list(islice(found, _BATCH)):
-                    yield self._write(group, locator, batch, priority, kind)
+                    yield (yield from self._trying(partial(self._write, group, locator, batch, priority, kind)))
 
     def _write(
         self, group: LocatorGroup, locator: Locator, batch: list[str], priority: int, kind: JobKind
@@ -118,13 +134,14 @@ class Seeding:
             else:
                 yield full
 
-    def _mark(self, group: LocatorGroup, told: str, *, completed: bool) -> None:
+    def _mark(self, group: LocatorGroup, told: str, *, completed: bool) -> list[int]:
         status, reason = ("valid", None) if completed else ("provisional", "seeding")
         at = time.time() if completed else None
         with self._db.transaction():
             checkpoints.write(
                 self._db, self._run.seq, Checkpoint("seeder", group.name, completed, at, status, reason, told, ())
             )
+        return []
 
 
 def refuse_unseedable(definitions: Definitions, base_url: str | None) -> None:

@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from engine.store import jobs, locators, nodes, runs, sequences, supervisors, ve
 from engine.store.commit import Child, Committed, Finished, MadeRow, commit
 from engine.store.connector import Database
 from engine.store.documents import NewDocument
+from engine.store.events import Event
 from engine.store.hosts import Manners
 from engine.store.intake import Place, Places
 from engine.store.jobs import NewLocator
@@ -245,3 +246,24 @@ def moved(job: LeasedJob, target: str) -> Finished:
         job=job, state=JobState.READY, hops=job.hops + 1, target=target,
         moves_to=(urls.host_key(target), urls.origin(target)),
     )  # fmt: skip
+
+
+def unwritable(house: House, job: LeasedJob, how: str) -> Finished:
+    """A result that SQLite or its binding refuses."""
+    match how:
+        case "row":
+            return house.done(job, data=['{"title":"\ud800"}'], links=[Page("http://never/1")])
+        case "event":
+            return house.done(job, events=(Event(1.0, "INFO", "n1", "page", "\udfff", job.id),))
+        case "reason":
+            return failed(job, "no such page: \udc80")
+        case "number":
+            return replace(house.done(job), page=2**70)
+        case "level":
+            return house.done(job, events=(Event(1.0, "LOUD", "n1", "page", "x", job.id),))  # type: ignore[arg-type]
+        case "document":
+            return replace(house.done(job), document=replace(document("http://a/x"), url="\ud800"), page=1)
+        case "link":
+            bad = child(Page("http://a/9"))._replace(url="http://a/\ud800")
+            return replace(house.done(job), children=(bad,))
+    raise AssertionError(how)

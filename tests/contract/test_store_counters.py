@@ -8,11 +8,12 @@ from store_house import House
 from engine.model.job import JobState
 from engine.store import runs, sequences
 
-STANDINGS = [(state, None) for state in JobState] + [(JobState.READY, 1005.0)]
+STANDINGS: list[tuple[JobState, float | None]] = [*((state, None) for state in JobState), (JobState.READY, 1005.0)]
 
 
-def _put(house: House, state: JobState, not_before: float | None, sequence: int) -> None:
+def _put(house: House, standing: tuple[JobState, float | None], sequence: int) -> None:
     """By force, in one statement, as a verdict would."""
+    state, not_before = standing
     lease = 5 if state is JobState.TAKEN else None
     with house.db.transaction():
         house.db.execute(
@@ -26,16 +27,16 @@ def test_every_change_of_a_job_is_counted(house: House, goes_to: int) -> None:
     house.seed("http://a/1", "http://a/2")
     house.seed("http://b/1")
     for before, after in product(STANDINGS, STANDINGS):
-        _put(house, *before, sequence=1)
+        _put(house, before, sequence=1)
         house.check_counters()
-        _put(house, *after, sequence=goes_to)
+        _put(house, after, sequence=goes_to)
         house.check_counters()
 
 
 @pytest.mark.parametrize("standing", STANDINGS)
 def test_a_deleted_job_is_counted_no_more(house: House, standing: tuple[JobState, float | None]) -> None:
     house.seed("http://a/1", "http://a/2")
-    _put(house, *standing, sequence=1)
+    _put(house, standing, sequence=1)
     with house.db.transaction():
         house.db.execute("DELETE FROM jobs WHERE id = 1")
     house.check_counters()

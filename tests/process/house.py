@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 CRAWL = [sys.executable, "-m", "console"]
-PATIENCE = 60.0
+PATIENCE = 45.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,16 @@ class Done:
 class Running:
     """A command under way; its output lies in files, so that nothing blocks on a full pipe."""
 
-    def __init__(self, arguments: list[str], folder: Path, number: int, stdin: bytes | None = None) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        folder: Path,
+        number: int,
+        stdin: bytes | None = None,
+        explain: Callable[[], str] = str,
+    ) -> None:
+        """`explain` says how things stand when the command does not end."""
+        self._explain = explain
         self._out, self._err = folder / f"out{number}", folder / f"err{number}"
         self._begun = time.monotonic()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("CRAWL_")}
@@ -80,9 +89,10 @@ class Running:
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
+            how = self._explain()
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"not over after {seconds:g} s\n{self.err[-3000:]}") from None
+            raise AssertionError(f"not over after {seconds:g} s\n{self.err[-3000:]}\n{how}") from None
         out = self._out.read_text("utf-8", "replace")
         return Done(code, out, self.err, time.monotonic() - self._begun)
 
@@ -123,7 +133,7 @@ class House:
         return self.run(*arguments, "--data", str(self.data), seconds=seconds)
 
     def command(self, *arguments: str, stdin: bytes | None = None) -> Running:
-        running = Running(list(arguments), self.folder, len(self._commands), stdin)
+        running = Running(list(arguments), self.folder, len(self._commands), stdin, self.standing)
         self._commands.append(running)
         return running
 
@@ -172,6 +182,25 @@ class House:
 
     def logs(self) -> str:
         return "\n".join(path.read_text("utf-8", "replace") for path in sorted(self.data.glob("logs/*")))
+
+    def standing(self) -> str:
+        """How the run stands, for a failure's message."""
+        if not (self.data / "crawl.db").exists():
+            return "no crawl.db"
+        told = [
+            self.query(f"SELECT {what}")
+            for what in (
+                "id, state, stage, paused, active_sequences, seeded_version FROM runs",
+                "id, grp, kind, rung_at, ready, delayed, taken, done FROM sequences",
+                "key, delay, next_at, backoff_until, robots FROM hosts",
+                "id, state, url, target, not_before, node, reason FROM jobs WHERE state NOT IN ('DONE', 'SKIPPED')",
+                "number, epoch, state, role, heart, pid, in_flight, reason FROM nodes",
+                "at, source, text FROM events ORDER BY id DESC LIMIT 20",
+            )
+        ]
+        now = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+        alive = [f"{pid} {line}" for pid, line in self.alive().items()]
+        return "\n".join([f"now {now}", *map(str, told), *alive, self.logs()[-3000:]])
 
     def query(self, sql: str, name: str = "crawl.db") -> list[tuple[Any, ...]]:
         """Ask a database of the data dir, from a process of its own: no lock of ours may disturb the program."""

@@ -123,7 +123,7 @@ def test_crawl_delay_of_robots_txt_is_kept(house: House, site: Site) -> None:
 
 @pytest.mark.parametrize("delay", [0.05, 0.3])
 def test_delay_is_held_by_all_nodes_together_and_no_slower(house: House, site: Site, delay: float) -> None:
-    count = 50 if delay < 0.1 else 14
+    count = 40 if delay < 0.1 else 10
     site.otherwise = ok
     house.write(defs(*(site.url(f"/{n}") for n in range(count)), host=f"robots: false, delay: {delay}"))
     done = house.crawl()

@@ -119,7 +119,8 @@ def test_signal_while_starting(house: House, site: Site) -> None:
         done = running.wait(15)
         assert done.code in (130, -signal.SIGINT), (wait, done.err)
         house.assert_nobody_left(2)
-        assert "Traceback" not in done.err, (wait, done.err)
+        if "console/cli" in done.err or "KeyboardInterrupt" not in done.err:  # else Python itself was starting
+            assert "Traceback" not in done.err, (wait, done.err)
     house.crawl()
     assert house.counted("entry", "book") == library.rows()
 
