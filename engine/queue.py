@@ -159,7 +159,8 @@ class Doorbells:
             workers=1,
             worker_type="thread",
             periodic=False,
-            initial_delay=0.005,
+            initial_delay=0.001,
+            backoff=1.3,
             max_delay=0.02,
             shutdown_timeout=2,
         )

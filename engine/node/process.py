@@ -39,8 +39,8 @@ _log = logging.getLogger(__name__)
 
 TICK_LIMIT = 35.0
 """Seconds a thread may be silent before the beat stops; longer than a request's default deadline."""
-ROOMY, GATHER_SECONDS = 4, 0.008
-"""A lease waits until a quarter of the slots is free, or so many seconds; one for each slot would cost too much."""
+ROOMY, GATHER_SECONDS = 2, 0.008
+"""A lease waits until half of the slots are free, or so many seconds; one for each slot would cost too much."""
 ORPHAN_SECONDS = 2.5
 
 
@@ -307,7 +307,6 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("huey").setLevel(logging.WARNING)
-    sys.setswitchinterval(0.001)
     gc.freeze()  # what was imported stays; looking at it again and again is a twentieth of a page's time
     gc.set_threshold(20_000, 20, 20)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

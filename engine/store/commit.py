@@ -8,7 +8,7 @@ from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store import documents, events, hosts, jobs, nodes, rows, sequences
 from engine.store.connector import Busy, Database
-from engine.store.documents import NewDocument
+from engine.store.documents import NewDocument, Stored
 from engine.store.events import Event
 from engine.store.intake import Places
 from engine.store.jobs import NewLink, Verdict
@@ -63,7 +63,8 @@ class Finished:
     """Host key and origin of the host under whose clock it continues."""
     document: NewDocument | None = None
     page: int | None = None
-    """The stored document it used, or, once `document` is stored, that one's id."""
+    """The stored document it used; where that is `document`, `stored` says the same once it is."""
+    stored: Stored | None = None
     rows: tuple[MadeRow, ...] = ()
     rejected: tuple[tuple[str, int], ...] = ()
     """Records turned away, by dataDef."""
@@ -146,7 +147,7 @@ def _apply(db: Database, run: int, finished: Sequence[Finished], places: Places)
     touched = {f.job.host for f in finished}
     won = jobs.finish(db, [_verdict(db, f, places, touched) for f in finished])
     held = [f for f in finished if f.job.id in won]
-    documents.add(db, run, [(f.page, f.document) for f in held if f.document and f.page is not None])
+    documents.add(db, run, [(f.stored, f.document) for f in held if f.document and f.stored])
     rows.add(db, run, [NewRow(f.job.id, row.data_def_id, row.data) for f in held for row in f.rows])
     _count_rows(db, run, held)
     _follow(db, run, held, places, touched)
@@ -173,7 +174,7 @@ def _verdict(db: Database, f: Finished, places: Places, touched: set[int]) -> Ve
         sequence = place.sequence
     return Verdict(
         id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts, not_before=f.not_before, sequence=sequence,
-        hops=f.hops, target=f.target, document=f.page, defs=f.job.defs_version, reason=f.reason,
+        hops=f.hops, target=f.target, document=f.stored.page if f.stored else f.page, defs=f.job.defs_version, reason=f.reason,
     )  # fmt: skip
 
 

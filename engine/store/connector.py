@@ -16,6 +16,7 @@ sqlite3: Any = importlib.import_module("pysqlite3.dbapi2") if sys.platform == "l
 """SQLite before 3.51.3 can corrupt a WAL file that several connections write; the wheel brings a newer one."""
 
 BUSY_SECONDS = 30.0
+_WRITER_PAUSE = 0.0004
 _CHUNKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
@@ -26,9 +27,10 @@ class Busy(CrawlError):
 class Database:
     """One connection, used by one thread. Every write happens inside `transaction()`."""
 
-    def __init__(self, connection: Any, path: Path) -> None:
+    def __init__(self, connection: Any, path: Path, busy_seconds: float) -> None:
         self._connection = connection
         self._texts: dict[tuple[str, int, int], str] = {}
+        self._busy_seconds = busy_seconds
         self.path = path
 
     @classmethod
@@ -49,14 +51,14 @@ class Database:
             connection = sqlite3.connect(
                 uri,
                 uri=True,
-                timeout=busy_seconds,
+                timeout=0 if not read_only else busy_seconds,
                 isolation_level=None,
                 check_same_thread=False,
                 cached_statements=256,
             )
         except sqlite3.Error as error:
             raise StorageError(f"{path}: {error}", "Check that the folder exists and may be written.") from error
-        database = cls(connection, path)
+        database = cls(connection, path, busy_seconds)
         if read_only:
             database.execute("PRAGMA query_only = 1")
         else:
@@ -123,7 +125,7 @@ class Database:
     @contextlib.contextmanager
     def transaction(self, mode: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE") -> Iterator["Database"]:
         """One write transaction: all of it is committed, or nothing is. Raises Busy or StorageError."""
-        self.execute(f"BEGIN {mode}")
+        self._begin(mode)
         try:
             yield self
         except BaseException:
@@ -167,6 +169,22 @@ class Database:
             if sqlite3.complete_statement(statement):
                 self.execute(statement)
                 statement = ""
+
+    def _begin(self, mode: str) -> None:
+        """Open a transaction, waiting for other writers.
+
+        SQLite's own waiting sleeps longer each time, up to 100 ms, where a write here takes 2: short even sleeps
+        let the next one in at once, and none waits for long.
+        """
+        deadline = time.monotonic() + self._busy_seconds
+        while True:
+            try:
+                self.execute(f"BEGIN {mode}")
+                return
+            except Busy:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_WRITER_PAUSE)
 
     def _rollback(self) -> None:
         if self.in_transaction:

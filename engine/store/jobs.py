@@ -65,10 +65,10 @@ WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED}
 _FINISH = f"""
 WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason) AS ({{values}})
 UPDATE jobs SET state = f.state, attempts = jobs.attempts + f.attempts, not_before = f.not_before, lease = NULL,
-    sequence = coalesce(f.sequence, jobs.sequence), hops = f.hops, target = f.target,
-    document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason
+    hops = f.hops, target = f.target, document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason
 FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED}
 """
+_MOVE = "UPDATE jobs SET sequence = ? WHERE id = ?"
 _CLAIM = """
 UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NOT EXISTS (
     SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = ? AND t.run = ? AND t.id <> ?
@@ -220,6 +220,9 @@ def finish(db: Database, verdicts: Sequence[Verdict]) -> set[int]:
     for (ids,) in db.each(_HELD, [v[:2] for v in verdicts]):
         held.update(orjson.loads(ids))
     db.each(_FINISH, verdicts if len(held) == len(verdicts) else [v for v in verdicts if v.id in held])
+    for v in verdicts:
+        if v.sequence is not None and v.id in held:
+            db.execute(_MOVE, (v.sequence, v.id))
     return held
 
 

@@ -26,8 +26,9 @@ def test_a_document_answers_for_its_url_and_for_those_redirected_to_it(house: Ho
     house.seed("http://a/1")
     (job,) = house.take("http://a/")
     page = document("http://a/3", b"<p>three</p>", came_by=["http://a/1", "http://a/2"])
-    (id_,) = pages.add([page])
-    house.commit(replace(house.done(job), document=page, page=id_))
+    (at,) = pages.add([page])
+    id_ = at.page
+    house.commit(replace(house.done(job), document=page, stored=at))
     keys = [document_key(f"http://a/{i}") for i in (1, 2, 3, 4)]
     found = documents.stored(house.db, house.run, keys, float("inf"))
     assert {key: s.page for key, s in found.items()} == dict.fromkeys(keys[:3], id_)
@@ -35,7 +36,9 @@ def test_a_document_answers_for_its_url_and_for_those_redirected_to_it(house: Ho
     assert pages.read(id_) == b"<p>three</p>"
     assert house.jobs("document") == [(id_,)]
     stored = house.db.one("SELECT size, digest, status, content_type FROM documents")
-    assert stored == (12, documents.digest(b"<p>three</p>"), 200, "text/html")
+    assert stored == (12, at.digest, 200, "text/html")
+    same, other = pages.add([page, document("http://a/3", b"<p>four</p>")])
+    assert same.digest == at.digest != other.digest
 
 
 def test_of_two_documents_the_newer_answers_and_another_runs_only_while_fresh_and_good(
@@ -65,8 +68,9 @@ def test_the_document_of_a_lost_lease_is_swept_and_no_other(house: House, pages:
     house.seed("http://a/1")
     (job,) = house.take("http://a/")
     told = [document(f"http://a/{i}", str(i).encode()) for i in range(5)]
-    ids = pages.add(told)
-    house.commit(replace(house.done(job), document=told[2], page=ids[2]))
+    at = pages.add(told)
+    ids = [where.page for where in at]
+    house.commit(replace(house.done(job), document=told[2], stored=at[2]))
     assert pages.sweep(house.db, batch=2) == 4
     assert [pages.read(i) for i in ids] == [None, None, b"2", None, None]
     assert pages.sweep(house.db) == 0
@@ -74,7 +78,7 @@ def test_the_document_of_a_lost_lease_is_swept_and_no_other(house: House, pages:
 
 def test_bodies_come_back_in_the_order_they_were_given(pages: Pages) -> None:
     told = [document(f"http://a/{i}", str(i).encode()) for i in range(150)]
-    ids = pages.add(told)
+    ids = [at.page for at in pages.add(told)]
     assert [pages.read(i) for i in ids] == [d.body for d in told]
     assert pages.read(ids[-1] + 1) is None
 

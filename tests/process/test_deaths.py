@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -140,14 +141,14 @@ def test_a_dead_node_is_noticed_within_a_second_and_its_backup_takes_over(house:
 
 
 def test_a_stopped_node_is_taken_over_and_writes_nothing_when_it_wakes(house: House, site: Site) -> None:
-    library = library_of(house, site, delay=0.3)
+    library = library_of(house, site, delay=0.5)
     running = under_way(house, site)
-    [(victim, epoch)] = house.query("SELECT pid, epoch FROM nodes WHERE number = 1")
-    held = "SELECT count(*) FROM jobs WHERE state = 'TAKEN' AND node = "
-    assert until(lambda: house.query(held + str(epoch)) != [(0,)])
+    holder = "SELECT pid, epoch FROM nodes WHERE epoch IN (SELECT node FROM jobs WHERE state = 'TAKEN')"
+    assert until(lambda: house.query(holder))
+    victim, epoch = house.query(holder)[0]
     os.kill(victim, signal.SIGSTOP)
     began = time.monotonic()
-    assert until(lambda: house.query("SELECT state FROM nodes WHERE number = 1") == [("DEAD",)], 8)
+    assert until(lambda: house.query(f"SELECT state FROM nodes WHERE epoch = {epoch}") == [("DEAD",)], 8)
     assert 2 < time.monotonic() - began < 4.5
     try:
         os.kill(victim, signal.SIGCONT)
@@ -159,6 +160,25 @@ def test_a_stopped_node_is_taken_over_and_writes_nothing_when_it_wakes(house: Ho
     house.assert_clean(done)
     assert house.counted("entry", "book") == library.rows()
     assert_counters(house)
+
+
+def test_a_node_that_hangs_at_the_very_end_does_not_keep_the_run(house: House, site: Site) -> None:
+    """The node holds nothing when it is stopped, and the run ends before it is missed."""
+    library = Library(site, shelves=1, books=4)
+    hold = threading.Event()
+    site["/book/0-1"] = Page("<b>ISBN 000-1</b>", hold=hold)
+    house.write(library.defs())
+    running = under_way(house, site, fetched=5)
+    assert until(lambda: house.query("SELECT count(*) FROM jobs WHERE state = 'DONE'") == [(4,)])
+    idle = "SELECT pid FROM nodes WHERE epoch NOT IN (SELECT node FROM jobs WHERE state = 'TAKEN') AND state = 'DONE'"
+    assert until(lambda: house.query(idle))
+    [(victim,)] = house.query(idle)
+    os.kill(victim, signal.SIGSTOP)
+    hold.set()
+    done = running.wait(15)
+    assert done.code == 0, done.err
+    house.assert_clean(done)
+    assert house.counted("entry", "book") == library.rows()
 
 
 def test_a_zombie_that_outlives_its_supervisor_writes_nothing(house: House, site: Site) -> None:
@@ -202,19 +222,22 @@ def test_a_stopped_appender_is_replaced(house: House, site: Site) -> None:
     assert house.counted("entry", "book") == library.rows()
 
 
-def test_an_appender_stopped_while_it_drains_does_not_lose_rows(house: House, site: Site) -> None:
-    library = library_of(house, site, delay=0.0)
-    running = under_way(house, site, fetched=1)
+@pytest.mark.parametrize("fate", ["dies", "hangs"])
+def test_an_appender_lost_at_the_very_end_is_replaced(house: House, site: Site, fate: str) -> None:
+    library = Library(site, shelves=1, books=4)
+    hold = threading.Event()
+    site["/book/0-1"] = Page("<b>ISBN 000-1</b>", hold=hold)
+    house.write(library.defs())
+    running = under_way(house, site, fetched=5)
     [victim] = house.children("append")
     os.kill(victim, signal.SIGSTOP)
-    assert until(lambda: running.over or not house.children("node"), 20)
-    time.sleep(0.5)
-    kill(victim)
-    done = running.wait()
-    if done.code:
-        assert done.code == 3, done.err
-        house.assert_nobody_left()
-        house.crawl()
+    hold.set()
+    assert until(lambda: house.query("SELECT stage FROM runs") == [("STOPPING_APPENDER_GRACEFUL",)])
+    if fate == "dies":
+        kill(victim)
+    done = running.wait(15)
+    assert done.code == 0, done.err
+    house.assert_clean(done)
     assert house.counted("entry", "book") == library.rows()
 
 
