@@ -9,7 +9,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,8 @@ from huey.storage import SqliteStorage, sqlite3
 QUEUE = "queue.db"
 _NAME = "crawl"
 _STAT_SECONDS = 0.5
+_TOGETHER = 16
+"""Rings one node takes from the queue at once, at most: the others are for the other nodes."""
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +65,23 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
         except sqlite3.DatabaseError as error:
             self._reopen(error)
         return None
+
+    def more(self, limit: int) -> list[bytes]:
+        """The messages that come next, taken from the queue in one transaction; at most `limit`."""
+        if limit <= 0 or not self.sql("select 1 from task where queue = ? limit 1", (self.name,), results=True):
+            return []
+        with self.db(commit=True) as cursor:
+            cursor.execute("select id, data from task where queue = ? order by id limit ?", (self.name, limit))
+            found = cursor.fetchall()
+            marks = ",".join("?" * len(found))
+            cursor.execute(f"delete from task where id in ({marks})", [id_ for id_, _ in found])
+        return [data for _, data in found]
+
+    def enqueue_all(self, messages: list[bytes]) -> None:
+        """Append messages in one transaction."""
+        with self.db(commit=True) as cursor:
+            rows = [(self.name, self.to_blob(message)) for message in messages]
+            cursor.executemany("insert into task (queue, data, priority) values (?, ?, 0)", rows)
 
     def _follow_file(self) -> None:
         now = time.monotonic()
@@ -114,10 +133,15 @@ class Doorbells:
         self,
         folder: Path,
         *,
-        on_slice: Callable[[int], None] | None = None,
+        on_slice: Callable[[list[int]], None] | None = None,
         gate: Callable[[], bool] = lambda: True,
+        room: Callable[[], int] = lambda: 1,
     ) -> None:
-        """`on_slice` answers a ring with the sequence's id; `gate` is asked before a message is taken."""
+        """`on_slice` answers rings, given the sequences' ids; `gate` is asked before a message is taken.
+
+        `room` says how many rings may be answered together: those that wait are taken at once, so that a crawl of
+        many hosts does not pay for a transaction a page.
+        """
         self._path = folder / QUEUE
         self._huey = Huey(
             _NAME,
@@ -133,7 +157,8 @@ class Doorbells:
         @self._huey.task(name="crawl_slice")  # type: ignore[untyped-decorator]
         def crawl_slice(sequence: int) -> None:
             if on_slice is not None:
-                on_slice(sequence)
+                more = self._huey.storage.more(min(room(), _TOGETHER) - 1)
+                on_slice(list(dict.fromkeys([sequence, *self._rung(more)])))
 
         self._slice = crawl_slice
         self._consumer: _Consumer | None = None
@@ -142,11 +167,19 @@ class Doorbells:
     def ring(self, sequences: Iterable[int]) -> None:
         """Say that sequences have work. A failure is logged, not raised: lost rings are repaired."""
         try:
-            for sequence in sequences:
-                self._slice(sequence)
+            messages = [self._huey.serialize_task(self._slice.s(sequence)) for sequence in sequences]
+            if messages:
+                self._huey.storage.enqueue_all(messages)
         except sqlite3.Error as error:
             _log.warning("rings lost: %s", error)
         self.wake()
+
+    def _rung(self, messages: list[bytes]) -> Iterator[int]:
+        for message in messages:
+            try:
+                yield int(self._huey.serializer.deserialize(message).args[0])
+            except (ValueError, TypeError, IndexError):
+                _log.warning("a message in queue.db is no ring: %r", bytes(message)[:80])
 
     def wake(self) -> None:
         """Look at the queue now."""

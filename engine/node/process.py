@@ -65,7 +65,7 @@ class Node:
         told = runs.get(self._db, run)
         self._tick_limit = max(TICK_LIMIT, settings.deadline + 5)
 
-        self.bells = Doorbells(folder, on_slice=self._answer, gate=self._may_take)
+        self.bells = Doorbells(folder, on_slice=self._answer, gate=self._may_take, room=self._free)
         self.ringer = Ringer(folder, run, lambda: self.bells)
         self.seen = Seen()
         knowledge = Knowledge(settings, live, lambda: self._db)
@@ -199,9 +199,9 @@ class Node:
         concurrency = self.settings.concurrency
         return min(concurrency - self.loop.busy, 2 * concurrency - self._held)
 
-    def _answer(self, sequence: int) -> None:
+    def _answer(self, sequences: list[int]) -> None:
         if not self.draining.is_set():
-            self._slicer.answer(sequence)
+            self._slicer.answer(sequences)
             self._asked_at = time.monotonic()
 
     def _take(self, jobs: list[LeasedJob]) -> None:

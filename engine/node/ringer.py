@@ -33,7 +33,8 @@ class Ringer(threading.Thread):
         """Ring these soon; a sequence told twice before that is rung once."""
         with self._condition:
             self._waiting.update(dict.fromkeys(sequences))
-            self._condition.notify()
+            if self._waiting:
+                self._condition.notify()
 
     def arm(self, due: float) -> None:
         """Look for work that became due at that boot-time second."""

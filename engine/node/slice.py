@@ -44,36 +44,33 @@ class Slicer:
         self._fenced = fenced
         self._number = 0
 
-    def answer(self, sequence: int) -> None:
-        """Lease for a rung sequence. A ring that cannot be answered now is lost, and repaired by the supervisor."""
+    def answer(self, sequences: list[int]) -> None:
+        """Lease for rung sequences. Rings that cannot be answered now are lost, and repaired by the supervisor."""
         free = self._free()
         if free <= 0:
+            self._ringer.ring(sequences)
             return
         self._number += 1
         # Never used twice: no other node has this epoch, and no other lease of this node this count.
         number = (self._node << 32) | self._number
         try:
             got = lease(
-                self._db,
-                node=self._node,
-                sequence=sequence,
-                number=number,
-                free=free,
-                batch=self._batch,
+                self._db, node=self._node, sequences=sequences, number=number, free=free, batch=self._batch,
                 now=boottime(),
-            )
+            )  # fmt: skip
         except Fenced:
             self._fenced()
             return
         except Busy as busy:
             _log.warning("no lease: %s", busy.what)
             return
-        if got.jobs:
-            self._submit(patiently(self._db, lambda _: self._with_documents(list(got.jobs))))
-        if got.ring:
-            self._ringer.ring((sequence,))
-        if got.due is not None:
-            self._ringer.arm(got.due)
+        taken = [job for one in got for job in one.jobs]
+        if taken:
+            self._submit(patiently(self._db, lambda _: self._with_documents(taken)))
+        self._ringer.ring([sequence for sequence, one in zip(sequences, got, strict=True) if one.ring])
+        for one in got:
+            if one.due is not None:
+                self._ringer.arm(one.due)
 
     def _with_documents(self, jobs: list[LeasedJob]) -> list[LeasedJob]:
         """The jobs, each with the stored document that spares its fetch."""

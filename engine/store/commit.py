@@ -172,9 +172,10 @@ def _verdict(db: Database, f: Finished, places: Places, touched: set[int]) -> Ve
         place = places.find(db, f.job.group, *f.moves_to, f.job.kind)
         touched.add(place.host)
         sequence = place.sequence
+    document = f.stored.page if f.stored else f.page
     return Verdict(
         id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts, not_before=f.not_before, sequence=sequence,
-        hops=f.hops, target=f.target, document=f.stored.page if f.stored else f.page, defs=f.job.defs_version, reason=f.reason,
+        hops=f.hops, target=f.target, document=document, defs=f.job.defs_version, reason=f.reason,
     )  # fmt: skip
 
 

@@ -1,12 +1,14 @@
 """The lease: which jobs of a rung sequence a node may take now, fair to the others and polite to the host."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import Fenced
 from engine.model.fairness import quota, share
 from engine.model.job import JobKind, LeasedJob
-from engine.store import hosts, jobs, nodes, sequences
+from engine.store import hosts, jobs, nodes
+from engine.store import sequences as rings
 from engine.store.connector import Database
 
 _READ = """
@@ -65,46 +67,61 @@ class _Standing:
     others_wait: int
 
 
-def lease(db: Database, *, node: int, sequence: int, number: int, free: int, batch: int, now: float) -> Lease:
-    """Take up to `free` jobs of a sequence for the node of that epoch, under the lease `number`.
+def lease(
+    db: Database, *, node: int, sequences: Sequence[int], number: int, free: int, batch: int, now: float
+) -> list[Lease]:
+    """Take up to `free` jobs, at most `batch` of each sequence, for the node of that epoch, under the lease `number`.
 
+    The sequences are served in order, in one transaction; those left when no slot is free are to be rung again.
     `now` is boot-time seconds. Raises Fenced where the node's epoch is over.
     """
     with db.transaction():
         if nodes.role(db, node) is None:
             raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
-        row = db.one(_READ, (sequence,))
-        if row is None:
-            return Lease()
-        s = _Standing(*row)
-        due = _blocked_until(s, now)
-        wanted = _pages_left(db, s, _allowed(s, free, batch)) if due == 0 else 0
-        if wanted == _NO_MORE:
-            skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIPPED_AT_ONCE)
-            sequences.answered(db, sequence, now if skipped == _SKIPPED_AT_ONCE else None)
-            return Lease(ring=skipped == _SKIPPED_AT_ONCE)
-        found = _distinct(jobs.candidates(db, sequence, wanted)) if wanted > 0 else []
-        start, kind = max(now, s.next_at or 0.0), JobKind(s.kind)
-        taken = tuple(
-            jobs.leased(
-                candidate, lease=number, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
-                send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
-            )
-            for i, candidate in enumerate(found)
-        )  # fmt: skip
-        next_at = None
-        if taken:
-            jobs.take(db, [job.id for job in taken], number, node)
-            if s.delay:
-                next_at = start + len(taken) * s.delay
-                hosts.reserve(db, s.host, next_at)
-        left = s.ready - len(taken)
-        again = bool(taken) and left > 0 and s.host_taken + len(taken) < s.host_concurrency and not next_at
-        sequences.answered(db, sequence, now if again else None)
-        if next_at is not None:
-            # also where nothing is left: children may come while the host's clock runs
-            due = next_at - sequences.LOOKAHEAD
-        return Lease(taken, again, due or None)
+        got: list[Lease] = []
+        for sequence in sequences:
+            if free <= 0:
+                got.append(Lease(ring=True))
+                continue
+            one = _lease_one(db, node, sequence, number, free, batch, now)
+            free -= len(one.jobs)
+            got.append(one)
+        return got
+
+
+def _lease_one(db: Database, node: int, sequence: int, number: int, free: int, batch: int, now: float) -> Lease:
+    row = db.one(_READ, (sequence,))
+    if row is None:
+        return Lease()
+    s = _Standing(*row)
+    due = _blocked_until(s, now)
+    wanted = _pages_left(db, s, _allowed(s, free, batch)) if due == 0 else 0
+    if wanted == _NO_MORE:
+        skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIPPED_AT_ONCE)
+        rings.answered(db, sequence, now if skipped == _SKIPPED_AT_ONCE else None)
+        return Lease(ring=skipped == _SKIPPED_AT_ONCE)
+    found = _distinct(jobs.candidates(db, sequence, wanted)) if wanted > 0 else []
+    start, kind = max(now, s.next_at or 0.0), JobKind(s.kind)
+    taken = tuple(
+        jobs.leased(
+            candidate, lease=number, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
+            send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
+        )
+        for i, candidate in enumerate(found)
+    )  # fmt: skip
+    next_at = None
+    if taken:
+        jobs.take(db, [job.id for job in taken], number, node)
+        if s.delay:
+            next_at = start + len(taken) * s.delay
+            hosts.reserve(db, s.host, next_at)
+    left = s.ready - len(taken)
+    again = bool(taken) and left > 0 and s.host_taken + len(taken) < s.host_concurrency and not next_at
+    rings.answered(db, sequence, now if again else None)
+    if next_at is not None:
+        # also where nothing is left: children may come while the host's clock runs
+        due = next_at - rings.LOOKAHEAD
+    return Lease(taken, again, due or None)
 
 
 def _blocked_until(s: _Standing, now: float) -> float | None:
@@ -115,8 +132,8 @@ def _blocked_until(s: _Standing, now: float) -> float | None:
         return None
     if s.backoff_until is not None and s.backoff_until > now:
         return s.backoff_until
-    if s.delay and s.next_at is not None and s.next_at > now + sequences.LOOKAHEAD:
-        return s.next_at - sequences.LOOKAHEAD
+    if s.delay and s.next_at is not None and s.next_at > now + rings.LOOKAHEAD:
+        return s.next_at - rings.LOOKAHEAD
     return 0
 
 

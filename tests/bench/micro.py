@@ -92,8 +92,8 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
         leased, leasing_s, committing_s = 0, 0.0, 0.0
         while leased < min(upto, filled.ready - batch):
             began = time.perf_counter()
-            got = lease(
-                leasing, node=node, sequence=filled.sequence, number=(node << 32) | (leased + 1), free=batch,
+            (got,) = lease(
+                leasing, node=node, sequences=[filled.sequence], number=(node << 32) | (leased + 1), free=batch,
                 batch=batch, now=boottime(),
             )  # fmt: skip
             between = time.perf_counter()

@@ -129,10 +129,11 @@ class House:
     def lease(self, sequence: int, *, node: int | None = None, free: int = 32, batch: int = 32) -> Lease:
         self.numbers += 1
         epoch = self.nodes[0] if node is None else node
-        return lease(
-            self.db, node=epoch, sequence=sequence, number=(epoch << 32) | self.numbers, free=free, batch=batch,
+        (got,) = lease(
+            self.db, node=epoch, sequences=[sequence], number=(epoch << 32) | self.numbers, free=free, batch=batch,
             now=self.now,
         )  # fmt: skip
+        return got
 
     def take(self, url: str, group: str = "g", *, node: int | None = None, free: int = 32) -> tuple[LeasedJob, ...]:
         """Lease from the sequence of that URL's host."""

@@ -195,7 +195,7 @@ def test_a_lease_reads_and_writes_in_one_immediate_transaction(house: House) -> 
     house.seed("http://a/1")
     seen: list[str] = []
     house.db._connection.set_trace_callback(seen.append)
-    lease(house.db, node=house.nodes[0], sequence=1, number=1, free=1, batch=1, now=0.0)
+    lease(house.db, node=house.nodes[0], sequences=[1], number=1, free=1, batch=1, now=0.0)
     house.db._connection.set_trace_callback(None)
     assert seen[0] == "BEGIN IMMEDIATE"
     assert seen[-1] == "COMMIT"

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,15 +48,16 @@ class Running:
         number: int,
         stdin: bytes | None = None,
         explain: Callable[[], str] = str,
+        tracer: Sequence[str] = (),
     ) -> None:
-        """`explain` says how things stand when the command does not end."""
+        """`explain` says how things stand when the command does not end; `tracer` goes in front of the command."""
         self._explain = explain
         self._out, self._err = folder / f"out{number}", folder / f"err{number}"
         self._begun = time.monotonic()
         environment = {k: v for k, v in os.environ.items() if not k.startswith("CRAWL_")}
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [*CRAWL, *arguments],
+                [*tracer, *CRAWL, *arguments],
                 stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
                 stdout=out,
                 stderr=err,
@@ -110,10 +111,17 @@ class House:
     def write(self, text: str, name: str = "crawl.yml") -> None:
         (self.defs / name).write_text(text, "utf-8")
 
-    def start(self, *arguments: str, nodes: int = 2, stdin: bytes | None = None, data: Path | None = None) -> Running:
+    def start(
+        self,
+        *arguments: str,
+        nodes: int = 2,
+        stdin: bytes | None = None,
+        data: Path | None = None,
+        tracer: Sequence[str] = (),
+    ) -> Running:
         """Begin a headless run."""
         where = ["--defs", str(self.defs), "--data", str(data or self.data), "--nodes", str(nodes)]
-        return self.command("run", "--no-ui", "--json", *where, *arguments, stdin=stdin)
+        return self.command("run", "--no-ui", "--json", *where, *arguments, stdin=stdin, tracer=tracer)
 
     def crawl(self, *arguments: str, code: int = 0, nodes: int = 2, seconds: float = PATIENCE, **more: Any) -> Done:
         """A whole headless run. Whatever its end, no process stays and nothing of the program failed."""
@@ -132,8 +140,8 @@ class House:
         """A command on this data dir."""
         return self.run(*arguments, "--data", str(self.data), seconds=seconds)
 
-    def command(self, *arguments: str, stdin: bytes | None = None) -> Running:
-        running = Running(list(arguments), self.folder, len(self._commands), stdin, self.standing)
+    def command(self, *arguments: str, stdin: bytes | None = None, tracer: Sequence[str] = ()) -> Running:
+        running = Running(list(arguments), self.folder, len(self._commands), stdin, self.standing, tracer)
         self._commands.append(running)
         return running
 

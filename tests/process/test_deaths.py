@@ -1,8 +1,11 @@
 """Processes that die, hang or come back from the dead: no row is lost, none doubled, nobody stays."""
 
+import contextlib
 import os
 import random
+import shutil
 import signal
+import sqlite3
 import threading
 import time
 from pathlib import Path
@@ -100,6 +103,43 @@ def test_random_kills_lose_and_double_nothing(house: House, site: Site, kind: st
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_kills_sweep(house: House, site: Site, kind: str, seed: int) -> None:
     disturbed(house, site, kind, seed)
+
+
+@pytest.mark.sweep
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to kill at the n-th write")
+@pytest.mark.parametrize("number", [*range(1, 30), *range(30, 120, 7)])
+@pytest.mark.parametrize("name", ["crawl.db-wal", "pages.db-wal", "anything"])
+def test_kill_at_each_write_sweep(house: House, site: Site, name: str, number: int) -> None:
+    """Every thread of every process dies at its n-th write to a file: whatever was half written, the rows are exact."""
+    library = library_of(house, site, delay=0.0)
+    where = [] if name == "anything" else ["-P", str(house.data / name)]
+    fate = ["-e", f"inject=write,pwrite64,fsync,fdatasync,ftruncate,rename:signal=KILL:when={number}"]
+    tracer = ["strace", "-f", "-qq", "-o", "/dev/null", *where, *fate]
+    running = house.start(tracer=tracer)
+    running.wait(90)
+    house.assert_nobody_left()
+    done = house.start().wait()
+    assert done.code == 0, (done.err, house.logs()[-3000:])
+    house.assert_clean(done)
+    assert house.counted("entry", "book") == library.rows()
+    assert house.output("book.jsonl").read_bytes().count(b"\n") == len(house.rows("book"))
+    assert_counters(house)
+
+
+def test_a_database_locked_for_a_while_only_delays(house: House, site: Site) -> None:
+    library = library_of(house, site, delay=0.05)
+    running = under_way(house, site)
+    with contextlib.closing(sqlite3.connect(house.data / "crawl.db", isolation_level=None, timeout=20)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        time.sleep(4)
+        assert not running.over
+        db.execute("ROLLBACK")
+    done = running.wait()
+    assert done.code == 0, done.err
+    assert {node["state"] for node in done.summary["nodes"]} == {"TERMINATED"}, "a busy database is no death"
+    house.assert_clean(done)
+    assert house.counted("entry", "book") == library.rows()
+    assert sorted(site.paths) == sorted(library.pages)
 
 
 def test_children_of_a_dead_supervisor_leave_within_three_seconds(house: House, site: Site) -> None:

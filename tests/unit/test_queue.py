@@ -18,14 +18,16 @@ from engine.queue import QUEUE, Doorbells, discard
 class Listener:
     """A process that answers rings, in a thread."""
 
-    def __init__(self, folder: Path, gate: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, folder: Path, gate: Callable[[], bool] = lambda: True, room: int = 1) -> None:
         self.heard: list[int] = []
-        self.bells = Doorbells(folder, on_slice=self._answer, gate=gate)
+        self.together: list[int] = []
+        self.bells = Doorbells(folder, on_slice=self._answer, gate=gate, room=lambda: room)
         self.thread = threading.Thread(target=self.bells.consume, daemon=True)
 
-    def _answer(self, sequence: int) -> None:
-        self.heard.append(sequence)
-        if sequence == 13:
+    def _answer(self, sequences: list[int]) -> None:
+        self.together.append(len(sequences))
+        self.heard += sequences
+        if 13 in sequences:
             raise RuntimeError("an unlucky slice")
 
     def hears(self, *expected: int, seconds: float = 5.0) -> bool:
@@ -38,8 +40,8 @@ class Listener:
 
 
 @contextmanager
-def listening(folder: Path, gate: Callable[[], bool] = lambda: True) -> Iterator[Listener]:
-    listener = Listener(folder, gate)
+def listening(folder: Path, gate: Callable[[], bool] = lambda: True, room: int = 1) -> Iterator[Listener]:
+    listener = Listener(folder, gate, room)
     listener.thread.start()
     deadline = time.monotonic() + 5
     while listener.bells._consumer is None and time.monotonic() < deadline:
@@ -69,6 +71,22 @@ def test_rings_are_answered_in_order(tmp_path: Path) -> None:
         assert node.hears(3, 1, 2, 1)
         node.bells.ring([9])
         assert node.hears(3, 1, 2, 1, 9)
+
+
+def test_rings_that_wait_are_answered_together_as_far_as_there_is_room(tmp_path: Path) -> None:
+    Doorbells(tmp_path).ring([*range(40), 5])
+    with listening(tmp_path, room=10) as node:
+        assert node.hears(*range(40), 5)
+        assert node.together == [10, 10, 10, 10, 1]
+
+
+def test_a_message_nobody_understands_costs_no_other_ring(tmp_path: Path) -> None:
+    bells = Doorbells(tmp_path)
+    bells.ring([1])
+    _insert(tmp_path, b"no message")
+    bells.ring([2])
+    with listening(tmp_path, room=10) as node:
+        assert node.hears(1, 2)
 
 
 def test_each_ring_is_answered_by_one_node(tmp_path: Path) -> None:
