@@ -63,8 +63,9 @@ class Finished:
     """Host key and origin of the host under whose clock it continues."""
     document: NewDocument | None = None
     page: int | None = None
-    """The stored document it used; where that is `document`, `stored` says the same once it is."""
+    """The document it used, stored before."""
     stored: Stored | None = None
+    """Where `document` lies, once it does."""
     rows: tuple[MadeRow, ...] = ()
     rejected: tuple[tuple[str, int], ...] = ()
     """Records turned away, by dataDef."""
