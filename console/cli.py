@@ -11,7 +11,7 @@ import click
 from engine import __version__
 from engine.errors import CrawlError
 
-_DATA = click.Path(file_okay=False, path_type=Path)
+_DATA = click.Path(path_type=Path)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -65,6 +65,8 @@ def full(look: Snapshot) -> dict[str, Any]:
     told = snapshot.whole(look, exit_code=None)
     return {
         **told,
+        "appenders": look.appenders,
+        "nodes": look.nodes,
         "stage": look.run.stage if look.run else None,
         "supervisor": {"pid": pid} if pid else None,
         "sequences": look.sequences,

@@ -38,6 +38,10 @@ _BACKLOG = "SELECT count(*) FROM (SELECT 1 FROM rows WHERE run = ? AND id > ? LI
 _FAILURES = "SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' ORDER BY id LIMIT ?"
 _SAID = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 
+_APPENDER_KEYS = ("name", "rows", "bytes", "path", "backlog")
+_NODE_KEYS = ("id", "role", "state", "heart", "done", "failed")
+"""What the summary tells of them; `status --json` tells all."""
+
 SHOWN = 200
 
 
@@ -169,7 +173,7 @@ def whole(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:
         "pages_per_s": round(snapshot.jobs["done"] / seconds, 2) if seconds > 0 else 0.0,
         "jobs": snapshot.jobs,
         "rows": snapshot.rows,
-        "appenders": snapshot.appenders,
-        "nodes": snapshot.nodes,
+        "appenders": [{key: a[key] for key in _APPENDER_KEYS} for a in snapshot.appenders],
+        "nodes": [{key: n[key] for key in _NODE_KEYS} for n in snapshot.nodes],
         "defs_version": run.defs_version if run else None,
     }

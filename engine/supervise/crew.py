@@ -121,9 +121,13 @@ class Crew:
     def reap(self) -> bool:
         """While stopping: bury what ended; True once no node is left."""
         self._due.clear()
-        self._watch_appender(time.monotonic())
+        now = time.monotonic()
+        self._watch_appender(now)
         for child in list(self.nodes):
             code = child.ended()
+            if code is None and child.look(now) is Heart.ASYSTOLE:
+                child.kill()
+                code = child.process.wait()
             if code is not None:
                 self._bury(child, *self._why(child, code), successor=False)
         return not self.nodes

@@ -11,7 +11,6 @@ from engine.store.connector import Database
 _log = logging.getLogger(__name__)
 
 _REPAIR_SECONDS = 0.5
-_HEALTH_SECONDS = 1.0
 _SURELY_LOST = 15.0
 """Seconds after which a ring is repeated even though the queue holds others: it may lie among them."""
 _LATE = 0.05
@@ -26,7 +25,6 @@ class Rings:
         self._run = run
         self._bells = self._fresh()
         self._repaired_at = 0.0
-        self._looked_at = 0.0
 
     def ring(self, listed: list[int]) -> None:
         """Ring sequences, after the commit that marked them."""
@@ -36,19 +34,12 @@ class Rings:
     def tick(self) -> None:
         """One look. Raises Busy where the database is; the next look makes it good."""
         now = boottime()
-        if now - self._looked_at >= _HEALTH_SECONDS:
-            self._looked_at = now
-            if not self._bells.healthy():
-                _log.warning("queue.db is missing or damaged; it is made anew")
-                self._bells.close()
-                self._bells = self._fresh()
-                with self._db.transaction():
-                    sequences.silence(self._db, self._run)
         due = jobs.next_due(self._db, self._run)
         late = due is not None and due + _LATE <= now
         if not late and now - self._repaired_at < _REPAIR_SECONDS:
             return
         self._repaired_at = now
+        self._heal()
         lost_before = now - (_REPAIR_SECONDS if self._bells.empty() else _SURELY_LOST)
         with self._db.transaction():
             if late:
@@ -56,6 +47,14 @@ class Rings:
             rung = sequences.ring_lost(self._db, self._run, lost_before, now)
             rung += sequences.ring_all(self._db, self._run, now)
         self.ring(rung)
+
+    def _heal(self) -> None:
+        if not self._bells.healthy():
+            _log.warning("queue.db is missing or damaged; it is made anew")
+            self._bells.close()
+            self._bells = self._fresh()
+            with self._db.transaction():
+                sequences.silence(self._db, self._run)
 
     def close(self) -> None:
         """Close the queue."""

@@ -21,9 +21,15 @@ def second_site() -> Iterator[Site]:
         yield site
 
 
+ONE_NODE = {"test_bad_pages", "test_limits", "test_locators", "test_odd_places", "test_whole_crawl", "test_bad_storage"}
+"""Modules whose point is not what nodes do together: a process less to start in each of their crawls."""
+
+
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def house(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[House]:
     house = House(tmp_path)
+    if request.node.module.__name__.rpartition(".")[2] in ONE_NODE:
+        house.nodes = 1
     try:
         yield house
     finally:

@@ -104,6 +104,7 @@ class House:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.defs, self.data = folder / "defs", folder / "data"
+        self.nodes = 2
         self.defs.mkdir(exist_ok=True)
         self._commands: list[Running] = []
         self._seen: dict[int, str] = {}
@@ -114,16 +115,18 @@ class House:
     def start(
         self,
         *arguments: str,
-        nodes: int = 2,
+        nodes: int | None = None,
         stdin: bytes | None = None,
         data: Path | None = None,
         tracer: Sequence[str] = (),
     ) -> Running:
         """Begin a headless run."""
-        where = ["--defs", str(self.defs), "--data", str(data or self.data), "--nodes", str(nodes)]
+        where = ["--defs", str(self.defs), "--data", str(data or self.data), "--nodes", str(nodes or self.nodes)]
         return self.command("run", "--no-ui", "--json", *where, *arguments, stdin=stdin, tracer=tracer)
 
-    def crawl(self, *arguments: str, code: int = 0, nodes: int = 2, seconds: float = PATIENCE, **more: Any) -> Done:
+    def crawl(
+        self, *arguments: str, code: int = 0, nodes: int | None = None, seconds: float = PATIENCE, **more: Any
+    ) -> Done:
         """A whole headless run. Whatever its end, no process stays and nothing of the program failed."""
         done = self.start(*arguments, nodes=nodes, **more).wait(seconds)
         assert done.code == code, (

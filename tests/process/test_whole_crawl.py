@@ -21,7 +21,7 @@ JOBS = {"done", "failed", "skipped", "incomplete", "ready", "taken"}
 def test_lists_and_details_give_exact_rows(house: House, site: Site) -> None:
     library = Library(site)
     house.write(library.defs())
-    done = house.crawl()
+    done = house.crawl(nodes=2)
     assert house.counted("entry", "book") == library.rows()
     assert sorted(site.paths) == sorted(library.pages)
     assert done.jobs == {"done": library.size}
@@ -143,7 +143,7 @@ def test_progress_as_json_is_json(house: House, site: Site) -> None:
 def test_pages_of_a_large_site_are_all_there_once(house: House, site: Site) -> None:
     library = Library(site, shelves=30, books=30)
     house.write(library.defs(concurrency=32))
-    house.crawl()
+    house.crawl(nodes=3)
     assert house.counted("entry", "book") == library.rows()
     assert sorted(site.paths) == sorted(library.pages)
 
