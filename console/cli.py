@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from engine import __version__
-from engine.errors import CrawlError
+from engine.errors import CrawlError, DefsError
 
 _DATA = click.Path(path_type=Path)
 
@@ -34,7 +34,8 @@ def _guarded(told: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except CrawlError as error:
-        click.echo(f"error: {error}", err=True)
+        # problems of the defs start with their place, for editors and eyes to follow
+        click.echo(str(error) if isinstance(error, DefsError) else f"error: {error}", err=True)
         return error.exit_code
     except (BrokenPipeError, SystemExit):  # who read our output has read enough; click makes a SystemExit of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -48,7 +48,7 @@ class Progress:
 
     def _tell_new(self, db: Database, run: int) -> None:
         """Problems of seeds and defs, as they come."""
-        for kind in ("seed", "defs"):
+        for kind in ("seed", "defs", "appender"):
             for text in snapshot.said(db, run, kind, self._told.get(kind, self._from), _TOLD):
                 self._write(f"  {clean(text)}\n")
             self._told[kind] = events.last(db)

@@ -72,7 +72,7 @@ class Wire(AiohttpTransport):
             resolver=self._resolver,
             ssl=True if self._trust is None else self._trust,
         )
-        return aiohttp.ClientSession(
+        session = aiohttp.ClientSession(
             connector=connector,
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -84,6 +84,9 @@ class Wire(AiohttpTransport):
             max_field_size=_LONGEST_HEADER,
             max_headers=_MOST_HEADERS,
         )
+        # A request is sent once: another try waits its turn in the lease, and is counted there.
+        session._retry_connection = False
+        return session
 
 
 class Body(httpx.AsyncByteStream):

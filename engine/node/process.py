@@ -53,7 +53,7 @@ class Node:
         self.name = f"n{number}"
         self.settings = settings
         self._held = 0
-        self._starved = False
+        self._starved = self._alone = False
         self._room_since: float | None = None
         self._held_lock = threading.Lock()
         self._standby = role is Role.BACKUP_RUNNER
@@ -114,6 +114,7 @@ class Node:
             node=epoch,
             batch=settings.batch,
             free=self._free,
+            held=lambda: self._held,
             submit=self._take,
             fresh_since=knowledge.fresh_since,
             ringer=self.ringer,
@@ -195,7 +196,9 @@ class Node:
         return not (self._starved or self._standby or self.draining.is_set())
 
     def _free(self) -> int:
-        """Slots for new jobs: none while twice the concurrency waits to be committed."""
+        """Slots for new jobs: none while twice the concurrency waits to be committed, or a suspect is worked alone."""
+        if self._alone:
+            return 0
         concurrency = self.settings.concurrency
         return min(concurrency - self.loop.busy, 2 * concurrency - self._held)
 
@@ -207,11 +210,13 @@ class Node:
     def _take(self, jobs: list[LeasedJob]) -> None:
         with self._held_lock:
             self._held += len(jobs)
+            self._alone = any(job.crashes for job in jobs)
         self.loop.submit(jobs)
 
     def _let_go(self, count: int) -> None:
         with self._held_lock:
             self._held -= count
+            self._alone = self._alone and self._held > 0
         self._freed()
 
     def _freed(self) -> None:

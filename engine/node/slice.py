@@ -28,16 +28,18 @@ class Slicer:
         node: int,
         batch: int,
         free: Callable[[], int],
+        held: Callable[[], int],
         submit: Callable[[list[LeasedJob]], None],
         fresh_since: Callable[[LeasedJob], float],
         ringer: Ringer,
         fenced: Callable[[], None],
     ) -> None:
-        """`free` tells the free slots; `fresh_since` the wall-clock second after which a document still lives."""
+        """`free`: slots; `held`: jobs in hand; `fresh_since`: the wall-clock second after which a document lives."""
         self._db = Database.open(folder / CRAWL, durable=False, busy_seconds=5)
         self._node = node
         self._batch = batch
         self._free = free
+        self._held = held
         self._submit = submit
         self._fresh_since = fresh_since
         self._ringer = ringer
@@ -56,7 +58,7 @@ class Slicer:
         try:
             got = lease(
                 self._db, node=self._node, sequences=sequences, number=number, free=free, batch=self._batch,
-                now=boottime(),
+                now=boottime(), held=self._held(),
             )  # fmt: skip
         except Fenced:
             self._fenced()

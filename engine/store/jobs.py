@@ -10,6 +10,9 @@ from engine.model.job import JOB_TRANSITIONS, JobKind, JobState, LeasedJob, Orig
 from engine.store.connector import Database, placeholders
 from engine.store.transitions import sources
 
+CRASHES = 3
+"""Deaths of its holder after which a job is FAILED: one in company, two alone."""
+
 
 def _from(*targets: JobState) -> str:
     return sources(JOB_TRANSITIONS, *targets)
@@ -46,7 +49,7 @@ _CANDIDATES = """
 SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
     j.locator, coalesce(j.root, j.id), l.name, l.request, coalesce(r.url, j.url)
 FROM jobs j LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
-WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL
+WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
     AND NOT EXISTS (
         SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
             AND t.run = j.run)
@@ -75,8 +78,9 @@ UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NO
 ) RETURNING id
 """
 _RELEASE = f"""
-UPDATE jobs SET state = 'READY', lease = NULL, crashes = crashes + ?, reason = ?
-WHERE node = ? AND state = 'TAKEN' AND state IN {_from(JobState.READY)} RETURNING id
+UPDATE jobs SET state = CASE WHEN crashes + :crashed >= {CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
+    crashes = crashes + :crashed, reason = :reason
+WHERE node = :node AND state = 'TAKEN' AND state IN {_from(JobState.READY, JobState.FAILED)} RETURNING id
 """
 # `+run` hides the run from the planner, which would rather read all jobs of the run than the index of TAKEN ones
 _RELEASE_ALL = f"""
@@ -170,9 +174,12 @@ def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes)
     db.execute(_ADD_ROBOTS, (run, sequence, url, identity))
 
 
-def candidates(db: Database, sequence: int, limit: int) -> list[tuple[Any, ...]]:
-    """Due jobs of a sequence, best first, none whose page another job is fetching right now."""
-    return db.all(_CANDIDATES, (sequence, limit))
+def candidates(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[tuple[Any, ...]]:
+    """Due jobs of a sequence, best first, none whose page another job is fetching right now.
+
+    `suspects`: those in whose hands a node died, and no others.
+    """
+    return db.all(_CANDIDATES.format(suspect="> 0" if suspects else "= 0"), (sequence, limit))
 
 
 def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
@@ -232,8 +239,11 @@ def claim_target(db: Database, job: LeasedJob, target: str) -> bool:
 
 
 def release(db: Database, node: int, reason: str, *, crashed: bool) -> int:
-    """Make the jobs of a node that is gone READY again; returns how many."""
-    return len(db.all(_RELEASE, (int(crashed), reason, node)))
+    """Make the jobs of a node that is gone READY again, or FAILED where too many died of them; returns how many.
+
+    `crashed`: nobody ended it on purpose, so one of its jobs may have.
+    """
+    return len(db.all(_RELEASE, {"crashed": int(crashed), "reason": reason, "node": node}))
 
 
 def release_all(db: Database, run: int, reason: str) -> int:

@@ -68,11 +68,12 @@ class _Standing:
 
 
 def lease(
-    db: Database, *, node: int, sequences: Sequence[int], number: int, free: int, batch: int, now: float
+    db: Database, *, node: int, sequences: Sequence[int], number: int, free: int, batch: int, now: float, held: int = 0
 ) -> list[Lease]:
     """Take up to `free` jobs, at most `batch` of each sequence, for the node of that epoch, under the lease `number`.
 
     The sequences are served in order, in one transaction; those left when no slot is free are to be rung again.
+    A job in whose hands a node died is given alone, to a node that has `held` none.
     `now` is boot-time seconds. Raises Fenced where the node's epoch is over.
     """
     with db.transaction():
@@ -83,13 +84,16 @@ def lease(
             if free <= 0:
                 got.append(Lease(ring=True))
                 continue
-            one = _lease_one(db, node, sequence, number, free, batch, now)
-            free -= len(one.jobs)
+            one = _lease_one(db, node, sequence, number, free, batch, now, alone=held == 0)
+            held += len(one.jobs)
+            free = 0 if any(job.crashes for job in one.jobs) else free - len(one.jobs)
             got.append(one)
         return got
 
 
-def _lease_one(db: Database, node: int, sequence: int, number: int, free: int, batch: int, now: float) -> Lease:
+def _lease_one(
+    db: Database, node: int, sequence: int, number: int, free: int, batch: int, now: float, *, alone: bool
+) -> Lease:
     row = db.one(_READ, (sequence,))
     if row is None:
         return Lease()
@@ -100,7 +104,9 @@ def _lease_one(db: Database, node: int, sequence: int, number: int, free: int, b
         skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIPPED_AT_ONCE)
         rings.answered(db, sequence, now if skipped == _SKIPPED_AT_ONCE else None)
         return Lease(ring=skipped == _SKIPPED_AT_ONCE)
-    found = _distinct(jobs.candidates(db, sequence, wanted)) if wanted > 0 else []
+    found = jobs.candidates(db, sequence, 1, suspects=True) if wanted > 0 and alone else []
+    if wanted > 0 and not found:
+        found = _distinct(jobs.candidates(db, sequence, wanted))
     start, kind = max(now, s.next_at or 0.0), JobKind(s.kind)
     taken = tuple(
         jobs.leased(

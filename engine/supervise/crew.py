@@ -52,6 +52,7 @@ class Crew:
         self._due: list[_Due] = []
         self._appender_due: float | None = None
         self._appender_crashes = 0
+        self._trouble = ""
         self.given_up: str | None = None
         """Why the run cannot go on, once it cannot."""
 
@@ -173,6 +174,15 @@ class Crew:
                 pulse = self.appender.pulse
                 flush = pulse.beat.flush_ms if pulse.beat else None
                 nodes.appender_beaten(self._db, self.appender.epoch, pulse.age(now), flush)
+                self._tell_trouble(pulse.beat.now if pulse.beat else "")
+
+    def _tell_trouble(self, trouble: str) -> None:
+        """What keeps the appender from writing, once; and that it is over."""
+        if trouble != self._trouble:
+            text = trouble or "the outputs can be written again"
+            level: Level = "ERROR" if trouble else "INFO"
+            events.add(self._db, self._run, [Event(time.time(), level, "appender", "appender", text)])
+            self._trouble = trouble
 
     def _copy(self, children: list[Child], now: float) -> None:
         told = [

@@ -190,6 +190,7 @@ class Supervisor:
         self._deadline = time.monotonic() + (_NATURAL_APPENDER if natural else max(self.settings.grace, 30.0))
 
     def _stopping_appender(self) -> None:
+        self._copy()
         if self.crew.drain_appender():
             self._enter(Stage.RELEASING_LOCK)
             self._finish()

@@ -126,12 +126,12 @@ class House:
         self.places.settle()
         return rung
 
-    def lease(self, sequence: int, *, node: int | None = None, free: int = 32, batch: int = 32) -> Lease:
+    def lease(self, sequence: int, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> Lease:
         self.numbers += 1
         epoch = self.nodes[0] if node is None else node
         (got,) = lease(
             self.db, node=epoch, sequences=[sequence], number=(epoch << 32) | self.numbers, free=free, batch=batch,
-            now=self.now,
+            now=self.now, held=held,
         )  # fmt: skip
         return got
 

@@ -142,7 +142,28 @@ def test_release_names_the_reason_and_counts_crashes_where_there_was_one(house: 
         with house.db.transaction():
             assert jobs.release(house.db, house.nodes[0], "n1 died", crashed=crashed) == 2
         assert house.jobs("crashes, reason, lease, attempts") == [(crashes, "n1 died", None, 0)] * 2
-        house.take("http://a/")
+        while house.take("http://a/"):
+            pass
+    house.check_counters()
+
+
+def test_a_job_in_whose_hands_a_node_died_is_given_alone_and_given_up_after_three_deaths(house: House) -> None:
+    house.seed("http://a/1", "http://a/2", "http://a/3")
+    (suspect,) = house.take("http://a/", free=1)
+    for crashes in (1, 2):
+        with house.db.transaction():
+            assert jobs.release(house.db, house.nodes[0], "n1 died", crashed=True) == 1
+        assert house.state(suspect.id) == "READY"
+        innocents = house.lease(1, held=1).jobs
+        assert suspect.id not in {job.id for job in innocents}, "a node that holds others does not get it"
+        with house.db.transaction():
+            jobs.release(house.db, house.nodes[0], "drained", crashed=False)
+        (alone,) = house.lease(1).jobs
+        assert (alone.id, alone.crashes) == (suspect.id, crashes)
+    with house.db.transaction():
+        jobs.release(house.db, house.nodes[0], "n1 died", crashed=True)
+    assert house.state(suspect.id) == "FAILED"
+    assert len(house.take("http://a/")) == 2
     house.check_counters()
 
 
