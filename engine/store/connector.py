@@ -16,7 +16,7 @@ sqlite3: Any = importlib.import_module("pysqlite3.dbapi2") if sys.platform == "l
 """SQLite before 3.51.3 can corrupt a WAL file that several connections write; the wheel brings a newer one."""
 
 BUSY_SECONDS = 30.0
-_WRITER_PAUSE = 0.0004
+_WRITER_PAUSE = 0.001
 _CHUNKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
@@ -179,12 +179,14 @@ class Database:
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
-                self.execute(f"BEGIN {mode}")
+                self._connection.execute(f"BEGIN {mode}")
                 return
-            except Busy:
-                if time.monotonic() >= deadline:
-                    raise
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                    raise self._told(error) from error
                 time.sleep(_WRITER_PAUSE)
+            except sqlite3.Error as error:
+                raise self._told(error) from error
 
     def _rollback(self) -> None:
         if self.in_transaction:

@@ -64,7 +64,8 @@ def fill(filled: Filled, site: Site, upto: int) -> Filled:
                 key = link_key(GROUP, url)
                 new.append(NewLink(filled.run, filled.sequence, 0, 1, locator, root or id_, url, key))
             with db.transaction():
-                ready += len(jobs.add_links(db, new))
+                jobs.add_links(db, new)
+            ready += len(new)
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return Filled(filled.data, filled.defs, filled.run, filled.sequence, ready)
     finally:

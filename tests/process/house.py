@@ -199,7 +199,7 @@ class House:
         if not (self.data / "crawl.db").exists():
             return "no crawl.db"
         told = [
-            self.query(f"SELECT {what}")
+            self._told(f"SELECT {what}")
             for what in (
                 "id, state, stage, paused, active_sequences, seeded_version FROM runs",
                 "id, grp, kind, rung_at, ready, delayed, taken, done FROM sequences",
@@ -211,11 +211,19 @@ class House:
         ]
         now = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
         alive = [f"{pid} {line}" for pid, line in self.alive().items()]
-        return "\n".join([f"now {now}", *map(str, told), *alive, self.logs()[-3000:]])
+        return "\n".join([f"now {now}", *told, *alive, self.logs()[-3000:]])
+
+    def _told(self, sql: str) -> str:
+        try:
+            return str(self.query(sql))
+        except sqlite3.Error as error:
+            return str(error)
 
     def query(self, sql: str, name: str = "crawl.db") -> list[tuple[Any, ...]]:
-        """Ask a database of the data dir, from a process of its own: no lock of ours may disturb the program."""
+        """Ask a database of the data dir, at most 20 s long: a damaged one may lead in circles."""
+        deadline = time.monotonic() + 20
         with contextlib.closing(sqlite3.connect(f"{(self.data / name).as_uri()}?mode=ro", uri=True, timeout=20)) as db:
+            db.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
             return db.execute(sql).fetchall()
 
     def job(self, url: str) -> dict[str, Any]:

@@ -131,6 +131,26 @@ def damaged(house: House, site: Site, seed: int) -> None:
     house.assert_nobody_left(10)
 
 
+def test_a_database_that_fails_while_jobs_are_leased_ends_the_run(house: House, site: Site) -> None:
+    """What a node has leased and then cannot begin must not wait in its hands for ever."""
+    library = Library(site, shelves=6, delay=0.1)
+    house.write(library.defs(concurrency=2))
+    running = house.start(nodes=2)
+    assert until(lambda: len(site.paths) > 4)
+    with sqlite3.connect(house.data / "crawl.db", timeout=20) as db:
+        db.execute("ALTER TABLE document_aliases RENAME TO elsewhere")
+    db.close()
+    done = running.wait(40)
+    assert done.code == 3, done.err
+    assert "crawl.db" in done.err + house.logs()
+    house.assert_nobody_left()
+    with sqlite3.connect(house.data / "crawl.db") as db:
+        db.execute("ALTER TABLE elsewhere RENAME TO document_aliases")
+    db.close()
+    house.crawl()
+    assert house.counted("entry", "book") == library.rows()
+
+
 def test_a_database_of_somebody_else_or_of_tomorrow_is_refused(house: House, site: Site) -> None:
     house.write(Library(site).defs())
     house.data.mkdir()
