@@ -189,11 +189,11 @@ def test_a_body_over_the_limit_is_not_read_to_its_end(site: Site, declared: bool
     ("encoding", "body", "reason", "retryable"),
     [
         ("gzip", b"plain text", "bad encoding gzip", False),
-        ("gzip", gzip.compress(b"page" * 500)[:-9], "bad encoding gzip (cut short)", True),
+        ("gzip", gzip.compress(b"page" * 500, mtime=0)[:-9], "bad encoding gzip (cut short)", True),
         ("br", b"\xff\xff\xff plain", "bad encoding br", False),
         ("deflate", b"plain text", "bad encoding deflate", False),
         ("zstd", b"plain text", "bad encoding zstd", False),
-        ("gzip, gzip", gzip.compress(b"x"), "bad encoding gzip, gzip (only one layer is read)", False),
+        ("gzip, gzip", gzip.compress(b"x", mtime=0), "bad encoding gzip, gzip (only one layer is read)", False),
     ],
 )
 def test_bodies_that_are_not_what_they_say(

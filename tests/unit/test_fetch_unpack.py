@@ -75,7 +75,7 @@ def test_padding_after_gzip_is_no_harm() -> None:
     assert unpack(gzip.compress(b"page") + b"\0\0\0\0", "gzip", 10) == b"page"
 
 
-@pytest.mark.parametrize(("name", "empty"), [("gzip", gzip.compress(b"")), ("zstd", zstandard.compress(b""))])
+@pytest.mark.parametrize(("name", "empty"), [("gzip", gzip.compress(b"", mtime=0)), ("zstd", zstandard.compress(b""))])
 def test_members_without_end_are_refused_soon(name: str, empty: bytes) -> None:
     begun = time.perf_counter()
     with pytest.raises(FetchFailed, match=f"bad encoding {name}"):
