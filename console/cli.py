@@ -16,10 +16,22 @@ _DATA = click.Path(path_type=Path)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code."""
+    _open_missing_streams()
     told = list(sys.argv[1:] if arguments is None else arguments)
     if not told or (told[0].startswith("-") and told[0] not in ("--version", "--help", "-h")):
         told.insert(0, "run")  # a bare `crawl-console` is a run
     sys.exit(_guarded(told))
+
+
+def _open_missing_streams() -> None:
+    """Give closed standard streams a place: else a database could be opened under their number, and be written to."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
 def _guarded(told: list[str]) -> int:

@@ -119,6 +119,7 @@ class Node:
             fresh_since=knowledge.fresh_since,
             ringer=self.ringer,
             fenced=self._fenced,
+            broken=self._broken,
         )
 
     def run(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.clock import boottime
-from engine.errors import Fenced
+from engine.errors import CrawlError, Fenced
 from engine.model.identity import document_key
 from engine.model.job import JobKind, LeasedJob
 from engine.node.ringer import Ringer
@@ -33,6 +33,7 @@ class Slicer:
         fresh_since: Callable[[LeasedJob], float],
         ringer: Ringer,
         fenced: Callable[[], None],
+        broken: Callable[[CrawlError], None],
     ) -> None:
         """`free`: slots; `held`: jobs in hand; `fresh_since`: the wall-clock second after which a document lives."""
         self._db = Database.open(folder / CRAWL, durable=False, busy_seconds=5)
@@ -44,6 +45,7 @@ class Slicer:
         self._fresh_since = fresh_since
         self._ringer = ringer
         self._fenced = fenced
+        self._broken = broken
         self._number = 0
 
     def answer(self, sequences: list[int]) -> None:
@@ -66,9 +68,18 @@ class Slicer:
         except Busy as busy:
             _log.warning("no lease: %s", busy.what)
             return
+        except CrawlError as error:
+            self._broken(error)
+            return
         taken = [job for one in got for job in one.jobs]
         if taken:
-            self._submit(patiently(self._db, lambda _: self._with_documents(taken)))
+            try:
+                taken = patiently(self._db, lambda _: self._with_documents(taken))
+            except CrawlError as error:
+                # Leased, and never to be worked: the node must go, so that its jobs are taken over.
+                self._broken(error)
+                return
+            self._submit(taken)
         self._ringer.ring([sequence for sequence, one in zip(sequences, got, strict=True) if one.ring])
         for one in got:
             if one.due is not None:
