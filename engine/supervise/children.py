@@ -84,6 +84,8 @@ class Child:
     told_to_stop: bool = False
     ordered_dead: bool = False
     """An operator killed it: it is replaced, but nobody is to blame for its death."""
+    explained: bool = False
+    """It ended itself and said why."""
     pulse: Pulse = field(default_factory=Pulse)
 
     @property

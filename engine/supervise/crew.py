@@ -21,6 +21,8 @@ CRASH_LIMIT = 5
 HEALTHY_SECONDS = 60.0
 """A child that lived this long starts its count of crashes anew."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+_GAVE_UP = 3
+"""The exit code of a node that ended itself and said why: its jobs are not to blame."""
 
 
 @dataclass(order=True, slots=True)
@@ -198,6 +200,7 @@ class Crew:
         early = code == -signal.SIGTERM and child.told_to_stop and state is NodeState.STARTING
         if state is NodeState.SHUTDOWN or early:
             return "ended in order", False
+        child.explained = code == _GAVE_UP
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"died: {how}", not child.told_to_stop
 
@@ -205,6 +208,7 @@ class Crew:
         """The end of a node: fence it, take over what it held, promote a backup, plan its successor."""
         lived = time.monotonic() - child.started_at
         crashes = 1 if lived >= HEALTHY_SECONDS or child.ordered_dead else child.crashes + 1
+        blame = crashed and not child.ordered_dead and not child.explained
         final = crashed and crashes >= CRASH_LIMIT
         missing = child.role
         child.look(time.monotonic())
@@ -219,9 +223,7 @@ class Crew:
             if final:
                 nodes.move(self._db, child.epoch, NodeState.FAILED)
             nodes.end(self._db, child.epoch, reason, time.time())
-            freed = jobs.release(
-                self._db, child.epoch, f"{child.name} {reason}", crashed=crashed and not child.ordered_dead
-            )
+            freed = jobs.release(self._db, child.epoch, f"{child.name} {reason}", crashed=blame)
             sequences.recount_taken(self._db, self._run)
             if successor and crashed and child.role is Role.RUNNER:
                 missing = self._promote_backup() or child.role

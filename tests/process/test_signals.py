@@ -191,7 +191,7 @@ def test_a_killed_node_is_replaced(house: House, site: Site) -> None:
     assert until(lambda: len(house.children("node")) == 2, 5)
     done = running.wait()
     assert done.code == 0, done.err
-    nodes = {node["id"]: node for node in done.summary["nodes"]}
+    nodes = {node["id"]: node for node in house.status()["nodes"]}
     assert nodes["n1"]["state"] == "DEAD"
     assert nodes["n1"]["role"] == "DEAD_RUNNER"
     assert nodes["n3"]["replaces"] == "n1"
