@@ -11,7 +11,6 @@ from typing import Any, TextIO
 
 import orjson
 
-from engine.errors import CrawlError
 from engine.settings import Settings
 from engine.supervise.lock import Lock
 
@@ -129,9 +128,3 @@ def _say(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
-
-
-def report(error: CrawlError) -> int:
-    """Tell an error on stderr; returns the exit code."""
-    _say(f"error: {error}")
-    return error.exit_code

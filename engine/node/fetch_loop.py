@@ -36,7 +36,6 @@ class FetchLoop(threading.Thread):
     def __init__(
         self,
         *,
-        concurrency: int,
         make: Callable[[], Pipeline],
         close: Callable[[], Coroutine[None, None, None]],
         finished: Callable[[Finished], None],
@@ -45,7 +44,6 @@ class FetchLoop(threading.Thread):
     ) -> None:
         """`make` builds the pipeline on the loop's thread; `freed` is called when a slot is free again."""
         super().__init__(name="fetch-loop", daemon=True)
-        self._concurrency = concurrency
         self._make = make
         self._close = close
         self._finished = finished

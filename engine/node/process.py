@@ -102,7 +102,6 @@ class Node:
             )
 
         self.loop = FetchLoop(
-            concurrency=settings.concurrency,
             make=pipeline,
             close=lambda: self._fetcher.aclose(),
             finished=self.committer.add,

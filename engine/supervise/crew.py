@@ -39,13 +39,12 @@ class Crew:
     """All children of one supervisor."""
 
     def __init__(
-        self, db: Database, folder: Path, *, run: int, run_id: str, supervisor: int, settings: Settings,
+        self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings,
         ring: Callable[[list[int]], None],
     ) -> None:  # fmt: skip
         self._db = db
         self._folder = folder
         self._run = run
-        self._run_id = run_id
         self._supervisor = supervisor
         self._settings = settings
         self._ring = ring

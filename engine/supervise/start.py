@@ -72,7 +72,7 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
         raise
     lock.tell(run.id)
     rings = Rings(db, folder, run.seq)
-    crew = Crew(db, folder, run=run.seq, run_id=run.id, supervisor=epoch, settings=plan.settings, ring=rings.ring)
+    crew = Crew(db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring)
     places = Places(
         run.seq,
         lambda key: manners_of(plan.definitions, plan.settings, key),
