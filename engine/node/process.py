@@ -129,10 +129,10 @@ class Node:
         if not patiently(db, lambda d: self._register(d, state, me or "")):
             raise Fenced(f"{self.name}: epoch {self.epoch} is over", "Another process took its place.")
         beat = _Beating(self)
+        beat.start()  # from here on it is watched: silence is death, no longer a slow start
         self.ringer.start()
         self.committer.start()
         self.loop.start_and_wait()
-        beat.start()
         self.bells.consume()
         self._finish()
         beat.stop()

@@ -73,7 +73,7 @@ def crawls(bench: Bench, site: Site, times: int, *, scrapy: bool) -> None:
 def slow(bench: Bench) -> None:
     """Sites that take their time: how much of what the slots allow is reached."""
     rows = []
-    for latency, pages in ((0.02, 60), (0.2, 20)):
+    for latency, pages in ((0.02, 60), (0.2, 80)):
         with slow_site(latency, pages=pages) as site:
             done = [_crawl(bench, contestant, site) for contestant in (CEILING, OURS)]
             allowed = NODES * _SLOTS / latency
