@@ -9,8 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO
 
-import orjson
-
+from engine.errors import StorageError
 from engine.settings import Settings
 from engine.supervise.lock import Lock
 
@@ -35,23 +34,24 @@ def run(asked: Headless) -> int:
     signals = _Signals()
     lock = Lock.take(asked.data)
     try:
-        supervisor = _build(asked, lock)
-    except BaseException:
+        supervisor = _build(asked, lock, signals)
+    except BaseException as trouble:
         lock.release()
+        if isinstance(trouble, StorageError) and signals.came:
+            return signals.exit_code  # it waited for a busy database, and was told not to
         raise
     from console.progress import Progress
     from engine.store.connector import Database
     from engine.store.schema import CRAWL
-    from engine.supervise.supervisor import patient
 
     progress = Progress(asked.progress, asked.data / CRAWL)
     db = Database.open(asked.data / CRAWL, read_only=True)
     progress.begin(db, supervisor.run.seq)
-    patient(supervisor.start)
     try:
         while not supervisor.over:
             signals.pass_on(supervisor)
             supervisor.tick()
+            progress.alarm(supervisor.disk.alarm)
             progress.show()
             if not supervisor.over:
                 signals.sleep(_HURRY if supervisor.hurried else _TICK)
@@ -65,7 +65,7 @@ def run(asked: Headless) -> int:
     return int(supervisor.exit_code)
 
 
-def _build(asked: Headless, lock: Lock) -> Any:
+def _build(asked: Headless, lock: Lock, signals: "_Signals") -> Any:
     from engine.defs.loader import load
     from engine.supervise.start import Plan, build_supervisor
 
@@ -81,6 +81,7 @@ def _build(asked: Headless, lock: Lock) -> Any:
             output=asked.output,
         ),
         lock,
+        given_up=lambda: signals.came,
     )
 
 
@@ -93,6 +94,16 @@ class _Signals:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    @property
+    def came(self) -> bool:
+        """Whether one came that nobody has been told of."""
+        return self._told < len(self._seen)
+
+    @property
+    def exit_code(self) -> int:
+        """What a program ends with that such a signal ends."""
+        return 128 + self._seen[0]
 
     def pass_on(self, supervisor: Any) -> None:
         """Tell the supervisor of signals it does not know yet."""
@@ -117,6 +128,8 @@ class _Signals:
 
 
 def _print_summary(db: Any, run: int, exit_code: int, stream: TextIO) -> None:
+    import orjson
+
     from engine.store import snapshot
 
     whole = snapshot.whole(snapshot.read(db, run=run), exit_code=exit_code)

@@ -1,8 +1,9 @@
 """Creating and migrating the database files. The only room that changes tables."""
 
+import contextlib
 from pathlib import Path
 
-from engine.errors import StorageError
+from engine.errors import CrawlError, StorageError
 from engine.store.connector import Database, sqlite3
 
 CRAWL, PAGES = "crawl.db", "pages.db"
@@ -29,6 +30,17 @@ def prepare(folder: Path) -> None:
         finally:
             database.close()
         path.chmod(0o600)
+
+
+def fold(folder: Path) -> None:
+    """At the end of a run: write what still lies in the logs beside the databases into them.
+
+    The last to close a database does so by itself, but for those who may only read, such as a node's clerk.
+    """
+    for name in MIGRATIONS:
+        with contextlib.suppress(CrawlError):
+            if (folder / f"{name}-wal").exists():
+                Database.open(folder / name, busy_seconds=0.5).close()
 
 
 def _migrate(database: Database, scripts: tuple[str, ...]) -> None:

@@ -1,5 +1,6 @@
 """The crew: nodes and the appender. Started, watched, buried, succeeded; takeover of what a dead node held."""
 
+import contextlib
 import heapq
 import signal
 import time
@@ -12,7 +13,7 @@ from engine.identity import identity_of
 from engine.model.node import Heart, NodeState, Role
 from engine.settings import Settings
 from engine.store import events, jobs, nodes, runs, sequences
-from engine.store.connector import Database
+from engine.store.connector import Busy, Database
 from engine.store.events import Event, Level
 from engine.store.nodes import NodeBeat
 from engine.supervise.children import Child, spawn
@@ -54,6 +55,7 @@ class Crew:
         self._appender_due: float | None = None
         self._appender_crashes = 0
         self._trouble = ""
+        self._untold: list[Event] = []
         self.given_up: str | None = None
         """Why the run cannot go on, once it cannot."""
 
@@ -72,7 +74,7 @@ class Crew:
             "appender", epoch, 0, Role.RUNNER, process, self._folder / "beats" / f"a{epoch}", time.monotonic()
         )
         self._appender_due = None
-        with self._db.transaction():
+        with contextlib.suppress(Busy), self._db.transaction():  # it says so itself when it registers
             nodes.appender_spawned(self._db, epoch, process.pid, identity_of(process.pid))
 
     def start_node(self, role: Role, replaces: int | None = None, crashes: int = 0) -> None:
@@ -90,17 +92,20 @@ class Crew:
         beat = self._folder / "beats" / f"n{epoch}"
         child = Child("node", epoch, number, role, process, beat, time.monotonic(), replaces, crashes)
         self.nodes.append(child)
-        with self._db.transaction():
-            nodes.spawned(self._db, epoch, process.pid, identity_of(process.pid))
-            text = f"{child.name} started as {role} (pid {process.pid})"
-            self._tell("INFO", text + (f", replaces n{replaces}" if replaces is not None else ""))
+        text = f"{child.name} started as {role} (pid {process.pid})"
+        text += f", replaces n{replaces}" if replaces is not None else ""
+        self._untold.append(Event(time.time(), "INFO", "supervisor", "node", text))
+        with contextlib.suppress(Busy):  # its pid it says itself when it registers
+            with self._db.transaction():
+                nodes.spawned(self._db, epoch, process.pid, identity_of(process.pid))
+                self._tell_late()
+            self._untold.clear()
 
     def start_crew(self) -> None:
-        """Start as many runners and backups as the settings say."""
-        for _ in range(self._settings.nodes):
-            self.start_node(Role.RUNNER)
-        for _ in range(self._settings.backups):
-            self.start_node(Role.BACKUP_RUNNER)
+        """Start as many runners and backups as the settings say; those that are there already count."""
+        for role, wanted in ((Role.RUNNER, self._settings.nodes), (Role.BACKUP_RUNNER, self._settings.backups)):
+            while sum(child.role is role for child in self.nodes) < wanted:
+                self.start_node(role)
 
     def watch(self) -> None:
         """Reap what ended, end what hangs, and start what is due. Called at every tick while the run goes on."""
@@ -115,8 +120,9 @@ class Crew:
                 self._bury(child, *self._why(child, code))
         self._watch_appender(now)
         while self._due and self._due[0].at <= now:
-            due = heapq.heappop(self._due)
+            due = self._due[0]
             self.start_node(due.role, due.replaces, due.crashes)
+            heapq.heappop(self._due)
         if not any(c.role is Role.RUNNER for c in self.nodes) and not any(d.role is Role.RUNNER for d in self._due):
             self.given_up = self.given_up or "no node is left: see data/logs"
 
@@ -146,10 +152,12 @@ class Crew:
             self.appender.stop()
         return self.given_up is not None
 
-    def bury_appender(self, state: NodeState) -> None:
+    def bury_appender(self, state: NodeState, error: str | None = None) -> None:
         """The appender ended: write it down."""
         if self.appender is not None:
             with self._db.transaction():
+                if error:
+                    self._tell("ERROR", error)
                 nodes.end_appender(self._db, self.appender.epoch, state, time.time())
             self.appender.bury()
             self.appender = None
@@ -168,6 +176,7 @@ class Crew:
         """Write what the beats say into the tables."""
         now = time.monotonic()
         with self._db.transaction():
+            self._tell_late()
             self._copy(self.nodes, now)
             for child in self.nodes:
                 nodes.set_heart(self._db, child.epoch, child.pulse.heart)
@@ -176,6 +185,7 @@ class Crew:
                 flush = pulse.beat.flush_ms if pulse.beat else None
                 nodes.appender_beaten(self._db, self.appender.epoch, pulse.age(now), flush)
                 self._tell_trouble(pulse.beat.now if pulse.beat else "")
+        self._untold.clear()
 
     def _tell_trouble(self, trouble: str) -> None:
         """What keeps the appender from writing, once; and that it is over."""
@@ -263,11 +273,10 @@ class Crew:
         code = child.ended()
         if code is None:
             return
+        told = f"appender {'hung; killed' if hung else f'died: {code}'}; it is started again"
+        self.bury_appender(NodeState.DEAD, told)
         lived = now - child.started_at
         self._appender_crashes = 1 if lived >= HEALTHY_SECONDS else self._appender_crashes + 1
-        with self._db.transaction():
-            self._tell("ERROR", f"appender {'hung; killed' if hung else f'died: {code}'}; it is started again")
-        self.bury_appender(NodeState.DEAD)
         if self._appender_crashes >= CRASH_LIMIT:
             self.given_up = "the appender ends again and again: see data/logs/appender.log"
         else:
@@ -275,6 +284,10 @@ class Crew:
 
     def _resize(self) -> None:
         runs.set_slots(self._db, self._run, nodes.runners(self._db, self._run) * self._settings.concurrency)
+
+    def _tell_late(self) -> None:
+        """Write what a busy database did not take at its time; it is kept until the commit."""
+        events.add(self._db, self._run, self._untold)
 
     def _tell(self, level: Level, text: str) -> None:
         events.add(self._db, self._run, [Event(time.time(), level, "supervisor", "node", text)])

@@ -1,11 +1,12 @@
 """The supervisor: walks a run through its stages. `tick` owns no thread and never waits; the caller sleeps between."""
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.errors import StorageError, UsageError
+from engine.errors import CrawlError, StorageError, UsageError
 from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
@@ -13,12 +14,17 @@ from engine.store import commands, events, jobs, outputs, rows, runs, sequences,
 from engine.store.connector import Busy, Database
 from engine.store.events import Event, Level
 from engine.store.runs import Run
+from engine.store.schema import fold
 from engine.supervise.crew import Crew
+from engine.supervise.disk import Disk
 from engine.supervise.ending import EXIT_CODES, Ending
 from engine.supervise.lock import Lock
 from engine.supervise.orders import carry_out
+from engine.supervise.pace import Pace
+from engine.supervise.patience import patient
 from engine.supervise.rings import Rings
 from engine.supervise.seeding import Seeding
+from engine.supervise.stages import Stages
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +32,9 @@ _NATURAL_NODES, _NATURAL_APPENDER = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
 _COPY_SECONDS = 1.0
 _SEEDS_TOLD = 5
+_KILLED_SECONDS = 5.0
+"""For the tables to take it that the run was killed; the next start finds out by itself."""
+_SILENT_SECONDS = 10.0
 
 
 class Supervisor:
@@ -53,17 +62,23 @@ class Supervisor:
         self.rings = rings
         self.seeding = seeding
         self._lock = lock
-        self.stage = Stage.INIT
+        self.disk = Disk(db, folder, run.seq, settings.min_free)
+        self._stages = Stages(db, run.seq)
         self.ending: Ending | None = None
         self.reason: str | None = None
         self._began = time.monotonic()
-        self._counted = self._began
-        self._done = self._made = 0
+        self._pace = Pace(db, run.seq)
         self._copied_at = 0.0
         self._deadline = 0.0
+        self._grumbled_at = -_SILENT_SECONDS
         self._failed_over = False
         self.killed = False
         """An operator ordered a hard kill of the run."""
+
+    @property
+    def stage(self) -> Stage:
+        """Where it stands."""
+        return self._stages.now
 
     @property
     def over(self) -> bool:
@@ -83,28 +98,46 @@ class Supervisor:
         return EXIT_CODES[self.ending or Ending.FAILED]
 
     def start(self) -> None:
-        """Start the appender, then the nodes: consumers before producers."""
-        self._enter(Stage.CHECK_LOCK)
-        self._enter(Stage.START_APPENDER)
-        self.crew.start_appender()
-        self._enter(Stage.START_NODES)
+        """Start the appender, then the nodes: consumers before producers. Raises Busy; a repeated call goes on."""
+        if self.stage is Stage.INIT:
+            self._enter(Stage.CHECK_LOCK)
+            self._enter(Stage.START_APPENDER)
+        if self.ending is not None:
+            self._interrupt()
+            return
+        if self.stage is Stage.START_APPENDER:
+            if self.crew.appender is None:
+                self.crew.start_appender()
+            self._enter(Stage.START_NODES)
         self.crew.start_crew()
         self._enter(Stage.RUNNING)
 
     def tick(self) -> None:
-        """Do what is due now. A busy database only delays it."""
+        """Do what is due now. A busy database only delays it. Raises StorageError where it was taken away."""
+        self.disk.look()
         if self.killed:
             self.kill()
             return
+        self._stages.write()
         try:
+            self.disk.note()
             self._obey()
             _STEPS.get(self.stage, Supervisor._idle)(self)
         except Busy as busy:
-            _log.warning("tick: %s", busy.what)
+            self._delayed(busy)
+
+    def _delayed(self, busy: Busy) -> None:
+        """The database is busy, or its disk full. A stop waits for it until its time is up, and not longer."""
+        now = time.monotonic()
+        if now - self._grumbled_at >= _SILENT_SECONDS:
+            self._grumbled_at = now
+            _log.warning("%s; it is tried again", busy.what)
+        if self.stage not in _STARTING and now > self._deadline + _FORCE_SECONDS:
+            self._abandon(busy)
 
     def stop(self, ending: Ending, reason: str | None = None) -> None:
         """Stop in order: take nothing more, let what is under way finish, keep all that is committed."""
-        if self.ending is None or self.stage is Stage.RUNNING:
+        if self.ending is None or self.stage in _STARTING:
             self.ending, self.reason = ending, reason
 
     def kill(self) -> None:
@@ -113,11 +146,14 @@ class Supervisor:
             return
         self.ending, self.reason = Ending.KILLED, "hard kill"
         self.crew.kill_all()
-        patient(self._bury_killed)
+        try:
+            patient(self._bury_killed, _KILLED_SECONDS)
+        except StorageError as busy:
+            self._abandon(busy)
 
     def _bury_killed(self) -> None:
         self.crew.bury_appender(NodeState.DEAD)
-        if self.stage in (Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING):
+        if self.stage in _STARTING:
             self._enter(Stage.INTERRUPTED)
         self.crew.reap()
         if self.stage in (Stage.INTERRUPTED, Stage.STOPPING_NODES_GRACEFUL):
@@ -128,9 +164,15 @@ class Supervisor:
         self._finish()
 
     def _running(self) -> None:
+        if self.ending is None:
+            self._go_on()
+        if self.ending is not None:
+            self._interrupt()
+
+    def _go_on(self) -> None:
         self.crew.watch()
         self._copy()
-        if not self.seeding.done:
+        if not self.seeding.done and not self.disk.alarm:
             self._seed()
         self.rings.tick()
         self._check_limits()
@@ -138,8 +180,6 @@ class Supervisor:
             self.stop(Ending.FAILED, self.crew.given_up)
         if self.ending is None and self.seeding.done and self._nothing_open():
             self.ending = Ending.COMPLETE
-        if self.ending is not None:
-            self._interrupt()
 
     def _seed(self) -> None:
         try:
@@ -151,8 +191,10 @@ class Supervisor:
     def _nothing_open(self) -> bool:
         """Whether the run is at its end, decided and written in one transaction."""
         run = runs.get(self.db, self.run.seq)
-        if run.seeded_version != run.defs_version or sequences.taken(self.db, run.seq) or run.paused:
+        if run.seeded_version != run.defs_version or sequences.taken(self.db, run.seq):
             return False
+        if run.paused and (run.paused != "disk" or outputs.any_behind(self.db, run.seq, rows.last(self.db, run.seq))):
+            return False  # but where only the disk holds it, and every row is in its file, space is not waited for
         if jobs.any_open(self.db, run.seq):
             return False
         with self.db.transaction():
@@ -171,8 +213,7 @@ class Supervisor:
         if self.crew.reap():
             self._stop_appender()
         elif time.monotonic() > self._deadline:
-            self._enter(Stage.STOPPING_NODES_FORCEFUL)
-            self._tell("WARNING", "nodes are past their time: they are made to stop")
+            self._enter(Stage.STOPPING_NODES_FORCEFUL, "nodes are past their time: they are made to stop")
             for node in self.crew.nodes:
                 node.stop()
             self._deadline = time.monotonic() + _FORCE_SECONDS
@@ -195,8 +236,7 @@ class Supervisor:
             self._enter(Stage.RELEASING_LOCK)
             self._finish()
         elif time.monotonic() > self._deadline:
-            self._enter(Stage.STOPPING_APPENDER_FORCEFUL)
-            self._tell("WARNING", "the appender is past its time: it is made to stop")
+            self._enter(Stage.STOPPING_APPENDER_FORCEFUL, "the appender is past its time: it is made to stop")
             self._deadline = time.monotonic() + _FORCE_SECONDS
 
     def _forcing_appender(self) -> None:
@@ -211,6 +251,7 @@ class Supervisor:
         """Write how the run ended, end the epoch, let the lock go."""
         run = self.run.seq
         with self.db.transaction():
+            self._stages.write_now()
             jobs.release_all(self.db, run, "the run was stopped")
             if self.ending is Ending.COMPLETE:
                 self._close_books()
@@ -222,10 +263,25 @@ class Supervisor:
             self._tell("INFO" if self.ending is Ending.COMPLETE else "WARNING", f"run {self.run.id} {state}")
             runs.enter(self.db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self.db, self.epoch, time.time())
-        self._count_time()
-        self.stage = Stage.SHUTDOWN_COMPLETE
+        self._stages.written()
+        with contextlib.suppress(Busy):
+            self._pace.count()
+        self._let_go()
+
+    def _abandon(self, busy: CrawlError) -> None:
+        """Time is up and the tables cannot be written: they stay as they are, and the next start takes over."""
+        self.crew.kill_all()
+        if self.ending is Ending.COMPLETE:
+            self.ending = Ending.FAILED
+        self.reason = f"{self.reason or 'stopped'}; not written down, since {busy.what}"
+        self._let_go()
+
+    def _let_go(self) -> None:
+        self._stages.now = Stage.SHUTDOWN_COMPLETE
         self.rings.close()
+        self.disk.close()
         self.db.close()
+        fold(self.folder)
         self._lock.release()
 
     def _close_books(self) -> None:
@@ -257,22 +313,9 @@ class Supervisor:
         now = time.monotonic()
         if now - self._copied_at >= _COPY_SECONDS:
             self._copied_at = now
-            self.crew.copy_beats()
-            self._count_time()
-
-    def _count_time(self) -> None:
-        """Add the time since the last look to the run, and write how fast it went."""
-        now, run = time.monotonic(), self.run.seq
-        done = sequences.total(self.db, run, "done")
-        made = sum(count for count, _ in rows.counts(self.db, run).values())
-        passed = max(1e-3, now - self._counted)
-        rates = {
-            "pages_per_s": round(max(0, done - self._done) / passed, 2),
-            "rows_per_s": round(max(0, made - self._made) / passed, 2),
-        }
-        with self.db.transaction():
-            runs.spent(self.db, run, passed, rates)
-        self._counted, self._done, self._made = now, done, made
+            with contextlib.suppress(Busy):  # only for those who look
+                self.crew.copy_beats()
+                self._pace.count()
 
     def _tell_problems(self) -> None:
         if self.seeding.problems:
@@ -283,11 +326,8 @@ class Supervisor:
                 if len(told) > _SEEDS_TOLD:
                     self._tell("ERROR", f"{len(told) - _SEEDS_TOLD} more seeds give no job", "seed")
 
-    def _enter(self, stage: Stage) -> None:
-        with self.db.transaction():
-            runs.enter(self.db, self.run.seq, stage)
-            self._tell("INFO", str(stage), "stage")
-        self.stage = stage
+    def _enter(self, stage: Stage, warning: str | None = None) -> None:
+        self._stages.enter(stage, warning)
 
     def _tell(self, level: Level, text: str, kind: str = "run") -> None:
         events.add(self.db, self.run.seq, [Event(time.time(), level, "supervisor", kind, text)])
@@ -297,22 +337,14 @@ class Supervisor:
 
 
 _STEPS: dict[Stage, Callable[[Supervisor], None]] = {
+    Stage.INIT: Supervisor.start,
+    Stage.START_APPENDER: Supervisor.start,
+    Stage.START_NODES: Supervisor.start,
     Stage.RUNNING: Supervisor._running,
     Stage.STOPPING_NODES_GRACEFUL: Supervisor._stopping_nodes,
     Stage.STOPPING_NODES_FORCEFUL: Supervisor._forcing_nodes,
     Stage.STOPPING_APPENDER_GRACEFUL: Supervisor._stopping_appender,
     Stage.STOPPING_APPENDER_FORCEFUL: Supervisor._forcing_appender,
+    Stage.RELEASING_LOCK: Supervisor._finish,
 }
-
-
-def patient(work: Callable[[], None], seconds: float = 30.0) -> None:
-    """Do a thing that must be done, while the database is busy again and again. Raises StorageError in the end."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            work()
-            return
-        except Busy as busy:
-            if time.monotonic() > deadline:
-                raise StorageError(busy.what, busy.remedy) from busy
-            time.sleep(0.05)
+_STARTING = (Stage.INIT, Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING)
