@@ -59,9 +59,8 @@ class Progress:
         before, self._alarm = self._alarm, text
         if bool(text) != bool(before) and self._mode not in ("quiet", "json"):
             clear = "\r\x1b[K" if self._mode == "tty" else ""
-            self._write(
-                f"{clear}PAUSED: {clean(text)}\n" if text else f"{clear}there is space again: the run goes on\n"
-            )
+            told = f"PAUSED: {clean(text)}" if text else "there is space again: the run goes on"
+            self._write(f"{clear}{told}\n")
 
     def show(self) -> None:
         """Show, if it is time to."""

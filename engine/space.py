@@ -41,8 +41,8 @@ class Space:
             free = free_bytes(place)
             if free is not None and free < wanted:
                 return (
-                    f"disk nearly full: {place} has {free / 1e6:,.1f} MB free, min_free is {self._least / 1e6:,.1f} MB;"
-                    " nothing more is taken until there is space"
+                    f"disk nearly full: {free / 1e6:,.1f} MB free, min_free is {self._least / 1e6:,.1f} MB;"
+                    f" nothing more is taken until there is space at {place}"
                 )
         return ""
 

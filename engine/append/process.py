@@ -59,8 +59,7 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline) -> None:
     pulse = Pulse(data / BEATS / f"a{epoch}", lifeline)
     pulse.start()
     try:
-        _register(db, epoch, pulse, lifeline)
-        if lifeline.cut:
+        if not _register(db, epoch, pulse, lifeline):
             return
         run = runs.get(db, run_seq)
         folder = OutputFolder(data, run.id)
@@ -81,8 +80,8 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline) -> None:
         db.close()
 
 
-def _register(db: Database, epoch: int, pulse: Pulse, lifeline: Lifeline) -> None:
-    """Say who it is, however long the database is busy."""
+def _register(db: Database, epoch: int, pulse: Pulse, lifeline: Lifeline) -> bool:
+    """Say who it is, however long the database is busy; False: the supervisor has gone meanwhile."""
     pid = os.getpid()
     while not lifeline.cut:
         try:
@@ -95,7 +94,8 @@ def _register(db: Database, epoch: int, pulse: Pulse, lifeline: Lifeline) -> Non
         pulse.trouble = ""
         if not known:
             raise Fenced(f"appender {epoch}: its epoch is over", "The supervisor that asked for it has ended.")
-        return
+        return True
+    return False
 
 
 def _still_wanted(db: Database, epoch: int) -> None:

@@ -9,7 +9,7 @@ import os
 import time
 from pathlib import Path
 
-from engine.beats import Beat, BeatWriter
+from engine.beats import SUPERVISOR, Beat, BeatWriter
 from engine.errors import StorageError
 from engine.space import Space, data_places
 from engine.store import events, outputs, runs
@@ -17,8 +17,6 @@ from engine.store.connector import Busy, Database
 from engine.store.events import Event
 from engine.store.schema import CRAWL, PAGES
 
-BEAT = "supervisor"
-"""The beat in which the alarm can be read while no table can be written."""
 _EVERY = 1.0
 
 
@@ -35,7 +33,7 @@ class Disk:
         self._looked_at = self._tried_at = 0.0
         self._beats = 0
         self._beat: BeatWriter | None = None
-        self._beat_path = folder / "beats" / BEAT
+        self._beat_path = folder / "beats" / SUPERVISOR
         with contextlib.suppress(OSError):
             self._beat = BeatWriter(self._beat_path)
 
