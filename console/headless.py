@@ -42,7 +42,7 @@ def run(asked: Headless) -> int:
         raise
     from console.progress import Progress
     from engine.store.connector import Database
-    from engine.store.schema import CRAWL
+    from engine.store.schema import CRAWL, fold
 
     progress = Progress(asked.progress, asked.data / CRAWL)
     db = Database.open(asked.data / CRAWL, read_only=True)
@@ -62,6 +62,7 @@ def run(asked: Headless) -> int:
     if asked.json:
         _print_summary(db, supervisor.run.seq, supervisor.exit_code, sys.stdout)
     db.close()
+    fold(asked.data)  # the last who had the database open could only read
     return int(supervisor.exit_code)
 
 

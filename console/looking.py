@@ -41,7 +41,9 @@ def read(data: Path) -> Snapshot:
             return NOTHING
     except OSError as error:
         raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
-    db = Database.open(path, read_only=True, busy_seconds=5)
+    # without a log beside it nobody has it open, and a look must not leave one: a disk may be read-only, too
+    at_rest = not path.with_name(f"{path.name}-wal").exists()
+    db = Database.open(path, read_only=True, immutable=at_rest, busy_seconds=5)
     try:
         if not db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
             return NOTHING

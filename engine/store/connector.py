@@ -46,13 +46,16 @@ class Database:
         *,
         durable: bool = True,
         read_only: bool = False,
+        immutable: bool = False,
         busy_seconds: float = BUSY_SECONDS,
     ) -> "Database":
         """Open a database file. `durable`: a commit survives power loss (synchronous FULL), else a process's death.
 
+        `immutable`: nobody writes it, and nothing beside it is touched, no log is read or made.
         Raises StorageError, naming the file, where it cannot be opened or is not a database.
         """
-        uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        read_only = read_only or immutable
+        uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}{'&immutable=1' if immutable else ''}"
         try:
             connection = sqlite3.connect(
                 uri,

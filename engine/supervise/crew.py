@@ -59,6 +59,11 @@ class Crew:
         self.given_up: str | None = None
         """Why the run cannot go on, once it cannot."""
 
+    @property
+    def any_alive(self) -> bool:
+        """Whether a node's process still runs."""
+        return any(child.ended() is None for child in self.nodes)
+
     def start_appender(self) -> None:
         """Start the one writer of files."""
         with self._db.transaction():
@@ -253,7 +258,8 @@ class Crew:
         if backup is None:
             return None
         nodes.set_role(self._db, backup[0], Role.RUNNER)
-        nodes.move(self._db, backup[0], NodeState.DONE)
+        if nodes.standing(self._db, backup[0])[0] is NodeState.STANDBY:  # else it has yet to register
+            nodes.move(self._db, backup[0], NodeState.DONE)
         for child in self.nodes:
             if child.epoch == backup[0]:
                 child.role = Role.RUNNER

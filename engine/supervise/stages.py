@@ -40,6 +40,7 @@ class Stages:
             with self._db.transaction():
                 self.write_now()
         except Busy:
+            self._tried_at = time.monotonic()
             return
         self.written()
 

@@ -41,7 +41,7 @@ from engine.supervise.rings import Rings
 from engine.supervise.seeding import Seeding, refuse_unseedable
 from engine.supervise.supervisor import Supervisor
 
-_BUSY_SECONDS = 2.0
+_BUSY_SECONDS = 1.0
 """A tick must not hang: what is busy now is done at a later one."""
 
 

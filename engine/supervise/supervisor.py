@@ -32,7 +32,7 @@ _NATURAL_NODES, _NATURAL_APPENDER = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
 _COPY_SECONDS = 1.0
 _SEEDS_TOLD = 5
-_KILLED_SECONDS = 5.0
+_KILLED_SECONDS = 3.0
 """For the tables to take it that the run was killed; the next start finds out by itself."""
 _SILENT_SECONDS = 10.0
 
@@ -132,7 +132,8 @@ class Supervisor:
         if now - self._grumbled_at >= _SILENT_SECONDS:
             self._grumbled_at = now
             _log.warning("%s; it is tried again", busy.what)
-        if self.stage not in _STARTING and now > self._deadline + _FORCE_SECONDS:
+        spare = _FORCE_SECONDS if self.crew.any_alive else 0.0
+        if self.stage not in _STARTING and now > self._deadline + spare:
             self._abandon(busy)
 
     def stop(self, ending: Ending, reason: str | None = None) -> None:
