@@ -149,6 +149,8 @@ class Crew:
         """While stopping: tell the appender to write what is left; True once it has. One that dies is started again."""
         now = time.monotonic()
         child = self.appender
+        if child is None and self._appender_due is None:
+            return True  # the run was stopped before one was started
         if child is not None and child.ended() == 0 and child.told_to_stop:
             self.bury_appender(NodeState.TERMINATED)
             return True
