@@ -136,6 +136,7 @@ class Node:
         while (known := self._register()) is None:
             if self.draining.is_set():
                 return 0
+            self._asked_at = self.committer.ticked_at = self.loop.ticked_at = time.monotonic()  # they have yet to start
             beat.once("STARTING")
         if not known:
             raise Fenced(f"{self.name}: epoch {self.epoch} is over", "Another process took its place.")
