@@ -11,8 +11,8 @@ import pytest
 
 from console.checking import told as told_of
 from console.cli import crawl_console
-from console.steering import STEERING
 from console.looking import full
+from console.steering import STEERING
 from engine import __version__
 from engine.defs import language
 from engine.defs.loader import load
