@@ -103,7 +103,7 @@ class Supervisor:
             _log.warning("tick: %s", busy.what)
 
     def _relieve_writers(self) -> None:
-        """Where all writers stall, who holds the lock is ended if it is ours; the others wait, and nobody blames them."""
+        """Where all writers stall, who holds the lock is ended if it is ours; nobody blames the others."""
         since = self.db.kept_out_since
         if since is None or (stalled := time.monotonic() - since) < _STALL_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""The wall clock jumps: nobody is declared dead, no retry comes early, no wait is lengthened. The one mock is of time."""
+"""The wall clock jumps: nobody is declared dead, no retry comes early, no wait grows. The one mock is of time."""
 
 import signal
 from pathlib import Path

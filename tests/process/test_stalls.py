@@ -1,4 +1,4 @@
-"""A process that stands still where it hurts, in a transaction or in its loop: the culprit is ended, and nobody else."""
+"""A process that stands still where it hurts, in a transaction or in its loop: the culprit alone is ended."""
 
 import os
 import shutil
