@@ -294,7 +294,6 @@ class Supervisor:
     def _enter(self, stage: Stage, why: str = "") -> None:
         with self.db.transaction():
             runs.enter(self.db, self.run.seq, stage)
-            self._tell("INFO", str(stage), "stage")
             if why:
                 self._tell("WARNING", why)
         self.stage = stage

@@ -80,8 +80,20 @@ def disturbed(house: House, site: Site, kind: str, seed: int) -> None:
     assert_counters(house)
 
 
+def assert_events(house: House) -> None:
+    """Events, replayed, give the run's and the nodes' states."""
+    told: dict[str, str] = {}
+    for kind, text in house.query("SELECT kind, text FROM events WHERE kind IN ('state', 'stage') ORDER BY id"):
+        who, _, what = text.partition(" ") if kind == "state" else ("stage", "", text)
+        told[who] = what
+    [(state, stage)] = house.query("SELECT state, stage FROM runs")
+    nodes = {f"n{number}": f"{at} {role}" for number, at, role in house.query("SELECT number, state, role FROM nodes")}
+    assert told == {"run": state, "stage": stage, **nodes}
+
+
 def assert_counters(house: House) -> None:
     """The counters kept by triggers are what counting gives."""
+    assert_events(house)
     names = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
     kept = house.query(f"SELECT id, {', '.join(names)} FROM sequences ORDER BY id")
     counted = house.query(
