@@ -7,6 +7,7 @@ import click
 import orjson
 
 from console.clean import clean
+from console.figures import figures
 from engine.errors import StorageError
 from engine.identity import identity_of
 from engine.store import snapshot
@@ -73,6 +74,7 @@ def full(look: Snapshot) -> dict[str, Any]:
         "hosts": look.hosts,
         "rates": look.run.rates if look.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
         "defs_problems": [],
+        "metrics": look.metrics,
     }
 
 
@@ -99,4 +101,4 @@ def _lines(look: Snapshot) -> list[str]:
         for s in look.sequences
     ]
     lines += [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]
-    return lines
+    return lines + figures(look)

@@ -26,6 +26,7 @@ CREATE TABLE runs (
     slots            INTEGER NOT NULL DEFAULT 0,   -- concurrency of all runners together
     active_sequences INTEGER NOT NULL DEFAULT 0,   -- those with ready or taken jobs, kept by trigger
     max_pages        INTEGER,
+    takeovers        INTEGER NOT NULL DEFAULT 0,   -- nodes that died, whose jobs went to others
     rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0}'
 );
 
@@ -197,6 +198,16 @@ CREATE TABLE row_counts (
     rows     INTEGER NOT NULL DEFAULT 0,
     rejected INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, data_def)
+) WITHOUT ROWID;
+
+CREATE TABLE metrics (
+    run           INTEGER NOT NULL REFERENCES runs(seq),
+    grp           TEXT NOT NULL,                   -- '' for robots.txt
+    fetches       INTEGER NOT NULL DEFAULT 0,      -- answers that were read to their end
+    fetch_seconds REAL NOT NULL DEFAULT 0,         -- theirs, added up
+    bytes         INTEGER NOT NULL DEFAULT 0,      -- of their bodies, as sent
+    retries       INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
 
 CREATE TABLE appenders (

@@ -224,6 +224,8 @@ class Crew:
             nodes.end(self._db, child.epoch, reason, time.time())
             freed = jobs.release(self._db, child.epoch, f"{child.name} {reason}", crashed=blame)
             sequences.recount_taken(self._db, self._run)
+            if crashed:
+                runs.took_over(self._db, self._run)
             if successor and crashed and child.role is Role.RUNNER:
                 missing = self._promote_backup() or child.role
             self._resize()
