@@ -153,6 +153,17 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 
 
 @crawl_console.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each step.")
+@_common
+def state(as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """Show which steps of the run are complete."""
+    from console.state import state as show_state
+
+    _checked(assign)
+    return show_state(data, as_json=as_json)
+
+
+@crawl_console.command()
 @click.argument("data_def", required=False)
 @click.option(
     "--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), help="Default: by the ending of -o, else csv."

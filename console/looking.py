@@ -32,21 +32,34 @@ def status(data: Path, *, as_json: bool) -> int:
 
 def read(data: Path) -> Snapshot:
     """The snapshot of a data dir; of one that is not there, nothing. Raises StorageError."""
+    db = opened(data)
+    if db is None:
+        return NOTHING
+    try:
+        return snapshot.read(db)
+    finally:
+        db.close()
+
+
+def opened(data: Path) -> Database | None:
+    """The database of a data dir, to read; None where there is none yet. Raises StorageError."""
     path = data / CRAWL
     try:
         if not path.exists():
             if data.exists():
                 next(data.iterdir(), None)
-            return NOTHING
+            return None
     except OSError as error:
         raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
     db = Database.open(path, read_only=True, busy_seconds=5)
     try:
-        if not db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
-            return NOTHING
-        return snapshot.read(db)
-    finally:
+        if db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
+            return db
+    except BaseException:
         db.close()
+        raise
+    db.close()
+    return None
 
 
 def supervisor_of(look: Snapshot) -> int | None:

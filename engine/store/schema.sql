@@ -247,10 +247,14 @@ CREATE TABLE checkpoints (
     grp               TEXT NOT NULL,
     completed         INTEGER NOT NULL,
     completed_at      REAL,
-    validation_status TEXT NOT NULL,
+    validation_status TEXT NOT NULL CHECK (validation_status IN ('valid','provisional','invalid')),
     reason            TEXT,
     content_hash      TEXT NOT NULL,
-    dependencies      TEXT NOT NULL,               -- JSON: names of the steps this one rests on
+    dependencies      TEXT NOT NULL,               -- JSON: steps this one rests on; GROUP/STEP in another group
+    kept              INTEGER NOT NULL DEFAULT 0,  -- pages done before the content changed, and not worked again
+    CHECK ((completed = 1) = (completed_at IS NOT NULL)),
+    CHECK (completed = 0 OR validation_status <> 'invalid'),
+    CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, step_name, grp)
 ) WITHOUT ROWID;
 

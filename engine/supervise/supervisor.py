@@ -13,12 +13,14 @@ from engine.store import commands, events, jobs, outputs, rows, runs, sequences,
 from engine.store.connector import Busy, Database
 from engine.store.events import Event, Level
 from engine.store.runs import Run
+from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.crew import Crew
 from engine.supervise.ending import EXIT_CODES, Ending
 from engine.supervise.lock import Lock
 from engine.supervise.orders import carry_out
 from engine.supervise.rings import Rings
 from engine.supervise.seeding import Seeding
+from engine.supervise.state_file import StateFile
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +45,8 @@ class Supervisor:
         crew: Crew,
         rings: Rings,
         seeding: Seeding,
+        checkpoints: Checkpointing,
+        state_file: StateFile,
     ) -> None:
         self.db = db
         self.folder = folder
@@ -52,6 +56,8 @@ class Supervisor:
         self.crew = crew
         self.rings = rings
         self.seeding = seeding
+        self.checkpoints = checkpoints
+        self.state_file = state_file
         self._lock = lock
         self.stage = Stage.INIT
         self.ending: Ending | None = None
@@ -84,6 +90,7 @@ class Supervisor:
 
     def start(self) -> None:
         """Start the appender, then the nodes: consumers before producers."""
+        self._check_steps()
         self._enter(Stage.CHECK_LOCK)
         self._enter(Stage.START_APPENDER)
         self.crew.start_appender()
@@ -130,7 +137,7 @@ class Supervisor:
     def _running(self) -> None:
         self.crew.watch()
         self._copy()
-        if not self.seeding.done:
+        if not self.seeding.done and self.ending is None:
             self._seed()
         self.rings.tick()
         self._check_limits()
@@ -219,10 +226,12 @@ class Supervisor:
             }.get(self.ending or Ending.FAILED, RunState.CANCELLED)  # fmt: skip
             runs.move(self.db, run, state, self.reason)
             runs.end(self.db, run, time.time())
+            self.checkpoints.close(done=self.ending is Ending.COMPLETE, reason=self.reason)
             self._tell("INFO" if self.ending is Ending.COMPLETE else "WARNING", f"run {self.run.id} {state}")
             runs.enter(self.db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self.db, self.epoch, time.time())
         self._count_time()
+        self.state_file.refresh()
         self.stage = Stage.SHUTDOWN_COMPLETE
         self.rings.close()
         self.db.close()
@@ -259,6 +268,12 @@ class Supervisor:
             self._copied_at = now
             self.crew.copy_beats()
             self._count_time()
+            self._check_steps()
+
+    def _check_steps(self) -> None:
+        """Complete the steps nothing is left of, unless the run is to stop: what is cut off is none of them."""
+        self.checkpoints.look(lambda: self.killed or self.ending not in (None, Ending.COMPLETE))
+        self.state_file.refresh()
 
     def _count_time(self) -> None:
         """Add the time since the last look to the run, and write how fast it went."""
