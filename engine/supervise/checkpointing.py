@@ -86,6 +86,7 @@ class Checkpointing:
             if entry is None or not entry.completed:
                 if not _worked(group, known, self._steps, now):
                     self._last_rows.pop(group, None)
+                    continue
                 wanted = self._last_rows.setdefault(group, last)
             files = [reached[name] for name in data_defs if name in reached]
             found[group] = all(cursor >= wanted and not dirty for cursor, dirty in files)
@@ -179,14 +180,14 @@ def cut(known: Entries, steps: Blueprint, now: Standings, why: str) -> list[Chec
 
 
 def _over(step: Step, known: Entries, steps: Blueprint, now: Standings) -> bool:
-    written = step.name != APPENDER or now.written[step.group]
+    written = step.name != APPENDER or now.written.get(step.group, False)
     return written and _worked(step.group, known, steps, now)
 
 
 def _again(step: Step, steps: Blueprint, now: Standings) -> bool:
     """Whether a step that was complete has work again: in its group, or where pages are fetched that lead there."""
     mine = now.of(step.group)
-    if step.name == APPENDER and not now.written[step.group]:
+    if step.name == APPENDER and not now.written.get(step.group, False):
         return True
     here = mine.loading if step.name == LOADER else mine.open
     return bool(here or any(now.of(name).loading for name in steps.upstream[step.group]))
