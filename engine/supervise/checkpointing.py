@@ -1,7 +1,7 @@
 """Checkpoints of a run: written before the work, complete when nothing is left of it, invalid when the defs change.
 
 A step is complete only by what the tables say in the transaction that writes it, and never once the run is to stop.
-Where the entries are shown, and how the work goes, is none of this room's affair.
+How the work goes is none of this room's affair.
 """
 
 import time
@@ -13,6 +13,7 @@ from engine.store import checkpoints, outputs, rows, runs, sequences
 from engine.store.checkpoints import Checkpoint
 from engine.store.connector import Database
 from engine.store.sequences import Standing
+from engine.supervise.state_file import StateFile
 from engine.supervise.steps import APPENDER, KEPT, LOADER, MADE_OF, SEEDER, Blueprint, Step
 
 Entries = Mapping[str, Checkpoint]
@@ -37,8 +38,9 @@ class Standings:
 class Checkpointing:
     """Keeps the checkpoints of one run in step with its work."""
 
-    def __init__(self, db: Database, run: int, steps: Blueprint) -> None:
+    def __init__(self, db: Database, run: int, steps: Blueprint, file: StateFile) -> None:
         self._db = db
+        self._file = file
         self._run = run
         self._steps = steps
         self._last_rows: dict[str, int] = {}
@@ -49,15 +51,18 @@ class Checkpointing:
         self._steps = steps
 
     def look(self, stopped: Callable[[], bool]) -> bool:
-        """Complete what is done, reopen what is not; whether an entry changed. Writes nothing once `stopped()`."""
-        if not self._due():
-            return False
-        with self._db.transaction():
-            changed = self._due()
-            if stopped():
-                return False
-            checkpoints.write(self._db, self._run, changed)
+        """Complete what is done, reopen what is not; whether an entry changed. Writes none once `stopped()`."""
+        changed = self._due()
+        if changed:
+            with self._db.transaction():
+                changed = [] if stopped() else self._due()
+                checkpoints.write(self._db, self._run, changed)
+        self.show()
         return bool(changed)
+
+    def show(self) -> None:
+        """Bring `state.jsonl` up to date."""
+        self._file.refresh()
 
     def close(self, *, done: bool, reason: str | None) -> None:
         """The end of the run, inside the transaction that ends it: `done`, or cut off for a reason."""

@@ -10,6 +10,7 @@ from engine.store import checkpoints, jobs, outputs, runs
 from engine.store.checkpoints import Checkpoint
 from engine.supervise import checkpointing
 from engine.supervise.checkpointing import Checkpointing
+from engine.supervise.state_file import StateFile
 from engine.supervise.steps import blueprint
 from tests.contract.store_house import House, Page, failed
 
@@ -61,7 +62,7 @@ def begun(house: House) -> Checkpointing:
         checkpoints.write(house.db, house.run, [replace(seeder, completed_at=1.0, status="valid")])
         runs.seeded(house.db, house.run, 1)
     house.seed("http://a/")
-    return Checkpointing(house.db, house.run, STEPS)
+    return Checkpointing(house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run)))
 
 
 def going() -> bool:
@@ -171,7 +172,7 @@ def test_a_restart_keeps_what_is_complete(house: House) -> None:
     with house.db.transaction():
         jobs.release_all(house.db, house.run, "x")
         checkpointing.publish(house.db, house.run, STEPS, 1)
-    again = Checkpointing(house.db, house.run, STEPS)
+    again = Checkpointing(house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run)))
     (job,) = house.take("http://a/far", "far")
     house.commit(house.done(job, data=["{}"]))
     again.look(going)
