@@ -281,6 +281,30 @@ CREATE TABLE events (
     text   TEXT NOT NULL
 );
 
+-- What state runs and nodes are in is told as events too, by whoever changes it: replayed, they give the tables.
+
+CREATE TRIGGER runs_told AFTER UPDATE OF state ON runs WHEN OLD.state <> NEW.state BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.seq, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'supervisor', 'state', 'run ' || NEW.state);
+END;
+
+CREATE TRIGGER runs_staged AFTER UPDATE OF stage ON runs WHEN OLD.stage <> NEW.stage BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.seq, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'supervisor', 'stage', NEW.stage);
+END;
+
+CREATE TRIGGER nodes_born AFTER INSERT ON nodes BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.run, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'n' || NEW.number, 'state',
+        'n' || NEW.number || ' ' || NEW.state || ' ' || NEW.role);
+END;
+
+CREATE TRIGGER nodes_told AFTER UPDATE OF state, role ON nodes WHEN OLD.state <> NEW.state OR OLD.role <> NEW.role BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.run, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'n' || NEW.number, 'state',
+        'n' || NEW.number || ' ' || NEW.state || ' ' || NEW.role);
+END;
+
 -- Counters move with the transaction that moves a job.
 
 CREATE TRIGGER jobs_born AFTER INSERT ON jobs BEGIN

@@ -158,6 +158,16 @@ class Crew:
         for child in children:
             child.process.wait()
 
+    def kill_writer(self, pid: int, stalled: float) -> bool:
+        """End a child that keeps all others from writing; False: it is none of ours."""
+        children = [*self.nodes, *([self.scribe.child] if self.scribe.child else [])]
+        for child in children:
+            if child.pid == pid:
+                child.hung = child.hung or f"kept the database locked for {stalled:.0f} s; killed"
+                child.kill()
+                return True
+        return False
+
     def copy_beats(self) -> None:
         """Write what the beats say into the tables."""
         now = time.monotonic()
