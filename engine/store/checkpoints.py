@@ -25,6 +25,14 @@ FROM checkpoints WHERE run = ? ORDER BY grp, CASE step_name WHEN 'seeder' THEN 1
     WHEN 'parser' THEN 3 WHEN 'filter' THEN 4 WHEN 'converter' THEN 5 WHEN 'appender' THEN 7 ELSE 6 END, step_name
 """
 
+_REOPEN = """
+UPDATE checkpoints SET completed = 0, completed_at = NULL, validation_status = 'provisional', reason = ?
+WHERE run = ? AND completed AND step_name <> 'seeder' AND grp IN (
+    SELECT grp FROM sequences WHERE run = checkpoints.run AND ready + delayed + taken + incomplete > 0)
+"""
+
+WORK_AGAIN = "there is work again"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
@@ -68,6 +76,11 @@ def write(db: Database, run: int, changed: Iterable[Checkpoint]) -> None:
             _WRITE,
             (run, c.step, c.group, int(c.completed), c.completed_at, c.status, c.reason, c.content_hash, told, c.kept),
         )
+
+
+def reopen(db: Database, run: int) -> None:
+    """Where jobs were made READY without a supervisor: the steps of their groups are not complete any more."""
+    db.execute(_REOPEN, (WORK_AGAIN, run))
 
 
 def complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:

@@ -161,7 +161,7 @@ def settle(known: Entries, steps: Blueprint, now: Standings, at: float) -> list[
             reason = "; ".join(notes) or None
             changed.append(replace(old, completed_at=at, status="provisional" if old.kept else "valid", reason=reason))
         elif old.completed and _again(step, steps, now):
-            changed.append(replace(old, completed_at=None, status="provisional", reason="there is work again"))
+            changed.append(replace(old, completed_at=None, status="provisional", reason=checkpoints.WORK_AGAIN))
     return changed
 
 

@@ -149,6 +149,19 @@ def test_a_job_made_ready_again_opens_the_steps_of_its_group_and_of_those_it_lea
     assert {c.reason for c in checkpoints.listed(house.db, house.run) if not c.completed} == {"there is work again"}
 
 
+def test_jobs_made_ready_without_a_supervisor_open_the_steps_of_their_group(house: House) -> None:
+    kept = begun(house)
+    (job,) = house.take("http://a/")
+    house.commit(house.done(job, links=[Page("http://a/far", "far")]))
+    house.finish_all("http://a/far", "far")
+    kept.look(going)
+    assert complete(house) == {step.key for step in STEPS.steps}
+    with house.db.transaction():
+        house.db.execute("UPDATE jobs SET state = 'READY' WHERE url = 'http://a/far'")
+        checkpoints.reopen(house.db, house.run)
+    assert complete(house) == {f"g/{step}" for step in ("seeder", "loader", "parser", "filter", "appender")}
+
+
 def test_an_output_to_be_rebuilt_opens_its_appender(house: House) -> None:
     kept = begun(house)
     (job,) = house.take("http://a/")
