@@ -235,6 +235,8 @@ class Crew:
             nodes.end(self._db, child.epoch, reason, time.time())
             freed = jobs.release(self._db, child.epoch, f"{child.name} {reason}", crashed=blame)
             sequences.recount_taken(self._db, self._run)
+            if crashed:
+                runs.took_over(self._db, self._run)
             lost = successor and crashed and not child.told_to_stop
             promoted = self._promote_backup() if lost and child.role is Role.RUNNER else None
             self._resize()

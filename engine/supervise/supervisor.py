@@ -15,6 +15,7 @@ from engine.store.connector import Busy, Database, patiently
 from engine.store.events import Event, Level
 from engine.store.runs import Run
 from engine.supervise.books import Books
+from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.crew import Crew
 from engine.supervise.ending import EXIT_CODES, Ending
 from engine.supervise.lock import Lock
@@ -49,6 +50,7 @@ class Supervisor:
         crew: Crew,
         rings: Rings,
         seeding: Seeding,
+        checkpoints: Checkpointing,
     ) -> None:
         self.db = db
         self.folder = folder
@@ -58,6 +60,7 @@ class Supervisor:
         self.crew = crew
         self.rings = rings
         self.seeding = seeding
+        self.checkpoints = checkpoints
         self._lock = lock
         self.stage = Stage.INIT
         self.ending: Ending | None = None
@@ -161,7 +164,7 @@ class Supervisor:
     def _running(self) -> None:
         self.crew.watch()
         self._copy()
-        if not self.seeding.done:
+        if not self.seeding.done and self.ending is None:
             self._seed()
         self.rings.tick()
         if self.ending is None and (limit := self.books.limit_reached()):
@@ -252,11 +255,14 @@ class Supervisor:
             }.get(self.ending or Ending.FAILED, RunState.CANCELLED)  # fmt: skip
             runs.move(self.db, run, state, self.reason)
             runs.end(self.db, run, time.time())
+            self.checkpoints.close(done=self.ending is Ending.COMPLETE, reason=self.reason)
             self._tell("INFO" if self.ending is Ending.COMPLETE else "WARNING", f"run {self.run.id} {state}")
             runs.enter(self.db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self.db, self.epoch, time.time())
         with contextlib.suppress(Busy):
             self.books.count_time()
+        with contextlib.suppress(Busy):
+            self.checkpoints.show()
         self._let_go()
 
     def _let_go(self) -> None:
@@ -281,6 +287,7 @@ class Supervisor:
             self._copied_at = now
             self.crew.copy_beats()
             self.books.count_time()
+            self.checkpoints.look(lambda: self.killed or self.ending not in (None, Ending.COMPLETE))
 
     def _tell_problems(self) -> None:
         if self.seeding.problems:

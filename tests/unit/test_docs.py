@@ -24,6 +24,8 @@ from engine.model.run import RunState, Stage
 from engine.model.variables import DOCUMENT_VARIABLES
 from engine.settings import PROJECT_URL, Settings, explain
 from engine.store import snapshot
+from engine.store.checkpoints import Checkpoint, projected
+from engine.store.metrics import Totals, figures
 from engine.store.snapshot import NOTHING
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,6 +175,20 @@ def test_the_keys_of_inner_objects_are_documented(title, function):
 def test_the_keys_of_sequences_are_documented():
     (row,) = [row for row in table(COMMANDS) if row[0] == "`sequences`"]
     assert set(re.findall(r"`([a-z_]+)`", row[1])) == literal_keys("_sequence")
+
+
+def test_the_keys_of_metrics_are_documented():
+    told = {row[0].strip("`"): row for row in table(section(COMMANDS, "Metrics"))}
+    found = figures([Totals("g", 0, 0, 0, 0, 0)], [], {"n1": 1}, 1.0, 0)
+    assert set(told) == set(found)
+    for name in ("groups", "shares"):
+        assert set(re.findall(r"`([a-z_]+)`", told[name][1])) == set(found[name][0])
+
+
+def test_the_keys_of_a_checkpoint_are_documented():
+    found = projected(Checkpoint(step="loader", group="g", content_hash=""), "run")
+    told = {row[0].strip("`") for row in table(section(COMMANDS, "state"))} - {"--json"}
+    assert told == set(found)
 
 
 def test_the_keys_of_a_problem_are_documented():
