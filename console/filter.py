@@ -54,7 +54,7 @@ class Pattern:
     def accepts(self, *texts: str) -> bool:
         """Whether a row with these texts is wanted. Raises UsageError where a search takes too long."""
         try:
-            found = any(self._find(text, timeout=SEARCH_SECONDS) for text in texts)
+            found = any(self._find(text, timeout=SEARCH_SECONDS) for text in texts if text)
         except TimeoutError:
             raise UsageError(f"the search for '{self.text}' takes too long", "Write a simpler pattern.") from None
         return found is not self.negated
@@ -127,7 +127,7 @@ def _parsed(
 
 
 def _search(text: str, negated: bool) -> Pattern:
-    if not text:
+    if text in ("", "!"):
         raise UsageError("nothing to search for", "Write a word behind `!`, or between the quotes.")
     return Pattern(text, negated)
 

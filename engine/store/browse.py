@@ -14,7 +14,7 @@ import orjson
 from engine.clock import boottime
 from engine.model.job import Request
 from engine.store import documents, events, rows
-from engine.store.connector import Database
+from engine.store.connector import Database, placeholders
 from engine.store.events import Event
 from engine.store.filter import (
     EVERY_JOB,
@@ -35,6 +35,7 @@ _COLUMNS = """
 j.id, s.kind, j.state, s.grp, h.key, j.url, j.target, j.attempts, j.crashes, j.reason, j.priority, j.depth, n.number,
 j.not_before, j.changed_at, j.origin
 """
+_SEARCHED = "j.id, j.url, j.target, j.reason"
 # CROSS JOIN and `+run`: jobs in the order of their ids, the rest looked up; left free, the planner sorts all of a run
 _OTHERS = """
 CROSS JOIN runs r ON r.seq = j.run CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host
@@ -66,6 +67,7 @@ WHERE q.run = {run} AND d.state = 'READY' AND d.not_before IS NULL""",
 _COUNTED = """
 SELECT {sums} FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ?{conditions}
 """
+_FULL = f"SELECT {_COLUMNS} FROM jobs j {_OTHERS} WHERE j.id IN ({{ids}})"
 _RUN_FROM = "SELECT id, run FROM jobs WHERE id >= ? ORDER BY id LIMIT 1"
 _LAST = "SELECT max(id) FROM jobs"
 _ONE = f"SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root FROM jobs j {_OTHERS}\
@@ -167,12 +169,12 @@ def page(
     if most == 0:
         return Listing((), None)
     at = after
-    for chunk, at in _chunks(db, run, wanted, after, _COLUMNS, limit, backwards):
-        for line in map(_line, chunk):
-            if wanted.accepts(line.url, line.target or "", line.reason or ""):
-                found.append(line)
-                if len(found) == limit:
-                    return Listing(tuple(found), None if len(found) == most else line.cursor)
+    columns = _SEARCHED if wanted.searches else _COLUMNS
+    for chunk, at in _chunks(db, run, wanted, after, columns, limit, backwards):
+        for line in map(_line, _found(db, wanted, chunk, limit - len(found)) if wanted.searches else chunk):
+            found.append(line)
+            if len(found) == limit:
+                return Listing(tuple(found), None if len(found) == most else line.cursor)
         if len(found) == most:
             break
         if time.monotonic() > deadline:
@@ -185,10 +187,9 @@ def ids(db: Database, run: int, wanted: Filter) -> Iterator[list[int]]:
 
     Raises UsageError where a search's pattern is too slow.
     """
-    columns = "j.id, j.url, j.target, j.reason" if wanted.searches else "j.id"
-    for chunk, _ in _chunks(db, run, wanted, None, columns, _CHUNK, False):
+    for chunk, _ in _chunks(db, run, wanted, None, _SEARCHED if wanted.searches else "j.id", _CHUNK, False):
         if wanted.searches:
-            yield [row[0] for row in chunk if wanted.accepts(row[1], row[2] or "", row[3] or "")]
+            yield _accepted(wanted, chunk)
         else:
             yield [row[0] for row in chunk]
 
@@ -228,6 +229,8 @@ def _chunks(
 ) -> Iterator[tuple[list[tuple[Any, ...]], Cursor]]:
     """Rows that SQL lets through, a statement's worth at a time, and where the next statement begins."""
     counters = wanted.counters
+    if not counters:
+        return
     sieve = joined([*conditions_of_sequences(wanted), *conditions_of_jobs(wanted, time.time())])
     size = _CHUNK if wanted.searches else size
     if counters == {"failed"}:
@@ -262,6 +265,18 @@ def _chunks(
         else:
             low = (chunk[-1][0] if full else end) + 1
             yield chunk, Cursor(0.0, low - 1)
+
+
+def _accepted(wanted: Filter, rows: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Ids of those rows of _SEARCHED that the searches let through."""
+    return [row[0] for row in rows if wanted.accepts(row[1], row[2] or "", row[3] or "")]
+
+
+def _found(db: Database, wanted: Filter, rows: Sequence[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
+    """The first ones of them in full, in the same order."""
+    chosen = _accepted(wanted, rows)[:most]
+    full = {row[0]: row for row in db.all(_FULL.format(ids=placeholders(chosen)), chosen)}
+    return [full[id_] for id_ in chosen if id_ in full]
 
 
 def _failures(

@@ -27,8 +27,8 @@ RETRIED = ("failed", "skipped", "done", "incomplete")
 _BATCH = 2000
 _ENDED = """
 SELECT j.id, j.url, j.state, s.grp, s.kind, h.key, l.request, j.origin FROM jobs j
-JOIN sequences s ON s.id = j.sequence JOIN hosts h ON h.id = s.host LEFT JOIN locators l ON l.id = j.locator
-WHERE j.id IN ({ids}) AND j.run = ? AND j.state IN ({states})
+CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host LEFT JOIN locators l ON l.id = j.locator
+WHERE j.id IN ({ids}) AND +j.run = ? AND + j.state IN ({states})
 """
 _HOME = """
 SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ? AND s.grp = ? AND s.kind = ? AND h.key = ?
@@ -68,8 +68,7 @@ def retry_jobs(
 
 def _retried(wanted: Filter) -> Filter:
     if not wanted.states.wanted:
-        left = tuple(s for s in ("failed",) if s not in wanted.states.unwanted)
-        return replace(wanted, states=Words(left, wanted.states.unwanted if left else ("ready",)))
+        wanted = replace(wanted, states=Words(("failed",), wanted.states.unwanted))
     wrong = sorted(wanted.counters - set(RETRIED))
     if wrong:
         raise UsageError(

@@ -72,6 +72,7 @@ def test_every_job_is_listed_once_in_order(mixed: House, limit: int, backwards: 
         ("depth>1", [i for i, d in mixed.jobs("id, depth") if d > 1]),
         ("node:n1 state:taken", states(mixed, "TAKEN")),
         ("node:n2", []),
+        ("state:done !state:done x", []),
         ("attempts:1 state:done", states(mixed, "DONE")),
         ("!child !host:b", [i for i, u in mixed.jobs("id, url") if "b:81" not in u and "child" not in u]),
     ):
