@@ -13,7 +13,7 @@ import orjson
 
 from engine import urls
 from engine.errors import UsageError
-from engine.identity import identity_of
+from engine.identity import lives
 from engine.model.identity import document_key
 from engine.model.run import RunState, Stage
 from engine.store import browse, documents, events, jobs, outputs, rows, runs, supervisors
@@ -100,7 +100,7 @@ def _open(db: Database, run: int) -> None:
     """Make sure that a run may take work, inside the open transaction. Raises UsageError where it is ending."""
     stands = runs.get(db, run)
     office = supervisors.current(db)
-    if office is not None and office.run == run and _alive(office.identity):
+    if office is not None and office.run == run and lives(office.identity):
         if stands.stage not in _GOING or stands.state is RunState.DRAINING:
             raise UsageError(
                 f"run {stands.id} is ending ({stands.stage}): nothing was changed",
@@ -109,13 +109,6 @@ def _open(db: Database, run: int) -> None:
         return
     if stands.state in (RunState.DONE, RunState.DRAINING):
         runs.move(db, run, RunState.READY, "jobs were retried")
-
-
-def _alive(identity: str) -> bool:
-    try:
-        return identity_of(int(identity.split(":")[1])) == identity
-    except (IndexError, ValueError):
-        return False
 
 
 def _key(row: tuple[Any, ...]) -> bytes:
