@@ -21,7 +21,7 @@ def broken(library: Library, *paths: str) -> dict[str, bool]:
     """These pages answer 500 until `up` is true."""
     standing = {"up": False}
     for path in paths:
-        good = library.site[path]
+        good = library.site.pages[path]
 
         def answer(asked: Asked, good: object = good) -> Page:
             if not standing["up"]:
@@ -89,6 +89,7 @@ def test_a_retry_beside_a_supervisor_is_worked_at_once(house: House, site: Site)
     standing = broken(library, "/book/0-0")
     house.write(library.defs(concurrency=2))
     running = house.start("--set", "max_attempts=1")
+    assert until(lambda: "/book/0-0" in site.paths)
     assert until(lambda: house.query("SELECT 1 FROM jobs WHERE state = 'FAILED'"))
     standing["up"] = True
     asked = site.paths.count("/book/0-0")
@@ -105,6 +106,7 @@ def test_a_retry_at_the_end_of_a_run_is_refused_or_worked(house: House, site: Si
     standing = broken(library, "/book/0-0")
     house.write(library.defs())
     running = house.start("--set", "max_attempts=1")
+    assert until(lambda: "/book/0-0" in site.paths)
     assert until(lambda: house.query("SELECT 1 FROM jobs WHERE state = 'FAILED'"))
     standing["up"] = True
     retried = 0

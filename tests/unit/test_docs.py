@@ -11,8 +11,10 @@ import pytest
 
 from console.checking import told as told_of
 from console.cli import crawl_console
-from console.steering import STEERING
+from console.filter import EVENT_KEYS, JOB_KEYS, JOB_NUMBERS
+from console.listing import as_object
 from console.looking import full
+from console.steering import STEERING
 from engine import __version__
 from engine.defs import language
 from engine.defs.loader import load
@@ -24,6 +26,8 @@ from engine.model.run import RunState, Stage
 from engine.model.variables import DOCUMENT_VARIABLES
 from engine.settings import PROJECT_URL, Settings, explain
 from engine.store import snapshot
+from engine.store.browse import JobLine
+from engine.store.events import Event
 from engine.store.snapshot import NOTHING
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -173,6 +177,24 @@ def test_the_keys_of_inner_objects_are_documented(title, function):
 def test_the_keys_of_sequences_are_documented():
     (row,) = [row for row in table(COMMANDS) if row[0] == "`sequences`"]
     assert set(re.findall(r"`([a-z_]+)`", row[1])) == literal_keys("_sequence")
+
+
+def test_the_keys_of_a_job_are_documented():
+    line = JobLine(1, "page", "DONE", "", "", "http://a/", None, 0, 0, None, 0, 0, None, None, None, "link")
+    assert first_column(section(COMMANDS, "A job")) == set(as_object(line))
+
+
+def test_the_keys_of_an_event_are_documented():
+    (row,) = [row for row in table(section(COMMANDS, "events")) if row[0] == "`--json`"]
+    assert {"id", *Event._fields} <= set(quoted(row[1]))
+
+
+def test_the_keys_of_filters_are_documented():
+    told = section(COMMANDS, "Filters")
+    for key in (*JOB_KEYS, *EVENT_KEYS):
+        assert f"{key}:" in told
+    for number in JOB_NUMBERS:
+        assert re.search(rf"`{number}\W", told)
 
 
 def test_the_keys_of_a_problem_are_documented():
