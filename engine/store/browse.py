@@ -57,7 +57,7 @@ ORDER BY coalesce(j.changed_at, 0) {way}, j.id {way} LIMIT ?
 _INDEXED = {
     "ready": """
 SELECT d.id FROM sequences q CROSS JOIN jobs d INDEXED BY jobs_due ON d.sequence = q.id
-WHERE q.run = {run} AND d.state = 'READY' AND d.not_before IS NULL""",
+WHERE q.run = {run} AND q.ready > 0 AND d.state = 'READY' AND d.not_before IS NULL""",
     "delayed": "SELECT id FROM jobs INDEXED BY jobs_waiting"
     " WHERE run = {run} AND state = 'READY' AND not_before IS NOT NULL",
     "taken": "SELECT id FROM jobs INDEXED BY jobs_taken WHERE +run = {run} AND state = 'TAKEN'",

@@ -98,7 +98,9 @@ def _again(db: Database, run: int, chosen: list[int], states: list[str]) -> int:
 
 def _open(db: Database, run: int) -> None:
     """Make sure that a run may take work, inside the open transaction. Raises UsageError where it is ending."""
-    stands = runs.get(db, run)
+    stands, newest = runs.get(db, run), runs.latest(db)
+    if newest is not None and newest.seq != run:
+        raise UsageError(f"run {stands.id} is over for good: {newest.id} came after it", "Only the latest run goes on.")
     office = supervisors.current(db)
     if office is not None and office.run == run and lives(office.identity):
         if stands.stage not in _GOING or stands.state is RunState.DRAINING:

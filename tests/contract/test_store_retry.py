@@ -143,6 +143,17 @@ def test_a_done_run_is_open_again(house: House) -> None:
     assert runs.unfinished(house.db) is not None
 
 
+def test_only_the_latest_run_goes_on(house: House) -> None:
+    house.seed("http://a/1")
+    house.commit(*map(failed, house.take("http://a/")))
+    finish_run(house)
+    with house.db.transaction():
+        runs.create(house.db, None, 0.0)
+    with pytest.raises(UsageError, match="is over for good"):
+        again(house.db, house.run, parse(""))
+    assert (state_of_run(house), house.jobs("state")) == ("DONE", [("FAILED",)])
+
+
 @pytest.fixture
 def governed(house: House) -> House:
     """Two failed jobs, and a supervisor that is alive: this process."""
