@@ -11,6 +11,8 @@ import pytest
 
 from console.checking import told as told_of
 from console.cli import crawl_console
+from console.filter import EVENT_KEYS, JOB_KEYS, JOB_NUMBERS
+from console.listing import as_object
 from console.looking import full
 from console.steering import STEERING
 from engine import __version__
@@ -24,7 +26,9 @@ from engine.model.run import RunState, Stage
 from engine.model.variables import DOCUMENT_VARIABLES
 from engine.settings import PROJECT_URL, Settings, explain
 from engine.store import snapshot
+from engine.store.browse import JobLine
 from engine.store.checkpoints import Checkpoint, projected
+from engine.store.events import Event
 from engine.store.metrics import Totals, figures
 from engine.store.snapshot import NOTHING
 
@@ -189,6 +193,24 @@ def test_the_keys_of_a_checkpoint_are_documented():
     found = projected(Checkpoint(step="loader", group="g", content_hash=""), "run")
     told = {row[0].strip("`") for row in table(section(COMMANDS, "state"))} - {"--json"}
     assert told == set(found)
+
+
+def test_the_keys_of_a_job_are_documented():
+    line = JobLine(1, "page", "DONE", "", "", "http://a/", None, 0, 0, None, 0, 0, None, None, None, "link")
+    assert first_column(section(COMMANDS, "A job")) == set(as_object(line))
+
+
+def test_the_keys_of_an_event_are_documented():
+    (row,) = [row for row in table(section(COMMANDS, "events")) if row[0] == "`--json`"]
+    assert {"id", *Event._fields} <= set(quoted(row[1]))
+
+
+def test_the_keys_of_filters_are_documented():
+    told = section(COMMANDS, "Filters")
+    for key in (*JOB_KEYS, *EVENT_KEYS):
+        assert f"{key}:" in told
+    for number in JOB_NUMBERS:
+        assert re.search(rf"`{number}\W", told)
 
 
 def test_the_keys_of_a_problem_are_documented():
