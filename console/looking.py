@@ -7,6 +7,7 @@ import click
 import orjson
 
 from console.clean import clean
+from console.figures import figures
 from engine.beats import SUPERVISOR, read_beat
 from engine.errors import StorageError
 from engine.identity import identity_of
@@ -33,23 +34,36 @@ def status(data: Path, *, as_json: bool) -> int:
 
 def read(data: Path) -> Snapshot:
     """The snapshot of a data dir; of one that is not there, nothing. Raises StorageError."""
+    db = opened(data)
+    if db is None:
+        return NOTHING
+    try:
+        return snapshot.read(db)
+    finally:
+        db.close()
+
+
+def opened(data: Path) -> Database | None:
+    """The database of a data dir, to read; None where there is none yet. Raises StorageError."""
     path = data / CRAWL
     try:
         if not path.exists():
             if data.exists():
                 next(data.iterdir(), None)
-            return NOTHING
+            return None
     except OSError as error:
         raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
     # without a log beside it nobody has it open, and a look must not leave one: a disk may be read-only, too
     at_rest = not path.with_name(f"{path.name}-wal").exists()
     db = Database.open(path, read_only=True, immutable=at_rest, busy_seconds=5)
     try:
-        if not db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
-            return NOTHING
-        return snapshot.read(db)
-    finally:
+        if db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
+            return db
+    except BaseException:
         db.close()
+        raise
+    db.close()
+    return None
 
 
 def supervisor_of(look: Snapshot) -> int | None:
@@ -87,6 +101,7 @@ def full(look: Snapshot, alarm: str | None = None) -> dict[str, Any]:
         "hosts": look.hosts,
         "rates": look.run.rates if look.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
         "defs_problems": [],
+        "metrics": look.metrics,
     }
 
 
@@ -113,4 +128,4 @@ def _lines(look: Snapshot) -> list[str]:
         for s in look.sequences
     ]
     lines += [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]
-    return lines
+    return lines + figures(look)

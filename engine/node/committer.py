@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 LONGEST_WAIT = 0.05
 """Seconds a finished job waits for others at most."""
 _RETRY_PAUSE = 0.1
-_BUSY_SECONDS = 10.0
+_BUSY_SECONDS = 3.0
 """For each of the two databases, so that both together are shorter than a thread may be silent."""
 
 

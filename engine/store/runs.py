@@ -44,6 +44,7 @@ UPDATE runs SET paused = CASE WHEN paused LIKE 'operator%' THEN iif(:held, 'oper
 WHERE seq = :seq
 """
 """Both may hold a run at once, and each lets go of its own hold alone."""
+_TOOK_OVER = "UPDATE runs SET takeovers = takeovers + 1 WHERE seq = ?"
 _VERSION = "UPDATE runs SET defs_version = ? WHERE seq = ?"
 _SEEDED = "UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?"
 _LIMITS = "UPDATE runs SET max_pages = ?, base_url = coalesce(?, base_url) WHERE seq = ?"
@@ -156,6 +157,11 @@ def pause(db: Database, seq: int, why: Literal["operator"] | None) -> None:
 def hold_for_disk(db: Database, seq: int, held: bool) -> None:
     """The disk is nearly full: no leases until it is not; an operator's pause stays."""
     db.execute(_HOLD, {"held": held, "seq": seq})
+
+
+def took_over(db: Database, seq: int) -> None:
+    """A node died and its jobs go to others: count it."""
+    db.execute(_TOOK_OVER, (seq,))
 
 
 def set_version(db: Database, seq: int, version: int) -> None:

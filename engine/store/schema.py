@@ -98,3 +98,8 @@ def _known(database: Database, scripts: tuple[str, ...]) -> int:
     if version == 0 and database.value("SELECT count(*) FROM sqlite_schema"):
         raise StorageError(f"{database.path}: not a crawl-console database", "Use another --data directory.")
     return version
+
+
+def prepared(database: Database) -> bool:
+    """Whether the tables are there; another process may be making them right now."""
+    return bool(database.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"))

@@ -9,6 +9,26 @@ from engine.store.events import Event
 
 _EVERY = 1.0
 
+_G = Stage
+GOING = (_G.INIT, _G.CHECK_LOCK, _G.START_APPENDER, _G.START_NODES, _G.RUNNING, _G.CRAWL_COMPLETE, _G.INTERRUPTED)
+"""Stages in which nobody is told to stop yet."""
+
+FORCED: dict[Stage, Stage] = {
+    _G.INIT: _G.CHECK_LOCK,
+    _G.CHECK_LOCK: _G.ABORT,
+    _G.ABORT: _G.RELEASING_LOCK,
+    _G.START_APPENDER: _G.INTERRUPTED,
+    _G.START_NODES: _G.INTERRUPTED,
+    _G.RUNNING: _G.INTERRUPTED,
+    _G.CRAWL_COMPLETE: _G.STOPPING_NODES_FORCEFUL,
+    _G.INTERRUPTED: _G.STOPPING_NODES_FORCEFUL,
+    _G.STOPPING_NODES_GRACEFUL: _G.STOPPING_NODES_FORCEFUL,
+    _G.STOPPING_NODES_FORCEFUL: _G.STOPPING_APPENDER_FORCEFUL,
+    _G.STOPPING_APPENDER_GRACEFUL: _G.STOPPING_APPENDER_FORCEFUL,
+    _G.STOPPING_APPENDER_FORCEFUL: _G.RELEASING_LOCK,
+}
+"""The way out of each stage once everything is killed."""
+
 
 class Stages:
     """Where a supervisor stands. A database that is busy, or whose disk is full, stops no stage."""
@@ -20,11 +40,9 @@ class Stages:
         self._tried_at = 0.0
         self.now = Stage.INIT
 
-    def enter(self, stage: Stage, warning: str | None = None) -> None:
+    def enter(self, stage: Stage, warning: str = "") -> None:
         """Go on to `stage`; `warning` says why, where that is not as it should be."""
-        told = [Event(time.time(), "INFO", "supervisor", "stage", str(stage))]
-        if warning:
-            told.append(Event(time.time(), "WARNING", "supervisor", "run", warning))
+        told = [Event(time.time(), "WARNING", "supervisor", "run", warning)] if warning else []
         self.now = stage
         self._unwritten.append((stage, told))
         if len(self._unwritten) == 1:

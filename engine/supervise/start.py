@@ -32,16 +32,20 @@ from engine.store.events import Event
 from engine.store.intake import Places
 from engine.store.runs import Run
 from engine.store.schema import CRAWL, prepare
-from engine.supervise import outputs
+from engine.supervise import checkpointing, outputs
+from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.children import kill_stranger
 from engine.supervise.crew import Crew
 from engine.supervise.lock import Lock
 from engine.supervise.patience import patient
 from engine.supervise.rings import Rings
+from engine.supervise.scribe import Scribe
 from engine.supervise.seeding import Seeding, refuse_unseedable
+from engine.supervise.state_file import StateFile
+from engine.supervise.steps import Blueprint, blueprint
 from engine.supervise.supervisor import Supervisor
 
-_BUSY_SECONDS = 1.0
+_TICK_SECONDS = 0.5
 """A tick must not hang: what is busy now is done at a later one."""
 
 
@@ -67,7 +71,7 @@ def build_supervisor(plan: Plan, lock: Lock, given_up: Callable[[], bool] = lamb
     folder = plan.folder.absolute()
     patient(lambda: prepare(folder), given_up=given_up)
     _make_rooms(folder)
-    db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
+    db = Database.open(folder / CRAWL, busy_seconds=_TICK_SECONDS)
     try:
         patient(lambda: _fence_left_overs(db, folder), given_up=given_up)
         run, epoch, version = patient(lambda: _begin(db, plan, folder), given_up=given_up)
@@ -78,16 +82,26 @@ def build_supervisor(plan: Plan, lock: Lock, given_up: Callable[[], bool] = lamb
         raise
     lock.tell(run.id)
     rings = Rings(db, folder, run.seq)
-    crew = Crew(db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring)
+    scribe = Scribe(db, folder, run=run.seq, supervisor=epoch, settings=plan.settings)
+    crew = Crew(
+        db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring, scribe=scribe
+    )  # fmt: skip
     places = Places(
         run.seq,
         lambda key: manners_of(plan.definitions, plan.settings, key),
         lambda group: g.max_pages if (g := plan.definitions.task_group(group)) else None,
     )
     seeding = Seeding(db, run, plan.definitions, version, places)
+    checkpoints = Checkpointing(db, run.seq, _steps(plan, run), StateFile(db, folder, run))
+    patient(lambda: checkpoints.look(lambda: False), given_up=given_up)
     return Supervisor(
-        db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding
-    )
+        db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding,
+        checkpoints=checkpoints,
+    )  # fmt: skip
+
+
+def _steps(plan: Plan, run: Run) -> Blueprint:
+    return blueprint(plan.definitions, base_url=run.base_url, output=plan.output)
 
 
 def _make_rooms(folder: Path) -> None:
@@ -163,6 +177,7 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
         target = folder / "output" / run.id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         outputs.declare(db, run.seq, target, plan.definitions, plan.output)
+        checkpointing.publish(db, run.seq, _steps(plan, runs.get(db, run.seq)), version)
         if resumed and run.defs_version not in (None, version) and run.seconds:
             text = (
                 f"the defs changed (v{run.defs_version} → v{version}): pages already done keep the rows of their time;"
@@ -175,7 +190,7 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
 
 def _sweep(db: Database, folder: Path) -> None:
     """Bodies that a crash left without a document are thrown away."""
-    pages = documents.Pages(folder, busy_seconds=_BUSY_SECONDS)
+    pages = documents.Pages(folder, busy_seconds=_TICK_SECONDS)
     try:
         pages.sweep(db)
     finally:

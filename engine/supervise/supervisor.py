@@ -1,7 +1,6 @@
 """The supervisor: walks a run through its stages. `tick` owns no thread and never waits; the caller sleeps between."""
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,31 +9,29 @@ from engine.errors import CrawlError, StorageError, UsageError
 from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
-from engine.store import commands, events, jobs, outputs, rows, runs, sequences, supervisors
-from engine.store.connector import Busy, Database
+from engine.store import commands, events, jobs, runs, sequences, supervisors
+from engine.store.connector import Busy, Database, patiently
 from engine.store.events import Event, Level
 from engine.store.runs import Run
 from engine.store.schema import fold
+from engine.supervise.books import Books
+from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.crew import Crew
 from engine.supervise.disk import Disk
 from engine.supervise.ending import EXIT_CODES, Ending
 from engine.supervise.lock import Lock
 from engine.supervise.orders import carry_out
-from engine.supervise.pace import Pace
-from engine.supervise.patience import patient
 from engine.supervise.rings import Rings
 from engine.supervise.seeding import Seeding
-from engine.supervise.stages import Stages
-
-_log = logging.getLogger(__name__)
+from engine.supervise.stages import FORCED, GOING, Stages
+from engine.supervise.trouble import Trouble
 
 _NATURAL_NODES, _NATURAL_APPENDER = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
+_NESTED_SECONDS = 5.0
+"""What nodes have beyond the grace of their jobs: to commit, and to say goodbye."""
 _COPY_SECONDS = 1.0
-_SEEDS_TOLD = 5
-_KILLED_SECONDS = 3.0
-"""For the tables to take it that the run was killed; the next start finds out by itself."""
-_SILENT_SECONDS = 10.0
+_KILL_PATIENCE = 3.0
 
 
 class Supervisor:
@@ -52,6 +49,7 @@ class Supervisor:
         crew: Crew,
         rings: Rings,
         seeding: Seeding,
+        checkpoints: Checkpointing,
     ) -> None:
         self.db = db
         self.folder = folder
@@ -61,16 +59,17 @@ class Supervisor:
         self.crew = crew
         self.rings = rings
         self.seeding = seeding
+        self.checkpoints = checkpoints
         self._lock = lock
         self.disk = Disk(db, folder, run.seq, settings.min_free)
         self._stages = Stages(db, run.seq)
         self.ending: Ending | None = None
         self.reason: str | None = None
-        self._began = time.monotonic()
-        self._pace = Pace(db, run.seq)
+        self.books = Books(db, run.seq, settings)
+        self._answers: dict[int, tuple[bool, str]] = {}
         self._copied_at = 0.0
         self._deadline = 0.0
-        self._grumbled_at = -_SILENT_SECONDS
+        self._trouble = Trouble(db, crew)
         self._failed_over = False
         self.killed = False
         """An operator ordered a hard kill of the run."""
@@ -97,48 +96,38 @@ class Supervisor:
             return 1
         return EXIT_CODES[self.ending or Ending.FAILED]
 
-    def start(self) -> None:
-        """Start the appender, then the nodes: consumers before producers. Raises Busy; a repeated call goes on."""
-        if self.stage is Stage.INIT:
-            self._enter(Stage.CHECK_LOCK)
-            self._enter(Stage.START_APPENDER)
-        if self.ending is not None:
-            self._interrupt()
-            return
-        if self.stage is Stage.START_APPENDER:
-            if self.crew.appender is None:
-                self.crew.start_appender()
-            self._enter(Stage.START_NODES)
-        self.crew.start_crew()
-        self._enter(Stage.RUNNING)
-
     def tick(self) -> None:
-        """Do what is due now. A busy database only delays it. Raises StorageError where it was taken away."""
+        """Do what is due now, through every stage that needs no waiting. A busy database only delays it.
+
+        Raises StorageError where it was taken away.
+        """
         self.disk.look()
         if self.killed:
             self.kill()
             return
         self._stages.write()
         try:
+            self._trouble.relieve_writers()
             self.disk.note()
             self._obey()
-            _STEPS.get(self.stage, Supervisor._idle)(self)
+            stage = None
+            while stage is not self.stage:
+                stage = self.stage
+                _STEPS.get(stage, Supervisor._idle)(self)
         except Busy as busy:
-            self._delayed(busy)
-
-    def _delayed(self, busy: Busy) -> None:
-        """The database is busy, or its disk full. A stop waits for it until its time is up, and not longer."""
-        now = time.monotonic()
-        if now - self._grumbled_at >= _SILENT_SECONDS:
-            self._grumbled_at = now
-            _log.warning("%s; it is tried again", busy.what)
-        spare = _FORCE_SECONDS if self.crew.any_alive else 0.0
-        if self.stage not in _STARTING and now > self._deadline + spare:
-            self._abandon(busy)
+            self._trouble.tell(f"{busy.what}; it is tried again")
+            spare = _FORCE_SECONDS if self.crew.any_alive else 0.0
+            if self.stage not in GOING and time.monotonic() > self._deadline + spare:
+                self._abandon(busy)
 
     def stop(self, ending: Ending, reason: str | None = None) -> None:
-        """Stop in order: take nothing more, let what is under way finish, keep all that is committed."""
-        if self.ending is None or self.stage in _STARTING:
+        """Stop in order: take nothing more, let what is under way finish, keep all that is committed.
+
+        While a finished crawl still writes its files it has the grace left for that; a run that stops already goes on.
+        """
+        if self.ending in (None, Ending.COMPLETE) and self.stage is not Stage.RELEASING_LOCK:
+            if self.ending is Ending.COMPLETE:
+                self._deadline = min(self._deadline, time.monotonic() + self.settings.grace + _NESTED_SECONDS)
             self.ending, self.reason = ending, reason
 
     def kill(self) -> None:
@@ -148,21 +137,34 @@ class Supervisor:
         self.ending, self.reason = Ending.KILLED, "hard kill"
         self.crew.kill_all()
         try:
-            patient(self._bury_killed, _KILLED_SECONDS)
-        except StorageError as busy:
-            self._abandon(busy)
+            patiently(self.db, lambda _: self._bury_killed(), seconds=_KILL_PATIENCE)
+        except (Busy, StorageError) as error:
+            self._abandon(error)
 
     def _bury_killed(self) -> None:
-        self.crew.bury_appender(NodeState.DEAD)
-        if self.stage in _STARTING:
-            self._enter(Stage.INTERRUPTED)
+        self.crew.scribe.end(NodeState.DEAD)
+        while self.stage is not Stage.RELEASING_LOCK:
+            if self.stage is Stage.INTERRUPTED:
+                self.crew.reap()
+            self._enter(FORCED[self.stage])
         self.crew.reap()
-        if self.stage in (Stage.INTERRUPTED, Stage.STOPPING_NODES_GRACEFUL):
-            self._enter(Stage.STOPPING_NODES_FORCEFUL)
-        if self.stage is not Stage.RELEASING_LOCK:
-            self._enter(Stage.STOPPING_APPENDER_FORCEFUL)
-            self._enter(Stage.RELEASING_LOCK)
         self._finish()
+
+    def _starting(self) -> None:
+        """The appender, then the nodes: consumers before producers. A signal meanwhile ends it where it stands."""
+        if self.stage is Stage.INIT:
+            self._enter(Stage.CHECK_LOCK)
+        elif self.stage is Stage.CHECK_LOCK:
+            self._enter(Stage.START_APPENDER)
+        elif self.ending is not None:
+            self._interrupt()
+        elif self.stage is Stage.START_APPENDER:
+            if self.crew.scribe.child is None:
+                self.crew.scribe.start()
+            self._enter(Stage.START_NODES)
+        else:
+            self.crew.start_missing()
+            self._enter(Stage.RUNNING)
 
     def _running(self) -> None:
         if self.ending is None:
@@ -176,7 +178,8 @@ class Supervisor:
         if not self.seeding.done and not self.disk.alarm:
             self._seed()
         self.rings.tick()
-        self._check_limits()
+        if self.ending is None and (limit := self.books.limit_reached()):
+            self.stop(Ending.LIMIT, limit)
         if self.crew.given_up and self.ending is None:
             self.stop(Ending.FAILED, self.crew.given_up)
         if self.ending is None and self.seeding.done and self._nothing_open():
@@ -187,14 +190,14 @@ class Supervisor:
             self.rings.ring(self.seeding.step())
         except UsageError as error:
             self.stop(Ending.FAILED, error.what)
-        self._tell_problems()
+        self.seeding.tell_problems()
 
     def _nothing_open(self) -> bool:
         """Whether the run is at its end, decided and written in one transaction."""
         run = runs.get(self.db, self.run.seq)
         if run.seeded_version != run.defs_version or sequences.taken(self.db, run.seq):
             return False
-        if run.paused and (run.paused != "disk" or outputs.any_behind(self.db, run.seq, rows.last(self.db, run.seq))):
+        if run.paused and (run.paused != "disk" or self.books.missing()):
             return False  # but where only the disk holds it, and every row is in its file, space is not waited for
         if jobs.any_open(self.db, run.seq):
             return False
@@ -202,12 +205,15 @@ class Supervisor:
             return not jobs.any_open(self.db, run.seq) and runs.move(self.db, run.seq, RunState.DRAINING)
 
     def _interrupt(self) -> None:
-        natural = self.ending is Ending.COMPLETE
-        self._enter(Stage.CRAWL_COMPLETE if natural else Stage.INTERRUPTED)
+        self._enter(Stage.CRAWL_COMPLETE if self.ending is Ending.COMPLETE else Stage.INTERRUPTED)
+
+    def _stop_nodes(self) -> None:
         self._enter(Stage.STOPPING_NODES_GRACEFUL)
+        self._deadline = time.monotonic() + (
+            _NATURAL_NODES if self.ending is Ending.COMPLETE else self.settings.grace + _NESTED_SECONDS
+        )
         for node in self.crew.nodes:
             node.stop()
-        self._deadline = time.monotonic() + (_NATURAL_NODES if natural else self.settings.grace + 5)
 
     def _stopping_nodes(self) -> None:
         self._copy()
@@ -215,9 +221,9 @@ class Supervisor:
             self._stop_appender()
         elif time.monotonic() > self._deadline:
             self._enter(Stage.STOPPING_NODES_FORCEFUL, "nodes are past their time: they are made to stop")
+            self._deadline = time.monotonic() + _FORCE_SECONDS
             for node in self.crew.nodes:
                 node.stop()
-            self._deadline = time.monotonic() + _FORCE_SECONDS
 
     def _forcing_nodes(self) -> None:
         if time.monotonic() > self._deadline:
@@ -233,9 +239,8 @@ class Supervisor:
 
     def _stopping_appender(self) -> None:
         self._copy()
-        if self.crew.drain_appender():
+        if self.crew.scribe.drain():
             self._enter(Stage.RELEASING_LOCK)
-            self._finish()
         elif time.monotonic() > self._deadline:
             self._enter(Stage.STOPPING_APPENDER_FORCEFUL, "the appender is past its time: it is made to stop")
             self._deadline = time.monotonic() + _FORCE_SECONDS
@@ -243,10 +248,9 @@ class Supervisor:
     def _forcing_appender(self) -> None:
         if time.monotonic() > self._deadline:
             self.crew.kill_all()
-            self.crew.bury_appender(NodeState.DEAD)
-        if self.crew.appender is None or self.crew.drain_appender():
+            self.crew.scribe.end(NodeState.DEAD)
+        if self.crew.scribe.drain():
             self._enter(Stage.RELEASING_LOCK)
-            self._finish()
 
     def _finish(self) -> None:
         """Write how the run ended, end the epoch, let the lock go."""
@@ -255,18 +259,23 @@ class Supervisor:
             self._stages.write_now()
             jobs.release_all(self.db, run, "the run was stopped")
             if self.ending is Ending.COMPLETE:
-                self._close_books()
+                self._failed_over = self.books.too_many_failed()
+                if missing := self.books.missing():
+                    self.ending, self.reason = Ending.FAILED, missing
             state = {
                 Ending.COMPLETE: RunState.DONE, Ending.KILLED: RunState.KILLED, Ending.FAILED: RunState.FAILED,
             }.get(self.ending or Ending.FAILED, RunState.CANCELLED)  # fmt: skip
             runs.move(self.db, run, state, self.reason)
             runs.end(self.db, run, time.time())
+            self.checkpoints.close(done=self.ending is Ending.COMPLETE, reason=self.reason)
             self._tell("INFO" if self.ending is Ending.COMPLETE else "WARNING", f"run {self.run.id} {state}")
             runs.enter(self.db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self.db, self.epoch, time.time())
         self._stages.written()
         with contextlib.suppress(Busy):
-            self._pace.count()
+            self.books.count_time()
+        with contextlib.suppress(Busy):
+            self.checkpoints.show()
         self._let_go()
 
     def _abandon(self, busy: CrawlError) -> None:
@@ -285,50 +294,27 @@ class Supervisor:
         fold(self.folder)
         self._lock.release()
 
-    def _close_books(self) -> None:
-        """A run is DONE only with nothing open and every row in every file; else it failed, and can be resumed."""
-        run = self.run.seq
-        if jobs.any_open(self.db, run):
-            self.ending, self.reason = Ending.FAILED, "work was left when the nodes had stopped"
-        elif outputs.any_behind(self.db, run, rows.last(self.db, run)):
-            self.ending, self.reason = Ending.FAILED, "rows are missing in an output: see data/logs/appender.log"
-        self._failed_over = sequences.total(self.db, run, "failed") > self.settings.max_failed
-
     def _obey(self) -> None:
         for command in commands.new(self.db, self.epoch):
-            done, answer = carry_out(self, command)
+            if command.id not in self._answers:
+                self._answers[command.id] = carry_out(self, command)
+            done, answer = self._answers[command.id]
             with self.db.transaction():
                 commands.end(self.db, command.id, done=done, answer=answer, now=time.time())
                 self._tell("INFO", f"{command.name}: {answer}", "command")
-
-    def _check_limits(self) -> None:
-        if self.ending is not None:
-            return
-        limit, seconds = self.settings.max_pages, self.settings.max_time
-        if limit is not None and sequences.total(self.db, self.run.seq, "done") >= limit:
-            self.stop(Ending.LIMIT, f"--max-pages {limit} reached")
-        elif seconds is not None and time.monotonic() - self._began >= seconds:
-            self.stop(Ending.LIMIT, f"--max-time {seconds:g} s reached")
+            del self._answers[command.id]
 
     def _copy(self) -> None:
         now = time.monotonic()
-        if now - self._copied_at >= _COPY_SECONDS:
+        if now - self._copied_at >= _COPY_SECONDS or self.crew.hearts_changed:
             self._copied_at = now
             with contextlib.suppress(Busy):  # only for those who look
                 self.crew.copy_beats()
-                self._pace.count()
+                self.books.count_time()
+                self.checkpoints.look(lambda: self.killed or self.ending not in (None, Ending.COMPLETE))
 
-    def _tell_problems(self) -> None:
-        if self.seeding.problems:
-            told, self.seeding.problems = self.seeding.problems, []
-            with self.db.transaction():
-                for text in told[:_SEEDS_TOLD]:
-                    self._tell("ERROR", text, "seed")
-                if len(told) > _SEEDS_TOLD:
-                    self._tell("ERROR", f"{len(told) - _SEEDS_TOLD} more seeds give no job", "seed")
-
-    def _enter(self, stage: Stage, warning: str | None = None) -> None:
-        self._stages.enter(stage, warning)
+    def _enter(self, stage: Stage, why: str = "") -> None:
+        self._stages.enter(stage, why)
 
     def _tell(self, level: Level, text: str, kind: str = "run") -> None:
         events.add(self.db, self.run.seq, [Event(time.time(), level, "supervisor", kind, text)])
@@ -338,14 +324,16 @@ class Supervisor:
 
 
 _STEPS: dict[Stage, Callable[[Supervisor], None]] = {
-    Stage.INIT: Supervisor.start,
-    Stage.START_APPENDER: Supervisor.start,
-    Stage.START_NODES: Supervisor.start,
+    Stage.INIT: Supervisor._starting,
+    Stage.CHECK_LOCK: Supervisor._starting,
+    Stage.START_APPENDER: Supervisor._starting,
+    Stage.START_NODES: Supervisor._starting,
     Stage.RUNNING: Supervisor._running,
+    Stage.CRAWL_COMPLETE: Supervisor._stop_nodes,
+    Stage.INTERRUPTED: Supervisor._stop_nodes,
     Stage.STOPPING_NODES_GRACEFUL: Supervisor._stopping_nodes,
     Stage.STOPPING_NODES_FORCEFUL: Supervisor._forcing_nodes,
     Stage.STOPPING_APPENDER_GRACEFUL: Supervisor._stopping_appender,
     Stage.STOPPING_APPENDER_FORCEFUL: Supervisor._forcing_appender,
     Stage.RELEASING_LOCK: Supervisor._finish,
 }
-_STARTING = (Stage.INIT, Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING)
