@@ -44,7 +44,7 @@ def retry(data: Path, states: Sequence[str], pattern: str | None) -> int:
     wanted = matching(pattern, [state.lower() for state in states])
     with opened(data, write=True) as (db, run):
         count = retries.retry(db, run.seq, wanted)
-        write([f"{count} job is READY again" if count == 1 else f"{count} jobs are READY again"])
+        write([retries.told(count)])
         if count and not governed(db):
             tell("`crawl-console run` goes on with them")
     return 0

@@ -8,10 +8,10 @@ import orjson
 
 from console.clean import clean
 from engine.errors import StorageError
-from engine.identity import identity_of
+from engine.identity import lives
 from engine.store import snapshot
 from engine.store.connector import Database
-from engine.store.schema import CRAWL
+from engine.store.schema import CRAWL, prepared
 from engine.store.snapshot import NOTHING, Snapshot
 
 _NODES_TOLD = 4
@@ -41,7 +41,7 @@ def read(data: Path) -> Snapshot:
         raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
     db = Database.open(path, read_only=True, busy_seconds=5)
     try:
-        if not db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
+        if not prepared(db):
             return NOTHING
         return snapshot.read(db)
     finally:
@@ -50,13 +50,9 @@ def read(data: Path) -> Snapshot:
 
 def supervisor_of(look: Snapshot) -> int | None:
     """The pid of the supervisor that is alive; None where there is none."""
-    if look.epoch is None or not look.epoch.identity:
+    if look.epoch is None or not lives(look.epoch.identity):
         return None
-    try:
-        pid = int(look.epoch.identity.split(":")[1])
-    except (IndexError, ValueError):
-        return None
-    return pid if identity_of(pid) == look.epoch.identity else None
+    return int(look.epoch.identity.split(":")[1])
 
 
 def full(look: Snapshot) -> dict[str, Any]:
