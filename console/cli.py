@@ -132,6 +132,17 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 
 
 @crawl_console.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each step.")
+@common
+def state(as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """Show which steps of the run are complete."""
+    from console.state import state as show_state
+
+    checked(assign)
+    return show_state(data, as_json=as_json)
+
+
+@crawl_console.command()
 @click.argument("data_def", required=False)
 @click.option(
     "--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), help="Default: by the ending of -o, else csv."

@@ -14,6 +14,7 @@ from console.writing import tell, write
 from engine.store import browse
 from engine.store import retry as retries
 from engine.store.browse import JobLine
+from engine.supervise.state_file import StateFile
 from engine.urls import without_credentials
 
 _AT_ONCE = 500
@@ -46,6 +47,7 @@ def retry(data: Path, states: Sequence[str], pattern: str | None) -> int:
         count = retries.retry(db, run.seq, wanted)
         write([retries.told(count)])
         if count and not governed(db):
+            StateFile(db, data, run).refresh()
             tell("`crawl-console run` goes on with them")
     return 0
 

@@ -15,7 +15,7 @@ from engine.identity import lives
 from engine.model.identity import document_key
 from engine.model.job import Request
 from engine.model.run import RunState, Stage
-from engine.store import browse, documents, events, jobs, outputs, rows, runs, supervisors
+from engine.store import browse, checkpoints, documents, events, jobs, outputs, rows, runs, supervisors
 from engine.store.connector import Database, patiently, placeholders
 from engine.store.events import Event
 from engine.store.filter import RETRIED, Filter, Words
@@ -94,7 +94,9 @@ def _again(db: Database, run: int, chosen: list[int], states: list[str]) -> int:
         for start in range(0, len(keys), 500):
             documents.retire(db, run, keys[start : start + 500])
         moves = [(home, row[0]) for row in found if (home := _home(db, run, row)) is not None]
-        return jobs.reopen(db, listed, moves)
+        count = jobs.reopen(db, listed, moves)
+        checkpoints.reopen(db, run)
+        return count
 
 
 def _open(db: Database, run: int) -> None:

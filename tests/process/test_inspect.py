@@ -66,6 +66,9 @@ def test_what_failed_is_retried_after_the_run(house: House, site: Site) -> None:
     assert (done.code, done.out) == (0, "2 jobs are READY again\n")
     assert "crawl-console run" in done.err
     assert house.status()["state"] == "READY"
+    steps = {(step["step_name"], step["completed"]) for step in lines((house.data / "state.jsonl").read_text())}
+    assert ("seeder", True) in steps
+    assert {("loader", False), ("appender", False)} <= steps, "the file tells of work again"
     run = house.status()["run"]
     asked = len(site.paths)
     assert house.crawl().summary["run"] == run
