@@ -141,6 +141,24 @@ def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int: 
     return check_defs(defs, as_json=as_json)
 
 
+@crawl_console.command("try")
+@click.argument("data_def")
+@click.argument("source", metavar="URL|FILE", required=False)
+@click.option("--job", type=click.IntRange(1), metavar="ID", help="A stored page of the data directory instead.")
+@click.option("--url", metavar="U", help="The address of FILE: what its links resolve against.")
+@click.option("--defs", type=_DATA, default=Path("defs"), show_default=True, help="Defs directory.")
+@click.option("--json", "as_json", is_flag=True, help="Print rows, links and rejections as one JSON object.")
+@_common
+def try_(
+    data_def: str, source: str | None, job: int | None, url: str | None, defs: Path, as_json: bool, data: Path,
+    assign: Sequence[str],
+) -> int:  # fmt: skip
+    """Show the rows and links one page gives; nothing is queued or stored."""
+    from console.trying import try_ as try_page
+
+    return try_page(defs, data, _settings(assign), data_def, source, job=job, url=url, as_json=as_json)
+
+
 @crawl_console.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object.")
 @_common
