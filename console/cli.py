@@ -226,5 +226,26 @@ def demo(
     )  # fmt: skip
 
 
+@crawl_console.command()
+@click.argument("folder", metavar="DIR", type=_DATA)
+@_common
+def init(folder: Path, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
+    """Write the beginnings of a project into a new or empty folder."""
+    from console.starting import init as begin
+
+    _checked(assign)
+    return begin(folder)
+
+
+@crawl_console.command()
+@_common
+def schema(data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
+    """Print the JSON Schema of the defs, for editors."""
+    from console.starting import show_schema
+
+    _checked(assign)
+    return show_schema()
+
+
 if __name__ == "__main__":
     main()
