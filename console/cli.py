@@ -109,11 +109,12 @@ def crawl_console() -> None:
 @click.option("--grace", type=click.FloatRange(0), metavar="S", help="Seconds jobs may finish in after a cancel.")
 @click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Rows to FILE.csv, .jsonl or .db.")
+@click.option("--only-new", is_flag=True, help="Files get only rows that no earlier run has.")
 @click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop in order after N pages.")
 @click.option("--max-time", type=click.FloatRange(0.1), metavar="S", help="Stop in order after S seconds.")
 def run(
     defs: Path, data: Path, assign: Sequence[str], fresh: bool, no_ui: bool, as_json: bool, progress: str,
-    output: Path | None, **flags: Any,
+    output: Path | None, only_new: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Resume the unfinished run, else start a new one."""
     from console.headless import Headless
@@ -124,7 +125,8 @@ def run(
     settings = _settings(assign, **flags)
     return run_headless(
         Headless(
-            defs=defs, data=data, settings=settings, fresh=fresh, output=output, json=as_json, progress=progress
+            defs=defs, data=data, settings=settings, fresh=fresh, output=output, only_new=only_new, json=as_json,
+            progress=progress,
         )
     )  # fmt: skip
 
@@ -160,6 +162,18 @@ def try_(
 
 
 @crawl_console.command()
+@click.argument("source", metavar="URL|FILE")
+@click.option("--url", metavar="U", help="The address of FILE: what its links resolve against.")
+@click.option("--defs", type=_DATA, default=Path("defs"), show_default=True, help="Defs directory.")
+@_common
+def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
+    """Type selectors at a page, and see what they match."""
+    from console.shell import shell as open_shell
+
+    return open_shell(defs, _settings(assign), source, url)
+
+
+@crawl_console.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object.")
 @_common
 def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
@@ -175,14 +189,18 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 @click.option(
     "--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), help="Default: by the ending of -o, else csv."
 )
+@click.option("--since", metavar="RUN", help="Only rows that this run, and all before it, did not have.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
 @_common
-def export(data_def: str | None, format_: str | None, output: Path | None, data: Path, assign: Sequence[str]) -> int:
+def export(
+    data_def: str | None, format_: str | None, since: str | None, output: Path | None, data: Path,
+    assign: Sequence[str],
+) -> int:  # fmt: skip
     """Write rows of the latest run, from the truth, at any time."""
     from console.exporting import export as export_rows
 
     _checked(assign)
-    return export_rows(data, data_def, format_, output)
+    return export_rows(data, data_def, format_, output, since)
 
 
 @crawl_console.command()
