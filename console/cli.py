@@ -2,16 +2,17 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from console.authoring import AUTHORING
+from console.options import checked, common, settings_of
+from console.steering import STEERING
 from engine import __version__
 from engine.errors import CrawlError, DefsError
-
-_DATA = click.Path(path_type=Path)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -60,28 +61,6 @@ def _guarded(told: list[str]) -> int:
         return 3
 
 
-def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags every command takes."""
-    data = click.option("--data", type=_DATA, default=Path("data"), show_default=True, help="The data directory.")
-    assign = click.option("--set", "assign", multiple=True, metavar="NAME=VALUE", help="Any setting; may be repeated.")
-    return data(assign(command))
-
-
-def _settings(assign: Sequence[str], **flags: Any) -> Any:
-    """The settings in force, with those of `--set` and of a command's own flags."""
-    from engine.settings import assignment, load
-
-    return load({**dict(assignment(text) for text in assign), **{k: v for k, v in flags.items() if v is not None}})
-
-
-def _checked(assign: Sequence[str]) -> None:
-    """For commands that use no setting: the names are checked, and a damaged crawl.toml keeps nobody from a cancel."""
-    from engine.settings import assignment
-
-    for text in assign:
-        assignment(text)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="crawl-console", message="%(prog)s %(version)s")
 def crawl_console() -> None:
@@ -92,7 +71,7 @@ def crawl_console() -> None:
 @click.option(
     "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory."
 )
-@_common
+@common
 @click.option("--nodes", type=click.IntRange(1), help="Node processes.")
 @click.option("--backups", type=click.IntRange(0), help="Warm standby nodes.")
 @click.option("--base-url", metavar="U", help="What relative locators resolve against.")
@@ -122,7 +101,7 @@ def run(
 
     if not no_ui and sys.stdin.isatty() and sys.stdout.isatty():
         click.echo("the interactive console is not part of this version: running headless", err=True)
-    settings = _settings(assign, **flags)
+    settings = settings_of(assign, **flags)
     return run_headless(
         Headless(
             defs=defs, data=data, settings=settings, fresh=fresh, output=output, only_new=only_new, json=as_json,
@@ -134,53 +113,23 @@ def run(
 @crawl_console.command()
 @click.argument("defs", type=click.Path(path_type=Path), default=Path("defs"))
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as one JSON object.")
-@_common
+@common
 def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
     """Validate defs; exit 2 with problems."""
     from console.checking import check as check_defs
 
-    _checked(assign)
+    checked(assign)
     return check_defs(defs, as_json=as_json)
-
-
-@crawl_console.command("try")
-@click.argument("data_def")
-@click.argument("source", metavar="URL|FILE", required=False)
-@click.option("--job", type=click.IntRange(1), metavar="ID", help="A stored page of the data directory instead.")
-@click.option("--url", metavar="U", help="The address of FILE: what its links resolve against.")
-@click.option("--defs", type=_DATA, default=Path("defs"), show_default=True, help="Defs directory.")
-@click.option("--json", "as_json", is_flag=True, help="Print rows, links and rejections as one JSON object.")
-@_common
-def try_(
-    data_def: str, source: str | None, job: int | None, url: str | None, defs: Path, as_json: bool, data: Path,
-    assign: Sequence[str],
-) -> int:  # fmt: skip
-    """Show the rows and links one page gives; nothing is queued or stored."""
-    from console.trying import try_ as try_page
-
-    return try_page(defs, data, _settings(assign), data_def, source, job=job, url=url, as_json=as_json)
-
-
-@crawl_console.command()
-@click.argument("source", metavar="URL|FILE")
-@click.option("--url", metavar="U", help="The address of FILE: what its links resolve against.")
-@click.option("--defs", type=_DATA, default=Path("defs"), show_default=True, help="Defs directory.")
-@_common
-def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
-    """Type selectors at a page, and see what they match."""
-    from console.shell import shell as open_shell
-
-    return open_shell(defs, _settings(assign), source, url)
 
 
 @crawl_console.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object.")
-@_common
+@common
 def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Show the run as the console would."""
     from console.looking import status as show_status
 
-    _checked(assign)
+    checked(assign)
     return show_status(data, as_json=as_json)
 
 
@@ -191,7 +140,7 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 )
 @click.option("--since", metavar="RUN", help="Only rows that this run, and all before it, did not have.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
-@_common
+@common
 def export(
     data_def: str | None, format_: str | None, since: str | None, output: Path | None, data: Path,
     assign: Sequence[str],
@@ -199,29 +148,8 @@ def export(
     """Write rows of the latest run, from the truth, at any time."""
     from console.exporting import export as export_rows
 
-    _checked(assign)
+    checked(assign)
     return export_rows(data, data_def, format_, output, since)
-
-
-@crawl_console.command()
-@_common
-def cancel(data: Path, assign: Sequence[str]) -> int:
-    """Stop the run in order: what is under way may finish."""
-    from console.ordering import order
-
-    _checked(assign)
-    return order(data, "cancel", {})
-
-
-@crawl_console.command()
-@click.argument("node", required=False)
-@_common
-def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
-    """Kill the run at once, or one NODE (such as n2)."""
-    from console.ordering import order
-
-    _checked(assign)
-    return order(data, "kill", {"node": node} if node else {})
 
 
 @crawl_console.command()
@@ -230,7 +158,7 @@ def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
 @click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds a page takes.")
 @click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of answers 503.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
-@_common
+@common
 def demo(
     no_ui: bool, pages: int, latency: float, errors: float, as_json: bool, data: Path, assign: Sequence[str]
 ) -> int:
@@ -240,29 +168,12 @@ def demo(
     if not no_ui and sys.stdin.isatty() and sys.stdout.isatty():
         click.echo("the interactive console is not part of this version: running headless", err=True)
     return run_demo(
-        data, _settings(assign), pages=pages, latency=latency / 1000, errors=errors / 100, as_json=as_json
+        data, settings_of(assign), pages=pages, latency=latency / 1000, errors=errors / 100, as_json=as_json
     )  # fmt: skip
 
 
-@crawl_console.command()
-@click.argument("folder", metavar="DIR", type=_DATA)
-@_common
-def init(folder: Path, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
-    """Write the beginnings of a project into a new or empty folder."""
-    from console.starting import init as begin
-
-    _checked(assign)
-    return begin(folder)
-
-
-@crawl_console.command()
-@_common
-def schema(data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
-    """Print the JSON Schema of the defs, for editors."""
-    from console.starting import show_schema
-
-    _checked(assign)
-    return show_schema()
+for _command in (*STEERING, *AUTHORING):
+    crawl_console.add_command(_command)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,7 @@ def test_stored_pages_are_tried_and_compared_without_the_network(house: House, s
     assert min(preview(house.data, load(house.defs).definitions, "book").seconds for _ in range(3)) < 0.3
 
     text = library.defs().replace("i, match:", "u, match:").replace("isbn: {", 'new: {value: "x"}\n      isbn: {')
-    house.write(text.replace("block: \"li\"", 'block: "li, ul"'))
+    house.write(text.replace('block: "li"', 'block: "li, ul"'))
     new = load(house.defs).definitions
     entry = preview(house.data, new, "entry")
     assert len(entry.pages) == 6
