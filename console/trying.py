@@ -16,10 +16,9 @@ import orjson
 from console.clean import clean
 from engine import urls
 from engine.defs.loader import load
-from engine.errors import UsageError
+from engine.errors import NoPage, UsageError
 from engine.extract.context import fetched
 from engine.fetch.politeness import verdict
-from engine.fetch.visit import NoPage, visit
 from engine.model.definition import Definitions
 from engine.node.preview import stored_document, way_of
 from engine.node.trial import Document, Trial, Trier, Way, chosen, page_of, way_to
@@ -73,6 +72,8 @@ def read_source(source: str, url: str | None, definitions: Definitions, settings
     if urls.is_web(source):
         if url is not None:
             raise UsageError("--url is the address of a FILE", "Give the URL alone.")
+        from engine.fetch.visit import visit  # the HTTP client takes a while to import, which a file need not wait for
+
         answer = visit(source, definitions, settings)
         return Document(
             body=answer.body,

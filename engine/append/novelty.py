@@ -16,7 +16,9 @@ from engine.store.connector import Database
 from engine.store.outputs import Output
 from engine.store.rowkeys import KEYS, RowKeys
 
-STEP_ROWS = 10_000
+STEP_ROWS, FIRST_ROWS, FEWEST_ROWS = 10_000, 1_000, 16
+STEP_CHARACTERS = 8_000_000
+"""A step over large rows is made shorter, so that memory stays flat."""
 
 
 class Known:
@@ -30,6 +32,7 @@ class Known:
         self._scopes: dict[str, int] = {}
         self._cursors: dict[str, int] = {}
         self._names: dict[int, str] = {}
+        self._limit = min(FIRST_ROWS, STEP_ROWS)
         self.complete = False
         """Whether all of them are known."""
 
@@ -40,12 +43,15 @@ class Known:
                 self._scopes[name], self._cursors[name] = self._keys.scope(name, json.dumps(fields))
             self._names = rows.data_def_names(self._crawl)
         start = min(self._cursors.values(), default=0)
-        found = rows.across(self._crawl, start, STEP_ROWS)
+        limit = self._limit
+        found = rows.across(self._crawl, start, limit)
         earlier = [row for row in found if row[1] < self._before]
         if earlier:
             self._learn(earlier)
         behind = bool(earlier) and min(self._cursors.values()) < earlier[-1][0]  # another process learns them, too
-        self.complete = len(earlier) < STEP_ROWS and not behind
+        self.complete = len(earlier) < limit and not behind
+        characters = sum(len(row[3]) for row in found)
+        self._limit = max(FEWEST_ROWS, min(STEP_ROWS, limit * STEP_CHARACTERS // max(1, characters)))
 
     def new(self, data_def: str, batch: Batch) -> list[tuple[int, str]]:
         """Those of a batch of later rows that are not known."""

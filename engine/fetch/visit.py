@@ -7,7 +7,7 @@ import asyncio
 from dataclasses import replace
 
 from engine import urls
-from engine.errors import CrawlError
+from engine.errors import NoPage
 from engine.fetch.answer import Answer
 from engine.fetch.client import Fetcher
 from engine.fetch.decode import decode
@@ -20,12 +20,6 @@ from engine.model.job import Request
 from engine.settings import Settings
 
 _ROBOTS_HOPS = 5
-
-
-class NoPage(CrawlError):
-    """The page cannot be had: what hinders it, and what to do."""
-
-    exit_code = 1
 
 
 def visit(url: str, definitions: Definitions, settings: Settings) -> Answer:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.append.stored import as_texts, parts
-from engine.errors import UsageError
+from engine.errors import NoPage, UsageError
 from engine.extract.page import Page
-from engine.fetch.visit import NoPage
 from engine.model.definition import Definitions
 from engine.model.record import Rejection
 from engine.model.written import written

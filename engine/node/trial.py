@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from engine import urls
-from engine.errors import UsageError, suggest
+from engine.errors import NoPage, UsageError, suggest
 from engine.extract.context import Context
 from engine.extract.page import Page, PageTooDeep
 from engine.extract.records import Extractor
 from engine.fetch.manners import rule_for
-from engine.fetch.visit import NoPage
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.record import FoundLink, Rejection
 from engine.node.harvest import NotAPage, opened, to_json, within

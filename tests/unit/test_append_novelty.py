@@ -72,6 +72,8 @@ def test_values_of_a_key_do_not_run_together() -> None:
 
 def test_steps_and_rivals_come_to_the_same(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(novelty, "STEP_ROWS", 7)
+    monkeypatch.setattr(novelty, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(novelty, "STEP_CHARACTERS", 100)
     rng = random.Random(4)
     truth: dict[int, set[int]] = {}
     for run in range(1, 6):
