@@ -134,6 +134,22 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 
 
 @crawl_console.command()
+@click.argument("what", type=click.Choice(["list", "show"]), default="list")
+@click.argument("run", required=False)
+@click.option(
+    "-n", "count", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="At most so many."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@common
+def runs(what: str, run: str | None, count: int, as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """List the runs of the data directory, newest first, or show one."""
+    from console.history import show_runs
+
+    checked(assign)
+    return show_runs(data, what, run, count=count, as_json=as_json)
+
+
+@crawl_console.command()
 @click.argument("data_def", required=False)
 @click.option(
     "--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), help="Default: by the ending of -o, else csv."

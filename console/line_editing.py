@@ -31,7 +31,7 @@ def _editing(words: Sequence[str]) -> Callable[[], None]:
         import readline
     except ImportError:
         return lambda: None
-    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser())
     path = state / "crawl-console" / "shell_history"
     try:
         readline.read_history_file(path)

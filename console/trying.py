@@ -100,18 +100,22 @@ def row_lines(rows: Iterable[str], *, terminal: bool) -> Iterator[str]:
 
 
 def _read(source: str, limit: int) -> tuple[bytes, str]:
-    if source == "-":
-        return sys.stdin.buffer.read(limit + 1)[:limit], "file:///dev/stdin"
+    """A file's bytes and its address. Pipes are read to their end, so a shell's `<(command)` will do."""
     path = Path(source)
     try:
-        if not path.is_file():
+        if source == "-":
+            body, address = sys.stdin.buffer.read(limit + 1), "file:///dev/stdin"
+        elif path.is_dir() or not path.exists():
             what = "a directory" if path.is_dir() else "no such file"
             raise UsageError(f"{source}: {what}", "Give a file, a URL that begins with http:// or https://, or --job.")
-        if path.stat().st_size > limit:
-            raise NoPage(f"{source}: larger than {limit:,} bytes", "Raise it with --set max_body=N.")
-        return path.read_bytes(), path.absolute().as_uri()
+        else:
+            with path.open("rb") as file:
+                body, address = file.read(limit + 1), path.absolute().as_uri()
     except (OSError, ValueError) as error:
         raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}", "Give another file.") from error
+    if len(body) > limit:
+        raise NoPage(f"{source}: larger than {limit:,} bytes", "Raise it with --set max_body=N.")
+    return body, address
 
 
 def _stored(data: Path, job: int) -> tuple[Document, Way]:

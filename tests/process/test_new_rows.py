@@ -67,6 +67,17 @@ def test_only_rows_no_earlier_run_has_reach_the_files(house: House, site: Site) 
     assert written(house, "keyed") == [("c", "3"), ("e", "5"), ("f", "")], "without the flag all rows are written"
     assert told(house.order("export", "keyed", "--since", first)) == [("e", "5"), ("f", "")]
 
+    listed = house.order("runs", "--json").summary["runs"]
+    assert [(run["state"], run["done"], run["rows"]) for run in listed] == [("DONE", 1, 6)] * 3
+    assert listed[2]["run"] == first
+    assert len(house.order("runs", "-n", "2", "--json").summary["runs"]) == 2
+    assert house.order("runs").out.splitlines()[3].startswith(first)
+    shown = house.order("runs", "show", first, "--json").summary
+    assert (shown["run"], shown["rows"]) == (first, {"keyed": 3, "whole": 3})
+    assert f"run {first}  DONE" in house.order("runs", "show", first).out
+    assert house.order("runs", "show", "nope").code == 2
+    assert house.run("runs", "--json", "--data", "nowhere").summary == {"runs": []}
+
     (house.data / "keys.db").write_bytes(b"no database at all, " * 300)
     site["/"] = shelf(c="3.0", f="", g="7")
     house.crawl("--only-new")
