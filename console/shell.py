@@ -12,7 +12,7 @@ import click
 
 from console.clean import clean
 from console.line_editing import typed
-from console.trying import read_source, row_lines
+from console.trying import counted, read_source, row_lines
 from engine.defs.loader import load
 from engine.errors import CrawlError, DefsError, UsageError
 from engine.extract.content import CONTENTS, read
@@ -84,7 +84,7 @@ class Shell:
                 return
             self._select(line)
         except (TooSlow, ValueError) as error:
-            self._say(f"error: {error}")
+            self._say(f"error: {' '.join(str(error).split())}")
         except DefsError as error:
             for problem in error.problems:
                 self._say(str(problem))
@@ -146,16 +146,16 @@ class Shell:
                 values.append(self._picked(read(node, self._attribute)))
                 self._links.append(node if isinstance(node, str) else read(node, "href") or "")
         if self._block is None:
-            self._show(values, _counted(len(values), "match"))
+            self._show(values, counted(len(values), "match"))
         else:
             without = counts.count(0)
             none = f", {without} without a match" if without else ""
-            self._show(values, f"{_counted(len(values), 'match')} in {_counted(len(counts), 'block')}{none}")
+            self._show(values, f"{counted(len(values), 'match')} in {counted(len(counts), 'block')}{none}")
 
     def _search(self, text: str) -> None:
         self._links = []
         found = Pattern(text).each(self._page.text, Patience(_REGEX_SECONDS))
-        self._show(list(found), _counted(len(found), "match"))
+        self._show(list(found), counted(len(found), "match"))
 
     def _picked(self, text: str | None) -> str | None:
         """What a field would make of it, up to its `match`."""
@@ -183,7 +183,7 @@ class Shell:
             return
         found = compiled(text if self._mode in ("css", "regex") else f"{self._mode}: {text}")
         self._block = text if self._mode in ("css", "regex") else f"{self._mode}: {text}"
-        self._say(f"{_counted(len(found.all(Scope(self._page))), 'block')}: selectors look into each")
+        self._say(f"{counted(len(found.all(Scope(self._page))), 'block')}: selectors look into each")
 
     def _set_attribute(self, name: str) -> None:
         self._attribute = name or "text"
@@ -216,7 +216,7 @@ class Shell:
             self._say(f"{rejection.place}: rejected {rejection.field}: {rejection.reason}")
         for link in trial.links if self._all else trial.links[:SHOWN]:
             self._say(f"link to {link.group}: {link.url}")
-        counts = (_counted(len(rows), "row"), _counted(len(trial.links), "link"))
+        counts = (counted(len(rows), "row"), counted(len(trial.links), "link"))
         self._say(f"{', '.join(counts)}, {len(trial.rejected)} rejected, {trial.filtered} filtered")
 
     def _source(self, _: str) -> None:
@@ -292,8 +292,3 @@ def shell(defs: Path, settings: Settings, source: str, url: str | None) -> int:
         if it.over:
             break
     return 0
-
-
-def _counted(count: int, word: str) -> str:
-    plural = f"{word}es" if word.endswith("ch") else f"{word}s"
-    return f"{count} {word if count == 1 else plural}"

@@ -99,6 +99,12 @@ def row_lines(rows: Iterable[str], *, terminal: bool) -> Iterator[str]:
         yield _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", line) if terminal else line
 
 
+def counted(count: int, word: str) -> str:
+    """`1 match`, `2 matches`."""
+    plural = f"{word}es" if word.endswith("ch") else f"{word}s"
+    return f"{count} {word if count == 1 else plural}"
+
+
 def _read(source: str, limit: int) -> tuple[bytes, str]:
     """A file's bytes and its address. Pipes are read to their end, so a shell's `<(command)` will do."""
     path = Path(source)
@@ -169,7 +175,8 @@ def _told(document: Document, kind: str, trial: Trial) -> Iterator[str]:
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
     yield (
         f"{document.url}: {document.status} {kind}, {len(document.body):,} bytes, {document.origin}:"
-        f" {len(trial.rows)} rows, {len(trial.links)} links, {len(trial.rejected)} rejected, {trial.filtered} filtered"
+        f" {counted(len(trial.rows), 'row')}, {counted(len(trial.links), 'link')}, {len(trial.rejected)} rejected,"
+        f" {trial.filtered} filtered"
     )
 
 
