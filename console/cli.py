@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from console.authoring import AUTHORING
+from console.inspecting import INSPECTING
 from console.options import checked, common, settings_of
 from console.steering import STEERING
 from engine import __version__
@@ -136,17 +137,26 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 @crawl_console.command()
 @click.argument("what", type=click.Choice(["list", "show"]), default="list")
 @click.argument("run", required=False)
-@click.option(
-    "-n", "count", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="At most so many."
-)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="At most N.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @common
-def runs(what: str, run: str | None, count: int, as_json: bool, data: Path, assign: Sequence[str]) -> int:
+def runs(what: str, run: str | None, limit: int, as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """List the runs of the data directory, newest first, or show one."""
     from console.history import show_runs
 
     checked(assign)
-    return show_runs(data, what, run, count=count, as_json=as_json)
+    return show_runs(data, what, run, count=limit, as_json=as_json)
+
+
+@crawl_console.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each step.")
+@common
+def state(as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """Show which steps of the run are complete."""
+    from console.state import state as show_state
+
+    checked(assign)
+    return show_state(data, as_json=as_json)
 
 
 @crawl_console.command()
@@ -188,7 +198,7 @@ def demo(
     )  # fmt: skip
 
 
-for _command in (*STEERING, *AUTHORING):
+for _command in (*AUTHORING, *INSPECTING, *STEERING):
     crawl_console.add_command(_command)
 
 

@@ -7,6 +7,7 @@ import click
 import orjson
 
 from console.clean import clean
+from console.figures import figures
 from engine.errors import StorageError
 from engine.identity import identity_of
 from engine.store import snapshot
@@ -31,21 +32,34 @@ def status(data: Path, *, as_json: bool) -> int:
 
 def read(data: Path) -> Snapshot:
     """The snapshot of a data dir; of one that is not there, nothing. Raises StorageError."""
+    db = opened(data)
+    if db is None:
+        return NOTHING
+    try:
+        return snapshot.read(db)
+    finally:
+        db.close()
+
+
+def opened(data: Path) -> Database | None:
+    """The database of a data dir, to read; None where there is none yet. Raises StorageError."""
     path = data / CRAWL
     try:
         if not path.exists():
             if data.exists():
                 next(data.iterdir(), None)
-            return NOTHING
+            return None
     except OSError as error:
         raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
     db = Database.open(path, read_only=True, busy_seconds=5)
     try:
-        if not db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
-            return NOTHING
-        return snapshot.read(db)
-    finally:
+        if db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
+            return db
+    except BaseException:
         db.close()
+        raise
+    db.close()
+    return None
 
 
 def supervisor_of(look: Snapshot) -> int | None:
@@ -73,6 +87,7 @@ def full(look: Snapshot) -> dict[str, Any]:
         "hosts": look.hosts,
         "rates": look.run.rates if look.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
         "defs_problems": [],
+        "metrics": look.metrics,
     }
 
 
@@ -99,4 +114,4 @@ def _lines(look: Snapshot) -> list[str]:
         for s in look.sequences
     ]
     lines += [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]
-    return lines
+    return lines + figures(look)

@@ -97,13 +97,15 @@ class Fetcher:
                     raise
         except TimeoutError:
             raise FetchFailed(f"timeout after {self._deadline:g} s", kind="timeout", retryable=True) from None
-        content = self._unpacked(raw, found.get(b"content-encoding"), response.status_code)
+        kept = b"" if location is not None else raw
+        content = self._unpacked(kept, found.get(b"content-encoding"), response.status_code)
         kind = found.get(b"content-type")
         return Answer(
             url=urls.without_credentials(url),
             status=response.status_code,
             headers=tuple([(text_of(name).lower(), text_of(value)) for name, value in pairs]),
             body=content,
+            received=len(raw),
             elapsed=perf_counter() - begun,
             content_type=text_of(kind) if kind is not None else "",
             location=location,
@@ -120,10 +122,9 @@ class Fetcher:
         if not redirected and status < 400:
             return await body.read(self._max_body)
         try:
-            raw = await body.read(_LARGEST_UNREAD if redirected else self._max_body)
+            return await body.read(_LARGEST_UNREAD if redirected else self._max_body)
         except FetchFailed:
             return b""
-        return b"" if redirected else raw
 
     def _unpacked(self, raw: bytes, encoding: bytes | None, status: int) -> bytes:
         if encoding is None or not raw:

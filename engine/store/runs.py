@@ -35,6 +35,7 @@ _END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
 _SPENT = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
 _SLOTS = "UPDATE runs SET slots = ? WHERE seq = ?"
 _PAUSE = "UPDATE runs SET paused = ? WHERE seq = ?"
+_TOOK_OVER = "UPDATE runs SET takeovers = takeovers + 1 WHERE seq = ?"
 _VERSION = "UPDATE runs SET defs_version = ? WHERE seq = ?"
 _SEEDED = "UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?"
 _LIMITS = "UPDATE runs SET max_pages = ?, base_url = coalesce(?, base_url) WHERE seq = ?"
@@ -147,6 +148,11 @@ def set_slots(db: Database, seq: int, slots: int) -> None:
 def pause(db: Database, seq: int, why: str | None) -> None:
     """Stop giving leases, or give them again (None)."""
     db.execute(_PAUSE, (why, seq))
+
+
+def took_over(db: Database, seq: int) -> None:
+    """A node died and its jobs go to others: count it."""
+    db.execute(_TOOK_OVER, (seq,))
 
 
 def set_version(db: Database, seq: int, version: int) -> None:

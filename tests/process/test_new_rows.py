@@ -70,7 +70,7 @@ def test_only_rows_no_earlier_run_has_reach_the_files(house: House, site: Site) 
     listed = house.order("runs", "--json").summary["runs"]
     assert [(run["state"], run["done"], run["rows"]) for run in listed] == [("DONE", 1, 6)] * 3
     assert listed[2]["run"] == first
-    assert len(house.order("runs", "-n", "2", "--json").summary["runs"]) == 2
+    assert len(house.order("runs", "--limit", "2", "--json").summary["runs"]) == 2
     assert house.order("runs").out.splitlines()[3].startswith(first)
     shown = house.order("runs", "show", first, "--json").summary
     assert (shown["run"], shown["rows"]) == (first, {"keyed": 3, "whole": 3})
