@@ -3,8 +3,11 @@
 import csv
 import os
 import signal
+from collections.abc import Callable
 
 import pytest
+
+from console.cli import main
 
 from .house import Done, House, until
 from .library import Library
@@ -37,11 +40,27 @@ def told(done: Done) -> list[tuple[str, str]]:
     return [(sku, price) for sku, price in rows]
 
 
+Here = Callable[..., Done]
+
+
+@pytest.fixture
+def here(house: House, capfd: pytest.CaptureFixture[str]) -> Here:
+    """A command that only looks, in this process."""
+
+    def looked(*arguments: str, data: str | None = None) -> Done:
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments, "--data", data or str(house.data)])
+        out, err = capfd.readouterr()
+        return Done(int(str(ended.value.code)), out, err, 0.0)
+
+    return looked
+
+
 def written(house: House, name: str) -> list[tuple[str, str]]:
     return [(row["sku"], row["price"]) for row in house.rows(name)]
 
 
-def test_only_rows_no_earlier_run_has_reach_the_files(house: House, site: Site) -> None:
+def test_only_rows_no_earlier_run_has_reach_the_files(house: House, site: Site, here: Here) -> None:
     house.write(DEFS.format(url=site.url("/")))
     site["/"] = shelf(a="1.50", b="2", c="3")
     first = house.crawl("--only-new").summary["run"]
@@ -54,29 +73,29 @@ def test_only_rows_no_earlier_run_has_reach_the_files(house: House, site: Site) 
     assert done.summary["rows"] == {"keyed": 3, "whole": 3}, "the truth holds all of them"
     assert {a["name"]: a["rows"] for a in done.summary["appenders"]} == {"rows/keyed": 1, "rows/whole": 2}
 
-    assert told(house.order("export", "keyed")) == [("a", "1.60"), ("b", "2"), ("d", "4")]
-    assert told(house.order("export", "keyed", "--since", first)) == [("d", "4")]
-    assert told(house.order("export", "whole", "--since", first)) == [("a", "1.60"), ("d", "4")]
-    assert told(house.order("export", "whole", "--since", done.summary["run"])) == []
-    unknown = house.order("export", "whole", "--since", "nope")
+    assert told(here("export", "keyed")) == [("a", "1.60"), ("b", "2"), ("d", "4")]
+    assert told(here("export", "keyed", "--since", first)) == [("d", "4")]
+    assert told(here("export", "whole", "--since", first)) == [("a", "1.60"), ("d", "4")]
+    assert told(here("export", "whole", "--since", done.summary["run"])) == []
+    unknown = here("export", "whole", "--since", "nope")
     assert unknown.code == 2
     assert first in unknown.err
 
     site["/"] = shelf(c="3", e="5", f="")
     house.crawl()
     assert written(house, "keyed") == [("c", "3"), ("e", "5"), ("f", "")], "without the flag all rows are written"
-    assert told(house.order("export", "keyed", "--since", first)) == [("e", "5"), ("f", "")]
+    assert told(here("export", "keyed", "--since", first)) == [("e", "5"), ("f", "")]
 
-    listed = house.order("runs", "--json").summary["runs"]
+    listed = here("runs", "--json").summary["runs"]
     assert [(run["state"], run["done"], run["rows"]) for run in listed] == [("DONE", 1, 6)] * 3
     assert listed[2]["run"] == first
-    assert len(house.order("runs", "--limit", "2", "--json").summary["runs"]) == 2
-    assert house.order("runs").out.splitlines()[3].startswith(first)
-    shown = house.order("runs", "show", first, "--json").summary
+    assert len(here("runs", "--limit", "2", "--json").summary["runs"]) == 2
+    assert here("runs").out.splitlines()[3].startswith(first)
+    shown = here("runs", "show", first, "--json").summary
     assert (shown["run"], shown["rows"]) == (first, {"keyed": 3, "whole": 3})
-    assert f"run {first}  DONE" in house.order("runs", "show", first).out
-    assert house.order("runs", "show", "nope").code == 2
-    assert house.run("runs", "--json", "--data", "nowhere").summary == {"runs": []}
+    assert f"run {first}  DONE" in here("runs", "show", first).out
+    assert here("runs", "show", "nope").code == 2
+    assert here("runs", "--json", data=str(house.folder / "nowhere")).summary == {"runs": []}
 
     (house.data / "keys.db").write_bytes(b"no database at all, " * 300)
     site["/"] = shelf(c="3.0", f="", g="7")

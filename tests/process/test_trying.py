@@ -6,9 +6,11 @@ import pty
 import select
 import time
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
+from console.cli import main
 from engine.defs.loader import load
 from engine.errors import UsageError
 from engine.node.preview import preview
@@ -20,6 +22,23 @@ from .site import Page, Site, html, moved
 pytestmark = pytest.mark.timeout(90)
 
 ROBOTS = Page("User-agent: *\nDisallow: /book/\n", headers={"Content-Type": "text/plain"})
+
+
+Here = Callable[..., Done]
+
+
+@pytest.fixture
+def here(house: House, capfd: pytest.CaptureFixture[str]) -> Here:
+    """`try` in this process, which a test of many refusals need not start anew for each."""
+
+    def tried(*arguments: str, code: int = 0) -> Done:
+        with pytest.raises(SystemExit) as ended:
+            main(["try", *arguments, "--defs", str(house.defs), "--data", str(house.data)])
+        out, err = capfd.readouterr()
+        assert ended.value.code == code, err
+        return Done(code, out, err, 0.0)
+
+    return tried
 
 
 def tried(house: House, *arguments: str, code: int = 0, stdin: bytes | None = None) -> Done:
@@ -56,23 +75,23 @@ def test_a_page_gives_what_a_crawl_writes_of_it(house: House, site: Site) -> Non
     assert bare["document"]["status"] == 200
 
 
-def test_what_a_crawl_would_not_take_is_not_tried(house: House, site: Site) -> None:
+def test_what_a_crawl_would_not_take_is_not_tried(house: House, site: Site, here: Here) -> None:
     house.write(Library(site).defs(robots=True))
     site["/robots.txt"] = ROBOTS
-    assert "robots.txt disallows it" in tried(house, "book", site.url("/book/0-0"), code=1).err
+    assert "robots.txt disallows it" in here("book", site.url("/book/0-0"), code=1).err
     assert "/book/0-0" not in site.paths
-    assert "HTTP 404" in tried(house, "book", site.url("/nothing"), code=1).err
+    assert "HTTP 404" in here("book", site.url("/nothing"), code=1).err
     site["/image"] = Page(b"\x89PNG\r\n", headers={"Content-Type": "image/png"})
-    assert "not a page: image/png" in tried(house, "book", site.url("/image"), code=1).err
-    assert "connection refused" in tried(house, "book", "http://127.0.0.1:9/", code=1).err
+    assert "not a page: image/png" in here("book", site.url("/image"), code=1).err
+    assert "connection refused" in here("book", "http://127.0.0.1:9/", code=1).err
     site["/loop"] = moved("/loop")
-    assert "more than 10 redirects" in tried(house, "book", site.url("/loop"), code=1).err
-    unknown = tried(house, "bok", site.url("/"), code=2)
+    assert "more than 10 redirects" in here("book", site.url("/loop"), code=1).err
+    unknown = here("bok", site.url("/"), code=2)
     assert "did you mean 'book'?" in unknown.err
     assert "entry, nothing" in unknown.err
-    assert tried(house, "book", code=2).err
-    assert tried(house, "book", "nowhere.html", code=2).err
-    assert tried(house, "book", "--job", "7", code=2).err
+    assert here("book", code=2).err
+    assert here("book", str(house.folder / "nowhere.html"), code=2).err
+    assert here("book", "--job", "7", code=2).err
 
 
 def test_files_and_stdin_have_the_address_they_are_given(house: House, site: Site) -> None:
