@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 from engine.errors import StorageError
 from engine.settings import Settings
@@ -25,6 +25,7 @@ class Headless:
     settings: Settings
     fresh: bool = False
     output: Path | None = None
+    only_new: bool = False
     json: bool = False
     progress: str = "auto"
 
@@ -59,10 +60,16 @@ def run(asked: Headless) -> int:
         supervisor.crew.kill_all()
         raise
     progress.end(db, supervisor.run.seq, supervisor.reason)
-    if asked.json:
-        _print_summary(db, supervisor.run.seq, supervisor.exit_code, sys.stdout)
+    summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
     db.close()
     fold(asked.data)  # the last who had the database open could only read
+    try:
+        if asked.json:
+            sys.stdout.write(summary + "\n")
+            sys.stdout.flush()
+    finally:
+        if asked.settings.on_end and not supervisor.killed:
+            _conclude(asked, summary, signals)
     return int(supervisor.exit_code)
 
 
@@ -80,6 +87,7 @@ def _build(asked: Headless, lock: Lock, signals: "_Signals") -> Any:
             settings=asked.settings,
             fresh=asked.fresh,
             output=asked.output,
+            only_new=asked.only_new,
         ),
         lock,
         given_up=lambda: signals.came,
@@ -106,6 +114,11 @@ class _Signals:
         """What a program ends with that such a signal ends."""
         return 128 + self._seen[0]
 
+    @property
+    def count(self) -> int:
+        """How many came."""
+        return len(self._seen)
+
     def pass_on(self, supervisor: Any) -> None:
         """Tell the supervisor of signals it does not know yet."""
         from engine.supervise.ending import Ending
@@ -128,14 +141,23 @@ class _Signals:
         self._seen.append(number)
 
 
-def _print_summary(db: Any, run: int, exit_code: int, stream: TextIO) -> None:
+def _summary(db: Any, run: int, exit_code: int) -> str:
     import orjson
 
     from engine.store import snapshot
 
-    whole = snapshot.whole(snapshot.read(db, run=run), exit_code=exit_code)
-    stream.write(orjson.dumps(whole).decode() + "\n")
-    stream.flush()
+    return orjson.dumps(snapshot.whole(snapshot.read(db, run=run), exit_code=exit_code)).decode()
+
+
+def _conclude(asked: Headless, summary: str, signals: _Signals) -> None:
+    """The command of `on_end`: the lock is free by now, so it may use the data dir as it likes."""
+    from console.on_end import run_on_end
+
+    assert asked.settings.on_end is not None
+    seen = signals.count
+    problem = run_on_end(asked.settings.on_end, summary, asked.data, interrupted=lambda: signals.count > seen)
+    if problem is not None:
+        _say(problem)
 
 
 def _say(text: str) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 import click
 
 from console.options import checked, common
+from engine.store.filter import RETRIED, STATES
 
-_STATES = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
-_RETRIED = ("failed", "skipped", "done", "incomplete")
 _LEVELS = ("info", "warning", "error")
 
 
@@ -17,7 +16,7 @@ def _choice(words: Sequence[str]) -> click.Choice[str]:
 
 
 @click.command()
-@click.option("--state", "states", multiple=True, type=_choice(_STATES), help="Only in this state; may be repeated.")
+@click.option("--state", "states", multiple=True, type=_choice(STATES), help="Only in this state; may be repeated.")
 @click.option("--match", "pattern", metavar="RE", help="Only where URL or reason match.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N; default: all.")
 @click.option("--json", "as_json", is_flag=True, help="An object a line.")
@@ -37,7 +36,7 @@ def jobs(
     "--state",
     "states",
     multiple=True,
-    type=_choice(_RETRIED),
+    type=_choice(RETRIED),
     help="Jobs in this state (failed); may be repeated.",
 )
 @click.option("--match", "pattern", metavar="RE", help="Only where URL or reason match.")

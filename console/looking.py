@@ -10,10 +10,10 @@ from console.clean import clean
 from console.figures import figures
 from engine.beats import SUPERVISOR, read_beat
 from engine.errors import StorageError
-from engine.identity import identity_of
+from engine.identity import lives
 from engine.store import snapshot
 from engine.store.connector import Database
-from engine.store.schema import CRAWL
+from engine.store.schema import CRAWL, prepared
 from engine.store.snapshot import NOTHING, Snapshot
 
 _NODES_TOLD = 4
@@ -57,7 +57,7 @@ def opened(data: Path) -> Database | None:
     at_rest = not path.with_name(f"{path.name}-wal").exists()
     db = Database.open(path, read_only=True, immutable=at_rest, busy_seconds=5)
     try:
-        if db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
+        if prepared(db):
             return db
     except BaseException:
         db.close()
@@ -68,13 +68,9 @@ def opened(data: Path) -> Database | None:
 
 def supervisor_of(look: Snapshot) -> int | None:
     """The pid of the supervisor that is alive; None where there is none."""
-    if look.epoch is None or not look.epoch.identity:
+    if look.epoch is None or not lives(look.epoch.identity):
         return None
-    try:
-        pid = int(look.epoch.identity.split(":")[1])
-    except (IndexError, ValueError):
-        return None
-    return pid if identity_of(pid) == look.epoch.identity else None
+    return int(look.epoch.identity.split(":")[1])
 
 
 def alarm_of(data: Path, look: Snapshot) -> str | None:

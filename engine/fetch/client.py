@@ -16,6 +16,7 @@ from engine.fetch.outgoing import outgoing
 from engine.fetch.transport import Body, Wire
 from engine.fetch.unpack import OFFERED, unpack
 from engine.model.job import Request
+from engine.settings import Settings
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -50,6 +51,16 @@ class Fetcher:
             tls=tls,
         )
         self._cookies = SessionCookies()
+
+    @classmethod
+    def of(cls, settings: Settings, *, connections: int) -> "Fetcher":
+        """The fetcher the settings ask for, with so many connections."""
+        return cls(
+            user_agent=settings.user_agent,
+            deadline=settings.deadline,
+            max_body=settings.max_body,
+            connections=connections,
+        )
 
     async def send(
         self,

@@ -92,12 +92,7 @@ class Node:
 
         def pipeline() -> Pipeline:
             clerk = Clerk(folder)
-            self._fetcher = Fetcher(
-                user_agent=settings.user_agent,
-                deadline=settings.deadline,
-                max_body=settings.max_body,
-                connections=settings.concurrency,
-            )
+            self._fetcher = Fetcher.of(settings, connections=settings.concurrency)
             run_time = settings.run_time or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(told.created_at))
             return Pipeline(
                 source=self.name,

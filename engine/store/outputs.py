@@ -45,7 +45,8 @@ class Output:
     data_def: str
     path: str
     settings: dict[str, Any]
-    """`columns`: names in order; `joins`: separator of lists by column; `delimiter`."""
+    """`columns`: names in order; `joins`: separator of lists by column; `delimiter`; `only_new`: key of a row, where
+    the file holds only rows that no earlier run has."""
     cursor: int
     bytes: int
     rows: int

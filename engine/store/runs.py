@@ -17,6 +17,7 @@ seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, 
 _LATEST = f"SELECT {_COLUMNS} FROM runs ORDER BY seq DESC LIMIT 1"
 _BY_SEQ = f"SELECT {_COLUMNS} FROM runs WHERE seq = ?"
 _BY_ID = f"SELECT {_COLUMNS} FROM runs WHERE id = ?"
+_IDS = "SELECT id FROM runs ORDER BY seq DESC LIMIT ?"
 _CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
 _MOVE = {
     state: f"UPDATE runs SET state = '{state}', reason = ? WHERE seq = ? AND state IN {sources(RUN_TRANSITIONS, state)}"
@@ -103,6 +104,11 @@ def get(db: Database, seq: int) -> Run:
 def named(db: Database, id_: str) -> Run | None:
     """The run of that id."""
     return _run(db.one(_BY_ID, (id_,)))
+
+
+def ids(db: Database, count: int) -> list[str]:
+    """The ids of the newest runs, newest first."""
+    return [str(row[0]) for row in db.all(_IDS, (count,))]
 
 
 def create(db: Database, base_url: str | None, now: float) -> Run:

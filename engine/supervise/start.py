@@ -60,6 +60,8 @@ class Plan:
     """Begin a new run even though one is unfinished."""
     output: Path | None = None
     """The file of `-o`."""
+    only_new: bool = False
+    """Whether files get only rows that no earlier run has."""
 
 
 def build_supervisor(plan: Plan, lock: Lock, given_up: Callable[[], bool] = lambda: False) -> Supervisor:
@@ -176,7 +178,7 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
         runs.recount(db, run.seq)
         target = folder / "output" / run.id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        outputs.declare(db, run.seq, target, plan.definitions, plan.output)
+        outputs.declare(db, run.seq, target, plan.definitions, plan.output, only_new=plan.only_new)
         checkpointing.publish(db, run.seq, _steps(plan, runs.get(db, run.seq)), version)
         if resumed and run.defs_version not in (None, version) and run.seconds:
             text = (

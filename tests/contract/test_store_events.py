@@ -10,6 +10,7 @@ from engine.store.events import Event
 
 @pytest.fixture
 def told(house: House) -> House:
+    house.db.execute("DELETE FROM events")
     levels = ("INFO", "WARNING", "ERROR")
     for number in range(30):
         event = Event(float(number), levels[number % 3], f"n{number % 2}", "page", f"line {number}", number % 5 or None)

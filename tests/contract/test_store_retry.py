@@ -52,7 +52,7 @@ def test_a_job_is_ready_again_as_new(house: House, state: JobState) -> None:
     assert house.jobs(fields)[0] == ("READY", 0, 0, 0, None, None, None, None)
     house.check_counters()
     (event,) = house.db.all("SELECT source, kind, text FROM events WHERE source = 'operator'")
-    assert event == ("operator", "command", f"retry: {expected} jobs are READY again (state:{state.lower()})")
+    assert event == ("operator", "command", f"retry: {retry.told(expected)} (state:{state.lower()})")
     assert next(job.id for job in house.take("http://a/")) == one.id, "it can be leased"
 
 
@@ -209,7 +209,7 @@ def test_an_end_between_two_batches_is_told(governed: House, monkeypatch: pytest
         return told
 
     monkeypatch.setattr(retry, "_again", then_it_ends)
-    with pytest.raises(UsageError, match=r"1 jobs are READY again; then run .* is ending"):
+    with pytest.raises(UsageError, match=r"1 job is READY again; then run .* is ending"):
         again(governed.db, governed.run, parse(""))
     assert sorted(s for _, s in governed.jobs()) == ["FAILED", "READY"]
 
