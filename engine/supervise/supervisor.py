@@ -10,7 +10,7 @@ from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
 from engine.store import commands, events, jobs, runs, sequences, supervisors
-from engine.store.connector import Busy, Database, patiently
+from engine.store.connector import Busy, Database
 from engine.store.events import Event, Level
 from engine.store.runs import Run
 from engine.store.schema import fold
@@ -21,6 +21,7 @@ from engine.supervise.disk import Disk
 from engine.supervise.ending import EXIT_CODES, Ending
 from engine.supervise.lock import Lock
 from engine.supervise.orders import carry_out
+from engine.supervise.patience import patient
 from engine.supervise.rings import Rings
 from engine.supervise.seeding import Seeding
 from engine.supervise.stages import FORCED, GOING, Stages
@@ -137,8 +138,8 @@ class Supervisor:
         self.ending, self.reason = Ending.KILLED, "hard kill"
         self.crew.kill_all()
         try:
-            patiently(self.db, lambda _: self._bury_killed(), seconds=_KILL_PATIENCE)
-        except (Busy, StorageError) as error:
+            patient(self._bury_killed, _KILL_PATIENCE)
+        except StorageError as error:
             self._abandon(error)
 
     def _bury_killed(self) -> None:

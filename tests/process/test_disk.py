@@ -64,7 +64,7 @@ def assert_exact(house: House, site: Site, library: Library) -> None:
 
 @pytest.mark.parametrize("leave", [LEAST // 2, 0])
 def test_a_full_disk_pauses_the_run_until_there_is_space(small: House, disk: SmallDisk, site: Site, leave: int) -> None:
-    library = library_of(small, site)
+    library = library_of(small, site, shelves=12, delay=0.15)
     running = under_way(small, site)
     ballast = disk.fill(leave)
     assert until(lambda: "PAUSED: disk nearly full" in running.err, 5), running.err
@@ -88,6 +88,7 @@ def test_a_full_disk_pauses_the_run_until_there_is_space(small: House, disk: Sma
     assert small.query("SELECT paused FROM runs") == [(None,)]
 
 
+@pytest.mark.sweep
 def test_without_a_least_space_a_full_disk_only_delays(small: House, disk: SmallDisk, site: Site) -> None:
     """Nobody looks at the space, and every write fails: what is fetched is kept in hand until it can be committed."""
     library = library_of(small, site)
@@ -176,6 +177,7 @@ def test_a_full_disk_of_the_output_alone(house: House, disk: SmallDisk, site: Si
     assert sorted(site.paths) == sorted(library.pages)
 
 
+@pytest.mark.sweep
 def test_a_full_disk_of_the_pages_alone(house: House, disk: SmallDisk, site: Site) -> None:
     library = library_of(house, site)
     house.data.mkdir(mode=0o700)
