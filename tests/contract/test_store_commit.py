@@ -10,7 +10,7 @@ from store_house import House, Page, again, failed, moved, unwritable
 from engine.errors import Fenced
 from engine.model.job import JobState
 from engine.model.node import NodeState, Role
-from engine.store import events, jobs, nodes, rows, sequences
+from engine.store import jobs, nodes, rows, sequences
 from engine.store.commit import Finished, commit
 from engine.store.connector import Busy, Database
 from engine.store.events import Event

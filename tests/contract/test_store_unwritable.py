@@ -6,8 +6,6 @@ from dataclasses import replace
 import pytest
 from store_house import House, Page, again, child, unwritable
 
-from engine.store import events
-
 Houses = Callable[..., House]
 
 
