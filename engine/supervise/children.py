@@ -29,6 +29,7 @@ _NEWBORN_SECONDS = 20.0
 CRASH_LIMIT = 5
 HEALTHY_SECONDS = 60.0
 """A child that lived this long starts its count of crashes anew."""
+_LET_GO_SECONDS = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
@@ -141,6 +142,17 @@ class Child:
     def kill(self) -> None:
         """End its whole process group at once."""
         self._signal(signal.SIGKILL)
+
+    def put_down(self) -> int:
+        """End it at once, and see it gone: its exit code.
+
+        What the kernel does not let go of within a second counts as gone: it is fenced, and dies when it wakes.
+        """
+        self.kill()
+        try:
+            return self.process.wait(_LET_GO_SECONDS)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
 
     def bury(self) -> None:
         """After its end: close the lifeline, take its beat away."""

@@ -161,7 +161,7 @@ class Crew:
             child.told_to_stop = True
             child.kill()
         for child in children:
-            child.process.wait()
+            child.put_down()
 
     def kill_writer(self, pid: int, stalled: float) -> bool:
         """End a child that keeps all others from writing; False: it is none of ours."""
@@ -192,10 +192,9 @@ class Crew:
         now = time.monotonic()
         for child in list(self.nodes):
             code = child.ended()
-            if code is None and child.look(now) is Heart.ASYSTOLE:
+            if code is None and (child.look(now) is Heart.ASYSTOLE or child.hung):
                 child.hung = child.hung or f"no beat for {child.pulse.age(now):.1f} s; killed"
-                child.kill()
-                code = child.process.wait()
+                code = child.put_down()
             if code is not None:
                 self._bury(child, *self._why(child, code), successor=successor)
 
