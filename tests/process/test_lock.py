@@ -149,6 +149,6 @@ def test_a_refused_start_imports_little(house: House) -> None:
     finally:
         lock.release()
     assert done.returncode == 4, done.stderr
-    heavy = ("pydantic", "yaml", "httpx", "huey", "sqlite3", "orjson", "textual", "rich", "engine.store")
+    heavy = ("pydantic", "yaml", "httpx", "huey", "sqlite3", "orjson", "textual", "rich", "engine.store.connector")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if "|" in line}
     assert not [name for name in imported if name.startswith(heavy)]
