@@ -1,0 +1,338 @@
+"""The console's app: the look, the views, the way between them. What keys do stands in views and in `deeds`."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from textual.containers import Container
+from textual.css.query import NoMatches
+from textual.dom import DOMNode
+from textual.message import Message
+from textual.widgets import Input
+
+from console.alarms import Alarm, alarms
+from console.ascii import AsciiFilter
+from console.clean import clean
+from console.config import Config, remember
+from console.deeds import Deeds
+from console.history import History
+from console.keys import ACT, BY_ID, KEYS
+from console.orders import Orders
+from console.poller import Poller
+from console.screens import top_view
+from console.screens.view import View
+from console.source import Look, Reading, Source
+from console.tail import Tail
+from console.themes import THEMES, Palette, textual_theme
+from console.widgets.bars import AlarmBar, Hints, Tabs
+from console.widgets.canvas import Canvas
+from console.widgets.header import Header
+from console.widgets.prompt import Prompt
+
+_LOCAL = ("mark", "mark_all")
+_CSS = """
+Screen { layout: vertical; background: $background; overflow: hidden; }
+#body { height: 1fr; overflow: hidden; }
+View { height: 100%; width: 100%; overflow: hidden; }
+Canvas { width: 100%; height: 100%; }
+NodesView > Canvas { position: absolute; }
+Header { height: 2; }
+Tabs, AlarmBar, Hints { height: 1; }
+Prompt { height: 1; border: none; padding: 0 1; background: $panel; }
+Prompt:focus { border: none; }
+ToastRack { margin-bottom: 1; }
+Toast { padding: 0 1; margin: 0; width: auto; max-width: 90%; }
+.low Header { height: 1; }
+.low Tabs { display: none; }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """How a console was asked for."""
+
+    data: Path
+    defs: Path
+    hertz: float
+    config: Config
+    owner: bool = False
+    """Whether it started the supervisor itself: then `q` asks what shall become of it."""
+    read_only: bool = False
+    ascii_only: bool = False
+    max_failed: int = 0
+
+
+class Console(Deeds, App[int]):
+    """Built of a source of looks and of someone who carries orders; knows neither's way of doing so."""
+
+    CSS = _CSS
+    ENABLE_COMMAND_PALETTE = False
+    TITLE = "crawl-console"
+    AUTO_FOCUS = None
+    NOTIFICATION_TIMEOUT = 4
+    BINDINGS: ClassVar[list[Binding]] = [  # type: ignore[assignment]
+        Binding(key.keys, f"act('{key.id}')", key.does, id=key.id, show=False, priority=key.id == "quit")
+        for key in KEYS
+    ]
+
+    class Seen(Message):
+        """A poll succeeded."""
+
+        def __init__(self, look: Look) -> None:
+            super().__init__()
+            self.look = look
+
+    class Missed(Message):
+        """A poll failed."""
+
+        def __init__(self, why: str) -> None:
+            super().__init__()
+            self.why = why
+
+    def __init__(self, setup: Setup, source: Source, orders: Orders, **options: Any) -> None:
+        super().__init__(**options)
+        self.setup, self.orders = setup, orders
+        self.history, self.tail = History(), Tail()
+        self.look: Look | None = None
+        self.alarms: list[Alarm] = []
+        self.views: dict[str, View] = {}
+        self.stack: list[View] = []
+        self.frozen = False
+        self.signalled = False
+        self.missed: tuple[float, str] | None = None
+        for name in THEMES:
+            self.register_theme(textual_theme(name))
+        self.palette = Palette(setup.config.theme)
+        self.theme = setup.config.theme
+        if setup.ascii_only:
+            self._filters.append(AsciiFilter())
+        self.poller = Poller(
+            source, setup.hertz, lambda look: self._post(self.Seen(look)), lambda why: self._post(self.Missed(why))
+        )
+
+    def _post(self, message: Message) -> None:
+        if self.is_running:
+            self.post_message(message)
+
+    def compose(self) -> ComposeResult:
+        """Header, tabs, the view, alarms, hints."""
+        self.header, self.tabs, self.alarm_bar, self.hints = Header(), Tabs(), AlarmBar(), Hints()
+        self.prompt = Prompt()
+        self.header.history = self.history
+        self.header.project = project_name(self.setup.data)
+        yield self.header
+        yield self.tabs
+        yield Container(id="body")
+        yield self.alarm_bar
+        yield self.prompt
+        yield self.hints
+
+    async def on_mount(self) -> None:
+        """Begin to look."""
+        self.alarm_bar.display = self.prompt.display = False
+        self.set_keymap(self.setup.config.keys)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            try:
+                loop.add_signal_handler(number, self._leave_by, number)
+            except (NotImplementedError, RuntimeError, ValueError):  # not the main thread, as in tests
+                break
+        self._fit(self.size.height)
+        self.go(self.setup.config.screen)
+        self.run_worker(self.poller.run, thread=True, group="poller")
+        self.set_interval(1.0, self._mind_staleness)
+        for problem in self.setup.config.problems[:3]:
+            self.say(problem, "warning")
+
+    def _leave_by(self, number: int) -> None:
+        self.signalled = True
+        self.exit(return_code=128 + number)
+
+    def on_unmount(self) -> None:
+        """No more looks; what the user likes is kept."""
+        self.poller.stop()
+        top = self.stack[0].NAME if self.stack else "nodes"
+        remember(self.setup.config, theme=self.theme, screen=top)
+
+    # --- looks
+
+    def on_console_seen(self, message: Seen) -> None:
+        """A new look: remember what it tells, and show it."""
+        self.missed = None
+        self.look = message.look
+        self.history.note(message.look)
+        if message.look.asked is self.tail:
+            self.tail.take(*message.look.found)
+        self.note_end(message.look)
+        self._show()
+
+    def on_console_missed(self, message: Missed) -> None:
+        """The last good look stays, and its age is told."""
+        self.missed = (self.look.at if self.look else time.monotonic(), message.why)
+        self._show_frame()
+
+    def _mind_staleness(self) -> None:
+        if self.look is not None and self.missed is None:
+            overdue = time.monotonic() - self.look.at - 2 / self.setup.hertz
+            if overdue > 2:
+                self.missed = (self.look.at, "the database does not answer")
+        if self.missed is not None:
+            self._show_frame()
+
+    def _show(self) -> None:
+        self._show_frame()
+        if not self.frozen and self.look is not None and self.stack and self.stack[-1].is_mounted:
+            self.stack[-1].show(self.look)
+
+    def _show_frame(self) -> None:
+        """Header, tabs, alarms and hints."""
+        stale = time.monotonic() - self.missed[0] if self.missed else None
+        if self.look is not None:
+            if not self.frozen:
+                self.alarms = alarms(self.look, stale=stale, why=self.missed[1] if self.missed else "")
+                self.header.look = self.look
+            self.tabs.failed = self.look.snapshot.jobs["failed"]
+        self.header.badges = tuple(
+            badge
+            for badge, there in (
+                ((f"stale {stale or 0:.0f} s", "bad"), stale is not None),
+                (("FROZEN", "warn"), self.frozen),
+                (("read-only", "accent"), self.setup.read_only),
+            )
+            if there
+        )
+        self.alarm_bar.alarms = self.alarms
+        if self.alarm_bar.display != bool(self.alarms):
+            self.alarm_bar.display = bool(self.alarms)
+        for canvas in (self.header, self.tabs, self.alarm_bar, self.hints):
+            canvas.redraw()
+
+    def log_reading(self) -> Reading:
+        """The log's new lines, for views that show them."""
+        return self.tail.reading
+
+    # --- views
+
+    def go(self, name: str) -> None:
+        """To one of the seven screens."""
+        name = name if name in BY_ID else "nodes"
+        if name not in self.views:
+            self.views[name] = top_view(name, self)
+        self._stand([self.views[name]])
+
+    def push(self, view: View) -> None:
+        """Into something."""
+        self._stand([*self.stack, view])
+
+    def pop(self) -> None:
+        """Back out of it."""
+        if len(self.stack) > 1:
+            self._stand(self.stack[:-1])
+
+    def _stand(self, stack: list[View]) -> None:
+        left = [view for view in self.stack if view not in stack]
+        for view in self.stack:
+            view.display = False
+        self.stack = stack
+        top = stack[-1]
+        if not top.is_attached:
+            self.query_one("#body").mount(top)
+        for view in left:
+            if view not in self.views.values():
+                view.remove()
+        top.display = True
+        self.prompt.close()
+        self.tabs.current = stack[0].NAME
+        self.call_after_refresh(self._settled, top)
+
+    def _settled(self, top: View) -> None:
+        if self.stack and self.stack[-1] is top and top.is_attached:
+            top.begin()
+            self.reask()
+            self.recrumb()
+            self._show()
+
+    def recrumb(self) -> None:
+        """The breadcrumb and the hints are of the view that is shown."""
+        self.tabs.crumbs = " > ".join(view.crumb() for view in self.stack)
+        self.hints.hints = self.stack[-1].HINTS
+        self.tabs.redraw()
+        self.hints.redraw()
+
+    def reask(self) -> None:
+        """The poller reads what the visible view wants, at once."""
+        view = self.stack[-1]
+        reading = view.reading()
+        self.poller.ask(self.tail if reading is not None and view.READS_LOG else view, reading, view.SHOWN)
+
+    # --- keys
+
+    async def action_act(self, name: str) -> None:
+        """A key: whoever has the focus does it, else what holds that, else the app."""
+        if self.setup.read_only and BY_ID[name].group == ACT and name not in _LOCAL:
+            self.say("read-only: nothing can be ordered from here", "warning")
+            return
+        deed = self._deed(name)
+        if deed is None:
+            self.say(f"{BY_ID[name].shown}: {BY_ID[name].does} — not here", "warning")
+        else:
+            deed()
+
+    def _deed(self, name: str) -> Callable[[], Any] | None:
+        nodes: list[DOMNode] = []
+        if self.focused is not None:
+            nodes = [node for node in self.focused.ancestors_with_self if isinstance(node, (Canvas, View))]
+        if self.stack and self.stack[-1] not in nodes:
+            nodes.append(self.stack[-1])
+        for node in (*nodes, self):
+            deed: Callable[[], Any] | None = getattr(node, f"act_{name}", None)
+            if deed is not None:
+                return deed
+        return None
+
+    def say(self, text: str, severity: Any = "information") -> None:
+        """A toast."""
+        self.notify(clean(text), severity=severity, markup=False)
+
+    # --- the frame
+
+    def on_resize(self, event: Any) -> None:
+        """Low windows keep only what matters."""
+        self._fit(event.size.height)
+
+    def _fit(self, height: int) -> None:
+        try:
+            self.screen.set_class(height < 14, "low")
+        except NoMatches:
+            return
+
+    def on_tabs_chosen(self, message: Tabs.Chosen) -> None:
+        """A tab was clicked."""
+        self.go(message.screen_name)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """A filter was typed."""
+        self.prompt.submit(event.value)
+
+    def act_theme(self) -> None:
+        """The next theme."""
+        names = list(THEMES)
+        self.use_theme(names[(names.index(self.theme) + 1) % len(names)])
+
+    def use_theme(self, name: str) -> None:
+        """Another theme."""
+        self.theme, self.palette = name, Palette(name)
+        for canvas in self.query(Canvas):
+            canvas.repaint()
+
+
+def project_name(data: Path) -> str:
+    """What tells one console from another: the data dir, or what it lies in where it is just called `data`."""
+    whole = data.absolute()
+    return whole.parent.name if whole.name == "data" else whole.name

@@ -1,0 +1,24 @@
+"""What the console shows: one screen, or one dialog, a file. A screen is imported when it is first gone to."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from console.app import Console
+    from console.screens.view import View
+
+
+def top_view(name: str, app: "Console") -> "View":
+    """One of the seven screens."""
+    match name:
+        case "hosts":
+            from console.screens.hosts import HostsView
+
+            return HostsView()
+        case "log":
+            from console.screens.log import LogView
+
+            return LogView(app.tail)
+        case _:
+            from console.screens.nodes import NodesView
+
+            return NodesView(app.history, app.tail)
