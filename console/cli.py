@@ -2,16 +2,17 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from console.options import checked, common, settings_of
+from console.steering import STEERING
+from console.terminal import interactive
 from engine import __version__
 from engine.errors import CrawlError, DefsError, UsageError
-
-_DATA = click.Path(path_type=Path)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -60,38 +61,6 @@ def _guarded(told: list[str]) -> int:
         return 3
 
 
-def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags every command takes."""
-    data = click.option("--data", type=_DATA, default=Path("data"), show_default=True, help="The data directory.")
-    assign = click.option("--set", "assign", multiple=True, metavar="NAME=VALUE", help="Any setting; may be repeated.")
-    return data(assign(command))
-
-
-def _settings(assign: Sequence[str], **flags: Any) -> Any:
-    """The settings in force, with those of `--set` and of a command's own flags."""
-    from engine.settings import assignment, load
-
-    return load({**dict(assignment(text) for text in assign), **{k: v for k, v in flags.items() if v is not None}})
-
-
-def _checked(assign: Sequence[str]) -> None:
-    """For commands that use no setting: the names are checked, and a damaged crawl.toml keeps nobody from a cancel."""
-    from engine.settings import assignment
-
-    for text in assign:
-        assignment(text)
-
-
-def _interactive(*, read_only: bool = False) -> bool:
-    """Whether the console can be shown on this terminal; says why not, where somebody may expect it."""
-    from console.terminal import why_not
-
-    why = why_not()
-    if why is not None and not read_only and (sys.stdout.isatty() or sys.stdin.isatty()):
-        click.echo(f"no console here ({why}): running headless", err=True)
-    return why is None
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="crawl-console", message="%(prog)s %(version)s")
 def crawl_console() -> None:
@@ -102,7 +71,7 @@ def crawl_console() -> None:
 @click.option(
     "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory."
 )
-@_common
+@common
 @click.option("--nodes", type=click.IntRange(1), help="Node processes.")
 @click.option("--backups", type=click.IntRange(0), help="Warm standby nodes.")
 @click.option("--base-url", metavar="U", help="What relative locators resolve against.")
@@ -132,8 +101,8 @@ def run(
     from console.headless import Headless
     from console.headless import run as run_headless
 
-    settings = _settings(assign, **flags)
-    if not no_ui and not as_json and _interactive(read_only=read_only):
+    settings = settings_of(assign, **flags)
+    if not no_ui and not as_json and interactive(read_only=read_only):
         from console.attach import Attach, attach
 
         return attach(
@@ -154,23 +123,23 @@ def run(
 @crawl_console.command()
 @click.argument("defs", type=click.Path(path_type=Path), default=Path("defs"))
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as one JSON object.")
-@_common
+@common
 def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
     """Validate defs; exit 2 with problems."""
     from console.checking import check as check_defs
 
-    _checked(assign)
+    checked(assign)
     return check_defs(defs, as_json=as_json)
 
 
 @crawl_console.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object.")
-@_common
+@common
 def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Show the run as the console would."""
     from console.looking import status as show_status
 
-    _checked(assign)
+    checked(assign)
     return show_status(data, as_json=as_json)
 
 
@@ -180,34 +149,13 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
     "--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), help="Default: by the ending of -o, else csv."
 )
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
-@_common
+@common
 def export(data_def: str | None, format_: str | None, output: Path | None, data: Path, assign: Sequence[str]) -> int:
     """Write rows of the latest run, from the truth, at any time."""
     from console.exporting import export as export_rows
 
-    _checked(assign)
+    checked(assign)
     return export_rows(data, data_def, format_, output)
-
-
-@crawl_console.command()
-@_common
-def cancel(data: Path, assign: Sequence[str]) -> int:
-    """Stop the run in order: what is under way may finish."""
-    from console.ordering import order
-
-    _checked(assign)
-    return order(data, "cancel", {})
-
-
-@crawl_console.command()
-@click.argument("node", required=False)
-@_common
-def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
-    """Kill the run at once, or one NODE (such as n2)."""
-    from console.ordering import order
-
-    _checked(assign)
-    return order(data, "kill", {"node": node} if node else {})
 
 
 @crawl_console.command()
@@ -216,7 +164,7 @@ def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
 @click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds a page takes.")
 @click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of answers 503.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
-@_common
+@common
 @click.pass_context
 def demo(
     context: click.Context, /, no_ui: bool, pages: int, latency: float, errors: float, as_json: bool, data: Path,
@@ -226,10 +174,10 @@ def demo(
     from console.demo import demo as run_demo
     from console.demo import demo_defs
 
-    if not no_ui and not as_json and _interactive():
+    if not no_ui and not as_json and interactive():
         from console.attach import Attach, attach
 
-        settings = _settings(assign)
+        settings = settings_of(assign)
         return attach(
             Attach(
                 data=data, defs=demo_defs(), arguments=[*context.obj, "--no-ui"], hertz=settings.refresh, fresh=True,
@@ -237,8 +185,12 @@ def demo(
             )
         )  # fmt: skip
     return run_demo(
-        data, _settings(assign), pages=pages, latency=latency / 1000, errors=errors / 100, as_json=as_json
+        data, settings_of(assign), pages=pages, latency=latency / 1000, errors=errors / 100, as_json=as_json
     )  # fmt: skip
+
+
+for _command in STEERING:
+    crawl_console.add_command(_command)
 
 
 if __name__ == "__main__":

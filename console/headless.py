@@ -42,12 +42,10 @@ def run(asked: Headless) -> int:
     from console.progress import Progress
     from engine.store.connector import Database
     from engine.store.schema import CRAWL
-    from engine.supervise.supervisor import patient
 
     progress = Progress(asked.progress, asked.data / CRAWL)
     db = Database.open(asked.data / CRAWL, read_only=True)
     progress.begin(db, supervisor.run.seq)
-    patient(supervisor.start)
     try:
         while not supervisor.over:
             signals.pass_on(supervisor)

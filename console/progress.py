@@ -121,4 +121,6 @@ def _line(look: Snapshot, rate: float) -> str:
     jobs = look.jobs
     parts = [f"{jobs['done']} done", f"{jobs['taken']} running", f"{jobs['ready']} ready"]
     parts += [f"{jobs[name]} {name}" for name in ("failed", "skipped", "incomplete") if jobs[name]]
+    if look.run is not None and look.run.paused:
+        parts.append(f"PAUSED ({look.run.paused}; `crawl-console resume`)")
     return f"{', '.join(parts)}; {sum(look.rows.values())} rows; {rate:.1f} pages/s"

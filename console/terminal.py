@@ -14,6 +14,14 @@ def why_not() -> str | None:
     return None
 
 
+def interactive(*, read_only: bool = False) -> bool:
+    """Whether the console can be shown; says why not, where somebody sits at a terminal and may expect it."""
+    why = why_not()
+    if why is not None and not read_only and (sys.stdout.isatty() or sys.stdin.isatty()):
+        sys.stderr.write(f"no console here ({why}): running headless\n")
+    return why is None
+
+
 def ascii_only() -> bool:
     """Whether the terminal is not known to show UTF-8."""
     encoding = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "").replace("_", "")

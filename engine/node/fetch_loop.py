@@ -40,20 +40,26 @@ class FetchLoop(threading.Thread):
         close: Callable[[], Coroutine[None, None, None]],
         finished: Callable[[Finished], None],
         freed: Callable[[], None],
+        concurrency: int,
         source: str,
     ) -> None:
-        """`make` builds the pipeline on the loop's thread; `freed` is called when a slot is free again."""
+        """`make` builds the pipeline on the loop's thread; `freed` is called when a job is done with.
+
+        Of the jobs submitted, `concurrency` are worked at once; those beyond wait, so that a freed slot never idles.
+        """
         super().__init__(name="fetch-loop", daemon=True)
         self._make = make
         self._close = close
         self._finished = finished
         self._freed = freed
+        self._concurrency = concurrency
         self._source = source
         self._slots: dict[int, _Slot] = {}
         self._submitted = 0  # written by who submits
         self._ended = 0  # written by the loop
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pipeline: Pipeline | None = None
+        self._room: asyncio.Semaphore
         self._ready = threading.Event()
         self._ending: asyncio.Event | None = None
         self.ticked_at = time.monotonic()
@@ -94,6 +100,7 @@ class FetchLoop(threading.Thread):
     async def _live(self) -> None:
         self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
         self._pipeline = self._make()
+        self._room = asyncio.Semaphore(self._concurrency)
         self._ready.set()
         while not self._ending.is_set():
             planned = time.monotonic() + _TICK
@@ -124,7 +131,11 @@ class FetchLoop(threading.Thread):
         try:
             if slot.unwanted:
                 raise asyncio.CancelledError
-            done = await self._pipeline.work(job, started)
+            if job.send_at is not None:  # it sleeps until its time, and must not keep others from working
+                done = await self._pipeline.work(job, started)
+            else:
+                async with self._room:
+                    done = await self._pipeline.work(job, started)
         except asyncio.CancelledError as cancelled:
             reason = cancelled.args[0] if cancelled.args else None
             if reason is None and slot.sending:

@@ -41,6 +41,8 @@ TICK_LIMIT = 35.0
 """Seconds a thread may be silent before the beat stops; longer than a request's default deadline."""
 ROOMY, GATHER_SECONDS = 2, 0.008
 """A lease waits until half of the slots are free, or so many seconds; one for each slot would cost too much."""
+SPARE = 4
+"""One job more for so many slots waits in the node, to begin when a slot is free."""
 ORPHAN_SECONDS = 2.5
 
 
@@ -106,6 +108,7 @@ class Node:
             close=lambda: self._fetcher.aclose(),
             finished=self.committer.add,
             freed=self._freed,
+            concurrency=settings.concurrency,
             source=self.name,
         )
         self._slicer = Slicer(
@@ -196,11 +199,14 @@ class Node:
         return not (self._starved or self._standby or self.draining.is_set())
 
     def _free(self) -> int:
-        """Slots for new jobs: none while twice the concurrency waits to be committed, or a suspect is worked alone."""
+        """Jobs it may lease: a few beyond its slots, so that none idles; none while a suspect is worked alone.
+
+        Nor more than make twice the concurrency with those that wait to be committed.
+        """
         if self._alone:
             return 0
         concurrency = self.settings.concurrency
-        return min(concurrency - self.loop.busy, 2 * concurrency - self._held)
+        return min(concurrency + concurrency // SPARE - self.loop.busy, 2 * concurrency - self._held)
 
     def _answer(self, sequences: list[int]) -> None:
         if not self.draining.is_set():

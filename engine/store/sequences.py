@@ -36,7 +36,11 @@ _RING_ALL = "UPDATE sequences SET rung_at = :now WHERE run = :run AND " + _ELIGI
 _LEASED = "UPDATE sequences SET rung_at = ? WHERE id = ?"
 _LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
 _SILENCE = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
-_PAUSE = "UPDATE sequences SET paused = ? WHERE run = ? AND (? IS NULL OR id = ?)"
+_PAUSE = """
+UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND id IN (
+    SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
+    WHERE s.run = :run AND :told IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
+"""
 _LIMIT = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
 _TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
 
@@ -98,9 +102,9 @@ def silence(db: Database, run: int) -> None:
     db.execute(_SILENCE, (run,))
 
 
-def pause(db: Database, run: int, sequence: int | None, paused: bool) -> int:
-    """Hold or let go one sequence, or all; returns how many."""
-    return int(db.execute(_PAUSE, (int(paused), run, sequence, sequence)).rowcount)
+def pause(db: Database, run: int, told: str, paused: bool) -> int:
+    """Hold or let go the sequences meant by an id, a group, or `group@host:port`; returns how many changed."""
+    return int(db.execute(_PAUSE, {"paused": int(paused), "run": run, "told": told}).rowcount)
 
 
 def limit(db: Database, run: int, group: str, max_pages: int | None) -> None:

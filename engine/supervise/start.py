@@ -34,10 +34,11 @@ from engine.supervise.children import kill_stranger
 from engine.supervise.crew import Crew
 from engine.supervise.lock import Lock
 from engine.supervise.rings import Rings
+from engine.supervise.scribe import Scribe
 from engine.supervise.seeding import Seeding, refuse_unseedable
 from engine.supervise.supervisor import Supervisor
 
-_BUSY_SECONDS = 2.0
+_TICK_SECONDS = 0.5
 """A tick must not hang: what is busy now is done at a later one."""
 
 
@@ -63,7 +64,7 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
     for part in ("beats", "logs", "output"):
         (folder / part).mkdir(mode=0o700, exist_ok=True)
     prepare(folder)
-    db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
+    db = Database.open(folder / CRAWL)
     try:
         _fence_left_overs(db, folder)
         run, epoch, version = _begin(db, plan, folder)
@@ -72,13 +73,17 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
         raise
     lock.tell(run.id)
     rings = Rings(db, folder, run.seq)
-    crew = Crew(db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring)
+    scribe = Scribe(db, folder, run=run.seq, supervisor=epoch, settings=plan.settings)
+    crew = Crew(
+        db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring, scribe=scribe
+    )  # fmt: skip
     places = Places(
         run.seq,
         lambda key: manners_of(plan.definitions, plan.settings, key),
         lambda group: g.max_pages if (g := plan.definitions.task_group(group)) else None,
     )
     seeding = Seeding(db, run, plan.definitions, version, places)
+    db.busy_seconds = _TICK_SECONDS
     return Supervisor(
         db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding
     )

@@ -85,15 +85,12 @@ def spread(filled: Filled, hosts: int, each: int) -> Filled:
                 place = places.find(db, GROUP, f"host{host}.invalid:80", origin)
                 found = [f"{origin}{path_of(number)}" for number in range(each)]
                 keys = [link_key(GROUP, url) for url in found]
-                ready += len(
-                    jobs.add_links(
-                        db,
-                        [
-                            NewLink(filled.run, place.sequence, 0, 1, locator, root or id_, url, key)
-                            for url, key in zip(found, keys, strict=True)
-                        ],
-                    )
-                )
+                links = [
+                    NewLink(filled.run, place.sequence, 0, 1, locator, root or id_, url, key)
+                    for url, key in zip(found, keys, strict=True)
+                ]
+                jobs.add_links(db, links)
+                ready += len(links)
         return Filled(filled.data, filled.defs, filled.run, filled.sequence, ready)
     finally:
         db.close()

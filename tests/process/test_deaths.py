@@ -209,7 +209,8 @@ def test_a_node_that_hangs_at_the_very_end_does_not_keep_the_run(house: House, s
     house.write(library.defs())
     running = under_way(house, site, fetched=5)
     assert until(lambda: house.query("SELECT count(*) FROM jobs WHERE state = 'DONE'") == [(4,)])
-    idle = "SELECT pid FROM nodes WHERE epoch NOT IN (SELECT node FROM jobs WHERE state = 'TAKEN') AND state = 'DONE' AND heart = 'HEALTHY'"
+    busy = "SELECT node FROM jobs WHERE state = 'TAKEN'"
+    idle = f"SELECT pid FROM nodes WHERE epoch NOT IN ({busy}) AND state = 'DONE' AND heart = 'HEALTHY'"
     assert until(lambda: house.query(idle))
     [(victim,)] = house.query(idle)
     os.kill(victim, signal.SIGSTOP)

@@ -11,6 +11,7 @@ import pytest
 
 from console.checking import told as told_of
 from console.cli import crawl_console
+from console.steering import STEERING
 from console.looking import full
 from engine import __version__
 from engine.defs import language
@@ -82,13 +83,14 @@ def options(command):
 
 SHARED = {"--data", "--set"}
 COMMAND_NAMES = sorted(crawl_console.commands)
+TITLES = {command.name: "Steering a run" for command in STEERING}
 
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)
 def test_a_command_and_each_of_its_options_are_documented(name):
     assert any(entry.startswith(f"`{name}`") or f"[`{name}`]" in entry for entry, *_ in table(COMMANDS))
     command = crawl_console.commands[name]
-    title = "cancel and kill" if name in ("cancel", "kill") else name
+    title = TITLES.get(name, name)
     told = {flag for row in table(section(COMMANDS, title)) for flag in re.findall(r"^`(-[\w-]+)", row[0])}
     assert options(command) >= SHARED
     assert told == options(command) - SHARED
@@ -102,7 +104,7 @@ def test_what_all_commands_take_is_documented():
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)
 def test_the_default_of_an_option_is_documented(name):
-    title = "cancel and kill" if name in ("cancel", "kill") else name
+    title = TITLES.get(name, name)
     rows = {re.split(r"[` ]", row[0])[1]: row for row in table(section(COMMANDS, title))}
     for option in crawl_console.commands[name].params:
         told = [rows[flag] for flag in option.opts if flag in rows]
