@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from console.inspecting import INSPECTING
 from console.options import checked, common, settings_of
 from console.steering import STEERING
 from console.terminal import interactive
@@ -189,7 +190,7 @@ def demo(
     )  # fmt: skip
 
 
-for _command in STEERING:
+for _command in (*INSPECTING, *STEERING):
     crawl_console.add_command(_command)
 
 

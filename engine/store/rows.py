@@ -20,6 +20,14 @@ WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT ?
 """
 _COUNTS = "SELECT data_def, rows, rejected FROM row_counts WHERE run = ? ORDER BY data_def"
 _REMOVE = "DELETE FROM rows WHERE job = ? RETURNING id, data_def"
+_OF_JOBS = """
+SELECT d.name, min(r.id), count(*) FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value
+JOIN data_defs d ON d.id = r.data_def GROUP BY 1
+"""
+_REMOVE_ALL = "DELETE FROM rows WHERE job IN (SELECT value FROM json_each(?))"
+_OF_JOB = """
+SELECT r.id, d.name, r.data FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE r.job = ? ORDER BY r.id LIMIT ?
+"""
 _NAMES = "SELECT id, name FROM data_defs"
 
 
@@ -74,6 +82,22 @@ def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
 def remove(db: Database, job: int) -> list[tuple[int, int]]:
     """Delete the rows of a job; returns id and dataDef id of each."""
     return db.all(_REMOVE, (job,))
+
+
+def take_back(db: Database, run: int, jobs: Sequence[int]) -> dict[str, int]:
+    """Delete the rows of jobs that ended, and count them no more; returns the first row's id by dataDef."""
+    listed = "[" + ",".join(map(str, jobs)) + "]"
+    found = {str(name): (int(first), int(made)) for name, first, made in db.all(_OF_JOBS, (listed,))}
+    if found:
+        db.execute(_REMOVE_ALL, (listed,))
+    for name, (_, made) in found.items():
+        count(db, run, name, -made, 0)
+    return {name: first for name, (first, _) in found.items()}
+
+
+def of_job(db: Database, job: int, limit: int) -> list[tuple[int, str, str]]:
+    """Rows one job made: id, dataDef, JSON."""
+    return db.all(_OF_JOB, (job, limit))
 
 
 def data_def_names(db: Database) -> dict[int, str]:

@@ -150,6 +150,7 @@ CREATE TABLE jobs (
     url        TEXT NOT NULL,
     target     TEXT,                               -- where redirects led so far
     reason     TEXT,
+    changed_at REAL,                               -- its last change of state; null: none since it was made
     page_key   BLOB,                               -- of a plain locator: what a link to its page would be
     identity   BLOB NOT NULL,
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
@@ -160,13 +161,13 @@ CREATE INDEX jobs_waiting ON jobs(run, not_before) WHERE state = 'READY' AND not
 CREATE INDEX jobs_taken ON jobs(coalesce(target, url)) WHERE state = 'TAKEN';
 CREATE INDEX jobs_incomplete ON jobs(run) WHERE state = 'INCOMPLETE';
 CREATE INDEX jobs_suspect ON jobs(sequence) WHERE state = 'READY' AND crashes > 0;
-CREATE INDEX jobs_failed ON jobs(run, id) WHERE state = 'FAILED';
+CREATE INDEX jobs_failed ON jobs(run, coalesce(changed_at, 0)) WHERE state = 'FAILED';
 CREATE INDEX jobs_located ON jobs(run, page_key) WHERE page_key IS NOT NULL;
 
 CREATE TABLE documents (
     id           INTEGER PRIMARY KEY,              -- of its page in pages.db
     run          INTEGER NOT NULL REFERENCES runs(seq),
-    key          BLOB NOT NULL,                    -- of method, URL and body
+    key          BLOB NOT NULL,                    -- of method, URL and body; empty: serves no fetch any more
     url          TEXT NOT NULL,                    -- the final one
     status       INTEGER NOT NULL,
     content_type TEXT NOT NULL,
@@ -265,6 +266,7 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
+CREATE INDEX events_job ON events(job) WHERE job IS NOT NULL;
 
 -- Counters move with the transaction that moves a job.
 

@@ -35,7 +35,10 @@ SELECT pid, state, beat_age, flush_ms, ended_at FROM appenders WHERE run = ? ORD
 _BACKLOG = "SELECT count(*) FROM (SELECT 1 FROM rows WHERE run = ? AND id > ? LIMIT 10001)"
 """Counted up to 10,001: more is only "more", and a look must stay cheap."""
 
-_FAILURES = "SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' ORDER BY id LIMIT ?"
+_FAILURES = """
+SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED'
+ORDER BY coalesce(changed_at, 0), id LIMIT ?
+"""
 _SAID = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 
 _APPENDER_KEYS = ("name", "rows", "bytes", "path", "backlog")
