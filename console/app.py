@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,20 +15,23 @@ from textual.containers import Container
 from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.message import Message
+from textual.screen import Screen
 from textual.widgets import Input
 
+from console import figures
 from console.alarms import Alarm, alarms
 from console.ascii import AsciiFilter
 from console.clean import clean
 from console.config import Config, remember
 from console.deeds import Deeds
 from console.history import History
-from console.keys import ACT, BY_ID, KEYS
+from console.keys import ACT, BY_ID, KEYS, SCREENS
 from console.orders import Orders
+from console.outside import Outside
 from console.poller import Poller
 from console.screens import top_view
 from console.screens.view import View
-from console.source import Look, Reading, Source
+from console.source import Accepted, Look, Reading, Source
 from console.tail import Tail
 from console.themes import THEMES, Palette, textual_theme
 from console.widgets.bars import AlarmBar, Hints, Tabs
@@ -40,7 +44,6 @@ _CSS = """
 Screen { layout: vertical; background: $background; overflow: hidden; }
 #body { height: 1fr; overflow: hidden; }
 View { height: 100%; width: 100%; overflow: hidden; }
-Canvas { width: 100%; height: 100%; }
 NodesView > Canvas { position: absolute; }
 Header { height: 2; }
 Tabs, AlarmBar, Hints { height: 1; }
@@ -68,7 +71,11 @@ class Setup:
     max_failed: int = 0
 
 
-class Console(Deeds, App[int]):
+class Frame(Screen[None], inherit_bindings=False):
+    """The one screen below all dialogs: its keys are the console's alone."""
+
+
+class Console(Deeds, Outside, App[int]):
     """Built of a source of looks and of someone who carries orders; knows neither's way of doing so."""
 
     CSS = _CSS
@@ -116,9 +123,18 @@ class Console(Deeds, App[int]):
             source, setup.hertz, lambda look: self._post(self.Seen(look)), lambda why: self._post(self.Missed(why))
         )
 
+    @property
+    def accepted(self) -> Accepted | None:
+        """The def version in force."""
+        return self.look.accepted if self.look is not None else None
+
     def _post(self, message: Message) -> None:
         if self.is_running:
             self.post_message(message)
+
+    def get_default_screen(self) -> Frame:
+        """A screen without keys of its own."""
+        return Frame(id="_default")
 
     def compose(self) -> ComposeResult:
         """Header, tabs, the view, alarms, hints."""
@@ -190,6 +206,15 @@ class Console(Deeds, App[int]):
         if not self.frozen and self.look is not None and self.stack and self.stack[-1].is_mounted:
             self.stack[-1].show(self.look)
 
+    def _accepted_when(self) -> str:
+        """When the defs were accepted, where that was not at the start."""
+        accepted = self.accepted
+        return f"reload {figures.moment(accepted.at)}" if accepted is not None and accepted.version > 1 else ""
+
+    def show_now(self) -> None:
+        """Show the last look again: what is wanted of it changed."""
+        self._show()
+
     def _show_frame(self) -> None:
         """Header, tabs, alarms and hints."""
         stale = time.monotonic() - self.missed[0] if self.missed else None
@@ -197,6 +222,7 @@ class Console(Deeds, App[int]):
             if not self.frozen:
                 self.alarms = alarms(self.look, stale=stale, why=self.missed[1] if self.missed else "")
                 self.header.look = self.look
+                self.header.reloaded = self._accepted_when()
             self.tabs.failed = self.look.snapshot.jobs["failed"]
         self.header.badges = tuple(
             badge
@@ -265,16 +291,20 @@ class Console(Deeds, App[int]):
         self.tabs.redraw()
         self.hints.redraw()
 
-    def reask(self) -> None:
-        """The poller reads what the visible view wants, at once."""
+    def reask(self, *, at_once: bool = True) -> None:
+        """The poller reads what the visible view wants."""
         view = self.stack[-1]
         reading = view.reading()
-        self.poller.ask(self.tail if reading is not None and view.READS_LOG else view, reading, view.SHOWN)
+        self.poller.ask(self.tail if view.READS_LOG else view, reading, view.SHOWN, at_once=at_once)
 
     # --- keys
 
-    async def action_act(self, name: str) -> None:
-        """A key: whoever has the focus does it, else what holds that, else the app."""
+    def action_act(self, name: str) -> None:
+        """A key was pressed."""
+        self.do(name)
+
+    def do(self, name: str) -> None:
+        """What a key does: whoever has the focus does it, else what holds that, else the app."""
         if self.setup.read_only and BY_ID[name].group == ACT and name not in _LOCAL:
             self.say("read-only: nothing can be ordered from here", "warning")
             return
@@ -294,7 +324,7 @@ class Console(Deeds, App[int]):
             deed: Callable[[], Any] | None = getattr(node, f"act_{name}", None)
             if deed is not None:
                 return deed
-        return None
+        return partial(self.go, name) if name in SCREENS else None
 
     def say(self, text: str, severity: Any = "information") -> None:
         """A toast."""

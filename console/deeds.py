@@ -1,6 +1,8 @@
 """What keys do wherever the operator is: order, ask first, leave, freeze, look for help."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from console import figures
@@ -8,6 +10,8 @@ from console.screens.dialogs import confirm, leaving
 from console.screens.keypanel import KeyPanel
 from console.source import Look
 from engine.errors import CrawlError
+from engine.store.events import Event
+from engine.store.filter import Filter, Words
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -23,7 +27,7 @@ class Deeds(_Base):
     """Mixed into the app; uses its `look`, `setup`, `orders` and views."""
 
     if TYPE_CHECKING:
-        from console.app import Setup
+        from console.app import Console, Setup
         from console.orders import Orders
         from console.screens.view import View
         from console.widgets.bars import Hints
@@ -45,8 +49,6 @@ class Deeds(_Base):
         _show: Callable[[], None]
         _show_frame: Callable[[], None]
 
-    ordered: str | None = None
-    """`cancel` or `kill`, where that was ordered from here for the whole run."""
     leaving = False
     """Whether to leave as soon as the run is over."""
     _lived = False
@@ -57,19 +59,20 @@ class Deeds(_Base):
     def order(self, name: str, arguments: dict[str, Any]) -> None:
         """Give an order on a worker thread, and toast the answer."""
         what = " ".join([name, *map(str, arguments.values())])
-        self._wait(what)
-        if not arguments and name in ("cancel", "kill"):
-            self.ordered = name if self.ordered != "kill" else "kill"
-        self.run_worker(lambda: self._give(name, arguments), thread=True, group="orders")
+        self._work(what, lambda: self.orders.give(name, arguments))
 
-    def _give(self, name: str, arguments: dict[str, Any]) -> None:
+    def _work(self, what: str, deed: Callable[[], tuple[bool, str]]) -> None:
+        self._wait(what)
+        self.run_worker(lambda: self._do(what, deed), thread=True, group="orders")
+
+    def _do(self, what: str, deed: Callable[[], tuple[bool, str]]) -> None:
         try:
-            done, answer = self.orders.give(name, arguments)
+            done, answer = deed()
         except CrawlError as error:
             done, answer = False, f"{error.what}. {error.remedy}"
         except Exception as error:  # an order that fails must not end the console
             done, answer = False, f"{type(error).__name__}: {error}"
-        self.call_from_thread(self._answered, done, f"{name}: {answer}")
+        self.call_from_thread(self._answered, done, f"{what}: {answer}")
 
     def _answered(self, done: bool, answer: str) -> None:
         self._wait("")
@@ -162,6 +165,42 @@ class Deeds(_Base):
             else:
                 self.order("scale", {"count": runners + by})
 
+    def retry(self, ids: Sequence[int], wanted: Filter) -> None:
+        """Make jobs READY again: those named, else all FAILED that match; asks first, with their number."""
+        if not ids and not wanted.states.wanted:
+            wanted = replace(wanted, states=Words(("failed",)))
+        if ids:
+            self._confirm_retry(len(ids), ids, wanted)
+            return
+        self._wait("counting")
+        self.run_worker(lambda: self._count(wanted), thread=True, group="orders")
+
+    def _count(self, wanted: Filter) -> None:
+        try:
+            count = self.orders.count(wanted)
+        except CrawlError as error:
+            self.call_from_thread(self._answered, False, f"retry: {error.what}. {error.remedy}")
+        else:
+            self.call_from_thread(self._wait, "")
+            self.call_from_thread(self._confirm_retry, count, (), wanted)
+
+    def _confirm_retry(self, count: int, ids: Sequence[int], wanted: Filter) -> None:
+        if not count:
+            self.say("retry: no failed job matches", "warning")
+            return
+        which = "marked" if ids else f"that match {wanted.text or 'state:failed'}"
+        self.ask_first(
+            f"Retry {figures.plural(count, 'job')}",
+            [f"{figures.plural(count, 'job')} {which} become READY again, as new; what they gave is taken back."],
+            f"Retry {count}",
+            lambda: self._work("retry", lambda: self._retried(self.orders.retry(wanted, ids))),
+        )
+
+    def _retried(self, count: int) -> tuple[bool, str]:
+        alive = self.look is not None and self.look.supervisor is not None
+        then = "" if alive else "; `crawl-console run` goes on with them"
+        return True, f"{figures.plural(count, 'job')} READY again{then}"
+
     def act_reload(self) -> None:
         """Read the defs again."""
         if self._obeyed("reload") is not None:
@@ -175,6 +214,26 @@ class Deeds(_Base):
         return self.look
 
     # --- looking
+
+    def push_jobs(self, text: str) -> None:
+        """Into the jobs that match."""
+        from console.screens.jobs import JobsView
+
+        self.push(JobsView(text))
+
+    def push_job_of(self, event: Event) -> None:
+        """Into the job an event is about."""
+        from console.screens.job import JobView
+
+        if event.job is None:
+            self.say("this line is about no job")
+        else:
+            self.push(JobView(event.job, "Error" if event.level == "ERROR" else "Attempts"))
+
+    def export_jobs(self, wanted: Filter) -> None:
+        """All jobs that match, as a CSV file."""
+        path = self.setup.data / "exports" / f"jobs-{time.strftime('%Y%m%d-%H%M%S')}.csv"
+        self._work("export", lambda: (True, f"{self.orders.export(wanted, path)} jobs: {path}"))
 
     def act_back(self) -> None:
         """Out of what was opened."""
@@ -192,6 +251,13 @@ class Deeds(_Base):
     def act_help(self) -> None:
         """The key panel."""
         self.push_screen(KeyPanel(self.setup.config.keys))
+
+    def act_palette(self) -> None:
+        """The command palette."""
+        from console.menu import choices
+        from console.screens.palette import PalettePanel
+
+        self.push_screen(PalettePanel(choices(self)), lambda c: c.deed() if c is not None else None)
 
     def act_zoom(self) -> None:
         """There is but one pane here."""

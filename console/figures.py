@@ -27,14 +27,16 @@ def _scaled(number: float, step: float) -> str:
 
 
 def rate(number: float) -> str:
-    """Something a second: `0.0`, `42.1`, `1204`."""
-    return f"{number:.1f}" if abs(number) < 1000 else count(number)
+    """Something a second: `0.0`, `42.1`, `204`."""
+    return f"{number:.1f}" if abs(number) < 99.95 else count(round(number))
 
 
 def age(seconds: float | None) -> str:
-    """A short time: `0.3s`, `12s`, `4m05`, `1h02`, `3d04`; `-` where there is none."""
+    """A short time: `20ms`, `0.3s`, `12s`, `4m05`, `1h02`, `3d04`; `-` where there is none."""
     if seconds is None:
         return "-"
+    if 0 < seconds < 0.095:
+        return f"{seconds * 1000:.0f}ms"
     if seconds < 9.95:
         return f"{max(0.0, seconds):.1f}s"
     whole = int(seconds)
@@ -73,6 +75,11 @@ def spark(values: Sequence[float], width: int) -> str:
     if top <= 0:
         return _SPARKS[0] * len(shown)
     return "".join(_SPARKS[min(7, int(value / top * 7.999))] if value > 0 else _SPARKS[0] for value in shown)
+
+
+def bare(url: str) -> str:
+    """A URL without its scheme: what is left tells more in a narrow column."""
+    return url.partition("://")[2] or url
 
 
 def plural(number: int, noun: str) -> str:

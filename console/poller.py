@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from console.source import Look, Reading, Source, told
+from console.source import Accepted, Look, Reading, Source, told
 
 SHOWN = 200
 
@@ -20,13 +20,15 @@ class Poller:
         self._seen = seen
         self._failed = failed
         self._asked: tuple[object, Reading | None, int] = (None, None, SHOWN)
+        self._accepted: Accepted | None = None
         self._hurry = threading.Event()
         self._over = threading.Event()
 
-    def ask(self, who: object, reading: Reading | None, shown: int = SHOWN) -> None:
-        """What each look shall read besides, from now on; the next one comes at once."""
+    def ask(self, who: object, reading: Reading | None, shown: int = SHOWN, *, at_once: bool = True) -> None:
+        """What each look shall read besides, from now on."""
         self._asked = (who, reading, shown)
-        self._hurry.set()
+        if at_once:
+            self._hurry.set()
 
     def stop(self) -> None:
         """No more looks."""
@@ -55,5 +57,8 @@ class Poller:
         who, reading, shown = self._asked
         seen = self._source.snapshot(shown)
         alive = self._source.supervisor(seen)
+        version = seen.run.defs_version if seen.run is not None else None
+        if version is not None and (self._accepted is None or self._accepted.version != version):
+            self._accepted = self._source.defs(version)
         found = reading(self._source, seen) if reading is not None else None
-        return Look(began, time.monotonic() - began, seen, alive, found, who)
+        return Look(began, time.monotonic() - began, seen, alive, self._accepted, found, who)

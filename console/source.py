@@ -7,15 +7,28 @@ from typing import Any, Protocol
 
 from console.looking import supervisor_of
 from engine.errors import CrawlError
-from engine.store import events, snapshot
+from engine.model.definition import Definitions
+from engine.store import browse, events, samples, snapshot, versions
+from engine.store.browse import Cursor, JobDetail, Listing
 from engine.store.connector import Database
 from engine.store.events import Event
-from engine.store.schema import CRAWL
+from engine.store.filter import Filter
+from engine.store.samples import Sample
+from engine.store.schema import CRAWL, PAGES
 from engine.store.snapshot import NOTHING, Snapshot
 
 _BUSY_SECONDS = 2.0
 
 Lines = list[tuple[int, Event]]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A def version: its number, the wall-clock moment it was accepted, and what it says."""
+
+    version: int
+    at: float
+    definitions: Definitions
 
 
 class Source(Protocol):
@@ -36,6 +49,21 @@ class Source(Protocol):
     def reasons(self, run: int, limit: int) -> list[str]:
         """Why jobs failed, one text a job, the first ones."""
 
+    def jobs(self, run: int, wanted: Filter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
+        """A part of the list of jobs."""
+
+    def job(self, id_: int) -> JobDetail | None:
+        """One job in full."""
+
+    def body(self, document: int) -> bytes | None:
+        """A document as fetched; None: it is missing."""
+
+    def samples(self, run: int, since: float) -> list[Sample]:
+        """How fast the run was, from a moment on."""
+
+    def defs(self, version: int) -> Accepted | None:
+        """The def version a run is worked with."""
+
     def close(self) -> None:
         """Let go of the database."""
 
@@ -52,6 +80,7 @@ class Look:
     took: float
     snapshot: Snapshot
     supervisor: int | None
+    accepted: Accepted | None = None
     found: Any = None
     asked: Any = None
     """Who asked: an answer that comes after the operator moved on is for nobody."""
@@ -92,6 +121,37 @@ class Store:
     def reasons(self, run: int, limit: int) -> list[str]:
         """Why jobs failed, one text a job, the first ones."""
         return [why for _, why in snapshot.failures(self.db, run, limit)]
+
+    def jobs(self, run: int, wanted: Filter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
+        """A part of the list of jobs."""
+        return browse.page(self.db, run, wanted, after=after, limit=limit, backwards=backwards)
+
+    def job(self, id_: int) -> JobDetail | None:
+        """One job in full."""
+        pages = Database.open(self.data / PAGES, read_only=True, busy_seconds=_BUSY_SECONDS)
+        try:
+            return browse.detail(self.db, id_, pages=pages)
+        finally:
+            pages.close()
+
+    def samples(self, run: int, since: float) -> list[Sample]:
+        """How fast the run was, from a moment on."""
+        return samples.since(self.db, run, since)
+
+    def defs(self, version: int) -> Accepted | None:
+        """The def version a run is worked with."""
+        at = versions.accepted_at(self.db, version)
+        return None if at is None else Accepted(version, at, versions.read(self.db, version))
+
+    def body(self, document: int) -> bytes | None:
+        """A document as fetched; None: it is missing."""
+        from engine.store.documents import Pages
+
+        pages = Pages(self.data, read_only=True)
+        try:
+            return pages.read(document)
+        finally:
+            pages.close()
 
     def close(self) -> None:
         """Let go of the database."""

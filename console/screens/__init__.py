@@ -10,6 +10,18 @@ if TYPE_CHECKING:
 def top_view(name: str, app: "Console") -> "View":
     """One of the seven screens."""
     match name:
+        case "jobs" | "failed":
+            from console.screens.jobs import JobsView
+
+            return JobsView("state:failed" if name == "failed" else "", name=name)
+        case "defs":
+            from console.screens.defs import DefsView
+
+            return DefsView()
+        case "plots":
+            from console.screens.plots import PlotsView
+
+            return PlotsView()
         case "hosts":
             from console.screens.hosts import HostsView
 

@@ -48,6 +48,11 @@ class HostsView(View):
         self.table.show_sought([_row(host, done.get(host["host"], 0.0)) for host in look.snapshot.hosts])
         self.console_app.recrumb()
 
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """The host's jobs."""
+        event.stop()
+        self.console_app.push_jobs(f"host:{event.row.key}")
+
     def _pages(self, look: Look) -> dict[str, float]:
         """Pages a second by host."""
         done: dict[str, int] = {}

@@ -1,12 +1,10 @@
 """Screen 6, Log: all that happened, with search, filter, level and follow."""
 
-from dataclasses import replace
-
 from textual.app import ComposeResult
 
 from console.screens.view import View
 from console.source import Look, Reading
-from console.tail import Tail, pattern
+from console.tail import Tail
 from console.widgets.logpane import LogPane
 
 
@@ -43,5 +41,7 @@ class LogView(View):
         self.look = look
         self.log_pane.take()
 
-
-_ = (replace, pattern)
+    def on_log_pane_opened(self, event: LogPane.Opened) -> None:
+        """The job a line is about."""
+        event.stop()
+        self.console_app.push_job_of(event.event)

@@ -47,7 +47,7 @@ class Nodes(Table):
         nodes = look.snapshot.nodes
         replaced = {node["replaces"]: node["id"] for node in nodes if node["replaces"]}
         living = [n for n in nodes if n["state"] != "TERMINATED"] or nodes[-4:]
-        self.show([self._row(n, replaced.get(n["id"])) for n in living])
+        self.show_sought([self._row(n, replaced.get(n["id"])) for n in living])
 
     def _row(self, node: dict[str, Any], by: str | None) -> Row:
         ended = node["state"] in _ENDED
@@ -85,14 +85,10 @@ def _now(node: dict[str, Any], by: str | None) -> str:
     if state == "TERMINATED":
         return node["reason"] or "stopped in order"
     if node["heart"] == "ARRHYTHMIA":
-        return f"no beat; {_bare(node['now'])}"
+        return f"no beat; {figures.bare(node['now'])}"
     if state == "STANDBY":
         return "takes over when a runner dies"
-    return _bare(node["now"]) if node["now"] else "starting" if state == "STARTING" else "nothing to take now"
-
-
-def _bare(url: str) -> str:
-    return url.partition("://")[2] or url
+    return figures.bare(node["now"]) if node["now"] else "starting" if state == "STARTING" else "nothing to take now"
 
 
 class NodesView(View):
@@ -247,6 +243,18 @@ class NodesView(View):
         if not names:
             self.console_app.say(f"{verb}: no living node is chosen", "warning")
         return names
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """A node's jobs, or a sequence's."""
+        event.stop()
+        told = event.row.subject
+        text = f"node:{told['id']}" if event.table is self.nodes else f"group:{told['group']} host:{told['host']}"
+        self.console_app.push_jobs(text)
+
+    def on_log_pane_opened(self, event: LogPane.Opened) -> None:
+        """The job a line is about."""
+        event.stop()
+        self.console_app.push_job_of(event.event)
 
     def on_table_moved(self, event: Table.Moved) -> None:
         """The log shows the node under the cursor, once the operator asked for one."""

@@ -56,6 +56,14 @@ class View(Widget):
         """What `tab` goes through."""
         return [pane for pane in self.query(Pane) if pane.display]
 
+    def act_filter(self) -> None:
+        """Nothing is filtered here."""
+        self.console_app.say("nothing can be filtered here")
+
+    def act_back(self) -> None:
+        """Out of here."""
+        self.console_app.act_back()
+
     def act_next_pane(self) -> None:
         """The focus moves on."""
         self._move_focus(1)

@@ -42,6 +42,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
 class Canvas(Widget):
     """Paints all its lines at once and refreshes the cells that differ: a quiet screen costs a slow line nothing."""
 
+    DEFAULT_CSS = "Canvas { width: 100%; height: 100%; }"
     ALLOW_SELECT = False
     can_focus = False
 

@@ -65,8 +65,8 @@ class Header(Canvas):
             (1, [(" failed ", "dim"), (figures.count(jobs["failed"]), "bad" if jobs["failed"] else "text")]),
             (8, [(" done ", "dim"), (figures.count(jobs["done"]), "text")]),
             (2, [("  " + figures.rate(pages_per_s(self.look)), "strong"), (" pg/s ", "dim")]),
-            (6, [(figures.spark(history.recent, 10), "accent")]),
-            (4, [("  " + figures.rate(rows_per_s(self.look)), "strong"), (" rows/s", "dim")]),
+            (6, [(figures.spark(history.recent, 7), "accent")]),
+            (4, [(" " + figures.rate(rows_per_s(self.look)), "strong"), (" rows/s", "dim")]),
             (3, [(" ETA ", "dim"), (figures.clock(history.eta(self.look)), "strong")]),
         ]
         share = done_share(jobs)

@@ -10,7 +10,7 @@ from textual.message import Message
 
 from console import figures
 from console.clean import clean
-from console.tail import KEPT, LEVELS, Sieve, Tail
+from console.tail import KEPT, LEVELS, Sieve, Tail, pattern
 from console.widgets.canvas import Line, Span
 from console.widgets.pane import Pane
 from engine.store.events import Event
@@ -188,6 +188,54 @@ class LogPane(Pane):
     def act_level(self) -> None:
         """The next least level."""
         self.sift(replace(self.sieve, level=LEVELS[(LEVELS.index(self.sieve.level) + 1) % len(LEVELS)]))
+
+    def act_filter(self) -> None:
+        """Type what to search for; the first match upwards is gone to."""
+        self.console_app.prompt.ask(
+            "search (regular expression)", self.search.pattern if self.search else "", self._sought
+        )
+
+    def _sought(self, text: str) -> None:
+        self.search = pattern(text)
+        self.redraw()
+        if self.search is not None:
+            self._seek(range(len(self._passed) - 1, -1, -1))
+
+    def act_log_filter(self) -> None:
+        """Type which lines are shown."""
+        now = self.sieve
+        told = ("!" if now.negated else "") + now.pattern.pattern if now.pattern else ""
+        self.console_app.prompt.ask("only lines that match; !x: that do not", told, self._sifted)
+
+    def _sifted(self, text: str) -> None:
+        self.sift(replace(self.sieve, pattern=pattern(text.lstrip("!")), negated=text.startswith("!")))
+
+    def act_back(self) -> None:
+        """Out of search and filter, then out of here."""
+        if self.search is not None:
+            self.search = None
+            self.redraw()
+        elif self.sieve.pattern is not None or self.sieve.sources:
+            self.sift(Sieve(self.sieve.level))
+        else:
+            self.console_app.act_back()
+
+    def act_copy(self) -> None:
+        """The line."""
+        if self.event is not None:
+            self.console_app.copy(self.event.text)
+
+    def act_edit(self) -> None:
+        """The def that the line names."""
+        from console.screens.job import place_in
+
+        if self.event is not None:
+            self.console_app.edit(place_in(self.event.text))
+
+    def act_export(self) -> None:
+        """The lines, as a CSV file."""
+        rows = [(figures.moment(e.at), e.level, e.source, e.kind, e.text) for e in self.shown()]
+        self.console_app.export("log", ("at", "level", "source", "kind", "text"), rows)
 
     def act_next_match(self) -> None:
         """To the next line that matches the search."""

@@ -36,7 +36,7 @@ class Sequences(Table):
     def take(self, look: Look) -> None:
         """Those of a look, the busiest first."""
         self.count = look.snapshot.sequence_count
-        self.show([_sequence(s) for s in look.snapshot.sequences])
+        self.show_sought([_sequence(s) for s in look.snapshot.sequences])
 
 
 def _sequence(s: dict[str, Any]) -> Row:

@@ -12,16 +12,18 @@ from console.widgets.canvas import Line, Span, fit
 from console.widgets.pane import Pane
 
 Key = Hashable
+_ROOMY = 118
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. `width` 0: takes what is left. `least`: shown only where the pane is as wide as that."""
+    """A column. `width` 0: takes what is left. `least`: only in panes that wide. `roomy`: its width in wide ones."""
 
     title: str
     width: int
     right: bool = False
     least: int = 0
+    roomy: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Table(Pane):
     COLUMNS: Sequence[Column] = ()
     EMPTY = "nothing here yet"
     HEADED = True
+    lit = False
+    """Whether the cursor is shown without the focus, too."""
 
     class Opened(Message):
         """A row was opened with enter or a double click."""
@@ -73,6 +77,11 @@ class Table(Pane):
     def row(self) -> Row | None:
         """The row under the cursor."""
         return self.rows[self._cursor] if self._cursor < len(self.rows) else None
+
+    @property
+    def top(self) -> int:
+        """The first row in sight."""
+        return self._first
 
     def chosen(self) -> list[Row]:
         """The marked rows; the one under the cursor where none is marked."""
@@ -135,7 +144,7 @@ class Table(Pane):
         for column, width, index in zip(columns, widths, indexes, strict=True):
             text, role = row.cells[index]
             spans += [(fit(text, width, right=column.right), role), (" ", "")]
-        return Line(spans, "cursor" if here and self.has_focus else "")
+        return Line(spans, "cursor" if here and (self.has_focus or self.lit) else "")
 
     # --- what keys do here
 
@@ -192,6 +201,35 @@ class Table(Pane):
         self.reverse = not self.reverse
         self.show(self.rows if self.sorted_by is not None else list(self.rows))
 
+    def act_filter(self) -> None:
+        """Type words that rows must hold."""
+        self.console_app.prompt.ask("words that rows hold; !x: do not", self.sought, self._sift)
+
+    def _sift(self, text: str) -> None:
+        self.seek(text)
+        self.console_app.show_now()
+
+    def act_back(self) -> None:
+        """Out of the filter or the marks, then out of here."""
+        if self.marks:
+            self.marks = set()
+            self.redraw()
+        elif self.sought:
+            self._sift("")
+        else:
+            self.console_app.act_back()
+
+    def act_copy(self) -> None:
+        """The row, as text."""
+        if self.row is not None:
+            self.console_app.copy("  ".join(text.strip() for text, _ in self.row.cells))
+
+    def act_export(self) -> None:
+        """The rows, as a CSV file."""
+        headings = [column.title for column in self.COLUMNS]
+        name = self.id or type(self).__name__.lower()
+        self.console_app.export(name, headings, [[text for text, _ in row.cells] for row in self.rows])
+
     def _go(self, to: int, *, quiet: bool = False) -> None:
         before, self._cursor = self._cursor, max(0, min(to, len(self.rows) - 1))
         self.redraw()
@@ -234,9 +272,9 @@ def finder(text: str) -> Callable[[str], bool] | None:
 
 
 def _widths(columns: Sequence[Column], width: int) -> list[int]:
-    fixed = sum(c.width + 1 for c in columns)
-    left = max(4, width - 3 - fixed)
-    return [c.width or left for c in columns]
+    wanted = [c.roomy if c.roomy and width >= _ROOMY else c.width for c in columns]
+    left = max(4, width - 3 - sum(wanted) - len(columns))
+    return [w or left for w in wanted]
 
 
 def _sortable(value: Any) -> tuple[int, Any]:

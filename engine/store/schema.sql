@@ -268,6 +268,16 @@ CREATE TABLE events (
 );
 CREATE INDEX events_job ON events(job) WHERE job IS NOT NULL;
 
+CREATE TABLE samples (
+    run    INTEGER NOT NULL REFERENCES runs(seq),
+    at     REAL NOT NULL,
+    pages  REAL NOT NULL,                          -- a second, since the sample before
+    rows   REAL NOT NULL,
+    failed INTEGER NOT NULL,
+    queue  INTEGER NOT NULL,
+    PRIMARY KEY (run, at)
+) WITHOUT ROWID;
+
 -- Counters move with the transaction that moves a job.
 
 CREATE TRIGGER jobs_born AFTER INSERT ON jobs BEGIN
