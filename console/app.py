@@ -4,7 +4,6 @@ import asyncio
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,18 +21,19 @@ from console import figures
 from console.alarms import Alarm, alarms
 from console.ascii import AsciiFilter
 from console.clean import clean
-from console.config import Config, remember
+from console.config import remember
 from console.deeds import Deeds
 from console.history import History
 from console.keys import ACT, BY_ID, KEYS, SCREENS
 from console.orders import Orders
 from console.outside import Outside
 from console.poller import Poller
-from console.screens import top_view
 from console.screens.view import View
+from console.setup import Setup
 from console.source import Accepted, Look, Reading, Source
 from console.tail import Tail
 from console.themes import THEMES, Palette, textual_theme
+from console.ways import Ways
 from console.widgets.bars import AlarmBar, Hints, Tabs
 from console.widgets.canvas import Canvas
 from console.widgets.header import Header
@@ -56,26 +56,11 @@ Toast { padding: 0 1; margin: 0; width: auto; max-width: 90%; }
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """How a console was asked for."""
-
-    data: Path
-    defs: Path
-    hertz: float
-    config: Config
-    owner: bool = False
-    """Whether it started the supervisor itself: then `q` asks what shall become of it."""
-    read_only: bool = False
-    ascii_only: bool = False
-    max_failed: int = 0
-
-
 class Frame(Screen[None], inherit_bindings=False):
     """The one screen below all dialogs: its keys are the console's alone."""
 
 
-class Console(Deeds, Outside, App[int]):
+class Console(Ways, Deeds, Outside, App[int]):
     """Built of a source of looks and of someone who carries orders; knows neither's way of doing so."""
 
     CSS = _CSS
@@ -242,60 +227,6 @@ class Console(Deeds, Outside, App[int]):
     def log_reading(self) -> Reading:
         """The log's new lines, for views that show them."""
         return self.tail.reading
-
-    # --- views
-
-    def go(self, name: str) -> None:
-        """To one of the seven screens."""
-        name = name if name in BY_ID else "nodes"
-        if name not in self.views:
-            self.views[name] = top_view(name, self)
-        self._stand([self.views[name]])
-
-    def push(self, view: View) -> None:
-        """Into something."""
-        self._stand([*self.stack, view])
-
-    def pop(self) -> None:
-        """Back out of it."""
-        if len(self.stack) > 1:
-            self._stand(self.stack[:-1])
-
-    def _stand(self, stack: list[View]) -> None:
-        left = [view for view in self.stack if view not in stack]
-        for view in self.stack:
-            view.display = False
-        self.stack = stack
-        top = stack[-1]
-        if not top.is_attached:
-            self.query_one("#body").mount(top)
-        for view in left:
-            if view not in self.views.values():
-                view.remove()
-        top.display = True
-        self.prompt.close()
-        self.tabs.current = stack[0].NAME
-        self.call_after_refresh(self._settled, top)
-
-    def _settled(self, top: View) -> None:
-        if self.stack and self.stack[-1] is top and top.is_attached:
-            top.begin()
-            self.reask()
-            self.recrumb()
-            self._show()
-
-    def recrumb(self) -> None:
-        """The breadcrumb and the hints are of the view that is shown."""
-        self.tabs.crumbs = " > ".join(view.crumb() for view in self.stack)
-        self.hints.hints = self.stack[-1].HINTS
-        self.tabs.redraw()
-        self.hints.redraw()
-
-    def reask(self, *, at_once: bool = True) -> None:
-        """The poller reads what the visible view wants."""
-        view = self.stack[-1]
-        reading = view.reading()
-        self.poller.ask(self.tail if view.READS_LOG else view, reading, view.SHOWN, at_once=at_once)
 
     # --- keys
 

@@ -51,8 +51,9 @@ def attach(asked: Attach) -> int:
 def _show(asked: Attach, *, owner: bool) -> tuple[int, bool]:
     """The code the console ends with, and whether a signal ended it."""
     from console import config
-    from console.app import Console, Setup
+    from console.app import Console
     from console.orders import CommandOrders
+    from console.setup import Setup
     from console.source import Store
 
     chosen = config.load()

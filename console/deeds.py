@@ -27,7 +27,7 @@ class Deeds(_Base):
     """Mixed into the app; uses its `look`, `setup`, `orders` and views."""
 
     if TYPE_CHECKING:
-        from console.app import Console, Setup
+        from console.setup import Setup
         from console.orders import Orders
         from console.screens.view import View
         from console.widgets.bars import Hints

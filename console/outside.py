@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from textual.app import App
 
-    from console.app import Setup
     from console.screens.view import View
+    from console.setup import Setup
     from console.source import Accepted
 
     _Base = App[int]

@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from console.app import Console
+    from console.history import History
     from console.screens.view import View
+    from console.tail import Tail
 
 
-def top_view(name: str, app: "Console") -> "View":
+def top_view(name: str, history: "History", tail: "Tail") -> "View":
     """One of the seven screens."""
     match name:
         case "jobs" | "failed":
@@ -29,8 +30,8 @@ def top_view(name: str, app: "Console") -> "View":
         case "log":
             from console.screens.log import LogView
 
-            return LogView(app.tail)
+            return LogView(tail)
         case _:
             from console.screens.nodes import NodesView
 
-            return NodesView(app.history, app.tail)
+            return NodesView(history, tail)
