@@ -17,16 +17,16 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input
 
-from console import figures
+from console import units
 from console.alarms import Alarm, alarms
 from console.ascii import AsciiFilter
 from console.clean import clean
 from console.config import remember
 from console.deeds import Deeds
-from console.history import History
 from console.keys import ACT, BY_ID, KEYS, SCREENS
 from console.orders import Orders
 from console.outside import Outside
+from console.paces import Paces
 from console.poller import Poller
 from console.screens.view import View
 from console.setup import Setup
@@ -90,7 +90,7 @@ class Console(Ways, Deeds, Outside, App[int]):
     def __init__(self, setup: Setup, source: Source, orders: Orders, **options: Any) -> None:
         super().__init__(**options)
         self.setup, self.orders = setup, orders
-        self.history, self.tail = History(), Tail()
+        self.paces, self.tail = Paces(), Tail()
         self.look: Look | None = None
         self.alarms: list[Alarm] = []
         self.views: dict[str, View] = {}
@@ -125,7 +125,7 @@ class Console(Ways, Deeds, Outside, App[int]):
         """Header, tabs, the view, alarms, hints."""
         self.header, self.tabs, self.alarm_bar, self.hints = Header(), Tabs(), AlarmBar(), Hints()
         self.prompt = Prompt()
-        self.header.history = self.history
+        self.header.paces = self.paces
         self.header.project = project_name(self.setup.data)
         yield self.header
         yield self.tabs
@@ -167,7 +167,7 @@ class Console(Ways, Deeds, Outside, App[int]):
         """A new look: remember what it tells, and show it."""
         self.missed = None
         self.look = message.look
-        self.history.note(message.look)
+        self.paces.note(message.look)
         if message.look.asked is self.tail:
             self.tail.take(*message.look.found)
         self.note_end(message.look)
@@ -194,7 +194,7 @@ class Console(Ways, Deeds, Outside, App[int]):
     def _accepted_when(self) -> str:
         """When the defs were accepted, where that was not at the start."""
         accepted = self.accepted
-        return f"reload {figures.moment(accepted.at)}" if accepted is not None and accepted.version > 1 else ""
+        return f"reload {units.moment(accepted.at)}" if accepted is not None and accepted.version > 1 else ""
 
     def show_now(self) -> None:
         """Show the last look again: what is wanted of it changed."""

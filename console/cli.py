@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from console.authoring import AUTHORING
 from console.inspecting import INSPECTING
 from console.options import checked, common, settings_of
 from console.steering import STEERING
@@ -89,6 +90,7 @@ def crawl_console() -> None:
 @click.option("--grace", type=click.FloatRange(0), metavar="S", help="Seconds jobs may finish in after a cancel.")
 @click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Rows to FILE.csv, .jsonl or .db.")
+@click.option("--only-new", is_flag=True, help="Files get only rows that no earlier run has.")
 @click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop in order after N pages.")
 @click.option("--max-time", type=click.FloatRange(0.1), metavar="S", help="Stop in order after S seconds.")
 @click.option("--read-only", is_flag=True, help="Only look: start nothing, order nothing.")
@@ -96,7 +98,7 @@ def crawl_console() -> None:
 @click.pass_context
 def run(
     context: click.Context, /, defs: Path, data: Path, assign: Sequence[str], fresh: bool, no_ui: bool, as_json: bool,
-    progress: str, output: Path | None, read_only: bool, **flags: Any,
+    progress: str, output: Path | None, only_new: bool, read_only: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Resume the unfinished run, else start a new one; attach the console."""
     from console.headless import Headless
@@ -116,7 +118,8 @@ def run(
         raise UsageError("--read-only is for the console alone", "Look with `crawl-console status`.")
     return run_headless(
         Headless(
-            defs=defs, data=data, settings=settings, fresh=fresh, output=output, json=as_json, progress=progress
+            defs=defs, data=data, settings=settings, fresh=fresh, output=output, only_new=only_new, json=as_json,
+            progress=progress,
         )
     )  # fmt: skip
 
@@ -145,18 +148,47 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 
 
 @crawl_console.command()
+@click.argument("what", type=click.Choice(["list", "show"]), default="list")
+@click.argument("run", required=False)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="At most N.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@common
+def runs(what: str, run: str | None, limit: int, as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """List the runs of the data directory, newest first, or show one."""
+    from console.history import show_runs
+
+    checked(assign)
+    return show_runs(data, what, run, count=limit, as_json=as_json)
+
+
+@crawl_console.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each step.")
+@common
+def state(as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """Show which steps of the run are complete."""
+    from console.state import state as show_state
+
+    checked(assign)
+    return show_state(data, as_json=as_json)
+
+
+@crawl_console.command()
 @click.argument("data_def", required=False)
 @click.option(
     "--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), help="Default: by the ending of -o, else csv."
 )
+@click.option("--since", metavar="RUN", help="Only rows that this run, and all before it, did not have.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
 @common
-def export(data_def: str | None, format_: str | None, output: Path | None, data: Path, assign: Sequence[str]) -> int:
+def export(
+    data_def: str | None, format_: str | None, since: str | None, output: Path | None, data: Path,
+    assign: Sequence[str],
+) -> int:  # fmt: skip
     """Write rows of the latest run, from the truth, at any time."""
     from console.exporting import export as export_rows
 
     checked(assign)
-    return export_rows(data, data_def, format_, output)
+    return export_rows(data, data_def, format_, output, since)
 
 
 @crawl_console.command()
@@ -190,7 +222,7 @@ def demo(
     )  # fmt: skip
 
 
-for _command in (*INSPECTING, *STEERING):
+for _command in (*AUTHORING, *INSPECTING, *STEERING):
     crawl_console.add_command(_command)
 
 

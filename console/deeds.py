@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from console import figures
+from console import units
 from console.screens.dialogs import confirm, leaving
 from console.screens.keypanel import KeyPanel
 from console.source import Look
@@ -27,9 +27,9 @@ class Deeds(_Base):
     """Mixed into the app; uses its `look`, `setup`, `orders` and views."""
 
     if TYPE_CHECKING:
-        from console.setup import Setup
         from console.orders import Orders
         from console.screens.view import View
+        from console.setup import Setup
         from console.widgets.bars import Hints
         from console.widgets.prompt import Prompt
 
@@ -99,8 +99,8 @@ class Deeds(_Base):
         self.ask_first(
             "Cancel the run",
             [
-                f"{figures.plural(jobs['taken'], 'job')} in flight may finish within the grace time.",
-                f"{figures.plural(jobs['ready'], 'job')} stay ready; every committed row reaches the files.",
+                f"{units.plural(jobs['taken'], 'job')} in flight may finish within the grace time.",
+                f"{units.plural(jobs['ready'], 'job')} stay ready; every committed row reaches the files.",
                 "`crawl-console run` goes on where it stopped.",
             ],
             "Cancel the run",
@@ -121,7 +121,7 @@ class Deeds(_Base):
             count = sum(held.get(name, 0) for name in nodes)
             lines = [
                 f"{', '.join(nodes)} die at once.",
-                f"{figures.plural(count, 'job')} in flight are lost and done anew by others.",
+                f"{units.plural(count, 'job')} in flight are lost and done anew by others.",
                 "Committed rows are safe. A new node replaces each.",
             ]
 
@@ -130,12 +130,12 @@ class Deeds(_Base):
                     self.order("kill", {"node": name})
 
             self.ask_first(
-                f"Kill {figures.plural(len(nodes), 'node')}", lines, "Kill",
+                f"Kill {units.plural(len(nodes), 'node')}", lines, "Kill",
                 kill_each, grave=True,
             )  # fmt: skip
             return
         lines = [
-            f"Every process dies at once; {figures.plural(sum(held.values()), 'job')} in flight are lost.",
+            f"Every process dies at once; {units.plural(sum(held.values()), 'job')} in flight are lost.",
             "They are done anew, and rows not yet in the files get there, when it is resumed.",
             "c cancels in order instead.",
         ]
@@ -190,8 +190,8 @@ class Deeds(_Base):
             return
         which = "marked" if ids else f"that match {wanted.text or 'state:failed'}"
         self.ask_first(
-            f"Retry {figures.plural(count, 'job')}",
-            [f"{figures.plural(count, 'job')} {which} become READY again, as new; what they gave is taken back."],
+            f"Retry {units.plural(count, 'job')}",
+            [f"{units.plural(count, 'job')} {which} become READY again, as new; what they gave is taken back."],
             f"Retry {count}",
             lambda: self._work("retry", lambda: self._retried(self.orders.retry(wanted, ids))),
         )
@@ -199,7 +199,7 @@ class Deeds(_Base):
     def _retried(self, count: int) -> tuple[bool, str]:
         alive = self.look is not None and self.look.supervisor is not None
         then = "" if alive else "; `crawl-console run` goes on with them"
-        return True, f"{figures.plural(count, 'job')} READY again{then}"
+        return True, f"{units.plural(count, 'job')} READY again{then}"
 
     def act_reload(self) -> None:
         """Read the defs again."""
@@ -276,8 +276,8 @@ class Deeds(_Base):
             return
         nodes = sum(node["pid"] is not None for node in look.snapshot.nodes)
         lines = [
-            f"The supervisor (pid {look.supervisor}) runs {figures.plural(nodes, 'node')};"
-            f" {figures.plural(look.snapshot.jobs['taken'], 'job')} in flight.",
+            f"The supervisor (pid {look.supervisor}) runs {units.plural(nodes, 'node')};"
+            f" {units.plural(look.snapshot.jobs['taken'], 'job')} in flight.",
             "Detach leaves all that running. Stop ends it in order, Kill at once.",
         ]
         self.push_screen(leaving(lines), self._leave_so)

@@ -1,87 +1,52 @@
-"""Figures as an operator reads them: short counts, ages, clocks, bars, sparklines. Knows nothing of widgets."""
+"""The metrics of a run as lines for people: totals of each group, then what it all took. Knows no database."""
 
-import time
-from collections.abc import Sequence
+from engine.store.snapshot import Snapshot
 
-_SPARKS = "▁▂▃▄▅▆▇█"
-_UNITS = ("", "k", "M", "G", "T")
+_UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-def count(number: float) -> str:
-    """A count in at most 6 characters: `12480`, `1.25M`."""
-    if abs(number) < 100_000:
-        return str(int(number))
-    return _scaled(number, 1000.0)
+def figures(look: Snapshot) -> list[str]:
+    """Lines to be cleaned and shown; none before the first page."""
+    told = look.metrics
+    if not told["groups"]:
+        return []
+    wide = max(5, *(len(g["group"]) for g in told["groups"]))
+    lines = [
+        f"  {'group':<{wide}}{'done':>9}{'failed':>8}{'skipped':>9}{'incomplete':>12}{'left':>9}{'fetches':>9}"
+        f"{'ms each':>9}{'bytes':>10}{'retries':>9}"
+    ]
+    lines += [
+        f"  {g['group']:<{wide}}{g['done']:>9}{g['failed']:>8}{g['skipped']:>9}{g['incomplete']:>12}{g['left']:>9}"
+        f"{g['fetches']:>9}{_or_dash(g['fetch_ms'], '.1f'):>9}{size(g['bytes']):>10}{g['retries']:>9}"
+        for g in told["groups"]
+    ]
+    parts = [
+        f"{_or_dash(told['success'], '.1f')} % success",
+        f"{told['seconds']:.1f} s",
+        f"{told['pages_per_min']:.0f} pages/min",
+        f"{_or_dash(told['fetch_ms'], '.1f')} ms a fetch",
+        f"{size(told['bytes'])} fetched",
+        _counted(told["retries"], "retry", "retries"),
+        _counted(told["takeovers"], "takeover", "takeovers"),
+    ]
+    lines.append("  " + ", ".join(parts))
+    shares = [f"{s['node']} {s['share']:.0f} %" for s in told["shares"] if s["share"]]
+    if shares:
+        lines.append("  worked by " + ", ".join(shares))
+    return lines
 
 
-def size(number: float) -> str:
-    """Bytes in at most 6 characters: `84`, `12.3k`, `1.2G`."""
-    return _scaled(number, 1024.0) if abs(number) >= 1024 else str(int(number))
+def size(count: int) -> str:
+    """A number of bytes as people read it."""
+    for unit, name in _UNITS:
+        if count >= unit:
+            return f"{count / unit:.1f} {name}"
+    return f"{count} B"
 
 
-def _scaled(number: float, step: float) -> str:
-    power = 0
-    while abs(number) >= step and power < len(_UNITS) - 1:
-        number, power = number / step, power + 1
-    return f"{number:.{2 if abs(number) < 10 else 1 if abs(number) < 100 else 0}f}{_UNITS[power]}"
+def _or_dash(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
 
 
-def rate(number: float) -> str:
-    """Something a second: `0.0`, `42.1`, `204`."""
-    return f"{number:.1f}" if abs(number) < 99.95 else count(round(number))
-
-
-def age(seconds: float | None) -> str:
-    """A short time: `20ms`, `0.3s`, `12s`, `4m05`, `1h02`, `3d04`; `-` where there is none."""
-    if seconds is None:
-        return "-"
-    if 0 < seconds < 0.095:
-        return f"{seconds * 1000:.0f}ms"
-    if seconds < 9.95:
-        return f"{max(0.0, seconds):.1f}s"
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02}"
-    if whole < 86_400:
-        return f"{whole // 3600}h{whole % 3600 // 60:02}"
-    return f"{whole // 86_400}d{whole % 86_400 // 3600:02}"
-
-
-def clock(seconds: float | None) -> str:
-    """A duration as `00:04:56`; `--:--:--` where it is not known, `>99h` where it makes no sense."""
-    if seconds is None:
-        return "--:--:--"
-    whole = int(seconds)
-    return f"{whole // 3600:02}:{whole % 3600 // 60:02}:{whole % 60:02}" if whole < 360_000 else ">99h"
-
-
-def moment(at: float) -> str:
-    """A wall-clock moment of today: `12:04:31`."""
-    return time.strftime("%H:%M:%S", time.localtime(at))
-
-
-def bar(share: float, width: int) -> str:
-    """A progress bar of that many cells; `share` 0..1."""
-    full = round(max(0.0, min(1.0, share)) * width)
-    return "━" * full + "─" * (width - full)
-
-
-def spark(values: Sequence[float], width: int) -> str:
-    """The last values, one cell each, against the highest of them."""
-    shown = list(values)[-width:]
-    top = max(shown, default=0.0)
-    if top <= 0:
-        return _SPARKS[0] * len(shown)
-    return "".join(_SPARKS[min(7, int(value / top * 7.999))] if value > 0 else _SPARKS[0] for value in shown)
-
-
-def bare(url: str) -> str:
-    """A URL without its scheme: what is left tells more in a narrow column."""
-    return url.partition("://")[2] or url
-
-
-def plural(number: int, noun: str) -> str:
-    """`1 job`, `12 jobs`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"

@@ -27,9 +27,9 @@ _SPAN = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)?")
 _SECONDS = {None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _NEGATED: dict[str, Operator] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
-_JOB_KEYS = ("host", "state", "group", "node", "kind")
-_EVENT_KEYS = ("level", "source", "kind")
-_JOB_NUMBERS = ("age", "attempts", "crashes", "depth", "priority")
+JOB_KEYS = ("host", "state", "group", "node", "kind")
+EVENT_KEYS = ("level", "source", "kind")
+JOB_NUMBERS = ("age", "attempts", "crashes", "depth", "priority")
 _LEVELS = ("info", "warning", "error")
 
 
@@ -62,7 +62,7 @@ class Pattern:
 
 def parse(text: str) -> Filter:
     """The jobs a line of the grammar means. Raises UsageError saying what is wrong, and what is known."""
-    words, numbers, searches = _parsed(text, _JOB_KEYS, _JOB_NUMBERS)
+    words, numbers, searches = _parsed(text, JOB_KEYS, JOB_NUMBERS)
     for state in (*words["state"].wanted, *words["state"].unwanted):
         _known(state, STATES, "state")
     for kind in (*words["kind"].wanted, *words["kind"].unwanted):
@@ -78,7 +78,7 @@ def parse_events(text: str) -> EventFilter:
 
     Raises UsageError.
     """
-    words, ages, searches = _parsed(text, _EVENT_KEYS, ("age",))
+    words, ages, searches = _parsed(text, EVENT_KEYS, ("age",))
     for level in (*words["level"].wanted, *words["level"].unwanted):
         _known(level, _LEVELS, "level")
     levels = Words(tuple(map(str.upper, words["level"].wanted)), tuple(map(str.upper, words["level"].unwanted)))

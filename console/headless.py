@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 import orjson
 
@@ -26,6 +26,7 @@ class Headless:
     settings: Settings
     fresh: bool = False
     output: Path | None = None
+    only_new: bool = False
     json: bool = False
     progress: str = "auto"
 
@@ -57,9 +58,15 @@ def run(asked: Headless) -> int:
         supervisor.crew.kill_all()
         raise
     progress.end(db, supervisor.run.seq, supervisor.reason)
-    if asked.json:
-        _print_summary(db, supervisor.run.seq, supervisor.exit_code, sys.stdout)
+    summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
     db.close()
+    try:
+        if asked.json:
+            sys.stdout.write(summary + "\n")
+            sys.stdout.flush()
+    finally:
+        if asked.settings.on_end and not supervisor.killed:
+            _conclude(asked, summary, signals)
     return int(supervisor.exit_code)
 
 
@@ -77,6 +84,7 @@ def _build(asked: Headless, lock: Lock) -> Any:
             settings=asked.settings,
             fresh=asked.fresh,
             output=asked.output,
+            only_new=asked.only_new,
         ),
         lock,
     )
@@ -91,6 +99,11 @@ class _Signals:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    @property
+    def count(self) -> int:
+        """How many came."""
+        return len(self._seen)
 
     def pass_on(self, supervisor: Any) -> None:
         """Tell the supervisor of signals it does not know yet."""
@@ -114,12 +127,21 @@ class _Signals:
         self._seen.append(number)
 
 
-def _print_summary(db: Any, run: int, exit_code: int, stream: TextIO) -> None:
+def _summary(db: Any, run: int, exit_code: int) -> str:
     from engine.store import snapshot
 
-    whole = snapshot.whole(snapshot.read(db, run=run), exit_code=exit_code)
-    stream.write(orjson.dumps(whole).decode() + "\n")
-    stream.flush()
+    return orjson.dumps(snapshot.whole(snapshot.read(db, run=run), exit_code=exit_code)).decode()
+
+
+def _conclude(asked: Headless, summary: str, signals: _Signals) -> None:
+    """The command of `on_end`: the lock is free by now, so it may use the data dir as it likes."""
+    from console.on_end import run_on_end
+
+    assert asked.settings.on_end is not None
+    seen = signals.count
+    problem = run_on_end(asked.settings.on_end, summary, asked.data, interrupted=lambda: signals.count > seen)
+    if problem is not None:
+        _say(problem)
 
 
 def _say(text: str) -> None:

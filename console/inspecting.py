@@ -6,9 +6,8 @@ from pathlib import Path
 import click
 
 from console.options import checked, common
+from engine.store.filter import RETRIED, STATES
 
-_STATES = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
-_RETRIED = ("failed", "skipped", "done", "incomplete")
 _LEVELS = ("info", "warning", "error")
 
 
@@ -17,7 +16,7 @@ def _choice(words: Sequence[str]) -> click.Choice[str]:
 
 
 @click.command()
-@click.option("--state", "states", multiple=True, type=_choice(_STATES), help="Only in this state; may be repeated.")
+@click.option("--state", "states", multiple=True, type=_choice(STATES), help="Only in this state; may be repeated.")
 @click.option("--match", "pattern", metavar="RE", help="Only where URL or reason match.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N; default: all.")
 @click.option("--json", "as_json", is_flag=True, help="An object a line.")
@@ -34,9 +33,12 @@ def jobs(
 
 @click.command()
 @click.option(
-    "--state", "states", multiple=True, type=_choice(_RETRIED), default=("failed",), show_default="failed",
-    help="Jobs in this state; may be repeated.",
-)  # fmt: skip
+    "--state",
+    "states",
+    multiple=True,
+    type=_choice(RETRIED),
+    help="Jobs in this state (failed); may be repeated.",
+)
 @click.option("--match", "pattern", metavar="RE", help="Only where URL or reason match.")
 @common
 def retry(states: Sequence[str], pattern: str | None, data: Path, assign: Sequence[str]) -> int:
@@ -48,7 +50,7 @@ def retry(states: Sequence[str], pattern: str | None, data: Path, assign: Sequen
 
 
 @click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on with what happens, until the run ends.")
+@click.option("-f", "follow", is_flag=True, help="Go on with what happens, until the run ends.")
 @click.option("--level", type=_choice(_LEVELS), help="Only this level and worse.")
 @click.option("--match", "pattern", metavar="RE", help="Only where the text matches.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="The last N; default: all, with -f 10.")
@@ -67,7 +69,7 @@ def events(
 
 @click.command()
 @click.argument("node", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Go on with what is written, until the run ends.")
+@click.option("-f", "follow", is_flag=True, help="Go on with what is written, until the run ends.")
 @common
 def logs(node: str | None, follow: bool, data: Path, assign: Sequence[str]) -> int:
     """Show what the processes wrote to their logs: all, or one NODE (such as n2, or appender)."""

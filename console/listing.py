@@ -14,6 +14,7 @@ from console.writing import tell, write
 from engine.store import browse
 from engine.store import retry as retries
 from engine.store.browse import JobLine
+from engine.supervise.state_file import StateFile
 from engine.urls import without_credentials
 
 _AT_ONCE = 500
@@ -44,8 +45,9 @@ def retry(data: Path, states: Sequence[str], pattern: str | None) -> int:
     wanted = matching(pattern, [state.lower() for state in states])
     with opened(data, write=True) as (db, run):
         count = retries.retry(db, run.seq, wanted)
-        write([f"{count} job is READY again" if count == 1 else f"{count} jobs are READY again"])
+        write([retries.told(count)])
         if count and not governed(db):
+            StateFile(db, data, run).refresh()
             tell("`crawl-console run` goes on with them")
     return 0
 

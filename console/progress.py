@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from console.clean import clean
+from console.figures import figures
 from engine.errors import CrawlError
 from engine.store import events, snapshot
 from engine.store.connector import Database
@@ -94,6 +95,8 @@ class Progress:
         self._write(
             f"{clear}run {look.run.id} {look.run.state}{because}; {look.run.seconds:.1f} s\n{_line(look, rate)}\n"
         )
+        for line in figures(look):
+            self._write(f"{clean(line)}\n")
         for url, why in snapshot.failures(db, run, _TOLD) if look.jobs["failed"] else []:
             self._write(f"  FAILED {clean(without_credentials(url))}: {clean(why)}\n")
         if look.jobs["failed"] > _TOLD:

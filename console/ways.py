@@ -20,7 +20,7 @@ class Ways(_Base):
     """Mixed into the app; uses its frame and its poller."""
 
     if TYPE_CHECKING:
-        from console.history import History
+        from console.paces import Paces
         from console.poller import Poller
         from console.tail import Tail
         from console.widgets.bars import Hints, Tabs
@@ -28,7 +28,7 @@ class Ways(_Base):
 
         views: dict[str, View]
         stack: list[View]
-        history: History
+        paces: Paces
         tail: Tail
         poller: Poller
         tabs: Tabs
@@ -40,7 +40,7 @@ class Ways(_Base):
         """To one of the seven screens."""
         name = name if name in SCREENS else "nodes"
         if name not in self.views:
-            self.views[name] = top_view(name, self.history, self.tail)
+            self.views[name] = top_view(name, self.paces, self.tail)
         self._stand([self.views[name]])
 
     def push(self, view: View) -> None:

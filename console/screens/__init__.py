@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from console.history import History
+    from console.paces import Paces
     from console.screens.view import View
     from console.tail import Tail
 
 
-def top_view(name: str, history: "History", tail: "Tail") -> "View":
+def top_view(name: str, paces: "Paces", tail: "Tail") -> "View":
     """One of the seven screens."""
     match name:
         case "jobs" | "failed":
@@ -34,4 +34,4 @@ def top_view(name: str, history: "History", tail: "Tail") -> "View":
         case _:
             from console.screens.nodes import NodesView
 
-            return NodesView(history, tail)
+            return NodesView(paces, tail)

@@ -8,7 +8,7 @@ from typing import Any
 
 from textual.app import ComposeResult
 
-from console import figures
+from console import units
 from console.filter import parse
 from console.screens.view import View
 from console.source import Accepted, Look, Reading
@@ -215,9 +215,9 @@ def _file(file: tuple[str, Path, int, float], problems: list[dict[str, Any]]) ->
     name, path, size, changed = file
     count = sum(Path(p["file"]).name == path.name for p in problems)
     today = time.time() - changed < 86_400
-    when = figures.moment(changed) if today else time.strftime("%d %b %y", time.localtime(changed))[:8]
+    when = units.moment(changed) if today else time.strftime("%d %b %y", time.localtime(changed))[:8]
     verdict: Span = (f"✗ {count}", "bad") if count else ("✓ none", "good")
-    return Row(name, ((name, "text"), (figures.size(size), "dim"), (when, "dim"), verdict),
+    return Row(name, ((name, "text"), (units.size(size), "dim"), (when, "dim"), verdict),
                (name, size, changed, count), (name, path))  # fmt: skip
 
 
@@ -229,8 +229,8 @@ def _data_defs(accepted: Accepted, look: Look) -> list[Row]:
         made = look.snapshot.rows.get(data_def.name, 0)
         lost = look.snapshot.rejected.get(data_def.name, 0)
         cells: tuple[Span, ...] = (
-            (data_def.name, "strong"), (", ".join(groups) or "no group", "text"), (figures.count(made), "text"),
-            (figures.count(lost), "warn" if lost else "dim"),
+            (data_def.name, "strong"), (", ".join(groups) or "no group", "text"), (units.count(made), "text"),
+            (units.count(lost), "warn" if lost else "dim"),
         )  # fmt: skip
         rows.append(Row(data_def.name, cells, (data_def.name, ", ".join(groups), made, lost), groups))
     return rows
@@ -243,4 +243,4 @@ def _problem(problem: dict[str, Any]) -> str:
 def _all_well(accepted: Accepted | None) -> Span:
     if accepted is None:
         return ("no defs were accepted yet", "dim")
-    return (f"✓ none: v{accepted.version} is in force since {figures.moment(accepted.at)}", "good")
+    return (f"✓ none: v{accepted.version} is in force since {units.moment(accepted.at)}", "good")

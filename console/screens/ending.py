@@ -4,7 +4,7 @@ from collections import Counter
 
 from textual.app import ComposeResult
 
-from console import figures
+from console import units
 from console.screens.view import View
 from console.source import Look, Reading
 from console.widgets.canvas import Line, Span
@@ -14,7 +14,7 @@ _GROUPED, _TOLD = 2_000, 8
 
 
 class Summary(Pane):
-    """The page of figures."""
+    """The page of units."""
 
     look: Look | None = None
     first = 0
@@ -41,7 +41,7 @@ class Summary(Pane):
         lines = [
             self.rule(width, f"run {run.id} {run.state}"),
             Line(((f"   {run.state}{because}", role),)),
-            Line(((f"   {figures.clock(run.seconds)}", "strong"), (f"  {figures.rate(rate)} pages/s", "text"))),
+            Line(((f"   {units.clock(run.seconds)}", "strong"), (f"  {units.rate(rate)} pages/s", "text"))),
             Line(()),
             Line((("   jobs   ", "dim"), *[s for name, n in jobs.items() if n for s in _job(name, n)])),
         ]
@@ -52,7 +52,7 @@ class Summary(Pane):
         lines.append(Line(()))
         for output in look.snapshot.appenders:
             lines.append(Line((("   file   ", "dim"), (str(output["path"]), "text"))))
-            lines.append(Line(((f"          {output['rows']} rows, {figures.size(output['bytes'])}B", "dim"),)))
+            lines.append(Line(((f"          {output['rows']} rows, {units.size(output['bytes'])}B", "dim"),)))
         if self.reasons:
             lines += [Line(()), Line((("   failed, by reason (4 shows each)", "bad"),))]
             lines += [Line(((f"   {n:>6}  ", "strong"), (why, "text"))) for why, n in self.reasons.most_common(_TOLD)]
@@ -98,7 +98,7 @@ class EndingView(View):
         return lambda source, look: source.reasons(look.run.seq, _GROUPED) if look.run else []
 
     def show(self, look: Look) -> None:
-        """The last figures."""
+        """The last units."""
         self.summary.look = look
         if look.asked is self and look.found is not None:
             self.summary.reasons = Counter(look.found)

@@ -4,7 +4,7 @@ from typing import Any
 
 from textual.app import ComposeResult
 
-from console import figures
+from console import units
 from console.screens.view import View
 from console.source import Look
 from console.widgets.table import Column, Row, Table
@@ -58,7 +58,7 @@ class HostsView(View):
         done: dict[str, int] = {}
         for sequence in look.snapshot.sequences:
             done[sequence["host"]] = done.get(sequence["host"], 0) + sequence["done"]
-        return self.console_app.history.hosts_at(done, look.at)
+        return self.console_app.paces.hosts_at(done, look.at)
 
 
 def _row(host: dict[str, Any], speed: float) -> Row:
@@ -78,14 +78,14 @@ def _row(host: dict[str, Any], speed: float) -> Row:
         (
             (host["host"], "strong" if host["running"] else "text"),
             (f"{host['running']}/{host['concurrency']}", "good" if host["running"] else "dim"),
-            (figures.count(host["waiting"]), "text" if host["waiting"] else "dim"),
-            (figures.age(host["delay"]) if host["delay"] else "-", "text" if host["delay"] else "dim"),
-            (figures.age(host["next_in"]) if host["next_in"] else "now", "text" if host["next_in"] else "dim"),
-            (mark + figures.age(host["backoff"]) if host["backoff"] else "-", "warn" if host["backoff"] else "dim"),
-            (figures.count(host["throttled"]), "warn" if host["throttled"] else "dim"),
-            (figures.count(host["errors"]), "bad" if host["errors"] else "dim"),
+            (units.count(host["waiting"]), "text" if host["waiting"] else "dim"),
+            (units.age(host["delay"]) if host["delay"] else "-", "text" if host["delay"] else "dim"),
+            (units.age(host["next_in"]) if host["next_in"] else "now", "text" if host["next_in"] else "dim"),
+            (mark + units.age(host["backoff"]) if host["backoff"] else "-", "warn" if host["backoff"] else "dim"),
+            (units.count(host["throttled"]), "warn" if host["throttled"] else "dim"),
+            (units.count(host["errors"]), "bad" if host["errors"] else "dim"),
             (robots, "dim"),
-            (figures.rate(speed), "text"),
+            (units.rate(speed), "text"),
             state,
         ),
         (

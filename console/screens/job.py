@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 from textual.app import ComposeResult
 
-from console import figures
+from console import units
 from console.screens.view import View
 from console.source import Look, Reading
 from console.trial import trial
@@ -103,8 +103,8 @@ class JobView(View):
         if page is None:
             yield "no page: nothing was fetched, or it is stored no more", "dim"
             return
-        yield f"{page.status}  {page.content_type or 'no content type'}  {figures.size(page.size)}B", "strong"
-        yield f"fetched {figures.moment(page.fetched_at)}  {without_credentials(page.url)}", "text"
+        yield f"{page.status}  {page.content_type or 'no content type'}  {units.size(page.size)}B", "strong"
+        yield f"fetched {units.moment(page.fetched_at)}  {without_credentials(page.url)}", "text"
         for name, value in page.headers:
             yield f"{name}: {value}", "dim"
         yield "", ""
@@ -117,7 +117,7 @@ class JobView(View):
             for line in text.splitlines()[:_SHOWN_LINES]:
                 yield line.replace("\t", "  "), "text"
             if len(self.body[1]) > _SHOWN_BYTES:
-                yield f"… the first {figures.size(_SHOWN_BYTES)}B of it", "dim"
+                yield f"… the first {units.size(_SHOWN_BYTES)}B of it", "dim"
 
     # --- what keys do here
 
@@ -205,8 +205,8 @@ def _payload(detail: JobDetail) -> Iterator[Span]:
         "origin": line.origin, "locator": detail.locator or "-", "found from": detail.root_url or "-",
         "depth": str(line.depth), "priority": str(line.priority), "attempts": str(line.attempts),
         "crashes": str(line.crashes), "defs": f"v{detail.defs}" if detail.defs else "-",
-        "changed": figures.moment(line.changed_at) if line.changed_at else "-",
-        "again in": figures.age(line.wait) if line.wait is not None else "-",
+        "changed": units.moment(line.changed_at) if line.changed_at else "-",
+        "again in": units.age(line.wait) if line.wait is not None else "-",
     }  # fmt: skip
     for name, value in facts.items():
         yield f"{name:<11}{value}", "text"
@@ -225,7 +225,7 @@ def _veiled(name: str, value: str) -> str:
 def _error(detail: JobDetail) -> Iterator[Span]:
     if detail.line.reason:
         yield detail.line.reason, "bad" if detail.line.state == "FAILED" else "warn"
-    told = [(f"{figures.moment(e.at)} {e.source}: {e.text}", e.level) for _, e in detail.events if e.level != "INFO"]
+    told = [(f"{units.moment(e.at)} {e.source}: {e.text}", e.level) for _, e in detail.events if e.level != "INFO"]
     for text, level in reversed(told):
         yield text, "bad" if level == "ERROR" else "warn"
     if not detail.line.reason and not told:
@@ -234,9 +234,9 @@ def _error(detail: JobDetail) -> Iterator[Span]:
 
 def _attempts(detail: JobDetail) -> Iterable[Span]:
     roles = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
-    yield f"{figures.plural(detail.line.attempts, 'attempt')}, {detail.line.crashes} crashes", "strong"
+    yield f"{units.plural(detail.line.attempts, 'attempt')}, {detail.line.crashes} crashes", "strong"
     for _, event in detail.events:
-        yield f"{figures.moment(event.at)} {event.source:<5} {event.text}", roles[event.level]
+        yield f"{units.moment(event.at)} {event.source:<5} {event.text}", roles[event.level]
 
 
 def _rows(detail: JobDetail) -> Iterator[Span]:

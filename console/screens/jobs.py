@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 
-from console import figures
-from console.figures import bare
+from console import units
 from console.filter import parse
 from console.listing import span
 from console.paging import Found, Window
 from console.screens.view import View
 from console.source import Look, Reading
+from console.units import bare
 from console.widgets.canvas import Canvas, Line, Span
 from console.widgets.table import Column, Row, Table
 from engine.errors import CrawlError
@@ -121,7 +121,7 @@ class Counts(Canvas):
         if self.look is not None:
             for name, number in self.look.snapshot.jobs.items():
                 role = "dim" if not number else "bad" if name == "failed" else "text"
-                spans += [(f"{name} ", "dim"), (f"{figures.count(number)}  ", role)]
+                spans += [(f"{name} ", "dim"), (f"{units.count(number)}  ", role)]
         return [Line((*spans, self.note))]
 
 
@@ -244,7 +244,7 @@ class JobsView(View):
 
 def _age(line: JobLine, now: float) -> Span:
     if line.wait is not None:
-        return (f"+{figures.age(line.wait)}", "warn")
+        return (f"+{units.age(line.wait)}", "warn")
     return (span(now - line.changed_at) if line.changed_at else "-", "dim")
 
 

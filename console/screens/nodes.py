@@ -8,8 +8,8 @@ from textual.app import ComposeResult
 from textual.geometry import Offset
 from textual.widget import Widget
 
-from console import figures
-from console.history import History
+from console import units
+from console.paces import Paces
 from console.screens.view import View
 from console.source import Look, Reading
 from console.tail import Sieve, Tail
@@ -38,9 +38,9 @@ class Nodes(Table):
     )  # fmt: skip
     EMPTY = "no nodes: nothing runs here"
 
-    def __init__(self, history: History, **named: Any) -> None:
+    def __init__(self, paces: Paces, **named: Any) -> None:
         super().__init__(**named)
-        self.history = history
+        self.paces = paces
 
     def take(self, look: Look) -> None:
         """Those of a look: the living, and the dead that were not stopped in order."""
@@ -51,7 +51,7 @@ class Nodes(Table):
 
     def _row(self, node: dict[str, Any], by: str | None) -> Row:
         ended = node["state"] in _ENDED
-        pace = self.history.nodes.get(node["id"])
+        pace = self.paces.nodes.get(node["id"])
         speed = pace.per_second if pace and not ended else 0.0
         state = ("! stale", "warn") if not ended and node["heart"] == "ARRHYTHMIA" else _STATES[node["state"]]
         return Row(
@@ -60,12 +60,12 @@ class Nodes(Table):
                 (node["id"], "strong"),
                 (_ROLES.get(node["role"], "dead"), "text" if not ended else "dim"),
                 state,
-                (figures.age(node["beat_age"]), "warn" if (node["beat_age"] or 0) >= 1.5 else "dim"),
-                (figures.rate(speed), "text"),
-                (figures.count(node["done"]), "text"),
-                (figures.count(node["failed"]), "bad" if node["failed"] else "dim"),
-                (figures.count(node["in_flight"]), "text" if node["in_flight"] else "dim"),
-                (figures.size(node["rss"]) if node["rss"] else "-", "dim"),
+                (units.age(node["beat_age"]), "warn" if (node["beat_age"] or 0) >= 1.5 else "dim"),
+                (units.rate(speed), "text"),
+                (units.count(node["done"]), "text"),
+                (units.count(node["failed"]), "bad" if node["failed"] else "dim"),
+                (units.count(node["in_flight"]), "text" if node["in_flight"] else "dim"),
+                (units.size(node["rss"]) if node["rss"] else "-", "dim"),
                 (_now(node, by), "text" if not ended else "dim"),
             ),
             (
@@ -81,14 +81,14 @@ def _now(node: dict[str, Any], by: str | None) -> str:
     if state in ("DEAD", "FAILED"):
         return (node["reason"] or "no reason told") + (f" · replaced by {by}" if by else "")
     if state in ("DRAINING", "SHUTDOWN"):
-        return f"finishing {figures.plural(held, 'job')}"
+        return f"finishing {units.plural(held, 'job')}"
     if state == "TERMINATED":
         return node["reason"] or "stopped in order"
     if node["heart"] == "ARRHYTHMIA":
-        return f"no beat; {figures.bare(node['now'])}"
+        return f"no beat; {units.bare(node['now'])}"
     if state == "STANDBY":
         return "takes over when a runner dies"
-    return figures.bare(node["now"]) if node["now"] else "starting" if state == "STARTING" else "nothing to take now"
+    return units.bare(node["now"]) if node["now"] else "starting" if state == "STARTING" else "nothing to take now"
 
 
 class NodesView(View):
@@ -101,9 +101,9 @@ class NodesView(View):
         ("/", "filter"), ("space", "mark"), ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
 
-    def __init__(self, history: History, tail: Tail, **named: Any) -> None:
+    def __init__(self, paces: Paces, tail: Tail, **named: Any) -> None:
         super().__init__(**named)
-        self.history = history
+        self.paces = paces
         self.tail = tail
         self.zoomed = False
         self._lower: Pane | None = None
@@ -111,12 +111,12 @@ class NodesView(View):
 
     def compose(self) -> ComposeResult:
         """All panes; `place` says which are seen."""
-        self.nodes = Nodes(self.history, id="nodes")
+        self.nodes = Nodes(self.paces, id="nodes")
         self.log_pane = LogPane(self.tail, id="log")
         self.sequences = Sequences(id="sequences")
         self.hosts = Resting(id="hosts")
-        self.outputs = Outputs(self.history, id="outputs")
-        self.speed = Speed(self.history, id="speed")
+        self.outputs = Outputs(self.paces, id="outputs")
+        self.speed = Speed(self.paces, id="speed")
         self.alarms = Alarms(id="alarms")
         self._lower = self.log_pane
         yield from (self.nodes, self.log_pane, self.sequences, self.hosts, self.outputs, self.speed, self.alarms)

@@ -6,7 +6,7 @@ from typing import Any
 
 from textual.app import ComposeResult
 
-from console import figures
+from console import units
 from console.screens.view import View
 from console.source import Look, Reading
 from console.widgets.canvas import Line
@@ -47,9 +47,9 @@ class Plot(Pane):
         """The rule with the figures, the dots, and the time below."""
         values = self.values(max(2, (width - 10) * 2))
         top, last = max(values, default=0.0), values[-1] if values else 0.0
-        note = f"now {figures.rate(last)}  top {figures.rate(top)}  last {self.span[0]}"
+        note = f"now {units.rate(last)}  top {units.rate(top)}  last {self.span[0]}"
         rows = braille(values, width - 10, height - 1)
-        scale = [figures.rate(top) if i == 0 else "0" if i == len(rows) - 1 else "" for i in range(len(rows))]
+        scale = [units.rate(top) if i == 0 else "0" if i == len(rows) - 1 else "" for i in range(len(rows))]
         dots = [Line(((f"{mark:>8} ", "dim"), (row, self.role))) for mark, row in zip(scale, rows, strict=True)]
         return [self.rule(width, self.heading, note), *dots]
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from console import figures
-from console.history import History, pages_per_s, rows_per_s
+from console import units
+from console.paces import Paces, pages_per_s, rows_per_s
 from console.source import Look
 from console.widgets.canvas import Canvas, Line, Span
 
@@ -21,7 +21,7 @@ class Header(Canvas):
     """Set `look` and what the app knows, then `redraw`."""
 
     look: Look | None = None
-    history: History = History()
+    paces: Paces = Paces()
     project = ""
     badges: tuple[Span, ...] = ()
     reloaded = ""
@@ -56,21 +56,21 @@ class Header(Canvas):
     def _second(self) -> list[tuple[int, list[Span]]]:
         if self.look is None or self.look.snapshot.run is None:
             return []
-        snapshot, history = self.look.snapshot, self.history
+        snapshot, paces = self.look.snapshot, self.paces
         jobs = snapshot.jobs
         parts: list[tuple[int, list[Span]]] = [
-            (0, [(" ready ", "dim"), (figures.count(jobs["ready"] - snapshot.delayed), "strong")]),
-            (1, [(" run ", "dim"), (figures.count(jobs["taken"]), "strong")]),
-            (5, [(" retry ", "dim"), (figures.count(snapshot.delayed), "warn" if snapshot.delayed else "text")]),
-            (1, [(" failed ", "dim"), (figures.count(jobs["failed"]), "bad" if jobs["failed"] else "text")]),
-            (8, [(" done ", "dim"), (figures.count(jobs["done"]), "text")]),
-            (2, [("  " + figures.rate(pages_per_s(self.look)), "strong"), (" pg/s ", "dim")]),
-            (6, [(figures.spark(history.recent, 7), "accent")]),
-            (4, [(" " + figures.rate(rows_per_s(self.look)), "strong"), (" rows/s", "dim")]),
-            (3, [(" ETA ", "dim"), (figures.clock(history.eta(self.look)), "strong")]),
+            (0, [(" ready ", "dim"), (units.count(jobs["ready"] - snapshot.delayed), "strong")]),
+            (1, [(" run ", "dim"), (units.count(jobs["taken"]), "strong")]),
+            (5, [(" retry ", "dim"), (units.count(snapshot.delayed), "warn" if snapshot.delayed else "text")]),
+            (1, [(" failed ", "dim"), (units.count(jobs["failed"]), "bad" if jobs["failed"] else "text")]),
+            (8, [(" done ", "dim"), (units.count(jobs["done"]), "text")]),
+            (2, [("  " + units.rate(pages_per_s(self.look)), "strong"), (" pg/s ", "dim")]),
+            (6, [(units.spark(paces.recent, 7), "accent")]),
+            (4, [(" " + units.rate(rows_per_s(self.look)), "strong"), (" rows/s", "dim")]),
+            (3, [(" ETA ", "dim"), (units.clock(paces.eta(self.look)), "strong")]),
         ]
         share = done_share(jobs)
-        parts.append((7, [(f"  {share * 100:3.0f}% ", "text"), (figures.bar(share, 20), "good")]))
+        parts.append((7, [(f"  {share * 100:3.0f}% ", "text"), (units.bar(share, 20), "good")]))
         return parts
 
 

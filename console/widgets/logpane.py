@@ -8,7 +8,7 @@ from typing import Any
 from textual import events
 from textual.message import Message
 
-from console import figures
+from console import units
 from console.clean import clean
 from console.tail import KEPT, LEVELS, Sieve, Tail, pattern
 from console.widgets.canvas import Line, Span
@@ -118,7 +118,7 @@ class LogPane(Pane):
         parts = [text[i : i + room] for i in range(0, len(text), room)] if self.wrap and len(text) > room else [text]
         head: list[Span] = [
             (">" if here else " ", "accent"),
-            (figures.moment(event.at) + " ", "dim"),
+            (units.moment(event.at) + " ", "dim"),
             (f"{event.level[:4]:<4} ", role),
             (f"{event.source[:5]:<5} ", "accent"),
         ]
@@ -234,7 +234,7 @@ class LogPane(Pane):
 
     def act_export(self) -> None:
         """The lines, as a CSV file."""
-        rows = [(figures.moment(e.at), e.level, e.source, e.kind, e.text) for e in self.shown()]
+        rows = [(units.moment(e.at), e.level, e.source, e.kind, e.text) for e in self.shown()]
         self.console_app.export("log", ("at", "level", "source", "kind", "text"), rows)
 
     def act_next_match(self) -> None:

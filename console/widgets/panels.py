@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from console import figures
+from console import units
 from console.alarms import Alarm
-from console.history import History, pages_per_s, rows_per_s
+from console.paces import Paces, pages_per_s, rows_per_s
 from console.source import Look
 from console.widgets.canvas import Line, Span, fit
 from console.widgets.header import done_share
@@ -43,14 +43,14 @@ def _sequence(s: dict[str, Any]) -> Row:
     left = s["ready"] + s["delayed"]
     share = done_share({name: s[name] for name in _JOBS} | {"ready": left})
     name = f"{'‖ ' if s['paused'] else ''}{s['group']} · {s['host']}"
-    progress = f"{figures.bar(share, 9)} {share * 100:3.0f}%"
+    progress = f"{units.bar(share, 9)} {share * 100:3.0f}%"
     return Row(
         s["id"],
         (
             (name, "warn" if s["paused"] else "text"),
             (progress, "good" if share >= 1 else "accent"),
-            (figures.count(left), "text"),
-            (figures.count(s["taken"]), "strong" if s["taken"] else "dim"),
+            (units.count(left), "text"),
+            (units.count(s["taken"]), "strong" if s["taken"] else "dim"),
         ),
         (name, share, left, s["taken"]),
         s,
@@ -62,9 +62,9 @@ class Outputs(Pane):
 
     TITLE = "appender"
 
-    def __init__(self, history: History, **named: Any) -> None:
+    def __init__(self, paces: Paces, **named: Any) -> None:
         super().__init__(**named)
-        self.history = history
+        self.paces = paces
         self.outputs: Sequence[dict[str, Any]] = ()
 
     def take(self, look: Look) -> None:
@@ -85,12 +85,12 @@ class Outputs(Pane):
         name_width = max(8, width - 32)
         for output in self.outputs:
             backlog = "10k+" if output["backlog"] > 10_000 else str(output["backlog"])
-            speed = self.history.outputs.get(output["name"])
+            speed = self.paces.outputs.get(output["name"])
             lines.append(
                 Line((
                     ("   " + fit(output["name"], name_width), "text"),
-                    (f"{figures.count(output['rows']):>7}", "strong"),
-                    (f"{figures.rate(speed.per_second if speed else 0):>8}/s", "accent"),
+                    (f"{units.count(output['rows']):>7}", "strong"),
+                    (f"{units.rate(speed.per_second if speed else 0):>8}/s", "accent"),
                     (f" +{backlog}", "warn" if output["backlog"] > 1000 or output["rebuilding"] else "dim"),
                     (" rebuilt" if output["rebuilding"] else "", "warn"),
                 ))
@@ -114,9 +114,9 @@ class Resting(Pane):
         lines = [self.rule(width, f"hosts {len(self.hosts)}" if self.hosts else "hosts")]
         for host in self.hosts[: height - 1]:
             if host["backoff"]:
-                state: Span = (f"↓ backs off {figures.age(host['backoff'])}", "warn")
+                state: Span = (f"↓ backs off {units.age(host['backoff'])}", "warn")
             elif host["next_in"] and host["waiting"]:
-                state = (f"◷ next {figures.age(host['next_in'])}", "text")
+                state = (f"◷ next {units.age(host['next_in'])}", "text")
             else:
                 state = (f"▶ {host['running']} of {host['concurrency']}", "good" if host["running"] else "dim")
             lines.append(Line((("   " + fit(host["host"], max(8, width - 24)), "text"), state)))
@@ -128,9 +128,9 @@ class Speed(Pane):
 
     TITLE = "throughput"
 
-    def __init__(self, history: History, **named: Any) -> None:
+    def __init__(self, paces: Paces, **named: Any) -> None:
         super().__init__(**named)
-        self.history = history
+        self.paces = paces
         self.look: Look | None = None
 
     def take(self, look: Look) -> None:
@@ -142,11 +142,11 @@ class Speed(Pane):
         """A plot of the last minutes."""
         from console.widgets.plot import braille
 
-        top = max(self.history.recent, default=0.0)
-        pages = figures.rate(pages_per_s(self.look)) if self.look else "-"
-        rows = figures.rate(rows_per_s(self.look)) if self.look else "-"
-        lines = [self.rule(width, note=f"{pages} pg/s  {rows} rows/s  top {figures.rate(top)}")]
-        values = list(self.history.recent)[-(width - 4) * 2 :]
+        top = max(self.paces.recent, default=0.0)
+        pages = units.rate(pages_per_s(self.look)) if self.look else "-"
+        rows = units.rate(rows_per_s(self.look)) if self.look else "-"
+        lines = [self.rule(width, note=f"{pages} pg/s  {rows} rows/s  top {units.rate(top)}")]
+        values = list(self.paces.recent)[-(width - 4) * 2 :]
         return lines + [Line((("   " + text, "accent"),)) for text in braille(values, width - 4, height - 1)]
 
 

@@ -9,11 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import orjson
-
 from engine.clock import boottime
 from engine.model.job import Request
-from engine.store import documents, events, rows
+from engine.store import documents, events, jobs, rows
 from engine.store.connector import Database, placeholders
 from engine.store.events import Event
 from engine.store.filter import (
@@ -57,7 +55,7 @@ ORDER BY coalesce(j.changed_at, 0) {way}, j.id {way} LIMIT ?
 _INDEXED = {
     "ready": """
 SELECT d.id FROM sequences q CROSS JOIN jobs d INDEXED BY jobs_due ON d.sequence = q.id
-WHERE q.run = {run} AND d.state = 'READY' AND d.not_before IS NULL""",
+WHERE q.run = {run} AND q.ready > 0 AND d.state = 'READY' AND d.not_before IS NULL""",
     "delayed": "SELECT id FROM jobs INDEXED BY jobs_waiting"
     " WHERE run = {run} AND state = 'READY' AND not_before IS NOT NULL",
     "taken": "SELECT id FROM jobs INDEXED BY jobs_taken WHERE +run = {run} AND state = 'TAKEN'",
@@ -209,7 +207,7 @@ def detail(db: Database, job: int, *, pages: Database | None = None, limit: int 
             return None
         line = _line(row)
         run, document, defs, locator, told, root = row[16:]
-        request = _request(told) if told and line.origin == "locator" else Request()
+        request = jobs.request_of(told) if told and line.origin == "locator" else Request()
         about = documents.about(db, document) if document is not None else None
         return JobDetail(
             line=line,
@@ -326,14 +324,3 @@ def _line(row: Sequence[Any]) -> JobLine:
         id_, kind, state, group, host, url, target, attempts, crashes, reason, priority, depth,
         None if number is None else f"n{number}", None if due is None else max(0.0, due - boottime()), at, origin,
     )  # fmt: skip
-
-
-def _request(text: str) -> Request:
-    told = orjson.loads(text)
-    return Request(
-        method=told["method"],
-        headers=tuple((str(k), str(v)) for k, v in told["headers"]),
-        cookies=tuple((str(k), str(v)) for k, v in told["cookies"]),
-        body=told["body"],
-        content_type=told["content_type"],
-    )

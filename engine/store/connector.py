@@ -31,6 +31,8 @@ class Database:
         self._connection = connection
         self._texts: dict[tuple[str, int, int], str] = {}
         self.busy_seconds = busy_seconds
+        self.kept_out_since: float | None = None
+        """Monotonic second since when another writer has kept this one from every transaction."""
         self.path = path
 
     @classmethod
@@ -181,13 +183,18 @@ class Database:
         SQLite's own waiting sleeps longer each time, up to 100 ms, where a write here takes 2: short even sleeps
         let the next one in at once, and none waits for long.
         """
-        deadline = time.monotonic() + self.busy_seconds
+        begun = time.monotonic()
         while True:
             try:
                 self._connection.execute(f"BEGIN {mode}")
+                if mode == "IMMEDIATE":
+                    self.kept_out_since = None
                 return
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise self._told(error) from error
+                if time.monotonic() >= begun + self.busy_seconds:
+                    self.kept_out_since = self.kept_out_since or begun
                     raise self._told(error) from error
                 time.sleep(_WRITER_PAUSE)
             except sqlite3.Error as error:

@@ -15,6 +15,9 @@ Condition = tuple[str, list[Any]]
 STATES = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
 """What jobs are counted by. As a word of a filter `ready` takes the delayed ones in."""
 
+RETRIED = ("failed", "skipped", "done", "incomplete")
+"""States a job may be retried from."""
+
 
 class Search(Protocol):
     """A test of a row's texts that SQL cannot make."""

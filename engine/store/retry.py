@@ -9,20 +9,16 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-import orjson
-
 from engine import urls
 from engine.errors import UsageError
 from engine.identity import lives
 from engine.model.identity import document_key
+from engine.model.job import Request
 from engine.model.run import RunState, Stage
-from engine.store import browse, documents, events, jobs, outputs, rows, runs, supervisors
+from engine.store import browse, checkpoints, documents, events, jobs, outputs, rows, runs, supervisors
 from engine.store.connector import Database, patiently, placeholders
 from engine.store.events import Event
-from engine.store.filter import Filter, Words
-
-RETRIED = ("failed", "skipped", "done", "incomplete")
-"""States a job may be retried from."""
+from engine.store.filter import RETRIED, Filter, Words
 
 _BATCH = 2000
 _ENDED = """
@@ -57,13 +53,18 @@ def retry_jobs(
             count += patiently(db, lambda _, b=batch: _again(db, run, b, sorted(states)))
         except UsageError as error:
             if count:
-                raise UsageError(f"{count} jobs are READY again; then {error.what}", error.remedy) from error
+                raise UsageError(f"{told(count)}; then {error.what}", error.remedy) from error
             raise
     if count:
-        told = f"{count} jobs are READY again" + (f" ({text})" if text else "")
+        what = f"retry: {told(count)}" + (f" ({text})" if text else "")
         with db.transaction():
-            events.add(db, run, [Event(time.time(), "INFO", "operator", "command", f"retry: {told}")])
+            events.add(db, run, [Event(time.time(), "INFO", "operator", "command", what)])
     return count
+
+
+def told(count: int) -> str:
+    """What an operator reads of a retry."""
+    return "1 job is READY again" if count == 1 else f"{count} jobs are READY again"
 
 
 def _retried(wanted: Filter) -> Filter:
@@ -93,12 +94,16 @@ def _again(db: Database, run: int, chosen: list[int], states: list[str]) -> int:
         for start in range(0, len(keys), 500):
             documents.retire(db, run, keys[start : start + 500])
         moves = [(home, row[0]) for row in found if (home := _home(db, run, row)) is not None]
-        return jobs.reopen(db, listed, moves)
+        count = jobs.reopen(db, listed, moves)
+        checkpoints.reopen(db, run)
+        return count
 
 
 def _open(db: Database, run: int) -> None:
     """Make sure that a run may take work, inside the open transaction. Raises UsageError where it is ending."""
-    stands = runs.get(db, run)
+    stands, newest = runs.get(db, run), runs.latest(db)
+    if newest is not None and newest.seq != run:
+        raise UsageError(f"run {stands.id} is over for good: {newest.id} came after it", "Only the latest run goes on.")
     office = supervisors.current(db)
     if office is not None and office.run == run and lives(office.identity):
         if stands.stage not in _GOING or stands.state is RunState.DRAINING:
@@ -114,8 +119,8 @@ def _open(db: Database, run: int) -> None:
 def _key(row: tuple[Any, ...]) -> bytes:
     """Of the document its first request would ask for."""
     _, url, _, _, _, _, request, origin = row
-    told = orjson.loads(request) if request and origin == "locator" else {}
-    return document_key(url, told.get("method", "GET"), told.get("body"))
+    sent = jobs.request_of(request) if request and origin == "locator" else Request()
+    return document_key(url, sent.method, sent.body)
 
 
 def _home(db: Database, run: int, row: tuple[Any, ...]) -> int | None:

@@ -11,6 +11,7 @@ INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
 ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected
 """
 _AFTER = "SELECT id, data_def, data FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
+_ACROSS = "SELECT id, run, data_def, data FROM rows WHERE id > ? ORDER BY id LIMIT ?"
 _LAST = "SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1"
 _NEWEST = "SELECT max(id) FROM rows"
 _BETWEEN = "SELECT count(*) FROM rows WHERE id > ? AND id <= ? AND run = ?"
@@ -52,6 +53,11 @@ def count(db: Database, run: int, data_def: str, rows: int, rejected: int) -> No
 def after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
     """The next rows of a run in order of id: id, id of the dataDef, JSON."""
     return db.all(_AFTER, (cursor, run, limit))
+
+
+def across(db: Database, cursor: int, limit: int) -> list[tuple[int, int, int, str]]:
+    """The next rows of any run in order of id, which is also that of their runs: id, run, id of the dataDef, JSON."""
+    return db.all(_ACROSS, (cursor, limit))
 
 
 def last(db: Database, run: int) -> int:

@@ -4,7 +4,7 @@ The counters in the table are the triggers' alone; here only rings, pauses and l
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from engine.store.connector import Database, placeholders
 
@@ -44,6 +44,13 @@ UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND
 _LIMIT = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
 _TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
 
+_STANDINGS = """
+SELECT grp, sum(ready + delayed + taken + incomplete),
+    total(ready + delayed + taken + incomplete) FILTER (WHERE kind IN ('page', 'robots', 'sitemap')),
+    sum(failed), total(done) FILTER (WHERE kind = 'page')
+FROM sequences WHERE run = ? GROUP BY grp
+"""
+
 _RECOUNT = """
 UPDATE sequences SET {assignments}
 FROM (SELECT s.id AS sequence, {sums} FROM sequences s LEFT JOIN (
@@ -66,6 +73,15 @@ FROM (SELECT s.id, count(j.id) AS n FROM sequences s LEFT JOIN jobs j ON j.seque
       WHERE s.run = ? AND s.taken > 0 GROUP BY s.id) t
 WHERE sequences.id = t.id AND sequences.taken <> coalesce(t.n, 0)
 """
+
+
+class Standing(NamedTuple):
+    """Jobs of a group: open ones of any kind, those of them that fetch, failed ones of any kind, pages done."""
+
+    open: int = 0
+    loading: int = 0
+    failed: int = 0
+    done: int = 0
 
 
 def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: int | None) -> int:
@@ -120,6 +136,11 @@ def taken(db: Database, run: int) -> int:
 def total(db: Database, run: int, counter: Literal["ready", "delayed", "taken", "done", "failed", "skipped"]) -> int:
     """Page jobs of a run in one state, from the counters."""
     return int(db.value(f"SELECT total({counter}) FROM sequences WHERE run = ? AND kind = 'page'", (run,)))
+
+
+def standings(db: Database, run: int) -> dict[str, Standing]:
+    """How the jobs of each group stand, from the counters."""
+    return {str(row[0]): Standing(*map(int, row[1:])) for row in db.all(_STANDINGS, (run,))}
 
 
 def recount(db: Database, run: int) -> None:

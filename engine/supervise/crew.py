@@ -158,6 +158,16 @@ class Crew:
         for child in children:
             child.process.wait()
 
+    def kill_writer(self, pid: int, stalled: float) -> bool:
+        """End a child that keeps all others from writing; False: it is none of ours."""
+        children = [*self.nodes, *([self.scribe.child] if self.scribe.child else [])]
+        for child in children:
+            if child.pid == pid:
+                child.hung = child.hung or f"kept the database locked for {stalled:.0f} s; killed"
+                child.kill()
+                return True
+        return False
+
     def copy_beats(self) -> None:
         """Write what the beats say into the tables."""
         now = time.monotonic()
@@ -225,6 +235,8 @@ class Crew:
             nodes.end(self._db, child.epoch, reason, time.time())
             freed = jobs.release(self._db, child.epoch, f"{child.name} {reason}", crashed=blame)
             sequences.recount_taken(self._db, self._run)
+            if crashed:
+                runs.took_over(self._db, self._run)
             lost = successor and crashed and not child.told_to_stop
             promoted = self._promote_backup() if lost and child.role is Role.RUNNER else None
             self._resize()

@@ -12,8 +12,14 @@ _SUFFIXES = {"csv": "csv", "jsonl": "jsonl", "db": "sqlite", "sqlite": "sqlite"}
 _EXTENSIONS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 
 
-def declare(db: Database, run: int, folder: Path, definitions: Definitions, flag: Path | None) -> None:
-    """Write down the outputs of a run whose files lie in `folder`. `flag`: the file `-o` named, instead."""
+def declare(
+    db: Database, run: int, folder: Path, definitions: Definitions, flag: Path | None, *, only_new: bool = False
+) -> None:
+    """Write down the outputs of a run whose files lie in `folder`. `flag`: the file `-o` named, instead.
+
+    `only_new`: they hold what no earlier run has. A run that was begun so stays so.
+    """
+    only_new = only_new or any("only_new" in output.settings for output in outputs.listed(db, run))
     appenders = [appender_of(flag)] if flag else definitions.appenders
     with_fields = [d for d in definitions.data_defs if d.fields]
     for appender in appenders:
@@ -26,7 +32,8 @@ def declare(db: Database, run: int, folder: Path, definitions: Definitions, flag
                 type_=appender.type,
                 data_def=data_def.name,
                 path=str(_path(appender, data_def, folder, flag, alone=len(mine) == 1)),
-                settings=settings_of(data_def, appender.delimiter),
+                settings=settings_of(data_def, appender.delimiter)
+                | ({"only_new": list(data_def.key)} if only_new else {}),
             )
 
 

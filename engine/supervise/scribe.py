@@ -52,16 +52,16 @@ class Scribe:
             if self._due is not None and self._due <= now:
                 self.start()
             return
-        hung = child.look(now) is Heart.ASYSTOLE
-        if hung:
-            child.kill()
-            child.process.wait()
         code = child.ended()
+        if code is None and child.look(now) is Heart.ASYSTOLE:
+            child.hung = child.hung or f"no beat for {child.pulse.age(now):.1f} s; killed"
+            child.kill()
+            code = child.process.wait()
         if code is None:
             return
         crashes = 1 if now - child.started_at >= HEALTHY_SECONDS else self._crashes + 1
         final = crashes >= CRASH_LIMIT
-        how = f"no beat for {child.pulse.age(now):.1f} s; killed" if hung else f"died: {code}"
+        how = child.hung or f"died: {code}"
         with self._db.transaction():
             nodes.end_appender(self._db, child.epoch, NodeState.FAILED if final else NodeState.DEAD, time.time())
             self._tell("ERROR", f"appender {how}" + ("" if final else "; it is started again"))

@@ -29,13 +29,16 @@ from engine.store.events import Event
 from engine.store.intake import Places
 from engine.store.runs import Run
 from engine.store.schema import CRAWL, prepare
-from engine.supervise import outputs
+from engine.supervise import checkpointing, outputs
+from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.children import kill_stranger
 from engine.supervise.crew import Crew
 from engine.supervise.lock import Lock
 from engine.supervise.rings import Rings
 from engine.supervise.scribe import Scribe
 from engine.supervise.seeding import Seeding, refuse_unseedable
+from engine.supervise.state_file import StateFile
+from engine.supervise.steps import Blueprint, blueprint
 from engine.supervise.supervisor import Supervisor
 
 _TICK_SECONDS = 0.5
@@ -53,6 +56,8 @@ class Plan:
     """Begin a new run even though one is unfinished."""
     output: Path | None = None
     """The file of `-o`."""
+    only_new: bool = False
+    """Whether files get only rows that no earlier run has."""
 
 
 def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
@@ -83,10 +88,17 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
         lambda group: g.max_pages if (g := plan.definitions.task_group(group)) else None,
     )
     seeding = Seeding(db, run, plan.definitions, version, places)
+    checkpoints = Checkpointing(db, run.seq, _steps(plan, run), StateFile(db, folder, run))
+    checkpoints.look(lambda: False)
     db.busy_seconds = _TICK_SECONDS
     return Supervisor(
-        db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding
-    )
+        db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding,
+        checkpoints=checkpoints,
+    )  # fmt: skip
+
+
+def _steps(plan: Plan, run: Run) -> Blueprint:
+    return blueprint(plan.definitions, base_url=run.base_url, output=plan.output)
 
 
 def _fence_left_overs(db: Database, folder: Path) -> None:
@@ -154,7 +166,8 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
         runs.recount(db, run.seq)
         target = folder / "output" / run.id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        outputs.declare(db, run.seq, target, plan.definitions, plan.output)
+        outputs.declare(db, run.seq, target, plan.definitions, plan.output, only_new=plan.only_new)
+        checkpointing.publish(db, run.seq, _steps(plan, runs.get(db, run.seq)), version)
         if resumed and run.defs_version not in (None, version) and run.seconds:
             text = (
                 f"the defs changed (v{run.defs_version} → v{version}): pages already done keep the rows of their time;"

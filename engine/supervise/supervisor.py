@@ -10,11 +10,12 @@ from engine.errors import StorageError, UsageError
 from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
-from engine.store import commands, events, jobs, runs, sequences, supervisors
-from engine.store.connector import Busy, Database
+from engine.store import commands, events, jobs, runs, sequences, supervisors, writer_lock
+from engine.store.connector import Busy, Database, patiently
 from engine.store.events import Event, Level
 from engine.store.runs import Run
 from engine.supervise.books import Books
+from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.crew import Crew
 from engine.supervise.ending import EXIT_CODES, Ending
 from engine.supervise.lock import Lock
@@ -31,6 +32,7 @@ _NESTED_SECONDS = 5.0
 _COPY_SECONDS = 1.0
 _SEEDS_TOLD = 5
 _KILL_PATIENCE = 5.0
+_STALL_SECONDS = 10.0
 
 
 class Supervisor:
@@ -48,6 +50,7 @@ class Supervisor:
         crew: Crew,
         rings: Rings,
         seeding: Seeding,
+        checkpoints: Checkpointing,
     ) -> None:
         self.db = db
         self.folder = folder
@@ -57,6 +60,7 @@ class Supervisor:
         self.crew = crew
         self.rings = rings
         self.seeding = seeding
+        self.checkpoints = checkpoints
         self._lock = lock
         self.stage = Stage.INIT
         self.ending: Ending | None = None
@@ -92,6 +96,7 @@ class Supervisor:
             self.kill()
             return
         try:
+            self._relieve_writers()
             self._obey()
             stage = None
             while stage is not self.stage:
@@ -99,6 +104,15 @@ class Supervisor:
                 _STEPS.get(stage, Supervisor._idle)(self)
         except Busy as busy:
             _log.warning("tick: %s", busy.what)
+
+    def _relieve_writers(self) -> None:
+        """Where all writers stall, who holds the lock is ended if it is ours; nobody blames the others."""
+        since = self.db.kept_out_since
+        if since is None or (stalled := time.monotonic() - since) < _STALL_SECONDS:
+            return
+        pid = writer_lock.holder(self.db.path)
+        if pid is not None and not self.crew.kill_writer(pid, stalled):
+            _log.warning("process %d, which is none of ours, has kept %s locked for %.0f s", pid, self.db.path, stalled)
 
     def stop(self, ending: Ending, reason: str | None = None) -> None:
         """Stop in order: take nothing more, let what is under way finish, keep all that is committed.
@@ -117,8 +131,8 @@ class Supervisor:
         self.ending, self.reason = Ending.KILLED, "hard kill"
         self.crew.kill_all()
         try:
-            patient(self._bury_killed, _KILL_PATIENCE)
-        except StorageError as error:
+            patiently(self.db, lambda _: self._bury_killed(), seconds=_KILL_PATIENCE)
+        except (Busy, StorageError) as error:
             _log.error("the end of the run could not be written, the next start makes it good: %s", error)
             self._let_go()
 
@@ -150,7 +164,7 @@ class Supervisor:
     def _running(self) -> None:
         self.crew.watch()
         self._copy()
-        if not self.seeding.done:
+        if not self.seeding.done and self.ending is None:
             self._seed()
         self.rings.tick()
         if self.ending is None and (limit := self.books.limit_reached()):
@@ -241,11 +255,14 @@ class Supervisor:
             }.get(self.ending or Ending.FAILED, RunState.CANCELLED)  # fmt: skip
             runs.move(self.db, run, state, self.reason)
             runs.end(self.db, run, time.time())
+            self.checkpoints.close(done=self.ending is Ending.COMPLETE, reason=self.reason)
             self._tell("INFO" if self.ending is Ending.COMPLETE else "WARNING", f"run {self.run.id} {state}")
             runs.enter(self.db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self.db, self.epoch, time.time())
         with contextlib.suppress(Busy):
             self.books.count_time()
+        with contextlib.suppress(Busy):
+            self.checkpoints.show()
         self._let_go()
 
     def _let_go(self) -> None:
@@ -270,6 +287,7 @@ class Supervisor:
             self._copied_at = now
             self.crew.copy_beats()
             self.books.count_time()
+            self.checkpoints.look(lambda: self.killed or self.ending not in (None, Ending.COMPLETE))
 
     def _tell_problems(self) -> None:
         if self.seeding.problems:
@@ -283,7 +301,6 @@ class Supervisor:
     def _enter(self, stage: Stage, why: str = "") -> None:
         with self.db.transaction():
             runs.enter(self.db, self.run.seq, stage)
-            self._tell("INFO", str(stage), "stage")
             if why:
                 self._tell("WARNING", why)
         self.stage = stage
@@ -326,16 +343,3 @@ _STEPS: dict[Stage, Callable[[Supervisor], None]] = {
     Stage.STOPPING_APPENDER_FORCEFUL: Supervisor._forcing_appender,
     Stage.RELEASING_LOCK: Supervisor._finish,
 }
-
-
-def patient(work: Callable[[], None], seconds: float = 30.0) -> None:
-    """Do a thing that must be done, while the database is busy again and again. Raises StorageError in the end."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            work()
-            return
-        except Busy as busy:
-            if time.monotonic() > deadline:
-                raise StorageError(busy.what, busy.remedy) from busy
-            time.sleep(0.05)

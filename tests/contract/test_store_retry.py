@@ -52,7 +52,7 @@ def test_a_job_is_ready_again_as_new(house: House, state: JobState) -> None:
     assert house.jobs(fields)[0] == ("READY", 0, 0, 0, None, None, None, None)
     house.check_counters()
     (event,) = house.db.all("SELECT source, kind, text FROM events WHERE source = 'operator'")
-    assert event == ("operator", "command", f"retry: {expected} jobs are READY again (state:{state.lower()})")
+    assert event == ("operator", "command", f"retry: {retry.told(expected)} (state:{state.lower()})")
     assert next(job.id for job in house.take("http://a/")) == one.id, "it can be leased"
 
 
@@ -143,6 +143,17 @@ def test_a_done_run_is_open_again(house: House) -> None:
     assert runs.unfinished(house.db) is not None
 
 
+def test_only_the_latest_run_goes_on(house: House) -> None:
+    house.seed("http://a/1")
+    house.commit(*map(failed, house.take("http://a/")))
+    finish_run(house)
+    with house.db.transaction():
+        runs.create(house.db, None, 0.0)
+    with pytest.raises(UsageError, match="is over for good"):
+        again(house.db, house.run, parse(""))
+    assert (state_of_run(house), house.jobs("state")) == ("DONE", [("FAILED",)])
+
+
 @pytest.fixture
 def governed(house: House) -> House:
     """Two failed jobs, and a supervisor that is alive: this process."""
@@ -198,7 +209,7 @@ def test_an_end_between_two_batches_is_told(governed: House, monkeypatch: pytest
         return told
 
     monkeypatch.setattr(retry, "_again", then_it_ends)
-    with pytest.raises(UsageError, match=r"1 jobs are READY again; then run .* is ending"):
+    with pytest.raises(UsageError, match=r"1 job is READY again; then run .* is ending"):
         again(governed.db, governed.run, parse(""))
     assert sorted(s for _, s in governed.jobs()) == ["FAILED", "READY"]
 

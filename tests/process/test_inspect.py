@@ -1,14 +1,19 @@
 """`jobs`, `retry`, `events`, `logs`: without a supervisor and beside one; a retry is never lost and doubles no row."""
 
+import contextlib
 import json
+import os
 import signal
+import sqlite3
+import subprocess
+import sys
 import time
 
 import pytest
 
 from .house import House, Running, until
 from .library import Library
-from .site import Asked, Page, Site
+from .site import Asked, Page, Site, html
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -21,7 +26,7 @@ def broken(library: Library, *paths: str) -> dict[str, bool]:
     """These pages answer 500 until `up` is true."""
     standing = {"up": False}
     for path in paths:
-        good = library.site[path]
+        good = library.site.pages[path]
 
         def answer(asked: Asked, good: object = good) -> Page:
             if not standing["up"]:
@@ -61,6 +66,9 @@ def test_what_failed_is_retried_after_the_run(house: House, site: Site) -> None:
     assert (done.code, done.out) == (0, "2 jobs are READY again\n")
     assert "crawl-console run" in done.err
     assert house.status()["state"] == "READY"
+    steps = {(step["step_name"], step["completed"]) for step in lines((house.data / "state.jsonl").read_text())}
+    assert ("seeder", True) in steps
+    assert {("loader", False), ("appender", False)} <= steps, "the file tells of work again"
     run = house.status()["run"]
     asked = len(site.paths)
     assert house.crawl().summary["run"] == run
@@ -78,8 +86,8 @@ def test_what_failed_is_retried_after_the_run(house: House, site: Site) -> None:
     errors = lines(house.order("events", "--level", "error", "--json").out)
     assert errors
     assert {event["level"] for event in errors} == {"ERROR"}
-    last = lines(house.order("events", "--limit", "1", "--json").out)
-    assert "DONE" in str(last[0]["text"])
+    last = lines(house.order("events", "--match", "^run .* DONE$", "--limit", "1", "--json").out)
+    assert [event["source"] for event in last] == ["supervisor"]
     assert house.order("logs", "n99").code == 2
     assert house.order("logs").code == 0
 
@@ -89,6 +97,7 @@ def test_a_retry_beside_a_supervisor_is_worked_at_once(house: House, site: Site)
     standing = broken(library, "/book/0-0")
     house.write(library.defs(concurrency=2))
     running = house.start("--set", "max_attempts=1")
+    assert until(lambda: "/book/0-0" in site.paths)
     assert until(lambda: house.query("SELECT 1 FROM jobs WHERE state = 'FAILED'"))
     standing["up"] = True
     asked = site.paths.count("/book/0-0")
@@ -105,6 +114,7 @@ def test_a_retry_at_the_end_of_a_run_is_refused_or_worked(house: House, site: Si
     standing = broken(library, "/book/0-0")
     house.write(library.defs())
     running = house.start("--set", "max_attempts=1")
+    assert until(lambda: "/book/0-0" in site.paths)
     assert until(lambda: house.query("SELECT 1 FROM jobs WHERE state = 'FAILED'"))
     standing["up"] = True
     retried = 0
@@ -155,3 +165,32 @@ def test_followers_go_on_until_the_run_ends(house: House, site: Site) -> None:
     first = found[0]
     kept = [row[0] for row in house.query(f"SELECT id FROM events WHERE id >= {first} ORDER BY id")]
     assert found == kept, "each once, in order, to the last"
+
+
+def test_what_pages_say_moves_no_terminal(house: House, site: Site) -> None:
+    site["/"] = html("<b>ISBN 1</b>")
+    house.write(Library(site, shelves=1, books=0).defs().replace("/shelf/0", "/"))
+    house.crawl()
+    hostile = "\x1b]52;c;aGk=\x07\x9b2J\u202e[/b]"
+    with contextlib.closing(sqlite3.connect(house.data / "crawl.db")) as db, db:
+        db.execute("UPDATE jobs SET reason = ?, url = url || ?", (hostile, hostile))
+        db.execute("UPDATE events SET text = ? WHERE kind = 'page'", (hostile,))
+        columns = "run, at, level, source, kind, text"
+        for _ in range(12):
+            db.execute(f"INSERT INTO events ({columns}) SELECT {columns} FROM events")
+    (house.data / "logs" / "n1.log").write_text(hostile, "utf-8")
+    for command in (["jobs"], ["events"], ["logs", "n1"], ["retry", "--state", "done", "--match", "OSC|]52"]):
+        done = house.order(*command)
+        assert done.code == 0, done.err
+        assert not set("\x1b\x07\x9b\u202e") & set(done.out + done.err), command
+    told = [sys.executable, "-m", "console", "events", "--data", str(house.data)]
+    with subprocess.Popen(told, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        assert running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b"", "who reads no more hears no more"
+        assert running.wait(10) == 0
+    narrow = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    told = [sys.executable, "-m", "console", "jobs", "--data", str(house.data)]
+    assert subprocess.run(told, env=narrow, capture_output=True, timeout=20, check=True).stdout.isascii()
