@@ -39,6 +39,8 @@ from console.widgets.canvas import Canvas
 from console.widgets.header import Header
 from console.widgets.prompt import Prompt
 
+Clock = Callable[[], float]
+
 _LOCAL = ("mark", "mark_all")
 _CSS = """
 Screen { layout: vertical; background: $background; overflow: hidden; }
@@ -60,7 +62,7 @@ class Frame(Screen[None], inherit_bindings=False):
     """The one screen below all dialogs: its keys are the console's alone."""
 
 
-class Console(Ways, Deeds, Outside, App[int]):
+class Console(Ways, Deeds, Outside, App[int], inherit_bindings=False):
     """Built of a source of looks and of someone who carries orders; knows neither's way of doing so."""
 
     CSS = _CSS
@@ -69,7 +71,7 @@ class Console(Ways, Deeds, Outside, App[int]):
     AUTO_FOCUS = None
     NOTIFICATION_TIMEOUT = 4
     BINDINGS: ClassVar[list[Binding]] = [  # type: ignore[assignment]
-        Binding(key.keys, f"act('{key.id}')", key.does, id=key.id, show=False, priority=key.id == "quit")
+        Binding(key.keys, f"act('{key.id}')", key.does, id=key.id, show=False)
         for key in KEYS
     ]
 
@@ -87,8 +89,9 @@ class Console(Ways, Deeds, Outside, App[int]):
             super().__init__()
             self.why = why
 
-    def __init__(self, setup: Setup, source: Source, orders: Orders, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, setup: Setup, source: Source, orders: Orders, clock: Clock = time.monotonic) -> None:
+        super().__init__()
+        self.clock = clock
         self.setup, self.orders = setup, orders
         self.paces, self.tail = Paces(), Tail()
         self.look: Look | None = None
@@ -105,7 +108,7 @@ class Console(Ways, Deeds, Outside, App[int]):
         if setup.ascii_only:
             self._filters.append(AsciiFilter())
         self.poller = Poller(
-            source, setup.hertz, lambda look: self._post(self.Seen(look)), lambda why: self._post(self.Missed(why))
+            source, setup.hertz, lambda look: self._post(self.Seen(look)), lambda why: self._post(self.Missed(why)), clock
         )
 
     @property
@@ -175,12 +178,12 @@ class Console(Ways, Deeds, Outside, App[int]):
 
     def on_console_missed(self, message: Missed) -> None:
         """The last good look stays, and its age is told."""
-        self.missed = (self.look.at if self.look else time.monotonic(), message.why)
+        self.missed = (self.look.at if self.look else self.clock(), message.why)
         self._show_frame()
 
     def _mind_staleness(self) -> None:
         if self.look is not None and self.missed is None:
-            overdue = time.monotonic() - self.look.at - 2 / self.setup.hertz
+            overdue = self.clock() - self.look.at - 2 / self.setup.hertz
             if overdue > 2:
                 self.missed = (self.look.at, "the database does not answer")
         if self.missed is not None:
@@ -202,7 +205,7 @@ class Console(Ways, Deeds, Outside, App[int]):
 
     def _show_frame(self) -> None:
         """Header, tabs, alarms and hints."""
-        stale = time.monotonic() - self.missed[0] if self.missed else None
+        stale = self.clock() - self.missed[0] if self.missed else None
         if self.look is not None:
             if not self.frozen:
                 self.alarms = alarms(self.look, stale=stale, why=self.missed[1] if self.missed else "")

@@ -66,6 +66,12 @@ class Window:
         """Read at the next look, whatever it costs."""
         self._due = 0.0
 
+    def short(self) -> bool:
+        """Whether lines are missing that a page more, up or down, would show."""
+        return (not self.whole_end and self.first + 2 * self.page > len(self.lines)) or (
+            not self.whole_start and self.first < self.page
+        )
+
     def reading(self) -> Callable[[Jobs, int], Found | None]:
         """What the poller does next, as things stand now."""
         if time.monotonic() < self._due:

@@ -13,8 +13,15 @@ class Poller:
     """One thread, one source. `wake` makes it look at once."""
 
     def __init__(
-        self, source: Source, hertz: float, seen: Callable[[Look], None], failed: Callable[[str], None]
+        self,
+        source: Source,
+        hertz: float,
+        seen: Callable[[Look], None],
+        failed: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`hertz`: looks a second. `seen` and `failed` are called on the thread that runs it."""
+        self._clock = clock
         self._source = source
         self._pause = 1.0 / hertz
         self._seen = seen
@@ -40,7 +47,7 @@ class Poller:
         try:
             while not self._over.is_set():
                 self._hurry.clear()
-                began = time.monotonic()
+                began = self._clock()
                 try:
                     look = self._look(began)
                 except Exception as error:  # whatever it is, the next look may succeed
@@ -49,7 +56,7 @@ class Poller:
                 else:
                     if not self._over.is_set():
                         self._seen(look)
-                self._hurry.wait(max(0.02, self._pause - (time.monotonic() - began)))
+                self._hurry.wait(max(0.02, self._pause - (self._clock() - began)))
         finally:
             self._source.close()
 
@@ -61,4 +68,4 @@ class Poller:
         if version is not None and (self._accepted is None or self._accepted.version != version):
             self._accepted = self._source.defs(version)
         found = reading(self._source, seen) if reading is not None else None
-        return Look(began, time.monotonic() - began, seen, alive, self._accepted, found, who)
+        return Look(began, self._clock() - began, seen, alive, self._accepted, found, who)

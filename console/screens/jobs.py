@@ -230,6 +230,11 @@ class JobsView(View):
         if self.table.row is not None:
             self.open(self.table.row.subject, "Payload")
 
+    def on_table_moved(self, _event: Table.Moved) -> None:
+        """What lies around the cursor is read, at once where it may be needed soon."""
+        self.window.first = self.table.top
+        self.console_app.reask(at_once=self.window.short())
+
     def on_table_opened(self, event: Table.Opened) -> None:
         """Look into a job."""
         event.stop()

@@ -29,8 +29,9 @@ class Tabs(Canvas):
         """Screen and label, as wide as there is room for."""
         names = [(n, f"{i} {BY_ID[n].does}") for i, n in enumerate(SCREENS, 1)]
         labels = [(n, f"{t}!{self.failed}" if n == "failed" and self.failed else t) for n, t in names]
-        if sum(len(t) + 2 for _, t in labels) + 1 > width:
-            labels = [(n, t if n == self.current else t.split()[0]) for n, t in labels]
+        if sum(len(t) + 2 for _, t in labels) + len(self.crumbs) + 2 > width:
+            failed = f"!{self.failed}" if self.failed else ""
+            labels = [(n, t if n == self.current else t[0] + (failed if n == "failed" else "")) for n, t in labels]
         return labels
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002

@@ -218,7 +218,7 @@ class LogPane(Pane):
         elif self.sieve.pattern is not None or self.sieve.sources:
             self.sift(Sieve(self.sieve.level))
         else:
-            self.console_app.act_back()
+            self.console_app.stack[-1].act_back()
 
     def act_copy(self) -> None:
         """The line."""

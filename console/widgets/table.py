@@ -217,7 +217,7 @@ class Table(Pane):
         elif self.sought:
             self._sift("")
         else:
-            self.console_app.act_back()
+            self.console_app.stack[-1].act_back()
 
     def act_copy(self) -> None:
         """The row, as text."""
