@@ -38,6 +38,7 @@ from console.widgets.bars import AlarmBar, Hints, Tabs
 from console.widgets.canvas import Canvas
 from console.widgets.header import Header
 from console.widgets.prompt import Prompt
+from engine.errors import CrawlError
 
 Clock = Callable[[], float]
 
@@ -71,8 +72,7 @@ class Console(Ways, Deeds, Outside, App[int], inherit_bindings=False):
     AUTO_FOCUS = None
     NOTIFICATION_TIMEOUT = 4
     BINDINGS: ClassVar[list[Binding]] = [  # type: ignore[assignment]
-        Binding(key.keys, f"act('{key.id}')", key.does, id=key.id, show=False)
-        for key in KEYS
+        Binding(key.keys, f"act('{key.id}')", key.does, id=key.id, show=False) for key in KEYS
     ]
 
     class Seen(Message):
@@ -108,7 +108,11 @@ class Console(Ways, Deeds, Outside, App[int], inherit_bindings=False):
         if setup.ascii_only:
             self._filters.append(AsciiFilter())
         self.poller = Poller(
-            source, setup.hertz, lambda look: self._post(self.Seen(look)), lambda why: self._post(self.Missed(why)), clock
+            source,
+            setup.hertz,
+            lambda look: self._post(self.Seen(look)),
+            lambda why: self._post(self.Missed(why)),
+            clock,
         )
 
     @property
@@ -157,6 +161,15 @@ class Console(Ways, Deeds, Outside, App[int], inherit_bindings=False):
     def _leave_by(self, number: int) -> None:
         self.signalled = True
         self.exit(return_code=128 + number)
+
+    @property
+    def fault(self) -> Exception | None:
+        """What ended the console, where that was an error of its own."""
+        return self._exception
+
+    def _fatal_error(self) -> None:
+        """Leave; the error is told below the restored screen, in one line."""
+        self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
         """No more looks; what the user likes is kept."""
@@ -245,8 +258,11 @@ class Console(Ways, Deeds, Outside, App[int], inherit_bindings=False):
         deed = self._deed(name)
         if deed is None:
             self.say(f"{BY_ID[name].shown}: {BY_ID[name].does} — not here", "warning")
-        else:
+            return
+        try:
             deed()
+        except CrawlError as error:
+            self.say(f"{error.what}. {error.remedy}", "error")
 
     def _deed(self, name: str) -> Callable[[], Any] | None:
         nodes: list[DOMNode] = []

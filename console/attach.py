@@ -41,8 +41,10 @@ def attach(asked: Attach) -> int:
                 f"{asked.data}: a supervisor runs already (pid {found}): no fresh run can begin",
                 "Attach with `crawl-console`, or stop it with `crawl-console cancel`.",
             )
-    code, signalled = _show(asked, owner=child is not None)
-    _say_how_it_was_left(asked, sys.stderr)
+    try:
+        code, signalled = _show(asked, owner=child is not None)
+    finally:
+        _say_how_it_was_left(asked, sys.stderr)
     # where the supervisor ended, too, it knows best how
     verdict = child.poll() if child is not None and not signalled else None
     return code if verdict is None else verdict
@@ -68,6 +70,8 @@ def _show(asked: Attach, *, owner: bool) -> tuple[int, bool]:
     with contextlib.suppress(AttributeError, ValueError):  # a sign the terminal cannot show must not end the console
         sys.__stderr__.reconfigure(errors="replace")  # type: ignore[union-attr]
     app.run(mouse=chosen.mouse)
+    if app.fault is not None:
+        raise app.fault
     return app.return_code or 0, app.signalled
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from console.keys import BY_ID
+from console.keys import BY_ID, SCREENS
 from console.themes import DEFAULT, THEMES
 
 _FILE, _MEMORY = "console.toml", "console-state.json"
@@ -38,8 +38,9 @@ def load(where: Path | None = None) -> Config:
     config = Config(where if where is not None else folder())
     with contextlib.suppress(OSError, ValueError):
         told = orjson.loads((config.folder / _MEMORY).read_bytes())
-        config.screen = told.get("screen", config.screen)
-        if told.get("theme") in THEMES:
+        if isinstance(told, dict) and told.get("screen") in SCREENS:
+            config.screen = told["screen"]
+        if isinstance(told, dict) and told.get("theme") in THEMES:
             config.theme = told["theme"]
     try:
         written = tomllib.loads((config.folder / _FILE).read_text("utf-8"))

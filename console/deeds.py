@@ -58,6 +58,8 @@ class Deeds(_Base):
 
     def order(self, name: str, arguments: dict[str, Any]) -> None:
         """Give an order on a worker thread, and toast the answer."""
+        if self._obeyed(name) is None:
+            return
         what = " ".join([name, *map(str, arguments.values())])
         self._work(what, lambda: self.orders.give(name, arguments))
 
@@ -120,7 +122,7 @@ class Deeds(_Base):
         if nodes:
             count = sum(held.get(name, 0) for name in nodes)
             lines = [
-                f"{', '.join(nodes)} die at once.",
+                f"{', '.join(nodes)} {'dies' if len(nodes) == 1 else 'die'} at once.",
                 f"{units.plural(count, 'job')} in flight are lost and done anew by others.",
                 "Committed rows are safe. A new node replaces each.",
             ]
@@ -215,11 +217,11 @@ class Deeds(_Base):
 
     # --- looking
 
-    def push_jobs(self, text: str) -> None:
+    def push_jobs(self, wanted: Filter) -> None:
         """Into the jobs that match."""
         from console.screens.jobs import JobsView
 
-        self.push(JobsView(text))
+        self.push(JobsView(wanted))
 
     def push_job_of(self, event: Event) -> None:
         """Into the job an event is about."""

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from console.filter import parse
 from console.keys import ACT, KEYS, SCREENS
 from console.screens.palette import Choice
 from console.themes import THEMES
+from console.wanted import of_host, of_state
 
 _HOSTS = 200
 _OFFERED = ("help", "freeze", "zoom", "export", "theme", "filter")
@@ -45,10 +45,9 @@ def _looks(app: Any) -> Iterator[Choice]:
     assert app.look is not None
     yield Choice("summary", "totals, files, failures by reason", lambda: app.push(EndingView()))
     for state in ("ready", "taken", "done", "failed", "skipped", "incomplete"):
-        yield Choice(f"jobs {state}", f"jobs with state:{state}", partial(app.push_jobs, f"state:{state}"))
+        yield Choice(f"jobs {state}", f"jobs with state:{state}", partial(app.push_jobs, of_state(state)))
     for host in app.look.snapshot.hosts[:_HOSTS]:
-        text = f"host:{host['host']}"
-        yield Choice(f"jobs on {host['host']}", f"jobs with {text}", partial(app.push_jobs, text))
+        yield Choice(f"jobs on {host['host']}", "all of them", partial(app.push_jobs, of_host(host["host"])))
     if app.accepted is not None:
         for path in app.accepted.definitions.files:
             yield Choice(f"open def {path}", "in $EDITOR", partial(app.edit_named, path))
@@ -74,7 +73,7 @@ def _sequences(app: Any) -> Iterator[Choice]:
 
 def _hosts(app: Any) -> Iterator[Choice]:
     assert app.look is not None
-    yield Choice("retry failed", "all of them; asks first", lambda: app.retry([], parse("state:failed")))
+    yield Choice("retry failed", "all of them; asks first", lambda: app.retry([], of_state("failed")))
     for host in app.look.snapshot.hosts[:_HOSTS]:
-        wanted = parse(f"state:failed host:{host['host']}")
+        wanted = of_host(host["host"], "failed")
         yield Choice(f"retry failed on host {host['host']}", "asks first", partial(app.retry, [], wanted))

@@ -13,8 +13,9 @@ def top_view(name: str, paces: "Paces", tail: "Tail") -> "View":
     match name:
         case "jobs" | "failed":
             from console.screens.jobs import JobsView
+            from console.wanted import of_state
 
-            return JobsView("state:failed" if name == "failed" else "", name=name)
+            return JobsView(of_state("failed"), name=name) if name == "failed" else JobsView()
         case "defs":
             from console.screens.defs import DefsView
 

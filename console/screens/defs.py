@@ -9,10 +9,10 @@ from typing import Any
 from textual.app import ComposeResult
 
 from console import units
-from console.filter import parse
 from console.screens.view import View
 from console.source import Accepted, Look, Reading
 from console.trial import trial
+from console.wanted import done_in
 from console.widgets.canvas import Span
 from console.widgets.table import Column, Row, Table
 from console.widgets.textpane import TextPane
@@ -165,7 +165,7 @@ class DefsView(View):
             return
         self.text, self.pane.heading = [("looking for a page…", "accent")], f"try {row.key}"
         self.pane.show(self.text)
-        name, wanted = str(row.key), parse(f"state:done group:{','.join(groups)}")
+        name, wanted = str(row.key), done_in(groups)
 
         def find() -> None:
             job = store.newest(wanted)

@@ -44,7 +44,7 @@ class Dialog(ModalScreen[str]):
             yield Static(Content("\n".join(clean(line) for line in self._lines)), classes="lines", markup=False)
             with Horizontal():
                 for key, id_, label in self._buttons:
-                    yield Button(Content(f"{key} {label}"), id=id_, compact=True)
+                    yield Button(Content(f"{key} {clean(label)}"), id=id_, compact=True)
 
     def on_mount(self) -> None:
         """The harmless button has the focus."""

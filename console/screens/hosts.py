@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 from console import units
 from console.screens.view import View
 from console.source import Look
+from console.wanted import of_host
 from console.widgets.table import Column, Row, Table
 
 
@@ -51,7 +52,7 @@ class HostsView(View):
     def on_table_opened(self, event: Table.Opened) -> None:
         """The host's jobs."""
         event.stop()
-        self.console_app.push_jobs(f"host:{event.row.key}")
+        self.console_app.push_jobs(of_host(str(event.row.key)))
 
     def _pages(self, look: Look) -> dict[str, float]:
         """Pages a second by host."""

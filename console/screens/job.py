@@ -14,6 +14,7 @@ from console.trial import trial
 from console.widgets.canvas import Canvas, Line, Span
 from console.widgets.textpane import TextPane
 from engine.store.browse import JobDetail
+from engine.store.filter import EVERY_JOB
 from engine.urls import without_credentials
 
 TABS = ("Payload", "Page", "Error", "Attempts", "Rows", "Try")
@@ -144,9 +145,7 @@ class JobView(View):
 
     def act_retry(self) -> None:
         """This job anew."""
-        from console.filter import parse
-
-        self.console_app.retry([self.job], parse(""))
+        self.console_app.retry([self.job], EVERY_JOB)
 
     def act_url(self) -> None:
         """The page in a browser."""

@@ -16,6 +16,7 @@ from console.widgets.canvas import Canvas, Line, Span
 from console.widgets.table import Column, Row, Table
 from engine.errors import CrawlError
 from engine.store.browse import JobLine
+from engine.store.filter import EVERY_JOB, Filter
 from engine.urls import without_credentials
 
 STATES = {
@@ -135,13 +136,13 @@ class JobsView(View):
     )  # fmt: skip
     DEFAULT_CSS = "JobsView { layout: vertical; } JobsView Counts { height: 1; } JobsView JobTable { height: 1fr; }"
 
-    def __init__(self, text: str = "", *, name: str = "jobs") -> None:
+    def __init__(self, wanted: Filter = EVERY_JOB, *, name: str = "jobs") -> None:
         super().__init__()
         self.NAME = name
         self.base = "state:failed" if name == "failed" else ""
-        self.text = text
+        self.text = wanted.text
         self.window = Window()
-        self.window.begin(parse(text))
+        self.window.begin(wanted)
 
     def compose(self) -> ComposeResult:
         """Counts above, jobs below."""

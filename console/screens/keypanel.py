@@ -35,8 +35,8 @@ class KeyPanel(ModalScreen[None]):
             yield Static(Content(self._text()), markup=False)
 
     def _text(self) -> str:
-        width = min(150, self.app.size.width * 96 // 100) - 4
-        columns = max(1, min(4, width // 36))
+        width = min(150, self.app.size.width * 96 // 100) - 6
+        columns = max(1, min(4, width // 35))
         each = width // columns
         cells: list[str] = []
         group = ""

@@ -13,6 +13,7 @@ from console.paces import Paces
 from console.screens.view import View
 from console.source import Look, Reading
 from console.tail import Sieve, Tail
+from console.wanted import of_node, of_sequence
 from console.widgets.logpane import LogPane
 from console.widgets.pane import Pane
 from console.widgets.panels import Alarms, Outputs, Resting, Sequences, Speed
@@ -248,8 +249,8 @@ class NodesView(View):
         """A node's jobs, or a sequence's."""
         event.stop()
         told = event.row.subject
-        text = f"node:{told['id']}" if event.table is self.nodes else f"group:{told['group']} host:{told['host']}"
-        self.console_app.push_jobs(text)
+        node = event.table is self.nodes
+        self.console_app.push_jobs(of_node(told["id"]) if node else of_sequence(told["group"], told["host"]))
 
     def on_log_pane_opened(self, event: LogPane.Opened) -> None:
         """The job a line is about."""

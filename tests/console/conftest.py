@@ -13,4 +13,3 @@ def utc(monkeypatch):
     yield
     os.environ.pop("TZ", None)
     time.tzset()
-

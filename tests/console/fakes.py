@@ -31,11 +31,12 @@ DEFS = Definitions(
 
 
 def run(**changed):
-    told = dict(
-        seq=1, id="3f2a", state=RunState.READY, stage=Stage.RUNNING, defs_version=3, seeded_version=3, base_url=None,
-        paused=None, seconds=754.0, reason=None, max_pages=None, created_at=AT, rates={"pages_per_s": 42.1, "rows_per_s": 118.0},
-    )  # fmt: skip
-    known = {name: None for name in Run.__dataclass_fields__}
+    told = {
+        "seq": 1, "id": "3f2a", "state": RunState.READY, "stage": Stage.RUNNING, "defs_version": 3, "seeded_version": 3,
+        "base_url": None, "paused": None, "seconds": 754.0, "reason": None, "max_pages": None, "created_at": AT,
+        "rates": {"pages_per_s": 42.1, "rows_per_s": 118.0},
+    }  # fmt: skip
+    known = dict.fromkeys(Run.__dataclass_fields__)
     return Run(**{**known, **told, **changed})
 
 
@@ -73,41 +74,47 @@ def output(name="rows/book", **changed):
 
 
 def look(**changed):
-    told = dict(
-        run=run(),
-        epoch=Epoch(1, "boot:4121:1", 1),
-        jobs={"done": 33_097, "failed": 7, "skipped": 12, "incomplete": 0, "ready": 12_521, "taken": 16},
-        delayed=41,
-        rows={"book": 31_412},
-        rejected={"book": 3},
-        appenders=[output()],
-        nodes=[
+    told = {
+        "run": run(),
+        "epoch": Epoch(1, "boot:4121:1", 1),
+        "jobs": {"done": 33_097, "failed": 7, "skipped": 12, "incomplete": 0, "ready": 12_521, "taken": 16},
+        "delayed": 41,
+        "rows": {"book": 31_412},
+        "rejected": {"book": 3},
+        "appenders": [output()],
+        "nodes": [
             node(1),
             node(2, "DRAINING", in_flight=1, done=11_020, failed=1),
             node(3, "DONE", in_flight=0, done=10_873, failed=0, now=""),
             node(4, heart="ARRHYTHMIA", beat_age=2.8, done=9_870, failed=0, now="https://img.example/a.png"),
-            node(5, "DEAD", "DEAD_RUNNER", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, done=9_411, failed=19,
-                 now="", reason="SIGKILL"),
+            node(
+                5, "DEAD", "DEAD_RUNNER", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, done=9_411,
+                failed=19, now="", reason="SIGKILL",
+            ),
             node(6, "STANDBY", "BACKUP_RUNNER", done=0, failed=0, in_flight=0, beat_age=0.1, now=""),
             node(7, "READY", done=120, failed=0, replaces="n5"),
         ],
-        sequences=[sequence(1, "books", "shop.example:443"), sequence(2, "detail", "img.example:443", paused=True, done=20)],
-        sequence_count=2,
-        hosts=[
+        "sequences": [
+            sequence(1, "books", "shop.example:443"),
+            sequence(2, "detail", "img.example:443", paused=True, done=20),
+        ],
+        "sequence_count": 2,
+        "hosts": [
             host("shop.example:443", running=4, next_in=0.4),
             host("img.example:443", backoff=24.0, throttled=31, errors=3, strikes=4, running=0),
             host("slow.example:80", delay=10.0, running=0, waiting=2, robots="wanted", robots_status=None),
         ],
-    )  # fmt: skip
+    }  # fmt: skip
     return replace(NOTHING, **{**told, **changed})
 
 
 def line(number, state="DONE", **changed):
-    told = dict(
-        id=number, kind="page", state=state, group="books", host="shop.example:443",
-        url=f"https://shop.example/item/{number}", target=None, attempts=1, crashes=0, reason=None, priority=0, depth=1,
-        node="n1", wait=None, changed_at=None, origin="link",
-    )  # fmt: skip
+    told = {
+        "id": number, "kind": "page", "state": state, "group": "books", "host": "shop.example:443",
+        "url": f"https://shop.example/item/{number}", "target": None, "attempts": 1, "crashes": 0,
+        "reason": None, "priority": 0, "depth": 1,
+        "node": "n1", "wait": None, "changed_at": None, "origin": "link",
+    }  # fmt: skip
     return JobLine(**{**told, **changed})
 
 
@@ -123,7 +130,11 @@ class FakeSource:
             (3, Event(AT + 2, "WARNING", "supervisor", "node", "n5 died: SIGKILL", None)),
             (4, Event(AT + 3, "INFO", "n2", "page", "200 https://shop.example/item/88122 91 ms 11 kB 20 rows", 3)),
         ]
-        self.jobs_ = [line(1), line(2, "FAILED", reason="HTTP 500 (4 attempts)", attempts=4), line(3, "READY", attempts=0)]
+        self.jobs_ = [
+            line(1),
+            line(2, "FAILED", reason="HTTP 500 (4 attempts)", attempts=4),
+            line(3, "READY", attempts=0),
+        ]
         self.error = None
         self.page_text = b"<title>Shop</title>\n<p>Tea</p>"
         self.samples_ = []
@@ -151,7 +162,7 @@ class FakeSource:
         return [
             job for job in self.jobs_
             if job.state.lower() in wanted.counters and wanted.accepts(job.url, job.target or "", job.reason or "")
-            and (not wanted.hosts.wanted or job.host.partition(":")[0] in wanted.hosts.wanted or job.host in wanted.hosts.wanted)
+            and (not wanted.hosts.wanted or {job.host, job.host.partition(":")[0]} & set(wanted.hosts.wanted))
         ]  # fmt: skip
 
     def jobs(self, run, wanted, after, limit, *, backwards):
@@ -261,7 +272,7 @@ async def held(tmp_path: Path, *, size=(80, 24), source=None, orders=None, scree
     source = source or FakeSource()
     orders = orders or FakeOrders(source)
     (tmp_path / "shop" / "data").mkdir(parents=True, exist_ok=True)
-    defaults = dict(data=tmp_path / "shop" / "data", defs=tmp_path / "defs", hertz=2.0)
+    defaults = {"data": tmp_path / "shop" / "data", "defs": tmp_path / "defs", "hertz": 2.0}
     config = setup.pop("config", None) or Config(tmp_path / "config", screen=screen)
     ticks, lock = itertools.count(1), threading.Lock()
 
