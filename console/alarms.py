@@ -35,9 +35,7 @@ def _of_the_run(look: Look) -> list[Alarm]:
         return []
     live = run.state in ("NEW", "SEEDING", "READY", "DRAINING")
     if live and look.supervisor is None:
-        found.append(
-            Alarm("bad", "the supervisor is gone: `crawl-console run` goes on; nothing was lost")
-        )
+        found.append(Alarm("bad", "the supervisor is gone: `crawl-console run` goes on; nothing was lost"))
     if run.paused == "disk":
         found.append(Alarm("bad", "disk nearly full: intake pauses until there is space"))
     elif run.paused and live:

@@ -1,6 +1,9 @@
 """How the run ended: totals, files with their paths, failures by reason, and how to go on."""
 
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from textual.app import ComposeResult
 
@@ -9,6 +12,7 @@ from console.screens.view import View
 from console.source import Look, Reading
 from console.widgets.canvas import Line, Span
 from console.widgets.pane import Pane
+from console.widgets.textpane import folded
 
 _GROUPED, _TOLD = 2_000, 8
 
@@ -38,10 +42,13 @@ class Summary(Pane):
         role = "good" if run.state == "DONE" and not jobs["failed"] else "warn" if run.state == "DONE" else "bad"
         because = f": {run.reason}" if run.reason else ""
         rate = jobs["done"] / run.seconds if run.seconds else 0.0
+        on = "" if run.state == "DONE" else "; `crawl-console run` goes on where it stopped"
+        hint = f"q leaves, esc shows the screens{on}"
         lines = [
             self.rule(width, f"run {run.id} {run.state}"),
             Line(((f"   {run.state}{because}", role),)),
             Line(((f"   {units.clock(run.seconds)}", "strong"), (f"  {units.rate(rate)} pages/s", "text"))),
+            Line(((f"   {hint}", "accent"),)),
             Line(()),
             Line((("   jobs   ", "dim"), *[s for name, n in jobs.items() if n for s in _job(name, n)])),
         ]
@@ -50,17 +57,14 @@ class Summary(Pane):
             told: list[Span] = [("   rows   ", "dim"), (f"{made} ", "strong"), (name, "text")]
             lines.append(Line((*told, (f"  {lost} rejected" if lost else "", "warn"))))
         lines.append(Line(()))
-        for output in look.snapshot.appenders:
-            lines.append(Line((("   file   ", "dim"), (str(output["path"]), "text"))))
-            lines.append(Line(((f"          {output['rows']} rows, {units.size(output['bytes'])}B", "dim"),)))
+        lines += _files(look.snapshot.appenders, width)
         if self.reasons:
             lines += [Line(()), Line((("   failed, by reason (4 shows each)", "bad"),))]
             lines += [Line(((f"   {n:>6}  ", "strong"), (why, "text"))) for why, n in self.reasons.most_common(_TOLD)]
         dead = [n for n in look.snapshot.nodes if n["state"] in ("DEAD", "FAILED")]
         if dead:
             lines += [Line(()), *(Line(((f"   {n['id']} died: {n['reason']}", "warn"),)) for n in dead[-_TOLD:])]
-        hint = "q leaves" if run.state == "DONE" else "q leaves; `crawl-console run` goes on where it stopped"
-        return [*lines, Line(()), Line(((f"   {hint}; esc looks at the screens", "accent"),))]
+        return lines
 
     def act_down(self) -> None:
         """A line on."""
@@ -75,6 +79,21 @@ class Summary(Pane):
 
 def _job(name: str, number: int) -> list[Span]:
     return [(f"{number} ", "bad" if name == "failed" else "strong"), (f"{name}  ", "text")]
+
+
+def _files(outputs: Sequence[dict[str, Any]], width: int) -> list[Line]:
+    """Each folder in full, and below it its files."""
+    lines: list[Line] = []
+    folder = None
+    for output in outputs:
+        path = Path(str(output["path"]))
+        if path.parent != folder:
+            folder = path.parent
+            parts = folded(f"{folder}/", "text", max(20, width - 11))
+            lines += [Line((("   files  " if not i else "          ", "dim"), part)) for i, part in enumerate(parts)]
+        told = f"{output['rows']} rows, {units.size(output['bytes'])}B"
+        lines.append(Line(((f"          {path.name:<24} ", "strong"), (told, "dim"))))
+    return lines
 
 
 class EndingView(View):
