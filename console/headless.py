@@ -9,8 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import orjson
-
+from engine.errors import StorageError
 from engine.settings import Settings
 from engine.supervise.lock import Lock
 
@@ -36,13 +35,15 @@ def run(asked: Headless) -> int:
     signals = _Signals()
     lock = Lock.take(asked.data)
     try:
-        supervisor = _build(asked, lock)
-    except BaseException:
+        supervisor = _build(asked, lock, signals)
+    except BaseException as trouble:
         lock.release()
+        if isinstance(trouble, StorageError) and signals.came:
+            return signals.exit_code  # it waited for a busy database, and was told not to
         raise
     from console.progress import Progress
     from engine.store.connector import Database
-    from engine.store.schema import CRAWL
+    from engine.store.schema import CRAWL, fold
 
     progress = Progress(asked.progress, asked.data / CRAWL)
     db = Database.open(asked.data / CRAWL, read_only=True)
@@ -51,6 +52,7 @@ def run(asked: Headless) -> int:
         while not supervisor.over:
             signals.pass_on(supervisor)
             supervisor.tick()
+            progress.alarm(supervisor.disk.alarm)
             progress.show()
             if not supervisor.over:
                 signals.sleep(_HURRY if supervisor.hurried else _TICK)
@@ -60,6 +62,7 @@ def run(asked: Headless) -> int:
     progress.end(db, supervisor.run.seq, supervisor.reason)
     summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
     db.close()
+    fold(asked.data)  # the last who had the database open could only read
     try:
         if asked.json:
             sys.stdout.write(summary + "\n")
@@ -70,7 +73,7 @@ def run(asked: Headless) -> int:
     return int(supervisor.exit_code)
 
 
-def _build(asked: Headless, lock: Lock) -> Any:
+def _build(asked: Headless, lock: Lock, signals: "_Signals") -> Any:
     from engine.defs.loader import load
     from engine.supervise.start import Plan, build_supervisor
 
@@ -87,6 +90,7 @@ def _build(asked: Headless, lock: Lock) -> Any:
             only_new=asked.only_new,
         ),
         lock,
+        given_up=lambda: signals.came,
     )
 
 
@@ -99,6 +103,16 @@ class _Signals:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    @property
+    def came(self) -> bool:
+        """Whether one came that nobody has been told of."""
+        return self._told < len(self._seen)
+
+    @property
+    def exit_code(self) -> int:
+        """What a program ends with that such a signal ends."""
+        return 128 + self._seen[0]
 
     @property
     def count(self) -> int:
@@ -128,6 +142,8 @@ class _Signals:
 
 
 def _summary(db: Any, run: int, exit_code: int) -> str:
+    import orjson
+
     from engine.store import snapshot
 
     return orjson.dumps(snapshot.whole(snapshot.read(db, run=run), exit_code=exit_code)).decode()

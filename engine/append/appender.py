@@ -63,6 +63,8 @@ class Appender:
         self._writers: dict[int, tuple[tuple[object, ...], Writer]] = {}
         self._resting: dict[int, float] = {}
         self._names: dict[int, str] = {}
+        self._doubtful: set[int] = set()
+        """Outputs whose files may have lost bytes, where that is not yet written down."""
         self._novelty = Novelty(db, run.seq, folder.parent.parent)
         self._limit = FIRST_ROWS
         self._bare = (0, 0)
@@ -119,6 +121,8 @@ class Appender:
 
     def _declared(self) -> list[Output]:
         """The outputs as they stand, none with a rebuilt file of which it is open whether it took its name."""
+        if self._doubtful:
+            self._tell_doubts()
         with self._db.snapshot():
             self._fence()
             declared = outputs.listed(self._db, self._run.seq)
@@ -289,8 +293,14 @@ class Appender:
         self._resting[output.id] = time.monotonic() + RETRY
         if isinstance(problem, OSError) and problem.errno == errno.EIO:
             # what the kernel could not write it may have dropped: no byte since the last flush is known to be there
-            with self._fenced():
-                outputs.taint(self._db, output.id)
+            self._doubtful.add(output.id)
+            self._tell_doubts()
+
+    def _tell_doubts(self) -> None:
+        with self._fenced():
+            for output in self._doubtful:
+                outputs.taint(self._db, output)
+        self._doubtful.clear()
 
     def _trouble(self, what: str) -> None:
         if what != self._pulse.trouble:

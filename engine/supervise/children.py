@@ -162,10 +162,10 @@ def spawn(module: str, arguments: Sequence[str], *, first_line: str, log: Path) 
 
     `first_line` is what it is told. Raises CrawlError where it cannot be started.
     """
-    log.parent.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(OSError):
+        log.parent.mkdir(mode=0o700, exist_ok=True)
     try:
-        output: IO[bytes] = os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "wb")
-        with output:
+        with _opened(log) as output:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, *arguments],
                 stdin=subprocess.PIPE,
@@ -180,6 +180,15 @@ def spawn(module: str, arguments: Sequence[str], *, first_line: str, log: Path) 
     except OSError as error:
         raise CrawlError(f"cannot start {module}: {error.strerror}", "Free memory, processes or disk.") from error
     return process
+
+
+def _opened(log: Path) -> IO[bytes]:
+    """A full disk may have no place for a new log: the process is started all the same."""
+    try:
+        file = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    except OSError:
+        file = os.open(os.devnull, os.O_WRONLY)
+    return os.fdopen(file, "wb")
 
 
 def kill_stranger(identity: str, *, seconds: float = 5.0) -> None:

@@ -77,6 +77,11 @@ class Crew:
         """Whether a heart looks other than the table says."""
         return any(child.pulse.heart is not child.heart_told for child in self.nodes)
 
+    @property
+    def any_alive(self) -> bool:
+        """Whether a node's process still runs."""
+        return any(child.ended() is None for child in self.nodes)
+
     def named(self, name: object) -> Child | None:
         """The node of that name, such as n2."""
         return next((child for child in self.nodes if child.name == name), None)
@@ -265,7 +270,8 @@ class Crew:
         if backup is None:
             return None
         nodes.set_role(self._db, backup[0], Role.RUNNER)
-        nodes.move(self._db, backup[0], NodeState.DONE)
+        if nodes.standing(self._db, backup[0])[0] is NodeState.STANDBY:  # else it has yet to register
+            nodes.move(self._db, backup[0], NodeState.DONE)
         self._tell("INFO", f"n{backup[1]} takes over as runner")
         return backup[0]
 

@@ -19,15 +19,17 @@ from engine.model.definition import Definitions, Locator, LocatorGroup
 from engine.model.identity import link_key, locator_key
 from engine.model.job import JobKind
 from engine.model.run import RunState
-from engine.store import checkpoints, jobs, locators, runs, sequences
+from engine.store import checkpoints, events, jobs, locators, runs, sequences
 from engine.store.checkpoints import Checkpoint
 from engine.store.connector import Busy, Database
+from engine.store.events import Event
 from engine.store.intake import Places
 from engine.store.jobs import NewLocator
 from engine.store.runs import Run
 from engine.supervise.steps import SEEDER, seeder_hash
 
 _BATCH = 2000
+_TOLD = 5
 
 
 class Seeding:
@@ -51,6 +53,18 @@ class Seeding:
         except StopIteration:
             self.done = True
             return []
+
+    def tell_problems(self) -> None:
+        """Write the problems down as events, the first ones of them. Raises Busy, with none forgotten."""
+        if not self.problems:
+            return
+        texts = self.problems[:_TOLD]
+        if len(self.problems) > _TOLD:
+            texts.append(f"{len(self.problems) - _TOLD} more seeds give no job")
+        with self._db.transaction():
+            told = [Event(time.time(), "ERROR", "supervisor", "seed", text) for text in texts]
+            events.add(self._db, self._run.seq, told)
+        self.problems = []
 
     def _work(self) -> Iterator[list[int]]:
         run = self._run.seq

@@ -3,14 +3,17 @@
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from engine.clock import boot_id, boottime
+from engine.errors import StorageError
 from engine.fetch.manners import manners_of
 from engine.identity import identity_of
 from engine.model.definition import Definitions
 from engine.model.node import Heart, NodeState, Role
+from engine.model.run import RunState
 from engine.settings import Settings
 from engine.store import (
     commands,
@@ -34,6 +37,7 @@ from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.children import kill_stranger
 from engine.supervise.crew import Crew
 from engine.supervise.lock import Lock
+from engine.supervise.patience import patient
 from engine.supervise.rings import Rings
 from engine.supervise.scribe import Scribe
 from engine.supervise.seeding import Seeding, refuse_unseedable
@@ -60,19 +64,21 @@ class Plan:
     """Whether files get only rows that no earlier run has."""
 
 
-def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
+def build_supervisor(plan: Plan, lock: Lock, given_up: Callable[[], bool] = lambda: False) -> Supervisor:
     """A supervisor ready to start. The lock is held; nothing runs yet.
 
-    Raises StorageError on a damaged or unusable database, UsageError on a bad `-o`.
+    A busy database is waited for, until `given_up` says no more. Raises StorageError on a damaged or unusable one,
+    and where the folder cannot be written; UsageError on a bad `-o`.
     """
     folder = plan.folder.absolute()
-    for part in ("beats", "logs", "output"):
-        (folder / part).mkdir(mode=0o700, exist_ok=True)
-    prepare(folder)
-    db = Database.open(folder / CRAWL)
+    patient(lambda: prepare(folder), given_up=given_up)
+    _make_rooms(folder)
+    db = Database.open(folder / CRAWL, busy_seconds=_TICK_SECONDS)
     try:
-        _fence_left_overs(db, folder)
-        run, epoch, version = _begin(db, plan, folder)
+        patient(lambda: _fence_left_overs(db, folder), given_up=given_up)
+        run, epoch, version = patient(lambda: _begin(db, plan, folder), given_up=given_up)
+        if run.state is not RunState.NEW:
+            patient(lambda: _sweep(db, folder), given_up=given_up)
     except BaseException:
         db.close()
         raise
@@ -89,8 +95,7 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
     )
     seeding = Seeding(db, run, plan.definitions, version, places)
     checkpoints = Checkpointing(db, run.seq, _steps(plan, run), StateFile(db, folder, run))
-    checkpoints.look(lambda: False)
-    db.busy_seconds = _TICK_SECONDS
+    patient(lambda: checkpoints.look(lambda: False), given_up=given_up)
     return Supervisor(
         db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding,
         checkpoints=checkpoints,
@@ -99,6 +104,14 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
 
 def _steps(plan: Plan, run: Run) -> Blueprint:
     return blueprint(plan.definitions, base_url=run.base_url, output=plan.output)
+
+
+def _make_rooms(folder: Path) -> None:
+    try:
+        for part in ("beats", "logs", "output"):
+            (folder / part).mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{error.filename}: {error.strerror}", "Mend it, or use another --data.") from error
 
 
 def _fence_left_overs(db: Database, folder: Path) -> None:
@@ -153,8 +166,7 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
         version = versions.publish(db, plan.definitions, now)
         runs.set_version(db, run.seq, version)
         runs.set_limits(db, run.seq, plan.settings.max_pages, plan.settings.base_url)
-        if run.paused == "disk":
-            runs.pause(db, run.seq, None)
+        runs.hold_for_disk(db, run.seq, False)
         jobs.release_all(db, run.seq, "its supervisor died")
         jobs.resume(db, run.seq)
         for host in hosts.keys(db, run.seq):
@@ -175,11 +187,13 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
             events.add(db, run.seq, [Event(now, "WARNING", "supervisor", "defs", f"{text} --fresh begins anew")])
         word = "resumed" if resumed else "begun"
         events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", f"run {run.id} {word}, defs v{version}")])
-    if not resumed:
-        return runs.get(db, run.seq), epoch, version
-    pages = documents.Pages(folder)
+    return runs.get(db, run.seq), epoch, version
+
+
+def _sweep(db: Database, folder: Path) -> None:
+    """Bodies that a crash left without a document are thrown away."""
+    pages = documents.Pages(folder, busy_seconds=_TICK_SECONDS)
     try:
         pages.sweep(db)
     finally:
         pages.close()
-    return runs.get(db, run.seq), epoch, version

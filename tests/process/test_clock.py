@@ -66,7 +66,9 @@ def test_a_jump_of_the_wall_clock_kills_nobody_and_hurries_no_retry(
     assert second - first >= 2.9, "the wait that was asked for was kept"
     others = [at for at in site.begun() if first + 0.2 < at < first + 2.9]
     assert len(others) <= 8, "those under way may finish; else the whole host is left alone"
-    times = [at for (at,) in house.query("SELECT at FROM events WHERE source <> 'supervisor' AND kind = 'page' ORDER BY id")]
+    times = [
+        at for (at,) in house.query("SELECT at FROM events WHERE source <> 'supervisor' AND kind = 'page' ORDER BY id")
+    ]
     assert abs(times[-1] - times[0] - seconds) < 60, "the clock did jump for the crawl's processes"
     assert 0 < done.summary["seconds"] < 60
 
