@@ -36,10 +36,10 @@ def _of_the_run(look: Look) -> list[Alarm]:
     live = run.state in ("NEW", "SEEDING", "READY", "DRAINING")
     if live and look.supervisor is None:
         found.append(Alarm("bad", "the supervisor is gone: `crawl-console run` goes on; nothing was lost"))
-    if run.paused == "disk":
+    if run.paused and "disk" in run.paused:
         found.append(Alarm("bad", "disk nearly full: intake pauses until there is space"))
-    elif run.paused and live:
-        found.append(Alarm("warn", f"intake is paused by {run.paused}: p resumes it"))
+    if run.paused and "operator" in run.paused and live:
+        found.append(Alarm("warn", "intake is paused by an operator: p resumes it"))
     if run.state == "FAILED":
         found.append(Alarm("bad", f"the run failed: {run.reason or 'see the log'}"))
     return found

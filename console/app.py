@@ -44,7 +44,7 @@ Clock = Callable[[], float]
 
 _LOCAL = ("mark", "mark_all")
 _CSS = """
-Screen { layout: vertical; background: $background; overflow: hidden; }
+Frame { layout: vertical; background: $background; overflow: hidden; }
 #body { height: 1fr; overflow: hidden; }
 View { height: 100%; width: 100%; overflow: hidden; }
 NodesView > Canvas { position: absolute; }

@@ -147,7 +147,7 @@ class Deeds(_Base):
         """Pause the intake of the run, or resume it."""
         look = self._obeyed("pause")
         if look is not None and look.snapshot.run is not None:
-            self.order("resume" if look.snapshot.run.paused else "pause", {})
+            self.order("resume" if "operator" in (look.snapshot.run.paused or "") else "pause", {})
 
     def act_add(self) -> None:
         """One node more."""

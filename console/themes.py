@@ -76,7 +76,7 @@ class Palette:
             "bar": Style(bgcolor=c.panel),
             "alarm": Style(color=c.ground, bgcolor=c.bad, bold=True),
         }
-        self._text = Style(color=c.text)
+        self._text = Style(color=c.text, bgcolor=c.ground)
         self._mixed: dict[tuple[str, str], Style] = {}
 
     def style(self, base: str, role: str) -> Style:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from urllib.parse import unquote
 
 _SPARKS = "▁▂▃▄▅▆▇█"
 _UNITS = ("", "k", "M", "G", "T")
@@ -35,7 +36,7 @@ def age(seconds: float | None) -> str:
     """A short time: `20ms`, `0.3s`, `12s`, `4m05`, `1h02`, `3d04`; `-` where there is none."""
     if seconds is None:
         return "-"
-    if 0 < seconds < 0.095:
+    if 0.001 <= seconds < 0.095:
         return f"{seconds * 1000:.0f}ms"
     if seconds < 9.95:
         return f"{max(0.0, seconds):.1f}s"
@@ -78,8 +79,12 @@ def spark(values: Sequence[float], width: int) -> str:
 
 
 def bare(url: str) -> str:
-    """A URL without its scheme: what is left tells more in a narrow column."""
-    return url.partition("://")[2] or url
+    """A URL without its scheme, its letters as they are read: what is left tells more in a narrow column."""
+    rest = url.partition("://")[2] or url
+    try:
+        return unquote(rest, errors="strict") if "%" in rest else rest
+    except UnicodeDecodeError:
+        return rest
 
 
 def plural(number: int, noun: str) -> str:

@@ -108,6 +108,7 @@ class FailedTable(JobTable):
         Column("GROUP", 12, least=110), Column("REASON", 24, roomy=44), Column("URL", 0),
     )  # fmt: skip
     EMPTY = "✓ nothing failed"
+    NEWEST_FIRST = True
 
 
 class Counts(Canvas):

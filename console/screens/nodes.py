@@ -163,7 +163,7 @@ class NodesView(View):
             return
         focused = self.screen.focused
         alone = focused if (self.zoomed or height < _LOW) and focused in self.panes() else None
-        counts = (len(self.nodes.rows), len(self.outputs.outputs), min(5, len(self.alarms.alarms)))
+        counts = (len(self.nodes.rows), len(self.outputs.outputs), min(6, self.alarms.lines(_SIDE - 1)))
         laid = (width, height, alone, self._lower, *counts)
         if laid == self._laid:
             return
@@ -191,7 +191,7 @@ class NodesView(View):
     ) -> dict[Widget, tuple[int, int, int, int]]:
         """The right side, from below: alarms, throughput, appender, hosts; sequences take the rest."""
         heights = {
-            self.alarms: 2 + max(0, counts[2] - 1), self.speed: max(3, min(9, height // 5)),
+            self.alarms: 1 + max(1, counts[2]), self.speed: max(3, min(9, height // 5)),
             self.outputs: 1 + max(1, min(6, counts[1])), self.hosts: max(3, min(10, height // 4)),
         }  # fmt: skip
         places: dict[Widget, tuple[int, int, int, int]] = {}

@@ -41,7 +41,7 @@ class Header(Canvas):
             word, role = state_of(self.look)
             parts.append((0, [(f"  {word}", role)]))
             if run.paused:
-                parts.append((1, [("  ‖ PAUSED" + (" disk" if run.paused == "disk" else ""), "warn")]))
+                parts.append((1, [(f"  ‖ PAUSED {run.paused.replace('operator', '').strip(', ')}".rstrip(), "warn")]))
             parts.append((3, [(f"  run {run.id}", "text")]))
             owner = f"owner {self.look.supervisor}" if self.look.supervisor else "no supervisor"
             parts.append((4, [(f"  {owner}", "text" if self.look.supervisor else "bad")]))

@@ -16,7 +16,8 @@ from console.widgets.pane import Pane
 from engine.store.events import Event
 
 _ROLES = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
-_HEAD = 21
+_WORDS = {"INFO": "INFO", "WARNING": "WARN", "ERROR": "ERROR"}
+_HEAD = 22
 
 
 class LogPane(Pane):
@@ -95,6 +96,7 @@ class LogPane(Pane):
             return [*lines, Line((("   no lines yet", "dim"),))]
         self._bottom = max(self._bottom, self._cursor)
         laid: list[Line] = []
+        top = max(0, self._bottom)
         for index in range(min(self._bottom, len(self._passed) - 1), -1, -1):
             if len(laid) >= room:
                 break
@@ -119,7 +121,7 @@ class LogPane(Pane):
         head: list[Span] = [
             (">" if here else " ", "accent"),
             (units.moment(event.at) + " ", "dim"),
-            (f"{event.level[:4]:<4} ", role),
+            (f"{_WORDS[event.level]:<5} ", role),
             (f"{event.source[:5]:<5} ", "accent"),
         ]
         base = "cursor" if here else ""

@@ -117,8 +117,10 @@ class Resting(Pane):
                 state: Span = (f"↓ backs off {units.age(host['backoff'])}", "warn")
             elif host["next_in"] and host["waiting"]:
                 state = (f"◷ next {units.age(host['next_in'])}", "text")
+            elif host["running"]:
+                state = (f"▶ {host['running']} of {host['concurrency']}", "good")
             else:
-                state = (f"▶ {host['running']} of {host['concurrency']}", "good" if host["running"] else "dim")
+                state = ("● waits", "text") if host["waiting"] else ("○ idle", "dim")
             lines.append(Line((("   " + fit(host["host"], max(8, width - 24)), "text"), state)))
         return lines
 
@@ -155,6 +157,10 @@ class Alarms(Pane):
 
     TITLE = "alarms"
     alarms: Sequence[Alarm] = ()
+
+    def lines(self, width: int) -> int:
+        """How many lines they take in a pane of that width."""
+        return sum(-(-len(alarm.text) // max(10, width - 4)) for alarm in self.alarms)
 
     def paint(self, width: int, height: int) -> list[Line]:
         """A line an alarm, wrapped."""

@@ -43,6 +43,8 @@ class Table(Pane):
     COLUMNS: Sequence[Column] = ()
     EMPTY = "nothing here yet"
     HEADED = True
+    NEWEST_FIRST = False
+    """Whether a cursor on the first row stays there when others come before it."""
     lit = False
     """Whether the cursor is shown without the focus, too."""
 
@@ -91,8 +93,10 @@ class Table(Pane):
     def show(self, rows: Sequence[Row], *, keep: bool = True) -> None:
         """Other rows; the cursor keeps its row where it is still there. Sorts them as the operator asked."""
         rows = self._in_order(rows)
-        if keep and (row := self.row) is not None:
-            self._cursor = next((i for i, r in enumerate(rows) if r.key == row.key), self._cursor)
+        if keep and (row := self.row) is not None and not (self.NEWEST_FIRST and self._cursor == 0):
+            moved = next((i for i, r in enumerate(rows) if r.key == row.key), self._cursor)
+            self._first = max(0, self._first + moved - self._cursor)  # it stays on its line of the screen, too
+            self._cursor = moved
         self.rows = rows
         self.marks &= {r.key for r in rows} if self.marks else set()
         self._go(self._cursor if keep else 0, quiet=True)
@@ -140,7 +144,8 @@ class Table(Pane):
     def _line(self, number: int, columns: Sequence[Column], widths: Sequence[int], indexes: Sequence[int]) -> Line:
         row, here = self.rows[number], number == self._cursor
         mark = "●" if row.key in self.marks else " "
-        spans: list[Span] = [((">" if here else " ") + mark + " ", "accent")]
+        pointed = here and (self.HEADED or self.has_focus or self.lit)
+        spans: list[Span] = [((">" if pointed else " ") + mark + " ", "accent")]
         for column, width, index in zip(columns, widths, indexes, strict=True):
             text, role = row.cells[index]
             spans += [(fit(text, width, right=column.right), role), (" ", "")]
