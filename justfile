@@ -53,3 +53,11 @@ cover:
 # pin what is installed here: names and versions, no addresses
 lock:
     pip freeze --exclude-editable | grep -v '^crawl-console' > constraints.txt
+
+# draw the golden screens of the console anew; then look at what changed
+snap:
+    SNAP=1 pytest tests/console/test_golden.py
+
+# draw the pictures of the console that the documents show
+shots:
+    python -m tests.console.shots

@@ -12,8 +12,9 @@ from console.authoring import AUTHORING
 from console.inspecting import INSPECTING
 from console.options import checked, common, settings_of
 from console.steering import STEERING
+from console.terminal import interactive
 from engine import __version__
-from engine.errors import CrawlError, DefsError
+from engine.errors import CrawlError, DefsError, UsageError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -39,7 +40,7 @@ def _open_missing_streams() -> None:
 def _guarded(told: list[str]) -> int:
     """The exit code of a command; no error ends in a traceback."""
     try:
-        return int(crawl_console.main(told, prog_name="crawl-console", standalone_mode=False) or 0)
+        return int(crawl_console.main(told, prog_name="crawl-console", standalone_mode=False, obj=told) or 0)
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.ClickException as error:
@@ -92,17 +93,29 @@ def crawl_console() -> None:
 @click.option("--only-new", is_flag=True, help="Files get only rows that no earlier run has.")
 @click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop in order after N pages.")
 @click.option("--max-time", type=click.FloatRange(0.1), metavar="S", help="Stop in order after S seconds.")
+@click.option("--read-only", is_flag=True, help="Only look: start nothing, order nothing.")
+@click.option("--refresh", type=click.FloatRange(0.1, 10), metavar="HZ", help="Looks a second of the console.")
+@click.pass_context
 def run(
-    defs: Path, data: Path, assign: Sequence[str], fresh: bool, no_ui: bool, as_json: bool, progress: str,
-    output: Path | None, only_new: bool, **flags: Any,
+    context: click.Context, /, defs: Path, data: Path, assign: Sequence[str], fresh: bool, no_ui: bool, as_json: bool,
+    progress: str, output: Path | None, only_new: bool, read_only: bool, **flags: Any,
 ) -> int:  # fmt: skip
-    """Resume the unfinished run, else start a new one."""
+    """Resume the unfinished run, else start a new one; attach the console."""
     from console.headless import Headless
     from console.headless import run as run_headless
 
-    if not no_ui and sys.stdin.isatty() and sys.stdout.isatty():
-        click.echo("the interactive console is not part of this version: running headless", err=True)
     settings = settings_of(assign, **flags)
+    if not no_ui and not as_json and interactive(read_only=read_only):
+        from console.attach import Attach, attach
+
+        return attach(
+            Attach(
+                data=data, defs=defs, arguments=[*context.obj, "--no-ui"], hertz=settings.refresh, fresh=fresh,
+                read_only=read_only, max_failed=settings.max_failed,
+            )
+        )  # fmt: skip
+    if read_only:
+        raise UsageError("--read-only is for the console alone", "Look with `crawl-console status`.")
     return run_headless(
         Headless(
             defs=defs, data=data, settings=settings, fresh=fresh, output=output, only_new=only_new, json=as_json,
@@ -185,14 +198,25 @@ def export(
 @click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of answers 503.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
 @common
+@click.pass_context
 def demo(
-    no_ui: bool, pages: int, latency: float, errors: float, as_json: bool, data: Path, assign: Sequence[str]
-) -> int:
-    """Serve a small shop on loopback and crawl it."""
+    context: click.Context, /, no_ui: bool, pages: int, latency: float, errors: float, as_json: bool, data: Path,
+    assign: Sequence[str],
+) -> int:  # fmt: skip
+    """Serve a small shop on loopback and crawl it; attach the console."""
     from console.demo import demo as run_demo
+    from console.demo import demo_defs
 
-    if not no_ui and sys.stdin.isatty() and sys.stdout.isatty():
-        click.echo("the interactive console is not part of this version: running headless", err=True)
+    if not no_ui and not as_json and interactive():
+        from console.attach import Attach, attach
+
+        settings = settings_of(assign)
+        return attach(
+            Attach(
+                data=data, defs=demo_defs(), arguments=[*context.obj, "--no-ui"], hertz=settings.refresh, fresh=True,
+                max_failed=settings.max_failed,
+            )
+        )  # fmt: skip
     return run_demo(
         data, settings_of(assign), pages=pages, latency=latency / 1000, errors=errors / 100, as_json=as_json
     )  # fmt: skip

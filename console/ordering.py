@@ -16,7 +16,17 @@ _PATIENCE = 10.0
 
 
 def order(data: Path, name: str, arguments: dict[str, Any]) -> int:
-    """Give a command and wait for its answer; returns 0, or 2 where it was refused.
+    """Give a command and print its answer; returns 0, or 2 where it was refused.
+
+    Raises NoSupervisor where nobody is alive to obey.
+    """
+    done, answer = ask(data, name, arguments)
+    click.echo(answer, err=not done)
+    return 0 if done else 2
+
+
+def ask(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+    """Give a command and wait for its answer: whether it was done, and what the supervisor says.
 
     Raises NoSupervisor where nobody is alive to obey.
     """
@@ -31,11 +41,10 @@ def order(data: Path, name: str, arguments: dict[str, Any]) -> int:
         while time.monotonic() < deadline:
             state, answer = commands.answer(db, command)
             if state != "NEW":
-                click.echo(answer, err=state != "DONE")
-                return 0 if state == "DONE" else 2
+                return state == "DONE", answer
             if supervisor_of(look) is None:
                 raise NoSupervisor(f"{data}: the supervisor ended before it obeyed", "See `crawl-console status`.")
-            time.sleep(0.05)
+            time.sleep(0.02)
     finally:
         db.close()
     raise NoSupervisor(f"{data}: no answer within {_PATIENCE:g} s", "The supervisor may hang; see data/logs.")

@@ -283,6 +283,16 @@ CREATE TABLE events (
 );
 CREATE INDEX events_job ON events(job) WHERE job IS NOT NULL;
 
+CREATE TABLE samples (
+    run    INTEGER NOT NULL REFERENCES runs(seq),
+    at     REAL NOT NULL,
+    pages  REAL NOT NULL,                          -- a second, since the sample before
+    rows   REAL NOT NULL,
+    failed INTEGER NOT NULL,
+    queue  INTEGER NOT NULL,
+    PRIMARY KEY (run, at)
+) WITHOUT ROWID;
+
 -- What state runs and nodes are in is told as events too, by whoever changes it: replayed, they give the tables.
 
 CREATE TRIGGER runs_told AFTER UPDATE OF state ON runs WHEN OLD.state <> NEW.state BEGIN

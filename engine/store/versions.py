@@ -6,6 +6,7 @@ from engine.store.connector import Database
 _LATEST = "SELECT version, hash FROM def_versions ORDER BY version DESC LIMIT 1"
 _PUBLISH = "INSERT INTO def_versions (version, hash, definitions, accepted_at) VALUES (?, ?, ?, ?)"
 _READ = "SELECT definitions FROM def_versions WHERE version = ?"
+_ACCEPTED = "SELECT accepted_at FROM def_versions WHERE version = ?"
 _FIND_DATA_DEF = "SELECT id FROM data_defs WHERE name = ? AND hash = ?"
 _ADD_DATA_DEF = "INSERT INTO data_defs (name, hash) VALUES (?, ?) RETURNING id"
 
@@ -33,3 +34,9 @@ def data_def_id(db: Database, data_def: DataDef) -> int:
     told = (data_def.name, meaning(data_def))
     found = db.value(_FIND_DATA_DEF, told)
     return int(found if found is not None else db.value(_ADD_DATA_DEF, told))
+
+
+def accepted_at(db: Database, version: int) -> float | None:
+    """The moment a version was accepted, in wall-clock seconds."""
+    told = db.value(_ACCEPTED, (version,))
+    return None if told is None else float(told)

@@ -1,0 +1,246 @@
+"""Screen 5, Defs: files and their problems, the dataDefs in force, and what they make of a stored page."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from textual.app import ComposeResult
+
+from console import units
+from console.screens.view import View
+from console.source import Accepted, Look, Reading
+from console.trial import trial
+from console.wanted import done_in
+from console.widgets.canvas import Span
+from console.widgets.table import Column, Row, Table
+from console.widgets.textpane import TextPane
+
+_SHOWN_LINES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a reading gave: name, path, size and time of each file."""
+
+    files: tuple[tuple[str, Path, int, float], ...]
+
+
+class Files(Table):
+    """The files of the defs."""
+
+    COLUMNS = (Column("FILE", 0), Column("BYTES", 7, right=True), Column("CHANGED", 8), Column("PROBLEMS", 10))
+    EMPTY = "no files: --defs names their directory"
+
+
+class DataDefs(Table):
+    """What is extracted."""
+
+    COLUMNS = (
+        Column("DATADEF", 0), Column("GROUPS", 24), Column("ROWS", 7, right=True), Column("REJECTED", 8, right=True)
+    )  # fmt: skip
+    EMPTY = "no dataDefs yet"
+
+
+class DefsView(View):
+    """Files, dataDefs, and below them problems, a file's text, or a trial's rows."""
+
+    NAME = "defs"
+    SHOWN = 0
+    HINTS = (
+        ("↵", "text, or try"), ("e", "edit"), ("t", "try"), ("^r", "reload"), ("tab", "panes"), ("z", "zoom"),
+        ("?", "keys"), ("q", "quit"),
+    )  # fmt: skip
+    DEFAULT_CSS = """
+    DefsView { layout: vertical; }
+    DefsView Files, DefsView DataDefs { height: auto; max-height: 30%; min-height: 2; }
+    DefsView TextPane { height: 1fr; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Found | None = None
+        self.text: Sequence[Span] | None = None
+        self.trying: tuple[str, int] | None = None
+        self._changed = 0.0
+        self._zoomed = False
+
+    def compose(self) -> ComposeResult:
+        """Three panes."""
+        self.files, self.data_defs, self.pane = Files(), DataDefs(), TextPane("problems")
+        yield from (self.files, self.data_defs, self.pane)
+
+    def crumb(self) -> str:
+        """Defs, and the version."""
+        accepted = self.console_app.accepted
+        return f"Defs v{accepted.version}" if accepted else "Defs"
+
+    def reading(self) -> Reading | None:
+        """The files on disk."""
+        defs = self.console_app.setup.defs
+        return lambda source, look: Found(tuple(_files(defs)))  # noqa: ARG005
+
+    def show(self, look: Look) -> None:
+        """Files, dataDefs, problems."""
+        self.look = look
+        if look.asked is self and isinstance(look.found, Found):
+            self.found = look.found
+            self._fill(look)
+
+    def _fill(self, look: Look) -> None:
+        assert self.found is not None
+        problems = getattr(look.snapshot, "defs_problems", [])
+        self.files.show([_file(file, problems) for file in self.found.files])
+        accepted = look.accepted
+        self.data_defs.show(_data_defs(accepted, look) if accepted else [])
+        self.files.styles.height = min(len(self.files.rows), 8) + 1
+        self.data_defs.styles.height = min(len(self.data_defs.rows), 8) + 1
+        changed = max((file[3] for file in self.found.files), default=0.0)
+        if self.trying is not None and changed > self._changed > 0:
+            self._try(*self.trying)
+        self._changed = changed
+        if self.text is None:
+            self.pane.heading = f"problems {len(problems)}" if problems else "problems"
+            self.pane.show([(_problem(p), "bad") for p in problems] or [_all_well(accepted)])
+        self.console_app.recrumb()
+
+    # --- what keys do here
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """A file's text, or a trial of the dataDef."""
+        event.stop()
+        if event.table is self.files:
+            self._read(event.row.subject[1], event.row.subject[0])
+        else:
+            self.act_try()
+
+    def _read(self, path: Path, name: str) -> None:
+        try:
+            lines = path.read_text("utf-8", "replace").splitlines()[:_SHOWN_LINES]
+        except OSError as error:
+            lines = [str(error)]
+        problems = getattr(self.look.snapshot, "defs_problems", []) if self.look else []
+        bad = {p["line"]: p["message"] for p in problems if Path(p["file"]).name == path.name}
+        self.text = [
+            span
+            for number, line in enumerate(lines, 1)
+            for span in (
+                (f"{number:>4}  {line}", "bad" if number in bad else "text"),
+                *([(f"      ^ {bad[number]}", "warn")] if number in bad else []),
+            )
+        ]
+        self.trying, self.pane.heading, self.pane.wrap, self.pane.first = None, name, False, 0
+        self.pane.show(self.text)
+
+    def act_back(self) -> None:
+        """Back to the problems, then out of here."""
+        if self.text is not None:
+            self.text, self.trying, self.pane.wrap = None, None, True
+            if self.look is not None:
+                self._fill(self.look)
+        else:
+            self.console_app.act_back()
+
+    def act_edit(self) -> None:
+        """The file under the cursor; at the line of its first problem."""
+        row = self.files.row
+        if row is None:
+            self.console_app.edit(None)
+            return
+        name, path = row.subject[0], row.subject[1]
+        problems = getattr(self.look.snapshot, "defs_problems", []) if self.look else []
+        line = next((p["line"] for p in problems if Path(p["file"]).name == Path(name).name), 1)
+        self.console_app.edit((path, line))
+
+    def act_try(self) -> None:
+        """What the dataDef on disk makes of the last page of its group; again at each change of a file."""
+        row, accepted = self.data_defs.row, self.console_app.accepted
+        if row is None or accepted is None:
+            self.console_app.say("try: choose a dataDef (tab)", "warning")
+            return
+        groups, store = row.subject, self.console_app.orders
+        if not groups:
+            self.console_app.say(f"try: no group uses {row.key}", "warning")
+            return
+        self.text, self.pane.heading = [("looking for a page…", "accent")], f"try {row.key}"
+        self.pane.show(self.text)
+        name, wanted = str(row.key), done_in(groups)
+
+        def find() -> None:
+            job = store.newest(wanted)
+            if job is None:
+                self.app.call_from_thread(self._tried, [("no page of its groups is done yet", "warn")])
+            else:
+                self.app.call_from_thread(self._try, name, job)
+
+        self.run_worker(find, thread=True, group="try", exclusive=True)
+
+    def _try(self, data_def: str, job: int) -> None:
+        self.trying = (data_def, job)
+        setup = self.console_app.setup
+
+        def work() -> None:
+            self.app.call_from_thread(self._tried, trial(setup.data, setup.defs, data_def, job))
+
+        self.pane.heading = f"try {data_def} on the page of job {job}; again when a file changes"
+        self.pane.redraw()
+        self.run_worker(work, thread=True, group="try", exclusive=True)
+
+    def _tried(self, lines: Sequence[Span]) -> None:
+        self.text = lines
+        self.pane.show(lines)
+
+    def act_zoom(self) -> None:
+        """The focused pane alone, or all."""
+        self._zoomed = not self._zoomed
+        focused = self.screen.focused
+        for pane in self.panes() if self._zoomed else (self.files, self.data_defs, self.pane):
+            pane.display = not self._zoomed or pane is focused
+
+
+def _files(defs: Path) -> list[tuple[str, Path, int, float]]:
+    paths = [defs] if defs.is_file() else sorted(p for p in defs.rglob("*") if p.suffix in (".yml", ".yaml"))
+    found = []
+    for path in paths:
+        try:
+            told = path.stat()
+        except OSError:
+            continue
+        found.append((str(path.relative_to(defs) if path != defs else path.name), path, told.st_size, told.st_mtime))
+    return found
+
+
+def _file(file: tuple[str, Path, int, float], problems: list[dict[str, Any]]) -> Row:
+    name, path, size, changed = file
+    count = sum(Path(p["file"]).name == path.name for p in problems)
+    today = time.time() - changed < 86_400
+    when = units.moment(changed) if today else time.strftime("%d %b %y", time.localtime(changed))[:8]
+    verdict: Span = (f"✗ {count}", "bad") if count else ("✓ none", "good")
+    return Row(name, ((name, "text"), (units.size(size), "dim"), (when, "dim"), verdict),
+               (name, size, changed, count), (name, path))  # fmt: skip
+
+
+def _data_defs(accepted: Accepted, look: Look) -> list[Row]:
+    defs = accepted.definitions
+    rows = []
+    for data_def in defs.data_defs:
+        groups = [g.name for g in defs.task_groups if any(t.data_def == data_def.name for t in g.tasks)]
+        made = look.snapshot.rows.get(data_def.name, 0)
+        lost = look.snapshot.rejected.get(data_def.name, 0)
+        cells: tuple[Span, ...] = (
+            (data_def.name, "strong"), (", ".join(groups) or "no group", "text"), (units.count(made), "text"),
+            (units.count(lost), "warn" if lost else "dim"),
+        )  # fmt: skip
+        rows.append(Row(data_def.name, cells, (data_def.name, ", ".join(groups), made, lost), groups))
+    return rows
+
+
+def _problem(problem: dict[str, Any]) -> str:
+    return f"{problem['file']}:{problem['line']}:{problem['col']}: {problem['code']} {problem['message']}"
+
+
+def _all_well(accepted: Accepted | None) -> Span:
+    if accepted is None:
+        return ("no defs were accepted yet", "dim")
+    return (f"✓ none: v{accepted.version} is in force since {units.moment(accepted.at)}", "good")

@@ -1,0 +1,97 @@
+"""Screen 3, Hosts: how politely each is treated, and how it answers. The slowest is one `s` away."""
+
+from typing import Any
+
+from textual.app import ComposeResult
+
+from console import units
+from console.screens.view import View
+from console.source import Look
+from console.wanted import of_host
+from console.widgets.table import Column, Row, Table
+
+
+class Hosts(Table):
+    """One line a host."""
+
+    COLUMNS = (
+        Column("HOST", 0), Column("RUN", 5, right=True), Column("WAITING", 7, right=True),
+        Column("DELAY", 6, right=True), Column("NEXT", 6, right=True), Column("BACKOFF", 7, right=True),
+        Column("429", 5, right=True), Column("ERR", 5, right=True), Column("ROBOTS", 10),
+        Column("PAGES/S", 7, right=True, least=100), Column("STATE", 12, least=110),
+    )  # fmt: skip
+    EMPTY = "no hosts yet"
+
+
+class HostsView(View):
+    """The table, under the filter."""
+
+    NAME = "hosts"
+    SHOWN = 1_000
+    HINTS = (
+        ("↵", "jobs of host"), ("s", "sort"), ("S", "reverse"), ("/", "filter"), ("^s", "export"), ("?", "keys"),
+        ("q", "quit"),
+    )  # fmt: skip
+
+    def compose(self) -> ComposeResult:
+        """One table."""
+        self.table = Hosts()
+        yield self.table
+
+    def crumb(self) -> str:
+        """Hosts, and the filter."""
+        return f"Hosts /{self.table.sought}" if self.table.sought else f"Hosts > {len(self.table.rows)}"
+
+    def show(self, look: Look) -> None:
+        """Those of a look."""
+        self.look = look
+        done = self._pages(look)
+        self.table.show_sought([_row(host, done.get(host["host"], 0.0)) for host in look.snapshot.hosts])
+        self.console_app.recrumb()
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """The host's jobs."""
+        event.stop()
+        self.console_app.push_jobs(of_host(str(event.row.key)))
+
+    def _pages(self, look: Look) -> dict[str, float]:
+        """Pages a second by host."""
+        done: dict[str, int] = {}
+        for sequence in look.snapshot.sequences:
+            done[sequence["host"]] = done.get(sequence["host"], 0) + sequence["done"]
+        return self.console_app.paces.hosts_at(done, look.at)
+
+
+def _row(host: dict[str, Any], speed: float) -> Row:
+    full = host["running"] >= host["concurrency"]
+    robots = {"off": "off", "wanted": "fetching"}.get(host["robots"], f"ok {host['robots_status'] or ''}")
+    if host["backoff"]:
+        state = ("↓ backs off", "warn")
+    elif host["next_in"] and host["waiting"]:
+        state = ("◷ delayed", "text")
+    elif host["running"]:
+        state = ("■ full", "accent") if full else ("▶ busy", "good")
+    else:
+        state = ("● waits", "text") if host["waiting"] else ("○ idle", "dim")
+    mark = "↓" if host["backoff"] else ""
+    return Row(
+        host["host"],
+        (
+            (host["host"], "strong" if host["running"] else "text"),
+            (f"{host['running']}/{host['concurrency']}", "good" if host["running"] else "dim"),
+            (units.count(host["waiting"]), "text" if host["waiting"] else "dim"),
+            (units.age(host["delay"]) if host["delay"] else "-", "text" if host["delay"] else "dim"),
+            (units.age(host["next_in"]) if host["next_in"] else "now", "text" if host["next_in"] else "dim"),
+            (mark + units.age(host["backoff"]) if host["backoff"] else "-", "warn" if host["backoff"] else "dim"),
+            (units.count(host["throttled"]), "warn" if host["throttled"] else "dim"),
+            (units.count(host["errors"]), "bad" if host["errors"] else "dim"),
+            (robots, "dim"),
+            (units.rate(speed), "text"),
+            state,
+        ),
+        (
+            host["host"], host["running"], host["waiting"], host["delay"], host["next_in"], host["backoff"],
+            host["throttled"], host["errors"], host["robots"], speed, state[0],
+        ),
+        host,
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Parts of screens that draw lines of cleaned text."""

@@ -1,0 +1,46 @@
+"""The line where a filter or a search is typed. Enter takes it, `esc` leaves things as they were."""
+
+from collections.abc import Callable
+from typing import Any
+
+from textual.widget import Widget
+from textual.widgets import Input
+
+
+class Prompt(Input):
+    """Opened with a label and with who wants the text; gives the focus back."""
+
+    def __init__(self) -> None:
+        super().__init__(id="prompt", compact=True, select_on_focus=False)
+        self._wants: Callable[[str], Any] | None = None
+        self._return: Widget | None = None
+
+    def ask(self, label: str, value: str, wants: Callable[[str], Any]) -> None:
+        """Open, with a text to begin with."""
+        self._return = self.screen.focused
+        self._wants = wants
+        self.placeholder = label
+        self.value = value
+        self.display = True
+        self.focus()
+        self.cursor_position = len(value)
+
+    def submit(self, value: str) -> None:
+        """Hand the text over."""
+        wants = self._wants
+        self.close()
+        if wants is not None:
+            wants(value)
+
+    def close(self) -> None:
+        """Leave."""
+        if not self.display:
+            return
+        self._wants = None
+        self.display = False
+        if self._return is not None and self._return.is_attached:
+            self._return.focus()
+
+    def act_back(self) -> None:
+        """Leave things as they were."""
+        self.close()

@@ -1,0 +1,204 @@
+"""The console on a large data dir, in a pty: start to a full screen, CPU, memory, bytes drawn; idle and in full flow.
+
+    python -m tests.bench.console [--jobs N] [--hosts N] [--nodes N] [--seconds S] [--folder DIR]
+
+The data dir is filled by the store; this process plays the supervisor, and in full flow ends 1,000 jobs a second.
+"""
+
+import argparse
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import tempfile
+import termios
+import threading
+import time
+from pathlib import Path
+
+from engine.identity import identity_of
+from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from engine.model.identity import link_key
+from engine.model.node import Role
+from engine.model.run import RunState, Stage
+from engine.store import events, jobs, nodes, runs, supervisors, versions
+from engine.store.connector import Database
+from engine.store.events import Event
+from engine.store.hosts import Manners
+from engine.store.intake import Places
+from engine.store.jobs import NewLink
+from engine.store.schema import CRAWL, prepare
+
+GROUP, FLOW = "docs", 1_000
+_WAY = (Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING)
+_DEFS = Definitions(
+    data_defs=(DataDef(name="page", fields=(Field(name="title"),)),),
+    task_groups=(TaskGroup(name=GROUP, tasks=(Task(name="t", data_def="page"),)),),
+)
+
+
+def filled(folder: Path, count: int, hosts: int, crew: int) -> tuple[int, list[int]]:
+    """A data dir with a running run, governed by this process; its number, and the epochs of its nodes."""
+    prepare(folder)
+    db = Database.open(folder / CRAWL, durable=False)
+    now = time.time()
+    with db.transaction():
+        run = runs.create(db, None, now).seq
+        epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run, now)
+        runs.begin(db, run, now)
+        runs.set_version(db, run, versions.publish(db, _DEFS, now))
+        runs.move(db, run, RunState.SEEDING)
+        runs.move(db, run, RunState.READY)
+        for stage in _WAY:
+            runs.enter(db, run, stage)
+        epochs = [nodes.insert(db, run, epoch, Role.RUNNER, None, now)[0] for _ in range(crew)]
+        for node in epochs:
+            nodes.register(db, node, "DONE", os.getpid(), identity_of(os.getpid()) or "")
+        db.execute("UPDATE nodes SET heart = 'HEALTHY', state = 'READY'")
+    places = Places(run, lambda _: Manners(0.5, 4, False), lambda _: None)
+    each = max(1, count // hosts)
+    for host in range(hosts):
+        with db.transaction():
+            place = places.find(db, GROUP, f"host{host}.example:80", f"http://host{host}.example")
+            urls = [f"http://host{host}.example/catalogue/item-{number}.html" for number in range(each)]
+            jobs.add_links(db, [NewLink(run, place.sequence, 0, 1, None, None, u, link_key(GROUP, u)) for u in urls])
+        places.settle()
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    return run, epochs
+
+
+class Flow:
+    """Ends jobs, writes events, moves nodes, as a crawl would."""
+
+    def __init__(self, folder: Path, run: int, epochs: list[int]) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, args=(folder, run, epochs), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _work(self, folder: Path, run: int, epochs: list[int]) -> None:
+        db = Database.open(folder / CRAWL, durable=False)
+        db.execute("PRAGMA wal_autocheckpoint = 1000")
+        at = int(db.value("SELECT coalesce(max(id), 0) FROM jobs WHERE state = 'DONE'"))
+        part = FLOW // 20
+        while not self._over.wait(0.05):
+            now = time.time()
+            with db.transaction():
+                db.execute(
+                    "UPDATE jobs SET state = 'DONE', changed_at = ? WHERE id > ? AND id <= ?", (now, at, at + part)
+                )
+                told = f"200 http://host{at % 500}.example/catalogue/item-{at}.html 31 ms 15 kB 3 rows"
+                events.add(db, run, [Event(now, "INFO", f"n{at % 16 + 1}", "page", told, at)] * part)
+                runs.spent(db, run, 0.05, {"pages_per_s": FLOW + at % 97, "rows_per_s": 3.0 * FLOW})
+                beats = [
+                    (e, "READY", 0.1 + at % 3 / 10, 20 + at % 7, at // len(epochs), 0, 90_000_000 + at, 0.0,
+                     f"http://host{(at + e) % 500}.example/catalogue/item-{at + e}.html")
+                    for e in epochs
+                ]  # fmt: skip
+                db.each(nodes._BEATEN, beats)
+            at += part
+        db.close()
+
+
+class Screen:
+    """The console in a pty of its own: what it wrote, what it costs."""
+
+    def __init__(self, folder: Path, width: int, height: int, *flags: str) -> None:
+        self.written = 0
+        self.text = b""
+        self.began = time.monotonic()
+        self.pid, self._tty = pty.fork()
+        if self.pid == 0:
+            os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}
+            os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
+            os.execv(sys.executable, [sys.executable, "-m", "console", "--read-only", "--data", str(folder), *flags])
+        fcntl.ioctl(self._tty, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def read(self, seconds: float, until: bytes | None = None) -> bool:
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if select.select([self._tty], [], [], left)[0]:
+                try:
+                    data = os.read(self._tty, 1 << 16)
+                except OSError:
+                    return False
+                self.written += len(data)
+                self.text = (self.text + data)[-200_000:]
+                if until is not None and until in self.text:
+                    return True
+        return until is None
+
+    def press(self, keys: bytes) -> None:
+        os.write(self._tty, keys)
+
+    def cpu(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def rss(self) -> float:
+        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    def end(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+        self.read(3)
+        os.close(self._tty)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+
+def measured(screen: Screen, seconds: float) -> str:
+    cpu, written, began = screen.cpu(), screen.written, time.monotonic()
+    screen.read(seconds)
+    passed = time.monotonic() - began
+    share, speed = (screen.cpu() - cpu) / passed * 100, (screen.written - written) / passed
+    return f"{share:5.1f} % of a core  {speed / 1000:6.1f} kB/s  {screen.rss():6.1f} MB"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--hosts", type=int, default=500)
+    parser.add_argument("--nodes", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--size", default="160x48")
+    parser.add_argument("--folder", type=Path)
+    asked = parser.parse_args()
+    width, height = map(int, asked.size.split("x"))
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = asked.folder or Path(temporary) / "data"
+        began = time.monotonic()
+        folder.mkdir(parents=True, exist_ok=True)
+        run, epochs = filled(folder, asked.jobs, asked.hosts, asked.nodes)
+        took = time.monotonic() - began
+        print(f"{asked.jobs} jobs, {asked.hosts} hosts, {asked.nodes} nodes: filled in {took:.0f} s")
+        starts = []
+        for _ in range(4):
+            screen = Screen(folder, width, height)
+            found = screen.read(10, b"host1")
+            starts.append(time.monotonic() - screen.began if found else float("nan"))
+            screen.end()
+        print("start to a full screen: " + ", ".join(f"{s * 1000:.0f} ms" for s in starts))
+        screen = Screen(folder, width, height)
+        screen.read(4)
+        for flowing in (False, True):
+            flow = Flow(folder, run, epochs) if flowing else None
+            for number, name in enumerate(("nodes", "jobs", "hosts", "failed", "defs", "log", "plots"), 1):
+                screen.press(str(number).encode())
+                screen.read(3)
+                print(f"{'flow' if flowing else 'idle'} {name:<7}{measured(screen, asked.seconds)}", flush=True)
+            if flow is not None:
+                flow.stop()
+        screen.end()
+
+
+if __name__ == "__main__":
+    main()

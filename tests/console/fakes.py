@@ -1,0 +1,293 @@
+"""A source and someone who takes orders, for consoles that no supervisor stands behind; a console held at one look."""
+
+import asyncio
+import itertools
+import threading
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from console.app import Console
+from console.config import Config
+from console.setup import Setup
+from console.source import Accepted
+from engine.errors import CrawlError
+from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from engine.model.job import Request
+from engine.model.run import RunState, Stage
+from engine.store.browse import JobDetail, JobLine, Listing, Page
+from engine.store.events import Event
+from engine.store.runs import Run
+from engine.store.samples import Sample
+from engine.store.snapshot import NOTHING
+from engine.store.supervisors import Epoch
+
+AT = 1_700_000_000.0
+"""A moment: 22:13:20 UTC."""
+DEFS = Definitions(
+    data_defs=(DataDef(name="book", fields=(Field(name="title"),)), DataDef(name="detail", fields=(Field(name="x"),))),
+    task_groups=(TaskGroup(name="books", tasks=(Task(name="list", data_def="book"),)),),
+)
+
+
+def run(**changed):
+    told = {
+        "seq": 1, "id": "3f2a", "state": RunState.READY, "stage": Stage.RUNNING, "defs_version": 3, "seeded_version": 3,
+        "base_url": None, "paused": None, "seconds": 754.0, "reason": None, "max_pages": None, "created_at": AT,
+        "rates": {"pages_per_s": 42.1, "rows_per_s": 118.0},
+    }  # fmt: skip
+    known = dict.fromkeys(Run.__dataclass_fields__)
+    return Run(**{**known, **told, **changed})
+
+
+def node(number, state="READY", role="RUNNER", **changed):
+    told = {
+        "id": f"n{number}", "role": role, "state": state, "heart": "HEALTHY", "done": 11_204, "failed": 2,
+        "pid": 4000 + number, "beat_age": 0.3, "in_flight": 8, "rss": 87_031_808, "lag": 0.0,
+        "now": f"https://shop.example/item/8812{number}", "replaces": None, "reason": None,
+    }  # fmt: skip
+    return {**told, **changed}
+
+
+def host(name, **changed):
+    told = {
+        "host": name, "running": 2, "waiting": 40, "delay": 0.5, "concurrency": 4, "next_in": None, "backoff": None,
+        "strikes": 0, "throttled": 0, "errors": 0, "robots": "known", "robots_status": 200,
+    }  # fmt: skip
+    return {**told, **changed}
+
+
+def sequence(number, group, host_, **changed):
+    told = {
+        "id": number, "group": group, "host": host_, "ready": 400, "delayed": 4, "taken": 8, "done": 600, "failed": 2,
+        "skipped": 1, "incomplete": 0, "paused": False,
+    }  # fmt: skip
+    return {**told, **changed}
+
+
+def output(name="rows/book", **changed):
+    told = {
+        "name": name, "type": "csv", "rows": 31_400, "bytes": 2_400_000, "path": f"/data/output/3f2a/{name}.csv",
+        "backlog": 12, "rebuilding": False, "pid": 4100, "beat_age": 0.1, "flush_ms": 4.2,
+    }  # fmt: skip
+    return {**told, **changed}
+
+
+def look(**changed):
+    told = {
+        "run": run(),
+        "epoch": Epoch(1, "boot:4121:1", 1),
+        "jobs": {"done": 33_097, "failed": 7, "skipped": 12, "incomplete": 0, "ready": 12_521, "taken": 16},
+        "delayed": 41,
+        "rows": {"book": 31_412},
+        "rejected": {"book": 3},
+        "appenders": [output()],
+        "nodes": [
+            node(1),
+            node(2, "DRAINING", in_flight=1, done=11_020, failed=1),
+            node(3, "DONE", in_flight=0, done=10_873, failed=0, now=""),
+            node(4, heart="ARRHYTHMIA", beat_age=2.8, done=9_870, failed=0, now="https://img.example/a.png"),
+            node(
+                5, "DEAD", "DEAD_RUNNER", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, done=9_411,
+                failed=19, now="", reason="SIGKILL",
+            ),
+            node(6, "STANDBY", "BACKUP_RUNNER", done=0, failed=0, in_flight=0, beat_age=0.1, now=""),
+            node(7, "READY", done=120, failed=0, replaces="n5"),
+        ],
+        "sequences": [
+            sequence(1, "books", "shop.example:443"),
+            sequence(2, "detail", "img.example:443", paused=True, done=20),
+        ],
+        "sequence_count": 2,
+        "hosts": [
+            host("shop.example:443", running=4, next_in=0.4),
+            host("img.example:443", backoff=24.0, throttled=31, errors=3, strikes=4, running=0),
+            host("slow.example:80", delay=10.0, running=0, waiting=2, robots="wanted", robots_status=None),
+        ],
+    }  # fmt: skip
+    return replace(NOTHING, **{**told, **changed})
+
+
+def line(number, state="DONE", **changed):
+    told = {
+        "id": number, "kind": "page", "state": state, "group": "books", "host": "shop.example:443",
+        "url": f"https://shop.example/item/{number}", "target": None, "attempts": 1, "crashes": 0,
+        "reason": None, "priority": 0, "depth": 1,
+        "node": "n1", "wait": None, "changed_at": None, "origin": "link",
+    }  # fmt: skip
+    return JobLine(**{**told, **changed})
+
+
+class FakeSource:
+    """Says what its attributes hold. `jobs_` is the list that filters choose from by state and by their searches."""
+
+    def __init__(self):
+        self.look = look()
+        self.alive = 4121
+        self.lines = [
+            (1, Event(AT, "INFO", "n1", "page", "200 https://shop.example/item/88121 84 ms 12 kB 24 rows", 1)),
+            (2, Event(AT + 1, "ERROR", "n1", "page", "item price: no match '.price' defs/shop.yaml:31:12", 2)),
+            (3, Event(AT + 2, "WARNING", "supervisor", "node", "n5 died: SIGKILL", None)),
+            (4, Event(AT + 3, "INFO", "n2", "page", "200 https://shop.example/item/88122 91 ms 11 kB 20 rows", 3)),
+        ]
+        self.jobs_ = [
+            line(1),
+            line(2, "FAILED", reason="HTTP 500 (4 attempts)", attempts=4),
+            line(3, "READY", attempts=0),
+        ]
+        self.error = None
+        self.page_text = b"<title>Shop</title>\n<p>Tea</p>"
+        self.samples_ = []
+        self.polls = 0
+
+    def snapshot(self, shown):
+        self.polls += 1
+        if self.error:
+            raise CrawlError(self.error, "Wait.")
+        return self.look
+
+    def supervisor(self, look):
+        return self.alive
+
+    def events(self, run, after, limit):
+        return [told for told in self.lines if told[0] > after][:limit]
+
+    def last_event(self):
+        return self.lines[-1][0] if self.lines else 0
+
+    def reasons(self, run, limit):
+        return [job.reason for job in self.jobs_ if job.state == "FAILED"][:limit]
+
+    def _matching(self, wanted):
+        return [
+            job for job in self.jobs_
+            if job.state.lower() in wanted.counters and wanted.accepts(job.url, job.target or "", job.reason or "")
+            and (not wanted.hosts.wanted or {job.host, job.host.partition(":")[0]} & set(wanted.hosts.wanted))
+        ]  # fmt: skip
+
+    def jobs(self, run, wanted, after, limit, *, backwards):
+        found = self._matching(wanted)
+        if backwards:
+            found = [j for j in reversed(found) if after is None or j.id < after.id]
+        else:
+            found = [j for j in found if after is None or j.id > after.id]
+        part = tuple(found[:limit])
+        return Listing(part, part[-1].cursor if len(found) > limit else None)
+
+    def job(self, id_):
+        job = next((j for j in self.jobs_ if j.id == id_), None)
+        if job is None:
+            return None
+        page = Page(9, job.url, 200, "text/html", len(self.page_text), AT, (("server", "tea/1"),))
+        said = tuple(told for told in self.lines if told[1].job == id_)
+        return JobDetail(job, 1, "home", None, Request(), 3, page, said, ((1, "book", '{"title":"Tea"}'),))
+
+    def body(self, document):
+        return self.page_text
+
+    def samples(self, run, since):
+        return self.samples_
+
+    def defs(self, version):
+        return Accepted(version, AT, DEFS)
+
+    def close(self):
+        pass
+
+
+class FakeOrders:
+    """Notes what was ordered, and answers."""
+
+    def __init__(self, source):
+        self.given = []
+        self.retried = []
+        self.refuse = None
+        self._source = source
+
+    def give(self, name, arguments):
+        self.given.append((name, arguments))
+        if self.refuse:
+            raise CrawlError(self.refuse, "Try again.")
+        return True, "done"
+
+    def count(self, wanted):
+        return len(self._source._matching(wanted))
+
+    def newest(self, wanted):
+        return 1
+
+    def export(self, wanted, path):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("id\n")
+        return self.count(wanted)
+
+    def retry(self, wanted, ids):
+        self.retried.append((wanted.text, list(ids)))
+        return len(ids) or self.count(wanted)
+
+
+class Held:
+    """A console under a test's hands."""
+
+    def __init__(self, app, pilot, source, orders):
+        self.app, self.pilot, self.source, self.orders = app, pilot, source, orders
+
+    async def press(self, *keys):
+        await self.pilot.press(*keys)
+        await self.still()
+
+    async def type(self, text):
+        await self.pilot.press(*("space" if c == " " else c for c in text))
+
+    async def still(self):
+        """Until a look that was taken after now is shown."""
+        polls = self.source.polls
+        if self.app.is_running:
+            self.app.poller._hurry.set()
+        await self.until(lambda: self.source.polls > polls + 1 or not self.app.is_running)
+        await self.pilot.pause()
+
+    async def until(self, condition, seconds=5.0):
+        deadline = asyncio.get_running_loop().time() + seconds
+        while not condition():
+            assert asyncio.get_running_loop().time() < deadline, "it did not come to pass:\n" + "\n".join(self.text())
+            if self.app.is_running:
+                self.app.poller._hurry.set()
+            await self.pilot.pause(0.01)
+
+    def text(self):
+        """The screen as lines of text."""
+        return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
+
+    def whole(self):
+        return "\n".join(self.text())
+
+    def toasts(self):
+        return [n.message for n in self.app._notifications]
+
+
+@asynccontextmanager
+async def held(tmp_path: Path, *, size=(80, 24), source=None, orders=None, screen="nodes", **setup):
+    """A console with its first look shown. Its clock stands still but for a millisecond a look."""
+    source = source or FakeSource()
+    orders = orders or FakeOrders(source)
+    (tmp_path / "shop" / "data").mkdir(parents=True, exist_ok=True)
+    defaults = {"data": tmp_path / "shop" / "data", "defs": tmp_path / "defs", "hertz": 2.0}
+    config = setup.pop("config", None) or Config(tmp_path / "config", screen=screen)
+    ticks, lock = itertools.count(1), threading.Lock()
+
+    def clock():
+        with lock:
+            return 1000.0 + next(ticks) / 1000
+
+    app = Console(Setup(**{**defaults, **setup}, config=config), source, orders, clock)
+    async with app.run_test(size=size, notifications=True) as pilot:
+        console = Held(app, pilot, source, orders)
+        await console.until(lambda: app.look is not None and app.stack and app.stack[-1].is_mounted)
+        await console.still()
+        yield console
+    assert not app._exception, app._exception
+
+
+def samples():
+    return [Sample(AT + i * 5, 40.0 + i % 7, 100.0 + i % 11, i // 9, 900 - i) for i in range(60)]

@@ -1,0 +1,147 @@
+"""A real terminal for a console: a pty, what it shows by a small emulation, and the modes it is left in."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+
+_SEQUENCE = re.compile(
+    rb"\x1b(?:\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|P[^\x1b]*\x1b\\|[()][A-Z0-9]|[=>78cM])"
+)
+_PLACE = re.compile(rb"\x1b\[(\d*);?(\d*)H")
+_MODES = {b"?1049": "alternate screen", b"?1000": "mouse", b"?1003": "mouse", b"?25": "cursor", b"?2004": "paste"}
+
+
+class Terminal:
+    """Runs a command in a pty of its own session, as a login shell's child would run."""
+
+    def __init__(self, arguments, *, environ=None, size=(80, 24), cwd=None):
+        self.size = size
+        self.cells = [[" "] * size[0] for _ in range(size[1])]
+        self.raw = b""
+        self.code = None
+        self.modes = {"cursor": True}
+        self._rest = b""
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update({"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "COLORTERM": "truecolor"})
+            os.environ.update(environ or {})
+            if cwd:
+                os.chdir(cwd)
+            os.execv(sys.executable, [sys.executable, "-m", "console", *arguments])
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        self.before = termios.tcgetattr(self.fd)
+
+    def press(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def read(self, seconds=0.05):
+        """Take in what was written by now; whether the other end is still there."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            if not select.select([self.fd], [], [], left)[0]:
+                break
+            try:
+                data = os.read(self.fd, 1 << 16)
+            except OSError:
+                return False
+            if not data:
+                return False
+            self.raw += data
+            self._draw(self._rest + data)
+        return True
+
+    def until(self, told, seconds=10.0):
+        """Until the screen shows it: a text, or what a function finds on it."""
+        found = told if callable(told) else lambda text: told in text
+        deadline = time.monotonic() + seconds
+        while not (there := found(self.text())):
+            assert time.monotonic() < deadline, f"never shown: {told}\n{self.text()}\n{self.raw[-600:]!r}"
+            if not self.read():
+                there = found(self.text())
+                assert there, f"it ended: {told}\n{self.text()}\n{self.raw[-1500:]!r}"
+                break
+        return there
+
+    def text(self):
+        return "\n".join("".join(row).rstrip() for row in self.cells)
+
+    def wait(self, seconds=10.0):
+        """Its exit code, once it ended."""
+        deadline = time.monotonic() + seconds
+        while self.code is None:
+            self.read()
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.code = os.waitstatus_to_exitcode(status)
+                self.read(0.2)
+            assert self.code is not None or time.monotonic() < deadline, f"it does not end:\n{self.text()}"
+        return self.code
+
+    def restored(self):
+        """What is not as it was before: modes switched on and never off, the line discipline."""
+        left = [name for name, on in self.modes.items() if on != (name == "cursor")]
+        with contextlib.suppress(termios.error):
+            if termios.tcgetattr(self.fd)[:4] != self.before[:4]:
+                left.append("line discipline")
+        return left
+
+    def end(self):
+        if self.code is None:
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+    # --- the emulation: places, text, clearing, and the modes that must not be left on
+
+    def _draw(self, data):
+        at = 0
+        self.row, self.column = getattr(self, "row", 0), getattr(self, "column", 0)
+        while at < len(data):
+            if data[at] == 0x1B:
+                found = _SEQUENCE.match(data, at)
+                if found is None:
+                    if len(data) - at < 64:
+                        break
+                    at += 1
+                    continue
+                self._obey(found.group())
+                at = found.end()
+                continue
+            end = data.find(b"\x1b", at)
+            piece = data[at : end if end >= 0 else len(data)]
+            text = piece.decode("utf-8", "ignore")
+            if end < 0 and len(text.encode()) != len(piece):
+                break
+            self._write(text)
+            at += len(piece)
+        self._rest = data[at:]
+
+    def _obey(self, sequence):
+        if place := _PLACE.fullmatch(sequence):
+            self.row, self.column = int(place[1] or 1) - 1, int(place[2] or 1) - 1
+        elif sequence == b"\x1b[2J":
+            self.cells = [[" "] * self.size[0] for _ in range(self.size[1])]
+        elif sequence[-1:] in b"hl" and sequence[2:-1] in _MODES:
+            self.modes[_MODES[sequence[2:-1]]] = sequence.endswith(b"h")
+            if sequence[2:-1] == b"?1049":
+                self.cells = [[" "] * self.size[0] for _ in range(self.size[1])]
+                self.row = self.column = 0
+
+    def _write(self, text):
+        for sign in text:
+            if sign == "\r":
+                self.column = 0
+            elif sign == "\n":
+                self.row = min(self.row + 1, self.size[1] - 1)
+            elif self.row < self.size[1] and self.column < self.size[0]:
+                self.cells[self.row][self.column] = sign
+                self.column += 1

@@ -1,0 +1,61 @@
+"""How screens look, as text and as pictures. `just snap` draws them anew; then look at what changed."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.console.fakes import AT, FakeSource, held, samples
+
+GOLDEN = Path(__file__).with_name("golden")
+SIZES = ((80, 24), (120, 40), (160, 48))
+SCREENS = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots")
+
+
+def picture(console):
+    """The screen as SVG, without what differs from one drawing to the next."""
+    svg = console.app.export_screenshot(title="crawl-console")
+    svg = re.sub(r"terminal-\d+", "terminal-0", svg)
+    return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+
+
+def compare(console, name):
+    text, drawn = GOLDEN / f"{name}.txt", "\n".join(console.text()) + "\n"
+    if os.environ.get("SNAP"):
+        GOLDEN.mkdir(exist_ok=True)
+        text.write_text(drawn, "utf-8")
+        text.with_suffix(".svg").write_text(picture(console), "utf-8")
+    assert drawn == text.read_text("utf-8"), f"{name} looks different; if it should: just snap"
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+async def test_screens_look_as_they_did(tmp_path, monkeypatch, size):
+    monkeypatch.setattr("time.time", lambda: AT + 300)
+    (tmp_path / "defs").mkdir()
+    for name in ("shop.yaml", "hosts.yaml"):
+        (tmp_path / "defs" / name).write_text("hosts: {}\n")
+        os.utime(tmp_path / "defs" / name, (AT, AT))
+    source = FakeSource()
+    source.samples_ = samples()
+    async with held(tmp_path, size=size, source=source) as console:
+        await console.until(lambda: "item/88122" in console.whole())
+        console.app.paces.recent.clear()
+        console.app.paces.recent.extend(20.0 + i * 7 % 23 for i in range(100))
+        for number, name in enumerate(SCREENS, 1):
+            await console.press(str(number))
+            await console.still()
+            compare(console, f"{name}-{size[0]}x{size[1]}")
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [("keys", "?"), ("leave", "q"), ("cancel", "c"), ("kill", "X"), ("palette", ":"), ("job", "2\r")],
+)
+async def test_dialogs_look_as_they_did(tmp_path, name, keys):
+    async with held(tmp_path, owner=True) as console:
+        console.app.paces.recent.clear()
+        for key in keys:
+            await console.press({"\r": "enter", "?": "question_mark", ":": "colon"}.get(key, key))
+            await console.still()
+        compare(console, f"{name}-80x24")

@@ -1,0 +1,101 @@
+"""Text from outside, wherever some is shown: no crash, no action, no control byte on its way to the terminal."""
+
+import random
+import re
+
+import pytest
+
+from console.clean import clean
+from console.deeds import Deeds
+from engine.store.events import Event
+from tests.console.fakes import AT, FakeSource, held, host, line, look, node, output, run, sequence
+
+PIECES = (
+    "\x1b[2J", "\x1b]52;c;cHduZWQ=\x07", "\x1b]0;owned\x07", "\x1bP+q544e\x1b\\", "\x9b31m", "\x90",
+    "\x07", "\x08", "\x7f", "[/b]", "[bold]", "[@click=app.kill]x[/]", "[link=https://evil]", "[/",
+    "[[", "]]", "\\[", "[red]", "[@click='app.exit']", "\u202e", "\u2066", "\u200b", "\u200d",
+    "\ufeff", "\ufe0f", "\u2028", "\u0301" * 9, "漢字", "👩‍👩‍👧", "ｆｕｌｌ", "\U000e0041", "\n", "\r", "\t",
+    "\0", "%s", "{x}", "$(id)", "é", "\ud800", "ﷺ", "\u3164", "a" * 300, "🇩🇪", "\x1b[?1049l", "\x1bc",
+)  # fmt: skip
+RAW = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufe0f]")
+SCREENS = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots")
+
+
+def hostile(seed, count):
+    chance = random.Random(seed)
+    return ["".join(chance.choices(PIECES, k=chance.randint(1, 6))) for _ in range(count)]
+
+
+def poisoned(texts):
+    """A source that says nothing but such texts."""
+    told = iter(texts * 3)
+    source = FakeSource()
+    source.look = look(
+        run=run(reason=next(told), paused="operator"),
+        nodes=[node(n, now=next(told)) for n in range(1, 5)] + [node(5, "DEAD", pid=None, reason=next(told))],
+        sequences=[sequence(n, next(told), next(told)) for n in range(1, 4)],
+        sequence_count=3,
+        hosts=[host(f"{next(told)}{n}", backoff=3.0) for n in range(4)],
+        appenders=[output(next(told), path=next(told))],
+        rows={next(told): 3},
+        rejected={next(told): 1},
+    )
+    levels = ("INFO", "WARNING", "ERROR")
+    source.lines = [
+        (n, Event(AT, levels[n % 3], next(told)[:9], "page", next(told), 2)) for n in range(1, 20)
+    ]  # fmt: skip
+    source.jobs_ = [
+        line(n, "FAILED", url=f"https://x/{next(told)}", reason=next(told), group=next(told), host=next(told))
+        for n in range(1, 12)
+    ]  # fmt: skip
+    source.page_text = next(told).encode("utf-8", "surrogatepass") + b"\x1b]52;c;eA==\x07\xff\xfe"
+    return source
+
+
+def raw_in(console):
+    return [
+        s.text
+        for strip in console.app.screen._compositor.render_strips()
+        for s in strip
+        if s.control or RAW.search(s.text)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_hostile_text_is_only_ever_text(tmp_path, monkeypatch, seed):
+    """4 × 250 strings, each in several places and on every screen."""
+    done = []
+    monkeypatch.setattr(Deeds, "leave", lambda self: done.append("leave"))
+    source = poisoned(hostile(seed, 250))
+    size = ((80, 24), (160, 48), (50, 12))[seed % 3]
+    async with held(tmp_path, source=source, size=size) as console:
+        for number, name in enumerate(SCREENS, 1):
+            await console.press(str(number))
+            assert raw_in(console) == [], name
+            if size != (50, 12):
+                await console.pilot.click(offset=(30, 6))
+                await console.pilot.click(offset=(30, size[1] // 2))
+            while len(console.app.screen_stack) > 1:
+                await console.press("escape")
+        await console.press("4", "enter")
+        for _ in range(6):
+            await console.press("tab")
+            assert raw_in(console) == []
+        for text in hostile(seed + 100, 5):
+            console.app.say(text)
+            console.app.ask_first(text, [text, text], text, lambda: done.append("yes"))
+            await console.pilot.pause()
+            assert raw_in(console) == []
+            await console.press("escape")
+        await console.press("colon")
+        assert raw_in(console) == []
+        await console.press("escape")
+        assert done == []
+        assert console.orders.given == []
+
+
+def test_clean_leaves_nothing_raw_and_all_that_can_be_read():
+    for text in hostile(7, 1000):
+        assert not RAW.search(clean(text))
+        clean(text).encode()
+    assert clean("Žlutý čaj 漢字 – 5 €") == "Žlutý čaj 漢字 – 5 €"

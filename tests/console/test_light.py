@@ -1,0 +1,22 @@
+"""What a headless run must not load, and a console must not load to start."""
+
+import subprocess
+import sys
+
+
+def loaded(code):
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    return set(
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    )
+
+
+def test_headless_runs_and_nodes_never_load_textual():
+    code = "import console.cli, console.headless, console.attach, engine.node.process, engine.supervise.start"
+    assert not [name for name in loaded(code) if name.startswith("textual")]
+
+
+def test_a_console_starts_without_parsers_and_clients():
+    code = "import console.app, console.orders, console.attach, console.screens.nodes"
+    heavy = {"lxml", "selectolax", "httpx", "aiohttp", "pydantic", "huey", "watchfiles", "sqlite_utils"}
+    assert loaded(code) & heavy == set()

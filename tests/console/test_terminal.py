@@ -1,0 +1,135 @@
+"""The whole of it in a real pty: a supervisor apart, keys that act on real nodes, and a terminal left as it was."""
+
+import os
+import re
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+
+from engine.identity import identity_of
+from engine.supervise.lock import holder
+from tests.console.terminals import Terminal
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a pty")
+PROJECT = Path(__file__).resolve().parents[2]
+BUSY = ("--latency", "80", "--pages", "6000", "--set", "nodes=2", "--set", "backups=1")
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder; whatever supervisor was begun in it is dead in the end."""
+    yield tmp_path
+    told = holder(tmp_path / "data")
+    if told is not None and identity_of(told.pid) == told.identity:
+        os.killpg(told.pid, signal.SIGKILL)
+        time.sleep(0.2)
+
+
+def console(place, *arguments, **options):
+    environ = {"XDG_CONFIG_HOME": str(place / "config"), "PYTHONPATH": str(PROJECT)}
+    command = [*arguments, "--data", str(place / "data")]
+    return Terminal(command, environ=environ, cwd=place, **options)
+
+
+def pages_done(text):
+    found = re.search(r" n1 .*?(\d+) +\d+ ", text)
+    return int(found[1]) if found else 0
+
+
+def test_a_crawl_is_watched_steered_left_and_cancelled(place):
+    first = console(place, "demo", *BUSY)
+    try:
+        first.until(lambda text: pages_done(text) > 5, 15)
+        seen = pages_done(first.text())
+        first.until(lambda text: pages_done(text) > seen, 5)
+
+        first.press("x")
+        first.until("drains", 5)
+        first.press("jj")  # the node under the cursor is now another one
+        first.until(lambda text: re.search(r"> +n[23] ", text), 5)
+        first.press("gj X")
+        first.until("n2 dies at once", 5)
+        first.press("y")
+        first.until("✗ dead", 5)
+        first.until(lambda text: re.search(r"replaced by|n3 +runner", text), 8)
+
+        first.press("q")
+        first.until("Leave the console", 5)
+        first.press("d")
+        assert first.wait() == 0
+        first.until("Detached;", 2)
+        assert first.restored() == []
+    finally:
+        first.end()
+    supervisor = holder(place / "data")
+    assert supervisor is not None and identity_of(supervisor.pid) == supervisor.identity, "it lives on"
+
+    again = console(place, "run")
+    try:
+        again.until("RUNNING", 5)
+        again.until(f"owner {supervisor.pid}", 5)
+        again.press("c")
+        again.until("Cancel the run", 5)
+        again.press("y")
+        again.until("CANCELLED", 10)
+        again.until("goes on where it stopped", 5)
+        again.press("q")
+        assert again.wait() == 143
+        assert again.restored() == []
+    finally:
+        again.end()
+    assert identity_of(supervisor.pid) is None
+    log = (place / "data" / "logs" / "supervisor.log").read_text()
+    assert "Traceback" not in log, log
+
+
+def test_signals_restore_the_terminal_and_stop_no_crawl(place):
+    shown = console(place, "demo", *BUSY)
+    try:
+        shown.until("RUNNING", 15)
+        os.kill(shown.pid, signal.SIGTERM)
+        assert shown.wait() == 143
+        assert shown.restored() == []
+        told = holder(place / "data")
+        assert identity_of(told.pid) == told.identity
+    finally:
+        shown.end()
+    shown = console(place, "run")
+    try:
+        shown.until("RUNNING", 10)
+        os.kill(told.pid, signal.SIGKILL)
+        shown.until("OWNER GONE", 5)
+        shown.until("`crawl-console run` goes on", 5)
+        os.kill(shown.pid, signal.SIGHUP)
+        assert shown.wait() == 129
+        assert shown.restored() == []
+    finally:
+        shown.end()
+    with sqlite3.connect(place / "data" / "crawl.db") as db:
+        assert db.execute("SELECT count(*) FROM runs").fetchone() == (1,)
+
+
+def test_defs_that_cannot_be_used_end_it_before_any_screen(place):
+    (place / "defs").mkdir()
+    (place / "defs" / "a.yml").write_text("nonsense: {}\n")
+    shown = console(place, "run")
+    try:
+        assert shown.wait() == 2
+        assert "a.yml:1:1: unknown-key" in shown.raw.decode()
+        assert b"?1049h" not in shown.raw
+    finally:
+        shown.end()
+
+
+def test_a_dumb_terminal_runs_headless_and_says_so(place):
+    environ = {"TERM": "dumb", "PYTHONPATH": str(PROJECT)}
+    shown = Terminal(["demo", "--pages", "3", "--data", str(place / "data")], environ=environ, cwd=place)
+    try:
+        assert shown.wait(20) == 0
+        assert "no console here (TERM=dumb" in shown.raw.decode()
+        assert b"?1049h" not in shown.raw
+    finally:
+        shown.end()
