@@ -178,6 +178,36 @@ def cancel(data: Path, assign: Sequence[str]) -> int:
 
 
 @crawl_console.command()
+@_common
+def reload(data: Path, assign: Sequence[str]) -> int:
+    """Look at the defs on disk now: publish them, or tell what is wrong."""
+    from console.ordering import order
+
+    _checked(assign)
+    return order(data, "reload", {})
+
+
+@crawl_console.command()
+@click.argument("data_def", required=False)
+@click.option(
+    "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory."
+)
+@_common
+@click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
+def extract(data_def: str | None, defs: Path, data: Path, assign: Sequence[str], as_json: bool) -> int:
+    """Work the stored pages of the latest run anew with the defs on disk; fetch nothing."""
+    from dataclasses import replace
+
+    from console.headless import Headless
+    from console.headless import run as run_headless
+
+    settings = replace(_settings(assign), on_reload="reextract")
+    return run_headless(
+        Headless(defs=defs, data=data, settings=settings, json=as_json, extract_only=True, data_def=data_def)
+    )
+
+
+@crawl_console.command()
 @click.argument("node", required=False)
 @_common
 def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:

@@ -18,6 +18,7 @@ from engine.model.job import JobKind, JobState, LeasedJob, Origin, Request, Stor
 from engine.node.clerk import Clerk
 from engine.node.harvest import Harvest, Harvester, NotAPage, Unreadable
 from engine.node.knowledge import Knowledge
+from engine.node.reextraction import PARSED_ON_THE_LOOP, Reextraction
 from engine.node.robots import RobotsDesk
 from engine.node.sitemaps import SitemapDesk
 from engine.settings import Settings
@@ -25,7 +26,6 @@ from engine.store.commit import Finished
 from engine.store.documents import NewDocument
 from engine.store.events import Event, Level
 
-_PARSED_ON_THE_LOOP = 64 * 1024
 _LATE_AT_MOST = 0.05
 _REJECTIONS_TOLD = 5
 
@@ -52,11 +52,14 @@ class Pipeline:
         self._knowledge = knowledge
         self._harvester = harvester
         self._threads = threads
+        self._reextraction = Reextraction(source=source, clerk=clerk, harvester=harvester, threads=threads)
         self._robots = RobotsDesk(self._send, clerk, settings.user_agent)
         self._sitemaps = SitemapDesk(self._send, settings.max_body)
 
     async def work(self, job: LeasedJob, started: Callable[[], None]) -> Finished:
         """What became of the job. `started` is called when its request is about to be sent."""
+        if job.kind is JobKind.EXTRACT:
+            return await self._reextraction.work(job)
         if job.stored is not None:
             return await self._from_store(job, job.stored)
         if job.send_at is not None and not await self._its_time(job, job.send_at):
@@ -211,7 +214,7 @@ class Pipeline:
             )
 
         try:
-            if len(body) <= _PARSED_ON_THE_LOOP:
+            if len(body) <= PARSED_ON_THE_LOOP:
                 harvest = work()
             else:
                 harvest = await asyncio.get_running_loop().run_in_executor(self._threads, work)

@@ -1,10 +1,12 @@
 """The snapshot: all a console, `status` or a summary shows of a data dir, read at one moment. Reads only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from engine.clock import boottime
-from engine.store import rows, runs, supervisors
+from engine.store import rows, runs, sequences, supervisors
 from engine.store.connector import Database
 from engine.store.runs import Run
 
@@ -20,8 +22,8 @@ FROM sequences WHERE run = ? AND kind = 'page'
 """
 _HOSTS = """
 SELECT h.key, max(h.delay, h.crawl_delay), h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
-    h.errors, h.robots, h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id),
-    (SELECT total(ready + delayed) FROM sequences WHERE host = h.id)
+    h.errors, h.robots, h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract'),
+    (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract')
 FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
 """
 _NODES = """
@@ -35,7 +37,9 @@ SELECT pid, state, beat_age, flush_ms, ended_at FROM appenders WHERE run = ? ORD
 _BACKLOG = "SELECT count(*) FROM (SELECT 1 FROM rows WHERE run = ? AND id > ? LIMIT 10001)"
 """Counted up to 10,001: more is only "more", and a look must stay cheap."""
 
-_FAILURES = "SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' ORDER BY id LIMIT ?"
+_FAILURES = """
+SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL ORDER BY id LIMIT ?
+"""
 _SAID = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 
 _APPENDER_KEYS = ("name", "rows", "bytes", "path", "backlog")
@@ -60,6 +64,10 @@ class Snapshot:
     sequences: list[dict[str, Any]]
     sequence_count: int
     hosts: list[dict[str, Any]]
+    defs_problems: list[dict[str, Any]] = field(default_factory=list)
+    """What keeps the defs on disk from being used."""
+    reextraction: tuple[int, int] | None = None
+    """Pages re-extracted since the defs changed, and those found to be left; None: none is under way."""
 
 
 _NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
@@ -93,6 +101,8 @@ def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapsho
             sequences=[_sequence(row) for row in db.all(_SEQUENCES, (found.seq, shown))],
             sequence_count=count,
             hosts=[_host(row) for row in db.all(_HOSTS, (found.seq, shown))],
+            defs_problems=orjson.loads(supervisors.recall(db, "defs_problems") or "[]"),
+            reextraction=_reextraction(db, found.seq),
         )  # fmt: skip
 
 
@@ -114,6 +124,12 @@ def _appenders(db: Database, run: int) -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     return told
+
+
+def _reextraction(db: Database, run: int) -> tuple[int, int] | None:
+    search, done = runs.reextraction(db, run)
+    left = sequences.extracts_left(db, run)
+    return (done, left) if search is not None or left else None
 
 
 def _nodes(db: Database, run: int) -> list[dict[str, Any]]:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from engine.supervise.supervisor import Supervisor
 
 
-def carry_out(supervisor: Supervisor, command: Command) -> tuple[bool, str]:
-    """Do it; whether it was done, and a sentence for the operator."""
+def carry_out(supervisor: Supervisor, command: Command) -> tuple[bool, str] | None:
+    """Do it; whether it was done, and a sentence for the operator. None: it is under way, ask again."""
     told = command.arguments
     match command.name:
         case "cancel":
@@ -22,6 +22,8 @@ def carry_out(supervisor: Supervisor, command: Command) -> tuple[bool, str]:
             return _kill(supervisor, told.get("node"))
         case "drain":
             return _drain(supervisor, str(told.get("node")))
+        case "reload":
+            return _reload(supervisor, command.id)
         case "pause" | "resume":
             return _pause(supervisor, command.name == "pause", told.get("sequence"))
     return False, f"unknown command {command.name}"
@@ -53,6 +55,14 @@ def _drain(supervisor: Supervisor, node: str) -> tuple[bool, str]:
         return False, _unknown(supervisor, node)
     child.stop()
     return True, f"{child.name} drains"
+
+
+def _reload(supervisor: Supervisor, command: int) -> tuple[bool, str] | None:
+    if supervisor.ending is not None:
+        return False, "the run is stopping; `crawl-console extract` brings its pages to the defs on disk afterwards"
+    if supervisor.reload is None:
+        return False, "this run has no defs on disk to look at"
+    return supervisor.reload.order(command)
 
 
 def _pause(supervisor: Supervisor, paused: bool, sequence: object) -> tuple[bool, str]:

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.clock import boot_id, boottime
+from engine.defs.watcher import Watcher
+from engine.errors import UsageError
 from engine.fetch.manners import manners_of
 from engine.identity import identity_of
 from engine.model.definition import Definitions
+from engine.model.edition import Edition
 from engine.model.node import Heart, NodeState, Role
+from engine.model.run import RunState
 from engine.settings import Settings
 from engine.store import (
     commands,
@@ -22,19 +26,18 @@ from engine.store import (
     runs,
     sequences,
     supervisors,
-    versions,
 )
 from engine.store.connector import Database
 from engine.store.events import Event
-from engine.store.intake import Places
 from engine.store.runs import Run
 from engine.store.schema import CRAWL, prepare
-from engine.supervise import outputs
 from engine.supervise.children import kill_stranger
 from engine.supervise.crew import Crew
 from engine.supervise.lock import Lock
+from engine.supervise.publishing import Change, publish
+from engine.supervise.reload import Reload, remember_problems
 from engine.supervise.rings import Rings
-from engine.supervise.seeding import Seeding, refuse_unseedable
+from engine.supervise.seeding import Seeding, places_of, refuse_unseedable
 from engine.supervise.supervisor import Supervisor
 
 _BUSY_SECONDS = 2.0
@@ -52,6 +55,14 @@ class Plan:
     """Begin a new run even though one is unfinished."""
     output: Path | None = None
     """The file of `-o`."""
+    watched: Path | None = None
+    """Where the defs were loaded from, to be watched; None: they are not."""
+    seen: str = ""
+    """The fingerprint of what was there before it was loaded."""
+    extract_only: bool = False
+    """Work the stored pages of the latest run anew, fetch nothing."""
+    data_def: str | None = None
+    """With `extract_only`: the pages of this dataDef, whether or not it changed."""
 
 
 def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
@@ -66,22 +77,23 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
     db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
     try:
         _fence_left_overs(db, folder)
-        run, epoch, version = _begin(db, plan, folder)
+        run, epoch, change = _begin(db, plan, folder)
     except BaseException:
         db.close()
         raise
     lock.tell(run.id)
     rings = Rings(db, folder, run.seq)
     crew = Crew(db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring)
-    places = Places(
-        run.seq,
-        lambda key: manners_of(plan.definitions, plan.settings, key),
-        lambda group: g.max_pages if (g := plan.definitions.task_group(group)) else None,
-    )
-    seeding = Seeding(db, run, plan.definitions, version, places)
+    places = places_of(run.seq, plan.definitions, plan.settings)
+    reload = None
+    if plan.watched is not None:
+        watcher, target = Watcher(plan.watched, plan.seen), folder / "output" / run.id
+        reload = Reload(db, run.seq, watcher, plan.settings, target=target, flag=plan.output)
+    seeding = Seeding(db, run, plan.definitions, change.version, places)
     return Supervisor(
-        db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding
-    )
+        db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding,
+        reload=reload, extract_only=plan.extract_only, news=change.text if change.changed else "",
+    )  # fmt: skip
 
 
 def _fence_left_overs(db: Database, folder: Path) -> None:
@@ -120,11 +132,15 @@ def _rebase_clocks(db: Database) -> None:
     supervisors.remember(db, "boot", f"{boot_id()} {boottime()}")
 
 
-def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
-    """Choose the run, publish the defs, declare the outputs: one transaction. Returns run, epoch, def version."""
+def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, Change]:
+    """Choose the run, publish the defs, declare the outputs: one transaction. Returns run, epoch, what changed."""
     now = time.time()
     with db.transaction():
-        run = None if plan.fresh else runs.unfinished(db)
+        run = runs.latest(db) if plan.extract_only else None if plan.fresh else runs.unfinished(db)
+        if run is None and plan.extract_only:
+            raise UsageError(
+                f"{plan.folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data."
+            )
         resumed = run is not None
         refuse_unseedable(plan.definitions, plan.settings.base_url or (run.base_url if run else None))
         if run is None:
@@ -133,35 +149,35 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
         commands.expire(db, epoch, now)
         runs.begin(db, run.seq, now)
-        version = versions.publish(db, plan.definitions, now)
-        runs.set_version(db, run.seq, version)
         runs.set_limits(db, run.seq, plan.settings.max_pages, plan.settings.base_url)
         if run.paused == "disk":
             runs.pause(db, run.seq, None)
         jobs.release_all(db, run.seq, "its supervisor died")
         jobs.resume(db, run.seq)
-        for host in hosts.keys(db, run.seq):
-            hosts.apply(db, run.seq, host, manners_of(plan.definitions, plan.settings, host))
-        for group in plan.definitions.task_groups:
-            sequences.limit(db, run.seq, group.name, group.max_pages)
+        runs.fetch_nothing(db, run.seq, plan.extract_only)
+        if plan.extract_only:
+            runs.move(db, run.seq, RunState.SEEDING)  # unfinished from now on, wherever this ends
         sequences.silence(db, run.seq)
         sequences.recount(db, run.seq)
         runs.recount(db, run.seq)
         target = folder / "output" / run.id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        outputs.declare(db, run.seq, target, plan.definitions, plan.output)
-        if resumed and run.defs_version not in (None, version) and run.seconds:
-            text = (
-                f"the defs changed (v{run.defs_version} → v{version}): pages already done keep the rows of their time;"
-            )
-            events.add(db, run.seq, [Event(now, "WARNING", "supervisor", "defs", f"{text} --fresh begins anew")])
+        change = publish(
+            db, run, Edition.of(plan.definitions), plan.settings, target=target, flag=plan.output, forced=plan.data_def
+        )  # fmt: skip
+        # the settings may be others than last time, whatever the defs say
+        for host in hosts.keys(db, run.seq):
+            hosts.apply(db, run.seq, host, manners_of(plan.definitions, plan.settings, host))
+        remember_problems(db, [])
         word = "resumed" if resumed else "begun"
-        events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", f"run {run.id} {word}, defs v{version}")])
+        events.add(
+            db, run.seq, [Event(now, "INFO", "supervisor", "run", f"run {run.id} {word}, defs v{change.version}")]
+        )
     if not resumed:
-        return runs.get(db, run.seq), epoch, version
+        return runs.get(db, run.seq), epoch, change
     pages = documents.Pages(folder)
     try:
         pages.sweep(db)
     finally:
         pages.close()
-    return runs.get(db, run.seq), epoch, version
+    return runs.get(db, run.seq), epoch, change

@@ -9,7 +9,7 @@ from engine.errors import StorageError, UsageError
 from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
-from engine.store import commands, events, jobs, outputs, rows, runs, sequences, supervisors
+from engine.store import commands, events, extracts, jobs, outputs, rows, runs, sequences, supervisors
 from engine.store.connector import Busy, Database
 from engine.store.events import Event, Level
 from engine.store.runs import Run
@@ -17,8 +17,10 @@ from engine.supervise.crew import Crew
 from engine.supervise.ending import EXIT_CODES, Ending
 from engine.supervise.lock import Lock
 from engine.supervise.orders import carry_out
+from engine.supervise.reload import Reload
+from engine.supervise.renewal import Renewal
 from engine.supervise.rings import Rings
-from engine.supervise.seeding import Seeding
+from engine.supervise.seeding import Seeding, follow
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +28,7 @@ _NATURAL_NODES, _NATURAL_APPENDER = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
 _COPY_SECONDS = 1.0
 _SEEDS_TOLD = 5
+_NATURAL = (Ending.COMPLETE, Ending.EXTRACTED)
 
 
 class Supervisor:
@@ -43,7 +46,14 @@ class Supervisor:
         crew: Crew,
         rings: Rings,
         seeding: Seeding,
+        reload: Reload | None = None,
+        extract_only: bool = False,
+        news: str = "",
     ) -> None:
+        """`news`: what changed in the defs since the run was last worked.
+
+        `reload`: None where the defs are not watched. `extract_only`: end once the stored pages are up to date.
+        """
         self.db = db
         self.folder = folder
         self.run = run
@@ -52,6 +62,10 @@ class Supervisor:
         self.crew = crew
         self.rings = rings
         self.seeding = seeding
+        self.reload = reload
+        self.renewal = Renewal(db, run.seq)
+        self.news = news
+        self._extract_only = extract_only
         self._lock = lock
         self.stage = Stage.INIT
         self.ending: Ending | None = None
@@ -73,12 +87,12 @@ class Supervisor:
     @property
     def hurried(self) -> bool:
         """Whether the next tick should come soon: something is starting or ending."""
-        return self.stage is not Stage.RUNNING or not self.seeding.done
+        return self.stage is not Stage.RUNNING or not self.seeding.done or not self.renewal.done
 
     @property
     def exit_code(self) -> int:
         """What the program ends with: 1 where more jobs failed than the setting allows."""
-        if self.ending is Ending.COMPLETE and self._failed_over:
+        if self.ending in _NATURAL and self._failed_over:
             return 1
         return EXIT_CODES[self.ending or Ending.FAILED]
 
@@ -90,6 +104,8 @@ class Supervisor:
         self._enter(Stage.START_NODES)
         self.crew.start_crew()
         self._enter(Stage.RUNNING)
+        if self.reload is not None:
+            self.reload.start()
 
     def tick(self) -> None:
         """Do what is due now. A busy database only delays it."""
@@ -130,14 +146,17 @@ class Supervisor:
     def _running(self) -> None:
         self.crew.watch()
         self._copy()
+        if self.reload is not None and (new := self.reload.tick(time.time())) is not None:
+            self.seeding = follow(self.db, self.run.seq, *new, self.settings, self.seeding)
         if not self.seeding.done:
             self._seed()
+        self.rings.ring(self.renewal.step())
         self.rings.tick()
         self._check_limits()
         if self.crew.given_up and self.ending is None:
             self.stop(Ending.FAILED, self.crew.given_up)
         if self.ending is None and self.seeding.done and self._nothing_open():
-            self.ending = Ending.COMPLETE
+            self.ending = Ending.EXTRACTED if self._extract_only else Ending.COMPLETE
         if self.ending is not None:
             self._interrupt()
 
@@ -153,13 +172,16 @@ class Supervisor:
         run = runs.get(self.db, self.run.seq)
         if run.seeded_version != run.defs_version or sequences.taken(self.db, run.seq) or run.paused:
             return False
-        if jobs.any_open(self.db, run.seq):
+        any_open = extracts.any_open if self._extract_only else jobs.any_open
+        if not self.renewal.done or any_open(self.db, run.seq):
+            return False
+        if self.reload is not None and not self.reload.settled():
             return False
         with self.db.transaction():
-            return not jobs.any_open(self.db, run.seq) and runs.move(self.db, run.seq, RunState.DRAINING)
+            return not any_open(self.db, run.seq) and runs.move(self.db, run.seq, RunState.DRAINING)
 
     def _interrupt(self) -> None:
-        natural = self.ending is Ending.COMPLETE
+        natural = self.ending in _NATURAL
         self._enter(Stage.CRAWL_COMPLETE if natural else Stage.INTERRUPTED)
         self._enter(Stage.STOPPING_NODES_GRACEFUL)
         for node in self.crew.nodes:
@@ -186,7 +208,7 @@ class Supervisor:
 
     def _stop_appender(self) -> None:
         self._enter(Stage.STOPPING_APPENDER_GRACEFUL)
-        natural = self.ending is Ending.COMPLETE
+        natural = self.ending in _NATURAL
         self._deadline = time.monotonic() + (_NATURAL_APPENDER if natural else max(self.settings.grace, 30.0))
 
     def _stopping_appender(self) -> None:
@@ -212,18 +234,20 @@ class Supervisor:
         run = self.run.seq
         with self.db.transaction():
             jobs.release_all(self.db, run, "the run was stopped")
-            if self.ending is Ending.COMPLETE:
+            if self.ending in _NATURAL:
                 self._close_books()
             state = {
                 Ending.COMPLETE: RunState.DONE, Ending.KILLED: RunState.KILLED, Ending.FAILED: RunState.FAILED,
             }.get(self.ending or Ending.FAILED, RunState.CANCELLED)  # fmt: skip
             runs.move(self.db, run, state, self.reason)
             runs.end(self.db, run, time.time())
-            self._tell("INFO" if self.ending is Ending.COMPLETE else "WARNING", f"run {self.run.id} {state}")
+            self._tell("INFO" if self.ending in _NATURAL else "WARNING", f"run {self.run.id} {state}")
             runs.enter(self.db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self.db, self.epoch, time.time())
         self._count_time()
         self.stage = Stage.SHUTDOWN_COMPLETE
+        if self.reload is not None:
+            self.reload.stop()
         self.rings.close()
         self.db.close()
         self._lock.release()
@@ -231,15 +255,22 @@ class Supervisor:
     def _close_books(self) -> None:
         """A run is DONE only with nothing open and every row in every file; else it failed, and can be resumed."""
         run = self.run.seq
-        if jobs.any_open(self.db, run):
-            self.ending, self.reason = Ending.FAILED, "work was left when the nodes had stopped"
-        elif outputs.any_behind(self.db, run, rows.last(self.db, run)):
+        if outputs.any_behind(self.db, run, rows.last(self.db, run)):
             self.ending, self.reason = Ending.FAILED, "rows are missing in an output: see data/logs/appender.log"
+        elif not jobs.any_open(self.db, run):
+            self.ending = Ending.COMPLETE
+        elif self.ending is Ending.EXTRACTED:
+            self.reason = "extracted; what is left to fetch is the next run's"
+        else:
+            self.ending, self.reason = Ending.FAILED, "work was left when the nodes had stopped"
         self._failed_over = sequences.total(self.db, run, "failed") > self.settings.max_failed
 
     def _obey(self) -> None:
         for command in commands.new(self.db, self.epoch):
-            done, answer = carry_out(self, command)
+            outcome = carry_out(self, command)
+            if outcome is None:
+                continue
+            done, answer = outcome
             with self.db.transaction():
                 commands.end(self.db, command.id, done=done, answer=answer, now=time.time())
                 self._tell("INFO", f"{command.name}: {answer}", "command")
