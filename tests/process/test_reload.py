@@ -8,89 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from .house import House, Running, until
+from .held import GATE, Held, changed, events, fresh, outputs, saved, settled, version
+from .house import House, until
 from .library import Library
 from .site import Page, Site, html
 
 pytestmark = pytest.mark.timeout(120)
 
-GATE = "/shelf/gate"
-
-
-class Held:
-    """A library whose crawl cannot end before `open`: a last page is kept back."""
-
-    def __init__(self, house: House, site: Site, shelves: int = 3, books: int = 4) -> None:
-        self.house, self.site = house, site
-        self.library = Library(site, shelves=shelves, books=books)
-        self.hold = threading.Event()
-        site[GATE] = Page(html("<p>no list</p>"), hold=self.hold)
-        self.write(self.library.defs())
-
-    def write(self, text: str) -> None:
-        more = f'{{name: gate, url: "{self.site.url(GATE)}"}}'
-        self.house.write(
-            text.replace('url: "' + self.site.url("/shelf/0") + '"}', "\\g<0>").replace(
-                "\\g<0>", ('url: "' + self.site.url("/shelf/0") + '"}, ' + more)
-            )
-        )
-
-    def begin(self, *arguments: str) -> Running:
-        running = self.house.start(*arguments)
-        assert until(lambda: self.done() >= self.library.size), running.err
-        return running
-
-    def done(self) -> int:
-        try:
-            return self.house.query("SELECT total(done) FROM sequences WHERE kind = 'page'")[0][0]
-        except Exception:
-            return 0
-
-    def finish(self, running: Running, code: int = 0) -> None:
-        self.hold.set()
-        done = running.wait()
-        assert done.code == code, done.err + self.house.logs()[-2000:]
-        self.house.assert_clean(done)
-
 
 @pytest.fixture
 def held(house: House, site: Site) -> Held:
     return Held(house, site)
-
-
-def version(house: House) -> int:
-    return house.query("SELECT defs_version FROM runs ORDER BY seq DESC LIMIT 1")[0][0]
-
-
-def events(house: House, kind: str = "defs") -> list[str]:
-    return [text for (text,) in house.query(f"SELECT text FROM events WHERE kind = '{kind}' ORDER BY id")]
-
-
-def settled(house: House) -> bool:
-    return house.query("SELECT reextraction IS NULL FROM runs ORDER BY seq DESC LIMIT 1") == [(1,)] and house.query(
-        "SELECT count(*) FROM jobs WHERE page IS NOT NULL"
-    ) == [(0,)]
-
-
-CHANGED = 'isbn: {selector: b, required: true, match: "[0-9]+-[0-9]+"}\n      short: {value: "%{depth}"}'
-
-
-def changed(text: str) -> str:
-    return text.replace("isbn: {selector: b, required: true}", CHANGED)
-
-
-def fresh(house: House, site: Site, text: str, folder: Path) -> House:
-    """A crawl from nothing with these defs, in a house of its own."""
-    other = House(folder)
-    other.write(text)
-    other.crawl()
-    return other
-
-
-def outputs(house: House) -> dict[str, Counter[str]]:
-    """Every output's lines, in no order."""
-    folder = house.data / "output" / "latest"
-    return {p.name: Counter(p.read_text("utf-8").splitlines()) for p in sorted(folder.glob("[!.]*"))}
 
 
 def test_a_changed_field_reaches_pages_already_fetched(held: Held, house: House, site: Site, tmp_path: Path) -> None:
@@ -115,11 +43,7 @@ def test_a_changed_field_reaches_pages_already_fetched(held: Held, house: House,
     ), events(house)
     other = tmp_path / "other"
     other.mkdir()
-    assert outputs(house) == outputs(fresh(house, site, house_text(house), other))
-
-
-def house_text(house: House) -> str:
-    return (house.defs / "crawl.yml").read_text("utf-8")
+    assert outputs(house) == outputs(fresh(house, site, saved(house), other))
 
 
 def outputs_have(house: House, name: str, header: str) -> bool:
@@ -173,7 +97,7 @@ def test_sighup_reloads(held: Held, house: House, site: Site) -> None:
 def test_ways_to_save(held: Held, house: House, site: Site, how: str) -> None:
     (house.defs / "zz.yml").write_text("hosts: {'example.org': {delay: 1}}\n")
     running = held.begin()
-    text = house_text(house)
+    text = saved(house)
     match how:
         case "rename":
             (house.defs / ".new").write_text(changed(text))
@@ -198,7 +122,7 @@ def test_ways_to_save(held: Held, house: House, site: Site, how: str) -> None:
 
 def test_truncated_at_any_byte_the_last_save_wins(held: Held, house: House, site: Site) -> None:
     running = held.begin()
-    whole = changed(house_text(house)).encode()
+    whole = changed(saved(house)).encode()
     for size in range(0, len(whole), 61):
         (house.defs / "crawl.yml").write_bytes(whole[:size])
         assert not running.over
@@ -220,7 +144,7 @@ def test_a_removed_group_is_skipped_and_comes_back(house: House, site: Site) -> 
     house.write(library.defs(concurrency=2))
     running = house.start()
     assert until(lambda: len(site.paths) == 3)
-    text = house_text(house)
+    text = saved(house)
     without = text.replace("  books: {page: {dataDef: book}, more: {dataDef: nothing}}\n", "").replace(
         '      - {selector: "li a", linkGroup: books}\n', ""
     )
@@ -242,7 +166,7 @@ def test_a_new_locator_is_seeded_and_new_links_are_followed(held: Held, house: H
     site["/extra"] = html("<b>ISBN 999-9</b>")
     for shelf in range(3):
         site.pages[f"/shelf/{shelf}"] = Page("changed since", 500)  # what is stored counts
-    text = house_text(house).replace(
+    text = saved(house).replace(
         "locatorGroups:", f'locatorGroups:\n  books: {{locators: [{{url: "{site.url("/extra")}"}}]}}'
     )
     house.write(text)
@@ -326,7 +250,7 @@ def test_new_only_leaves_done_pages_alone(house: House, site: Site) -> None:
     held = Held(house, site)
     running = held.begin("--set", "on_reload=new_only")
     site["/book/0-9"] = html("<b>ISBN 999-9</b>")
-    text = changed(house_text(house)).replace(
+    text = changed(saved(house)).replace(
         "locatorGroups:", f'locatorGroups:\n  books: {{locators: [{{url: "{site.url("/book/0-9")}"}}]}}'
     )
     house.write(text)
@@ -393,7 +317,7 @@ def test_extract_without_a_run_says_so(house: House, site: Site) -> None:
 def test_hosts_do_not_slow_a_re_extraction(house: House, site: Site) -> None:
     held = Held(house, site, shelves=4, books=10)
     running = held.begin()
-    slow = changed(house_text(house)).replace("delay: 0}", "delay: 5}")
+    slow = changed(saved(house)).replace("delay: 0}", "delay: 5}")
     house.write(slow)
     assert until(lambda: version(house) == 2)
     assert until(lambda: settled(house), 4), house.standing()
