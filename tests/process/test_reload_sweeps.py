@@ -66,6 +66,7 @@ def crawl_under_saves(house: House, site: Site, tmp_path: Path, seed: int, saves
             site.pages[path] = type(page)(page.body, delay=dice.random() * 0.05)  # type: ignore[union-attr]
     good = [held.gated(text) for text in variants(held.library.defs(concurrency=16))]
     running = house.start()
+    assert until(lambda: held.done() > 0), running.err
     last = good[0]
     for _ in range(saves):
         if dice.random() < 0.3:
