@@ -27,6 +27,10 @@ test-process *ARGS:
 sweep *ARGS:
     pytest -m sweep --timeout 3600 {{ARGS}}
 
+# kill random processes of crawl after crawl, and count what is lost or doubled
+kills *ARGS:
+    python -m tests.process.kills {{ARGS}}
+
 # format, and mend what can be mended
 fmt:
     ruff check --fix .

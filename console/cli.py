@@ -2,16 +2,18 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from console.authoring import AUTHORING
+from console.inspecting import INSPECTING
+from console.options import checked, common, settings_of
+from console.steering import STEERING
 from engine import __version__
 from engine.errors import CrawlError, DefsError
-
-_DATA = click.Path(path_type=Path)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -60,28 +62,6 @@ def _guarded(told: list[str]) -> int:
         return 3
 
 
-def _common(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags every command takes."""
-    data = click.option("--data", type=_DATA, default=Path("data"), show_default=True, help="The data directory.")
-    assign = click.option("--set", "assign", multiple=True, metavar="NAME=VALUE", help="Any setting; may be repeated.")
-    return data(assign(command))
-
-
-def _settings(assign: Sequence[str], **flags: Any) -> Any:
-    """The settings in force, with those of `--set` and of a command's own flags."""
-    from engine.settings import assignment, load
-
-    return load({**dict(assignment(text) for text in assign), **{k: v for k, v in flags.items() if v is not None}})
-
-
-def _checked(assign: Sequence[str]) -> None:
-    """For commands that use no setting: the names are checked, and a damaged crawl.toml keeps nobody from a cancel."""
-    from engine.settings import assignment
-
-    for text in assign:
-        assignment(text)
-
-
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="crawl-console", message="%(prog)s %(version)s")
 def crawl_console() -> None:
@@ -92,7 +72,7 @@ def crawl_console() -> None:
 @click.option(
     "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory."
 )
-@_common
+@common
 @click.option("--nodes", type=click.IntRange(1), help="Node processes.")
 @click.option("--backups", type=click.IntRange(0), help="Warm standby nodes.")
 @click.option("--base-url", metavar="U", help="What relative locators resolve against.")
@@ -109,11 +89,12 @@ def crawl_console() -> None:
 @click.option("--grace", type=click.FloatRange(0), metavar="S", help="Seconds jobs may finish in after a cancel.")
 @click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Rows to FILE.csv, .jsonl or .db.")
+@click.option("--only-new", is_flag=True, help="Files get only rows that no earlier run has.")
 @click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop in order after N pages.")
 @click.option("--max-time", type=click.FloatRange(0.1), metavar="S", help="Stop in order after S seconds.")
 def run(
     defs: Path, data: Path, assign: Sequence[str], fresh: bool, no_ui: bool, as_json: bool, progress: str,
-    output: Path | None, **flags: Any,
+    output: Path | None, only_new: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Resume the unfinished run, else start a new one."""
     from console.headless import Headless
@@ -121,10 +102,11 @@ def run(
 
     if not no_ui and sys.stdin.isatty() and sys.stdout.isatty():
         click.echo("the interactive console is not part of this version: running headless", err=True)
-    settings = _settings(assign, **flags)
+    settings = settings_of(assign, **flags)
     return run_headless(
         Headless(
-            defs=defs, data=data, settings=settings, fresh=fresh, output=output, json=as_json, progress=progress
+            defs=defs, data=data, settings=settings, fresh=fresh, output=output, only_new=only_new, json=as_json,
+            progress=progress,
         )
     )  # fmt: skip
 
@@ -132,24 +114,49 @@ def run(
 @crawl_console.command()
 @click.argument("defs", type=click.Path(path_type=Path), default=Path("defs"))
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as one JSON object.")
-@_common
+@common
 def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
     """Validate defs; exit 2 with problems."""
     from console.checking import check as check_defs
 
-    _checked(assign)
+    checked(assign)
     return check_defs(defs, as_json=as_json)
 
 
 @crawl_console.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object.")
-@_common
+@common
 def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Show the run as the console would."""
     from console.looking import status as show_status
 
-    _checked(assign)
+    checked(assign)
     return show_status(data, as_json=as_json)
+
+
+@crawl_console.command()
+@click.argument("what", type=click.Choice(["list", "show"]), default="list")
+@click.argument("run", required=False)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="At most N.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@common
+def runs(what: str, run: str | None, limit: int, as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """List the runs of the data directory, newest first, or show one."""
+    from console.history import show_runs
+
+    checked(assign)
+    return show_runs(data, what, run, count=limit, as_json=as_json)
+
+
+@crawl_console.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each step.")
+@common
+def state(as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """Show which steps of the run are complete."""
+    from console.state import state as show_state
+
+    checked(assign)
+    return show_state(data, as_json=as_json)
 
 
 @crawl_console.command()
@@ -157,34 +164,18 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 @click.option(
     "--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), help="Default: by the ending of -o, else csv."
 )
+@click.option("--since", metavar="RUN", help="Only rows that this run, and all before it, did not have.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
-@_common
-def export(data_def: str | None, format_: str | None, output: Path | None, data: Path, assign: Sequence[str]) -> int:
+@common
+def export(
+    data_def: str | None, format_: str | None, since: str | None, output: Path | None, data: Path,
+    assign: Sequence[str],
+) -> int:  # fmt: skip
     """Write rows of the latest run, from the truth, at any time."""
     from console.exporting import export as export_rows
 
-    _checked(assign)
-    return export_rows(data, data_def, format_, output)
-
-
-@crawl_console.command()
-@_common
-def cancel(data: Path, assign: Sequence[str]) -> int:
-    """Stop the run in order: what is under way may finish."""
-    from console.ordering import order
-
-    _checked(assign)
-    return order(data, "cancel", {})
-
-
-@crawl_console.command()
-@_common
-def reload(data: Path, assign: Sequence[str]) -> int:
-    """Look at the defs on disk now: publish them, or tell what is wrong."""
-    from console.ordering import order
-
-    _checked(assign)
-    return order(data, "reload", {})
+    checked(assign)
+    return export_rows(data, data_def, format_, output, since)
 
 
 @crawl_console.command()
@@ -192,30 +183,19 @@ def reload(data: Path, assign: Sequence[str]) -> int:
 @click.option(
     "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory."
 )
-@_common
 @click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
-def extract(data_def: str | None, defs: Path, data: Path, assign: Sequence[str], as_json: bool) -> int:
+@common
+def extract(data_def: str | None, defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Work the stored pages of the latest run anew with the defs on disk; fetch nothing."""
     from dataclasses import replace
 
     from console.headless import Headless
     from console.headless import run as run_headless
 
-    settings = replace(_settings(assign), on_reload="reextract")
+    settings = replace(settings_of(assign), on_reload="reextract")
     return run_headless(
         Headless(defs=defs, data=data, settings=settings, json=as_json, extract_only=True, data_def=data_def)
     )
-
-
-@crawl_console.command()
-@click.argument("node", required=False)
-@_common
-def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
-    """Kill the run at once, or one NODE (such as n2)."""
-    from console.ordering import order
-
-    _checked(assign)
-    return order(data, "kill", {"node": node} if node else {})
 
 
 @crawl_console.command()
@@ -224,7 +204,7 @@ def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
 @click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds a page takes.")
 @click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of answers 503.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
-@_common
+@common
 def demo(
     no_ui: bool, pages: int, latency: float, errors: float, as_json: bool, data: Path, assign: Sequence[str]
 ) -> int:
@@ -234,8 +214,12 @@ def demo(
     if not no_ui and sys.stdin.isatty() and sys.stdout.isatty():
         click.echo("the interactive console is not part of this version: running headless", err=True)
     return run_demo(
-        data, _settings(assign), pages=pages, latency=latency / 1000, errors=errors / 100, as_json=as_json
+        data, settings_of(assign), pages=pages, latency=latency / 1000, errors=errors / 100, as_json=as_json
     )  # fmt: skip
+
+
+for _command in (*AUTHORING, *INSPECTING, *STEERING):
+    crawl_console.add_command(_command)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 import orjson
 
@@ -26,6 +26,7 @@ class Headless:
     settings: Settings
     fresh: bool = False
     output: Path | None = None
+    only_new: bool = False
     json: bool = False
     progress: str = "auto"
     extract_only: bool = False
@@ -46,14 +47,12 @@ def run(asked: Headless) -> int:
     from console.progress import Progress
     from engine.store.connector import Database
     from engine.store.schema import CRAWL
-    from engine.supervise.supervisor import patient
 
     progress = Progress(asked.progress, asked.data / CRAWL)
     db = Database.open(asked.data / CRAWL, read_only=True)
     progress.begin(db, supervisor.run.seq)
-    if supervisor.news and asked.progress not in ("quiet", "json"):
-        _say(f"  {supervisor.news}")
-    patient(supervisor.start)
+    if supervisor.upkeep.news and asked.progress not in ("quiet", "json"):
+        _say(f"  {supervisor.upkeep.news}")
     try:
         while not supervisor.over:
             signals.pass_on(supervisor)
@@ -65,9 +64,15 @@ def run(asked: Headless) -> int:
         supervisor.crew.kill_all()
         raise
     progress.end(db, supervisor.run.seq, supervisor.reason)
-    if asked.json:
-        _print_summary(db, supervisor.run.seq, supervisor.exit_code, sys.stdout)
+    summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
     db.close()
+    try:
+        if asked.json:
+            sys.stdout.write(summary + "\n")
+            sys.stdout.flush()
+    finally:
+        if asked.settings.on_end and not supervisor.killed:
+            _conclude(asked, summary, signals)
     return int(supervisor.exit_code)
 
 
@@ -95,6 +100,7 @@ def _build(asked: Headless, lock: Lock) -> Any:
             seen=seen,
             extract_only=asked.extract_only,
             data_def=asked.data_def,
+            only_new=asked.only_new,
         ),
         lock,
     )
@@ -111,13 +117,18 @@ class _Signals:
         self._reloads = 0
         signal.signal(signal.SIGHUP, self._note_reload)
 
+    @property
+    def count(self) -> int:
+        """How many came."""
+        return len(self._seen)
+
     def pass_on(self, supervisor: Any) -> None:
         """Tell the supervisor of signals it does not know yet."""
         from engine.supervise.ending import Ending
 
-        if self._reloads and supervisor.reload is not None:
+        if self._reloads:
             self._reloads = 0
-            supervisor.reload.ask()
+            supervisor.upkeep.ask()
         while self._told < len(self._seen):
             number, self._told = self._seen[self._told], self._told + 1
             if self._told == 1:
@@ -139,12 +150,21 @@ class _Signals:
         self._seen.append(number)
 
 
-def _print_summary(db: Any, run: int, exit_code: int, stream: TextIO) -> None:
+def _summary(db: Any, run: int, exit_code: int) -> str:
     from engine.store import snapshot
 
-    whole = snapshot.whole(snapshot.read(db, run=run), exit_code=exit_code)
-    stream.write(orjson.dumps(whole).decode() + "\n")
-    stream.flush()
+    return orjson.dumps(snapshot.whole(snapshot.read(db, run=run), exit_code=exit_code)).decode()
+
+
+def _conclude(asked: Headless, summary: str, signals: _Signals) -> None:
+    """The command of `on_end`: the lock is free by now, so it may use the data dir as it likes."""
+    from console.on_end import run_on_end
+
+    assert asked.settings.on_end is not None
+    seen = signals.count
+    problem = run_on_end(asked.settings.on_end, summary, asked.data, interrupted=lambda: signals.count > seen)
+    if problem is not None:
+        _say(problem)
 
 
 def _say(text: str) -> None:

@@ -7,11 +7,12 @@ import click
 import orjson
 
 from console.clean import clean
+from console.figures import figures
 from engine.errors import StorageError
-from engine.identity import identity_of
+from engine.identity import lives
 from engine.store import snapshot
 from engine.store.connector import Database
-from engine.store.schema import CRAWL
+from engine.store.schema import CRAWL, prepared
 from engine.store.snapshot import NOTHING, Snapshot
 
 _NODES_TOLD = 4
@@ -31,32 +32,41 @@ def status(data: Path, *, as_json: bool) -> int:
 
 def read(data: Path) -> Snapshot:
     """The snapshot of a data dir; of one that is not there, nothing. Raises StorageError."""
-    path = data / CRAWL
+    db = opened(data)
+    if db is None:
+        return NOTHING
     try:
-        if not path.exists():
-            if data.exists():
-                next(data.iterdir(), None)
-            return NOTHING
-    except OSError as error:
-        raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
-    db = Database.open(path, read_only=True, busy_seconds=5)
-    try:
-        if not db.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
-            return NOTHING
         return snapshot.read(db)
     finally:
         db.close()
 
 
+def opened(data: Path) -> Database | None:
+    """The database of a data dir, to read; None where there is none yet. Raises StorageError."""
+    path = data / CRAWL
+    try:
+        if not path.exists():
+            if data.exists():
+                next(data.iterdir(), None)
+            return None
+    except OSError as error:
+        raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
+    db = Database.open(path, read_only=True, busy_seconds=5)
+    try:
+        if prepared(db):
+            return db
+    except BaseException:
+        db.close()
+        raise
+    db.close()
+    return None
+
+
 def supervisor_of(look: Snapshot) -> int | None:
     """The pid of the supervisor that is alive; None where there is none."""
-    if look.epoch is None or not look.epoch.identity:
+    if look.epoch is None or not lives(look.epoch.identity):
         return None
-    try:
-        pid = int(look.epoch.identity.split(":")[1])
-    except (IndexError, ValueError):
-        return None
-    return pid if identity_of(pid) == look.epoch.identity else None
+    return int(look.epoch.identity.split(":")[1])
 
 
 def full(look: Snapshot) -> dict[str, Any]:
@@ -73,6 +83,7 @@ def full(look: Snapshot) -> dict[str, Any]:
         "hosts": look.hosts,
         "rates": look.run.rates if look.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
         "defs_problems": look.defs_problems,
+        "metrics": look.metrics,
     }
 
 
@@ -105,4 +116,4 @@ def _lines(look: Snapshot) -> list[str]:
         for s in look.sequences
     ]
     lines += [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]
-    return lines
+    return lines + figures(look)

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from console.clean import clean
+from console.figures import figures
 from engine.errors import CrawlError
 from engine.store import events, runs, snapshot
 from engine.store.connector import Database
@@ -107,6 +108,8 @@ class Progress:
         self._write(
             f"{clear}run {look.run.id} {look.run.state}{because}; {look.run.seconds:.1f} s\n{_line(look, rate)}\n"
         )
+        for line in figures(look):
+            self._write(f"{clean(line)}\n")
         for url, why in snapshot.failures(db, run, _TOLD) if look.jobs["failed"] else []:
             self._write(f"  FAILED {clean(without_credentials(url))}: {clean(why)}\n")
         if look.jobs["failed"] > _TOLD:
@@ -134,4 +137,6 @@ def _line(look: Snapshot, rate: float) -> str:
     jobs = look.jobs
     parts = [f"{jobs['done']} done", f"{jobs['taken']} running", f"{jobs['ready']} ready"]
     parts += [f"{jobs[name]} {name}" for name in ("failed", "skipped", "incomplete") if jobs[name]]
+    if look.run is not None and look.run.paused:
+        parts.append(f"PAUSED ({look.run.paused}; `crawl-console resume`)")
     return f"{', '.join(parts)}; {sum(look.rows.values())} rows; {rate:.1f} pages/s"

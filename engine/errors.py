@@ -62,6 +62,12 @@ class NoSupervisor(CrawlError):
     exit_code = 2
 
 
+class NoPage(CrawlError):
+    """A page somebody wants to look at cannot be had, or is none."""
+
+    exit_code = 1
+
+
 class LockHeld(CrawlError):
     """Another supervisor holds the data dir."""
 

@@ -32,3 +32,11 @@ def _from_ps(pid: int) -> str | None:
     )
     state, _, started = told.stdout.strip().partition(" ")
     return started.strip() if state and state[0] not in _GONE else None
+
+
+def lives(identity: str) -> bool:
+    """Whether the process of an identity is alive; False for one that is no identity."""
+    try:
+        return identity_of(int(identity.split(":")[1])) == identity
+    except (IndexError, ValueError):
+        return False

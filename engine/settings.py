@@ -86,7 +86,8 @@ class Settings:
     max_pages: int | None = None
     max_time: float | None = None
     min_free: int = 64_000_000
-    on_end: str | None = None
+    on_end: tuple[str, ...] | None = None
+    """A command and its arguments."""
     base_url: str | None = None
     allow_file: bool = False
     default_steps: str = "jsoupDefault"
@@ -107,7 +108,10 @@ class Settings:
     @classmethod
     def from_json(cls, text: str) -> "Settings":
         """What `to_json` gave."""
-        return cls(**json.loads(text))
+        told = json.loads(text)
+        if told.get("on_end") is not None:
+            told["on_end"] = tuple(told["on_end"])
+        return cls(**told)
 
 
 _FLOORS: Mapping[str, float] = {
@@ -200,6 +204,8 @@ def _read(name: str, value: Any, origin: str) -> Any:
 
 
 def _wanted(name: str, hint: str) -> str:
+    if "tuple" in hint:
+        return 'a list of texts, as JSON: ["mail", "-s", "crawled", "me@acme.example"]'
     kinds = {"bool": "true or false", "Literal": "reextract or new_only", "int": "a whole number", "float": "a number"}
     kind = next((words for part, words in kinds.items() if part in hint), "a text")
     return f"{kind} of {_FLOORS[name]:g} or more" if name in _FLOORS else kind
@@ -208,6 +214,8 @@ def _wanted(name: str, hint: str) -> str:
 def _as(hint: str, value: Any) -> Any:
     if "None" in hint and value in ("", "none"):
         return None
+    if "tuple" in hint:
+        return _texts(value)
     if "bool" in hint:
         if isinstance(value, bool):
             return value
@@ -224,3 +232,13 @@ def _as(hint: str, value: Any) -> Any:
     if "Literal" in hint and value not in ("reextract", "new_only"):
         raise ValueError(value)
     return str(value)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """A list of texts, or the JSON of one; the first must say something."""
+    listed = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(listed, list) or not listed or not all(isinstance(item, str) for item in listed):
+        raise ValueError(value)
+    if not listed[0].strip() or any("\0" in item for item in listed):
+        raise ValueError(value)
+    return tuple(listed)

@@ -14,8 +14,10 @@ from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
+from engine.append.files import inode_of
 from engine.append.kinds import writer_of
 from engine.append.lifeline import Lifeline
+from engine.append.novelty import Novelty
 from engine.append.pulse import Pulse
 from engine.append.writer import Batch, Extent, Writer
 from engine.errors import CrawlError, Fenced, StorageError
@@ -63,6 +65,7 @@ class Appender:
         self._writers: dict[int, tuple[tuple[object, ...], Writer]] = {}
         self._resting: dict[int, float] = {}
         self._names: dict[int, str] = {}
+        self._novelty = Novelty(db, run.seq, folder.parent.parent)
         self._limit = FIRST_ROWS
         self._bare = (0, 0)
         self._rebuild_at = 0.0
@@ -96,6 +99,8 @@ class Appender:
     def turn(self) -> Turn:
         """Mend what is not as recorded, else write new rows, else rebuild what is dirty."""
         declared = self._declared()
+        if not self._novelty.learned(declared):
+            return Turn.MORE
         held = self._held(declared)
         sound, broken = self._inspected([output for output in declared if output.id not in held])
         if broken:
@@ -123,6 +128,7 @@ class Appender:
         """Let go of every file."""
         for _, writer in self._writers.values():
             writer.close()
+        self._novelty.close()
 
     def _declared(self) -> list[Output]:
         """The outputs as they stand, none with a rebuilt file of which it is open whether it took its name."""
@@ -134,7 +140,7 @@ class Appender:
             return declared
         with self._fenced():
             for output in half:
-                if output.pending and _inode(output.path) == output.pending["inode"]:
+                if output.pending and inode_of(output.path) == output.pending["inode"]:
                     outputs.settle(self._db, output.id, output.pending)
                 else:
                     outputs.pend(self._db, output.id, None)
@@ -199,8 +205,9 @@ class Appender:
             wanted = sorted_out.get(output.data_def, [])
             if output.cursor > start:
                 wanted = [row for row in wanted if row[0] > output.cursor]
+            new = self._novelty.of_output(output, wanted)
             try:
-                extent = self._writer(output).append(output, wanted) if wanted else _unmoved(output)
+                extent = self._writer(output).append(output, new) if new else _unmoved(output)
             except _CAN_FAIL as problem:
                 self._failed(output, problem)
             else:
@@ -297,8 +304,8 @@ class Appender:
                 raise CutOff
             found = rows.of_data_def(self._db, self._run.seq, output.data_def, at, limit)
             batch = [row for row in found if row[0] <= output.cursor]
-            if batch:
-                yield batch
+            if written := self._novelty.of_output(output, batch):
+                yield written
             self._pulse.tick()
             if len(batch) < limit:
                 return
@@ -338,10 +345,3 @@ def _fitting(count: int, characters: int) -> int:
 
 def _unmoved(output: Output) -> Extent:
     return Extent(output.bytes, output.rows, output.inode or 0)
-
-
-def _inode(path: str) -> int | None:
-    try:
-        return Path(path).stat().st_ino
-    except OSError:
-        return None

@@ -63,7 +63,7 @@ class TaskTerm(Term):
 
     data_def: Text = Field(description="The name of a dataDef.")
     steps: Any = told("The name of a step set.", json_schema_extra={"type": "string"})
-    persist: PersistTerm = told("What may be used again in later runs.")
+    persist: PersistTerm = told("What of this task may be used again in later runs.")
 
 
 class TaskGroupTerm(Term):
@@ -176,17 +176,3 @@ class Defs(Term):
     appenders: dict[str, AppenderTerm] = told("Where rows are written.")
     hosts: dict[str, HostTerm] = told("Manners by host, with or without a port.")
     base_url: BaseUrl = told("What relative locator URLs resolve against.")
-
-
-def schema() -> dict[str, Any]:
-    """The language as a JSON Schema, for editors."""
-    made = Defs.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_without_null_defaults(made)}
-
-
-def _without_null_defaults(part: Any) -> Any:
-    """A key left out has no value that could be written: pydantic's `default: null` would tell editors otherwise."""
-    if isinstance(part, dict):
-        left = {k: v for k, v in part.items() if not (k == "default" and v is None)}
-        return {key: _without_null_defaults(value) for key, value in left.items()}
-    return [_without_null_defaults(item) for item in part] if isinstance(part, list) else part

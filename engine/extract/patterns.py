@@ -67,6 +67,22 @@ class Pattern:
         found = self._run(self._compiled.search, text, patience)
         return None if found is None else found.group(1 if self._compiled.groups else 0)
 
+    def each(self, text: str, patience: Patience, limit: int = 10_000) -> list[str]:
+        """What repeated searches pick, one after the other, `limit` at most. Raises `TooSlow`."""
+        group = 1 if self._compiled.groups else 0
+        found: list[str] = []
+        began, allowed = time.monotonic(), patience.allow(self)
+        try:
+            for match in self._compiled.finditer(text, timeout=allowed, concurrent=True):
+                found.append(match.group(group) or "")
+                if len(found) >= limit:
+                    break
+        except TimeoutError:
+            raise TooSlow(f"the pattern {self.shown} found no end within {allowed:g} s") from None
+        finally:
+            patience.spend(self, time.monotonic() - began)
+        return found
+
     def found_in(self, text: str, patience: Patience) -> bool:
         """Whether a search finds anything. Raises `TooSlow`."""
         return self._run(self._compiled.search, text, patience) is not None

@@ -23,6 +23,8 @@ class Answer:
     """In the order they came, names in lower case."""
     body: bytes
     """Decoded from its Content-Encoding; empty for a redirect, and for an error status whose body was unreadable."""
+    received: int
+    """Bytes of the body as sent, those of a redirect too."""
     elapsed: float
     """Seconds from sending to the last byte."""
     content_type: str

@@ -16,6 +16,7 @@ from engine.fetch.outgoing import outgoing
 from engine.fetch.transport import Body, Wire
 from engine.fetch.unpack import OFFERED, unpack
 from engine.model.job import Request
+from engine.settings import Settings
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -50,6 +51,16 @@ class Fetcher:
             tls=tls,
         )
         self._cookies = SessionCookies()
+
+    @classmethod
+    def of(cls, settings: Settings, *, connections: int) -> "Fetcher":
+        """The fetcher the settings ask for, with so many connections."""
+        return cls(
+            user_agent=settings.user_agent,
+            deadline=settings.deadline,
+            max_body=settings.max_body,
+            connections=connections,
+        )
 
     async def send(
         self,
@@ -86,13 +97,15 @@ class Fetcher:
                     raise
         except TimeoutError:
             raise FetchFailed(f"timeout after {self._deadline:g} s", kind="timeout", retryable=True) from None
-        content = self._unpacked(raw, found.get(b"content-encoding"), response.status_code)
+        kept = b"" if location is not None else raw
+        content = self._unpacked(kept, found.get(b"content-encoding"), response.status_code)
         kind = found.get(b"content-type")
         return Answer(
             url=urls.without_credentials(url),
             status=response.status_code,
             headers=tuple([(text_of(name).lower(), text_of(value)) for name, value in pairs]),
             body=content,
+            received=len(raw),
             elapsed=perf_counter() - begun,
             content_type=text_of(kind) if kind is not None else "",
             location=location,
@@ -109,10 +122,9 @@ class Fetcher:
         if not redirected and status < 400:
             return await body.read(self._max_body)
         try:
-            raw = await body.read(_LARGEST_UNREAD if redirected else self._max_body)
+            return await body.read(_LARGEST_UNREAD if redirected else self._max_body)
         except FetchFailed:
             return b""
-        return b"" if redirected else raw
 
     def _unpacked(self, raw: bytes, encoding: bytes | None, status: int) -> bytes:
         if encoding is None or not raw:

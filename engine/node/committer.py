@@ -36,11 +36,11 @@ class Committer(threading.Thread):
         places: Places,
         seen: Seen,
         ringer: Ringer,
-        renew: bool,
         held: Callable[[], int],
         committed: Callable[[int], None],
         fenced: Callable[[], None],
         broken: Callable[[CrawlError], None],
+        renew: bool = True,
     ) -> None:
         """`held` tells the jobs leased and not committed; `committed` is told how many are done with.
 

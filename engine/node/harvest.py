@@ -11,6 +11,7 @@ from engine import urls
 from engine.extract.context import Context
 from engine.extract.page import Page, PageTooDeep
 from engine.fetch.decode import decode
+from engine.model.definition import TaskGroup
 from engine.model.job import LeasedJob
 from engine.model.record import FoundLink, Rejection
 from engine.node.knowledge import Knowledge
@@ -50,10 +51,7 @@ class Harvester:
         self, job: LeasedJob, *, body: bytes, content_type: str, url: str, status: int, fetched_at: float
     ) -> Harvest:
         """Extract. Raises NotAPage or Unreadable."""
-        document = decode(body, content_type)
-        if document.kind == "binary":
-            raise NotAPage(content_type.partition(";")[0].strip() or "unknown type")
-        page = Page.of(url=url, text=document.text, kind=document.kind, status=status, fetched_at=fetched_at)
+        page, damaged = opened(body, content_type, url=url, status=status, fetched_at=fetched_at)
         rule = self._knowledge.host_rule(job.defs_version, urls.host_key(url))
         context = Context(
             group=job.group,
@@ -79,7 +77,7 @@ class Harvester:
                     rejected += found.rejected
         except PageTooDeep as error:
             raise Unreadable(str(error)) from error
-        return Harvest(tuple(rows), self._children(job, links), tuple(rejected), document.damaged)
+        return Harvest(tuple(rows), self._children(job, links), tuple(rejected), damaged)
 
     def kept(self, job: LeasedJob) -> tuple[int, ...]:
         """Of a re-extraction: ids of the dataDefs whose rows stay as they are."""
@@ -94,9 +92,7 @@ class Harvester:
             identity = link.key
             if identity in seen or identity in children:
                 continue
-            group = self._knowledge.group(job.defs_version, link.group)
-            limits = (link.max_depth, group.max_depth)
-            if any(limit is not None and depth > limit for limit in limits):
+            if not within(link, depth, self._knowledge.group(job.defs_version, link.group)):
                 continue
             children[identity] = Child(
                 link.group,
@@ -108,6 +104,20 @@ class Harvester:
                 identity,
             )
         return tuple(children.values())
+
+
+def opened(body: bytes, content_type: str, *, url: str, status: int, fetched_at: float) -> tuple[Page, bool]:
+    """The page a body is, and whether bytes that are no text in its charset were replaced. Raises NotAPage."""
+    document = decode(body, content_type)
+    if document.kind == "binary":
+        raise NotAPage(content_type.partition(";")[0].strip() or "unknown type")
+    page = Page.of(url=url, text=document.text, kind=document.kind, status=status, fetched_at=fetched_at)
+    return page, document.damaged
+
+
+def within(link: FoundLink, depth: int, group: TaskGroup) -> bool:
+    """Whether a link's page, so many links from its locator, is not too deep for the link or for its group."""
+    return all(limit is None or depth <= limit for limit in (link.max_depth, group.max_depth))
 
 
 def to_json(row: Any) -> str:

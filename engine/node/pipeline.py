@@ -28,6 +28,7 @@ from engine.store.events import Event, Level
 
 _LATE_AT_MOST = 0.05
 _REJECTIONS_TOLD = 5
+_NO_EFFORT = (0, 0.0, 0)
 
 
 class Pipeline:
@@ -55,11 +56,23 @@ class Pipeline:
         self._reextraction = Reextraction(source=source, clerk=clerk, harvester=harvester, threads=threads)
         self._robots = RobotsDesk(self._send, clerk, settings.user_agent)
         self._sitemaps = SitemapDesk(self._send, settings.max_body)
+        self._efforts: dict[int, tuple[int, float, int]] = {}
+        """By job under way: answers read, their seconds, the bytes of their bodies."""
 
     async def work(self, job: LeasedJob, started: Callable[[], None]) -> Finished:
         """What became of the job. `started` is called when its request is about to be sent."""
         if job.kind is JobKind.EXTRACT:
             return await self._reextraction.work(job)
+        try:
+            done = await self._worked(job, started)
+            effort = self._efforts.get(job.id)
+            if effort is not None:
+                done.fetches, done.fetch_seconds, done.received = effort
+            return done
+        finally:
+            self._efforts.pop(job.id, None)
+
+    async def _worked(self, job: LeasedJob, started: Callable[[], None]) -> Finished:
         if job.stored is not None:
             return await self._from_store(job, job.stored)
         if job.send_at is not None and not await self._its_time(job, job.send_at):
@@ -129,9 +142,12 @@ class Pipeline:
 
     async def _send(self, job: LeasedJob, url: str, request: Request) -> Answer:
         rule = self._knowledge.host_rule(job.defs_version, urls.host_key(url))
-        return await self._fetcher.send(
+        answer = await self._fetcher.send(
             url, request, headers=rule.headers, cookies=rule.cookies, url_from_defs=job.origin is Origin.LOCATOR
         )
+        count, seconds, received = self._efforts.get(job.id, _NO_EFFORT)
+        self._efforts[job.id] = (count + 1, seconds + answer.elapsed, received + answer.received)
+        return answer
 
     async def _read_robots(self, job: LeasedJob) -> Finished:
         try:

@@ -37,8 +37,8 @@ from engine.store.schema import CRAWL
 
 _log = logging.getLogger(__name__)
 
-TICK_LIMIT = 35.0
-"""Seconds a thread may be silent before the beat stops; longer than a request's default deadline."""
+TICK_LIMIT, BEYOND_DEADLINE = 10.0, 5.0
+"""Seconds a thread may be silent before the beat stops: at least, and beyond a request's deadline."""
 ROOMY, GATHER_SECONDS = 2, 0.008
 """A lease waits until half of the slots are free, or so many seconds; one for each slot would cost too much."""
 SPARE = 4
@@ -65,7 +65,7 @@ class Node:
         self._asked_at = time.monotonic()
         self._db = Database.open(folder / CRAWL)
         told = runs.get(self._db, run)
-        self._tick_limit = max(TICK_LIMIT, settings.deadline + 5)
+        self._tick_limit = max(TICK_LIMIT, settings.deadline + BEYOND_DEADLINE)
 
         self.bells = Doorbells(folder, on_slice=self._answer, gate=self._may_take, room=self._free)
         self.ringer = Ringer(folder, run, lambda: self.bells)
@@ -87,12 +87,7 @@ class Node:
 
         def pipeline() -> Pipeline:
             clerk = Clerk(folder)
-            self._fetcher = Fetcher(
-                user_agent=settings.user_agent,
-                deadline=settings.deadline,
-                max_body=settings.max_body,
-                connections=settings.concurrency,
-            )
+            self._fetcher = Fetcher.of(settings, connections=settings.concurrency)
             run_time = settings.run_time or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(told.created_at))
             return Pipeline(
                 source=self.name,

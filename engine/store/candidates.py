@@ -38,7 +38,7 @@ def leased(
         id=id_, lease=lease, run=run, sequence=sequence, host=host, kind=kind, group=group, locator_id=locator_id,
         root=root, locator=locator or "", locator_url=root_url, url=url,
         origin=Origin.LOCATOR if located else Origin.LINK, depth=depth, priority=priority, attempts=attempts,
-        crashes=crashes, hops=hops, target=target, request=_request(told) if told and located else _PLAIN,
+        crashes=crashes, hops=hops, target=target, request=request_of(told) if told and located else _PLAIN,
         send_at=send_at, delay=delay, stored=None, defs_version=defs,
     )  # fmt: skip
 
@@ -46,7 +46,8 @@ def leased(
 _PLAIN = Request()
 
 
-def _request(text: str) -> Request:
+def request_of(text: str) -> Request:
+    """What a locator's jobs send, as its row tells it."""
     told = orjson.loads(text)
     return Request(
         method=told["method"],

@@ -1,17 +1,18 @@
 """The commit: what became of a group of leased jobs, with all they made, in one transaction fenced job by job."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
-from engine.store import documents, events, hosts, jobs, nodes, replacing, rows, sequences
+from engine.store import documents, events, hosts, jobs, metrics, nodes, replacing, rows, sequences
 from engine.store.connector import Busy, Database
 from engine.store.documents import NewDocument, Stored
 from engine.store.events import Event
 from engine.store.intake import Places
 from engine.store.jobs import NewLink, Verdict
+from engine.store.metrics import Effort
 from engine.store.rows import NewRow
 
 
@@ -77,6 +78,10 @@ class Finished:
     """The host asked to be left alone until this boot-time second."""
     erred: bool = False
     robots: Robots | None = None
+    fetches: int = 0
+    """Answers that were read for it, with the seconds they took and the bytes of their bodies."""
+    fetch_seconds: float = 0.0
+    received: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +157,10 @@ def _alone(db: Database, run: int, finished: Finished, places: Places, renew: bo
         event = Event(
             finished.events[0].at if finished.events else 0.0, "ERROR", "store", "page", reason, finished.job.id
         )
-        failed = replace(Finished(job=finished.job, state=JobState.FAILED), reason=reason, attempts=1, events=(event,))
+        failed = Finished(
+            job=finished.job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,),
+            fetches=finished.fetches, fetch_seconds=finished.fetch_seconds, received=finished.received,
+        )  # fmt: skip
         places.forget()
         return _apply(db, run, [failed], places, renew)
 
@@ -174,6 +182,7 @@ def _apply(
     _count_rows(db, run, held)
     if stale:
         replacing.queue(db, run, [f for f in held if f.job.id in stale])
+    _count_effort(db, run, held)
     _follow(db, run, held, places, touched)
     for f in held:
         if f.backoff_until is not None:
@@ -212,6 +221,22 @@ def _count_rows(db: Database, run: int, held: Sequence[Finished]) -> None:
             made.setdefault(data_def, [0, 0])[1] += rejected
     for data_def, (written, rejected) in made.items():
         rows.count(db, run, data_def, written, rejected)
+
+
+def _count_effort(db: Database, run: int, held: Sequence[Finished]) -> None:
+    spent: dict[str, list[float]] = {}
+    for f in held:
+        retried = f.state is JobState.READY and f.attempts
+        if f.fetches or retried:
+            of = spent.get(f.job.group)
+            if of is None:
+                of = spent[f.job.group] = [0, 0.0, 0, 0]
+            of[0] += f.fetches
+            of[1] += f.fetch_seconds
+            of[2] += f.received
+            if retried:
+                of[3] += 1
+    metrics.add(db, run, [Effort(group, int(n), s, int(b), int(r)) for group, (n, s, b, r) in spent.items()])
 
 
 def _follow(db: Database, run: int, held: Sequence[Finished], places: Places, touched: set[int]) -> None:

@@ -5,7 +5,7 @@ import importlib
 import sqlite3 as stdlib_sqlite3
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +30,9 @@ class Database:
     def __init__(self, connection: Any, path: Path, busy_seconds: float) -> None:
         self._connection = connection
         self._texts: dict[tuple[str, int, int], str] = {}
-        self._busy_seconds = busy_seconds
+        self.busy_seconds = busy_seconds
+        self.kept_out_since: float | None = None
+        """Monotonic second since when another writer has kept this one from every transaction."""
         self.path = path
 
     @classmethod
@@ -137,6 +139,11 @@ class Database:
             self._rollback()
             raise
 
+    def leisurely(self, work: Callable[[], None]) -> None:
+        """A write that may as well be left out: where the database is busy, it is."""
+        with contextlib.suppress(Busy), self.transaction():
+            work()
+
     @contextlib.contextmanager
     def snapshot(self) -> Iterator["Database"]:
         """One consistent read over several statements."""
@@ -176,13 +183,18 @@ class Database:
         SQLite's own waiting sleeps longer each time, up to 100 ms, where a write here takes 2: short even sleeps
         let the next one in at once, and none waits for long.
         """
-        deadline = time.monotonic() + self._busy_seconds
+        begun = time.monotonic()
         while True:
             try:
                 self._connection.execute(f"BEGIN {mode}")
+                if mode == "IMMEDIATE":
+                    self.kept_out_since = None
                 return
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                    raise self._told(error) from error
+                if time.monotonic() >= begun + self.busy_seconds:
+                    self.kept_out_since = self.kept_out_since or begun
                     raise self._told(error) from error
                 time.sleep(_WRITER_PAUSE)
             except sqlite3.Error as error:

@@ -27,7 +27,15 @@ SELECT k.key, d.id, d.url, d.status, d.content_type, d.fetched_at FROM (
 WHERE d.run = ? OR (d.status BETWEEN 200 AND 299 AND d.fetched_at > ?)
 ORDER BY d.fetched_at
 """
+_KEYED = """
+SELECT d.id FROM documents d WHERE d.run = ? AND (d.key IN ({keys})
+    OR d.id IN (SELECT document FROM document_aliases WHERE key IN ({keys})))
+"""
+_RETIRE = "UPDATE documents SET key = x'' WHERE id IN ({ids})"
+_UNALIAS = "DELETE FROM document_aliases WHERE key IN ({keys}) AND document IN ({ids})"
 _BODY = "SELECT headers, body FROM pages WHERE id = ?"
+_ABOUT = "SELECT url, status, content_type, size, fetched_at FROM documents WHERE id = ?"
+_HEADERS = "SELECT headers FROM pages WHERE id = ?"
 _ORPHANS = "SELECT id FROM pages WHERE id > ? ORDER BY id LIMIT ?"
 _KNOWN = "SELECT id FROM documents WHERE id IN ({ids})"
 
@@ -120,6 +128,27 @@ def stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: float) ->
         bytes(key): StoredPage(page=page, url=url, status=status, content_type=kind, fetched_at=at)
         for key, page, url, status, kind, at in db.all(sql, (*keys, *keys, run, fresh_since))
     }
+
+
+def retire(db: Database, run: int, keys: Sequence[bytes]) -> None:
+    """What this run fetched under these keys serves no fetch any more; it stays what its jobs saw."""
+    marks = placeholders(keys)
+    ids = [int(row[0]) for row in db.all(_KEYED.format(keys=marks), (run, *keys, *keys))]
+    if ids:
+        db.execute(_UNALIAS.format(keys=marks, ids=placeholders(ids)), (*keys, *ids))
+        db.execute(_RETIRE.format(ids=placeholders(ids)), ids)
+
+
+def about(db: Database, document: int) -> tuple[str, int, str, int, float] | None:
+    """URL, status, content type, bytes and the moment of its fetch; None: it is gone."""
+    row = db.one(_ABOUT, (document,))
+    return None if row is None else (row[0], row[1], row[2], row[3], row[4])
+
+
+def headers(pages: Database, document: int) -> tuple[tuple[str, str], ...]:
+    """The headers a document came with, from pages.db."""
+    told = pages.value(_HEADERS, (document,))
+    return tuple((str(name), str(value)) for name, value in orjson.loads(told)) if told else ()
 
 
 def _digest(body: bytes) -> bytes:

@@ -19,6 +19,9 @@ def _from(*targets: JobState) -> str:
     return sources(JOB_TRANSITIONS, *targets)
 
 
+_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
+"""Wall-clock seconds since 1970."""
+
 _ADD_LINKS = """
 INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity)
 SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8 FROM ({values}) AS link
@@ -47,7 +50,7 @@ INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?,
 ON CONFLICT (run, identity) DO NOTHING
 """
 _TAKE = f"""
-UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?
+UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {_NOW}
 WHERE id IN ({{ids}}) AND state IN {_from(JobState.TAKEN)}
 """
 _FENCED = _from(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)
@@ -59,7 +62,8 @@ WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED}
 _FINISH = f"""
 WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason) AS ({{values}})
 UPDATE jobs SET state = f.state, attempts = jobs.attempts + f.attempts, not_before = f.not_before, lease = NULL,
-    hops = f.hops, target = f.target, document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason
+    hops = f.hops, target = f.target, document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason,
+    changed_at = {_NOW}
 FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED}
 """
 _MOVE = "UPDATE jobs SET sequence = ? WHERE id = ?"
@@ -70,12 +74,12 @@ UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NO
 """
 _RELEASE = f"""
 UPDATE jobs SET state = CASE WHEN crashes + :crashed >= {CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
-    crashes = crashes + :crashed, reason = :reason
+    crashes = crashes + :crashed, reason = :reason, changed_at = {_NOW}
 WHERE node = :node AND state = 'TAKEN' AND state IN {_from(JobState.READY, JobState.FAILED)} RETURNING id
 """
 # `+run` hides the run from the planner, which would rather read all jobs of the run than the index of TAKEN ones
 _RELEASE_ALL = f"""
-UPDATE jobs SET state = 'READY', lease = NULL, reason = ?
+UPDATE jobs SET state = 'READY', lease = NULL, reason = ?, changed_at = {_NOW}
 WHERE +run = ? AND state = 'TAKEN' AND state IN {_from(JobState.READY)} RETURNING id
 """
 _PROMOTE = """
@@ -83,9 +87,14 @@ UPDATE jobs SET not_before = NULL WHERE run = ? AND state = 'READY' AND not_befo
 RETURNING sequence
 """
 _NEXT_DUE = "SELECT min(not_before) FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL"
-_RESUME = "UPDATE jobs SET state = 'READY', reason = NULL WHERE run = ? AND state = 'INCOMPLETE'"
+_REOPEN = f"""
+UPDATE jobs SET state = 'READY', attempts = 0, crashes = 0, hops = 0, target = NULL, not_before = NULL, reason = NULL,
+    changed_at = {_NOW}
+WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_from(JobState.READY)} AND state <> 'TAKEN'
+"""
+_RESUME = f"UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {_NOW} WHERE run = ? AND state = 'INCOMPLETE'"
 _SKIP = f"""
-UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
+UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {_NOW} WHERE id IN (
     SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?
 ) AND state IN {_from(JobState.SKIPPED, JobState.TAKEN)}
 """
@@ -107,6 +116,10 @@ ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', crashes = 0, reason =
 WHERE jobs.state IN {_from(JobState.READY)} AND jobs.state <> 'TAKEN'
 """
 _DROP = "DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
+_DROP_OF_PAGES = """
+DELETE FROM jobs WHERE id IN (SELECT e.id FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value
+    CROSS JOIN jobs e ON e.run = j.run AND e.identity = CAST('extract ' || j.id AS BLOB))
+"""
 _DROP_EXTRACTS = """
 DELETE FROM jobs WHERE id IN (
     SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?) AND page IS NOT NULL
@@ -252,6 +265,19 @@ def next_due(db: Database, run: int) -> float | None:
 def resume(db: Database, run: int) -> None:
     """INCOMPLETE jobs are to be worked again."""
     db.execute(_RESUME, (run,))
+
+
+def reopen(db: Database, ids: Sequence[int], moves: Sequence[tuple[int, int]]) -> int:
+    """Jobs that ended are to be worked from their first request on; returns how many.
+
+    `moves`: sequence and job, of those that redirects had led to another host.
+    """
+    listed = orjson.dumps(ids).decode()
+    db.execute(_DROP_OF_PAGES, (listed,))  # a page that is fetched anew is worked anew
+    count = int(db.execute(_REOPEN, (listed,)).rowcount)
+    for move in moves:
+        db.execute(_MOVE, move)
+    return count
 
 
 def skip_ready(db: Database, sequence: int, reason: str, limit: int) -> int:

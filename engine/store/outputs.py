@@ -41,6 +41,7 @@ UPDATE outputs SET cursor = :cursor, bytes = :bytes, rows = :rows, inode = :inod
     dirty = max(0, dirty - :reasons), pending = NULL
 WHERE id = :output
 """
+_REACHED = "SELECT data_def, min(cursor), max(dirty) FROM outputs WHERE run = ? GROUP BY data_def"
 _BEHIND = "SELECT EXISTS (SELECT 1 FROM outputs WHERE run = ? AND (cursor < ? OR dirty))"
 
 
@@ -54,7 +55,8 @@ class Output:
     data_def: str
     path: str
     settings: dict[str, Any]
-    """`columns`: names in order; `joins`: separator of lists by column; `delimiter`."""
+    """`columns`: names in order; `joins`: separator of lists by column; `delimiter`; `only_new`: key of a row, where
+    the file holds only rows that no earlier run has."""
     cursor: int
     bytes: int
     rows: int
@@ -137,6 +139,11 @@ def pend(db: Database, output: int, told: Mapping[str, int] | None) -> None:
 def settle(db: Database, output: int, told: Mapping[str, int]) -> None:
     """The rebuilt file has its name: what was told when it was pending now holds."""
     db.execute(_SETTLE, {**told, "output": output})
+
+
+def reached(db: Database, run: int) -> dict[str, tuple[int, bool]]:
+    """By dataDef: the last row that is in all of its files, and whether one of them is to be rebuilt."""
+    return {str(name): (int(cursor), bool(dirty)) for name, cursor, dirty in db.all(_REACHED, (run,))}
 
 
 def any_behind(db: Database, run: int, last_row: int) -> bool:

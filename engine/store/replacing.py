@@ -59,7 +59,7 @@ def take_back(db: Database, run: int, held: Sequence[Finished]) -> None:
         groups.setdefault((f.kept, f.job.defs_version), []).append(f.job.page)
     for (kept_ids, version), pages in groups.items():
         listed, kept = orjson.dumps(pages).decode(), orjson.dumps(kept_ids).decode()
-        for name, count, first in rows.take_back(db, listed, kept):
+        for name, count, first in rows.replace(db, listed, kept):
             rows.count(db, run, name, -count, 0)
             outputs.mark_dirty(db, run, name, first)
         for name, count in rows.take_back_rejected(db, listed, kept):

@@ -11,6 +11,7 @@ INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
 ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected
 """
 _AFTER = "SELECT id, data_def, data FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
+_ACROSS = "SELECT id, run, data_def, data FROM rows WHERE id > ? ORDER BY id LIMIT ?"
 _LAST = "SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1"
 _NEWEST = "SELECT max(id) FROM rows"
 _BETWEEN = "SELECT count(*) FROM rows WHERE id > ? AND id <= ? AND run = ?"
@@ -39,6 +40,9 @@ _UNREJECT = """
 DELETE FROM rejections WHERE job IN (SELECT value FROM json_each(:jobs))
     AND data_def NOT IN (SELECT name FROM data_defs WHERE id IN (SELECT value FROM json_each(:kept)))
 """
+_OF_JOB = """
+SELECT r.id, d.name, r.data FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE r.job = ? ORDER BY r.id LIMIT ?
+"""
 _NAMES = "SELECT id, name FROM data_defs"
 
 
@@ -63,6 +67,11 @@ def count(db: Database, run: int, data_def: str, rows: int, rejected: int) -> No
 def after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
     """The next rows of a run in order of id: id, id of the dataDef, JSON."""
     return db.all(_AFTER, (cursor, run, limit))
+
+
+def across(db: Database, cursor: int, limit: int) -> list[tuple[int, int, int, str]]:
+    """The next rows of any run in order of id, which is also that of their runs: id, run, id of the dataDef, JSON."""
+    return db.all(_ACROSS, (cursor, limit))
 
 
 def last(db: Database, run: int) -> int:
@@ -95,7 +104,7 @@ def remove(db: Database, job: int) -> list[tuple[int, int]]:
     return db.all(_REMOVE, (job,))
 
 
-def take_back(db: Database, jobs: str, kept: str) -> list[tuple[str, int, int]]:
+def replace(db: Database, jobs: str, kept: str) -> list[tuple[str, int, int]]:
     """Delete rows of jobs but for those of some dataDefs; both are JSON lists of ids.
 
     Returns, by name of dataDef: rows deleted, and the lowest id among them.
@@ -118,6 +127,22 @@ def take_back_rejected(db: Database, jobs: str, kept: str) -> list[tuple[str, in
     if found:
         db.execute(_UNREJECT, told)
     return found
+
+
+def take_back(db: Database, run: int, jobs: Sequence[int]) -> dict[str, int]:
+    """Delete the rows of jobs that ended, and count them no more; returns the first row's id by dataDef."""
+    listed = "[" + ",".join(map(str, jobs)) + "]"
+    found = replace(db, listed, "[]")
+    for name, made, _ in found:
+        count(db, run, name, -made, 0)
+    for name, rejected in take_back_rejected(db, listed, "[]"):
+        count(db, run, name, 0, -rejected)
+    return {name: first for name, _, first in found}
+
+
+def of_job(db: Database, job: int, limit: int) -> list[tuple[int, str, str]]:
+    """Rows one job made: id, dataDef, JSON."""
+    return db.all(_OF_JOB, (job, limit))
 
 
 def data_def_names(db: Database) -> dict[int, str]:

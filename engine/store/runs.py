@@ -16,6 +16,7 @@ seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, 
 _LATEST = f"SELECT {_COLUMNS} FROM runs ORDER BY seq DESC LIMIT 1"
 _BY_SEQ = f"SELECT {_COLUMNS} FROM runs WHERE seq = ?"
 _BY_ID = f"SELECT {_COLUMNS} FROM runs WHERE id = ?"
+_IDS = "SELECT id FROM runs ORDER BY seq DESC LIMIT ?"
 _CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
 _MOVE = {
     state: f"UPDATE runs SET state = '{state}', reason = ? WHERE seq = ? AND state IN {sources(RUN_TRANSITIONS, state)}"
@@ -34,6 +35,7 @@ _END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
 _SPENT = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
 _SLOTS = "UPDATE runs SET slots = ? WHERE seq = ?"
 _PAUSE = "UPDATE runs SET paused = ? WHERE seq = ?"
+_TOOK_OVER = "UPDATE runs SET takeovers = takeovers + 1 WHERE seq = ?"
 _VERSION = "UPDATE runs SET defs_version = ? WHERE seq = ?"
 _SEEDED = "UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?"
 _LIMITS = "UPDATE runs SET max_pages = ?, base_url = coalesce(?, base_url) WHERE seq = ?"
@@ -104,6 +106,11 @@ def named(db: Database, id_: str) -> Run | None:
     return _run(db.one(_BY_ID, (id_,)))
 
 
+def ids(db: Database, count: int) -> list[str]:
+    """The ids of the newest runs, newest first."""
+    return [str(row[0]) for row in db.all(_IDS, (count,))]
+
+
 def create(db: Database, base_url: str | None, now: float) -> Run:
     """A new run under a fresh id of 6 hex digits."""
     while True:
@@ -151,6 +158,11 @@ def set_slots(db: Database, seq: int, slots: int) -> None:
 def pause(db: Database, seq: int, why: str | None) -> None:
     """Stop giving leases, or give them again (None)."""
     db.execute(_PAUSE, (why, seq))
+
+
+def took_over(db: Database, seq: int) -> None:
+    """A node died and its jobs go to others: count it."""
+    db.execute(_TOOK_OVER, (seq,))
 
 
 def set_version(db: Database, seq: int, version: int) -> None:

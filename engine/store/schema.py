@@ -46,3 +46,8 @@ def _migrate(database: Database, scripts: tuple[str, ...]) -> None:
         for script in scripts[version:]:
             database.script((_ROOM / script).read_text("utf-8"))
         database.execute(f"PRAGMA user_version = {len(scripts)}")
+
+
+def prepared(database: Database) -> bool:
+    """Whether the tables are there; another process may be making them right now."""
+    return bool(database.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"))

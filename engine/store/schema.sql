@@ -26,6 +26,7 @@ CREATE TABLE runs (
     slots            INTEGER NOT NULL DEFAULT 0,   -- concurrency of all runners together
     active_sequences INTEGER NOT NULL DEFAULT 0,   -- those with ready or taken jobs to fetch, kept by trigger
     max_pages        INTEGER,
+    takeovers        INTEGER NOT NULL DEFAULT 0,   -- nodes that died, whose jobs went to others
     rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0}',
     reextraction     TEXT,                         -- JSON: how far the search for stale pages is; null: none is under way
     reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages, since the last change of the defs
@@ -167,6 +168,7 @@ CREATE TABLE jobs (
     url        TEXT NOT NULL,
     target     TEXT,                               -- where redirects led so far
     reason     TEXT,
+    changed_at REAL,                               -- its last change of state; null: none since it was made
     page_key   BLOB,                               -- of a plain locator: what a link to its page would be
     identity   BLOB NOT NULL,
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
@@ -177,14 +179,14 @@ CREATE INDEX jobs_waiting ON jobs(run, not_before) WHERE state = 'READY' AND not
 CREATE INDEX jobs_taken ON jobs(coalesce(target, url)) WHERE state = 'TAKEN';
 CREATE INDEX jobs_incomplete ON jobs(run) WHERE state = 'INCOMPLETE';
 CREATE INDEX jobs_suspect ON jobs(sequence) WHERE state = 'READY' AND crashes > 0;
-CREATE INDEX jobs_failed ON jobs(run, id) WHERE state = 'FAILED';
+CREATE INDEX jobs_failed ON jobs(run, coalesce(changed_at, 0)) WHERE state = 'FAILED';
 CREATE INDEX jobs_skipped ON jobs(sequence) WHERE state = 'SKIPPED';
 CREATE INDEX jobs_located ON jobs(run, page_key) WHERE page_key IS NOT NULL;
 
 CREATE TABLE documents (
     id           INTEGER PRIMARY KEY,              -- of its page in pages.db
     run          INTEGER NOT NULL REFERENCES runs(seq),
-    key          BLOB NOT NULL,                    -- of method, URL and body
+    key          BLOB NOT NULL,                    -- of method, URL and body; empty: serves no fetch any more
     url          TEXT NOT NULL,                    -- the final one
     status       INTEGER NOT NULL,
     content_type TEXT NOT NULL,
@@ -224,6 +226,16 @@ CREATE TABLE rejections (                          -- records turned away, kept 
     PRIMARY KEY (job, data_def)
 ) WITHOUT ROWID;
 
+CREATE TABLE metrics (
+    run           INTEGER NOT NULL REFERENCES runs(seq),
+    grp           TEXT NOT NULL,                   -- '' for robots.txt
+    fetches       INTEGER NOT NULL DEFAULT 0,      -- answers that were read to their end
+    fetch_seconds REAL NOT NULL DEFAULT 0,         -- theirs, added up
+    bytes         INTEGER NOT NULL DEFAULT 0,      -- of their bodies, as sent
+    retries       INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, grp)
+) WITHOUT ROWID;
+
 CREATE TABLE appenders (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -261,10 +273,14 @@ CREATE TABLE checkpoints (
     grp               TEXT NOT NULL,
     completed         INTEGER NOT NULL,
     completed_at      REAL,
-    validation_status TEXT NOT NULL,
+    validation_status TEXT NOT NULL CHECK (validation_status IN ('valid','provisional','invalid')),
     reason            TEXT,
     content_hash      TEXT NOT NULL,
-    dependencies      TEXT NOT NULL,               -- JSON: names of the steps this one rests on
+    dependencies      TEXT NOT NULL,               -- JSON: steps this one rests on; GROUP/STEP in another group
+    kept              INTEGER NOT NULL DEFAULT 0,  -- pages done before the content changed, and not worked again
+    CHECK ((completed = 1) = (completed_at IS NOT NULL)),
+    CHECK (completed = 0 OR validation_status <> 'invalid'),
+    CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, step_name, grp)
 ) WITHOUT ROWID;
 
@@ -290,6 +306,31 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
+CREATE INDEX events_job ON events(job) WHERE job IS NOT NULL;
+
+-- What state runs and nodes are in is told as events too, by whoever changes it: replayed, they give the tables.
+
+CREATE TRIGGER runs_told AFTER UPDATE OF state ON runs WHEN OLD.state <> NEW.state BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.seq, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'supervisor', 'state', 'run ' || NEW.state);
+END;
+
+CREATE TRIGGER runs_staged AFTER UPDATE OF stage ON runs WHEN OLD.stage <> NEW.stage BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.seq, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'supervisor', 'stage', NEW.stage);
+END;
+
+CREATE TRIGGER nodes_born AFTER INSERT ON nodes BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.run, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'n' || NEW.number, 'state',
+        'n' || NEW.number || ' ' || NEW.state || ' ' || NEW.role);
+END;
+
+CREATE TRIGGER nodes_told AFTER UPDATE OF state, role ON nodes WHEN OLD.state <> NEW.state OR OLD.role <> NEW.role BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.run, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'n' || NEW.number, 'state',
+        'n' || NEW.number || ' ' || NEW.state || ' ' || NEW.role);
+END;
 
 -- Counters move with the transaction that moves a job.
 

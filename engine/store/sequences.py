@@ -4,7 +4,7 @@ The counters in the table are the triggers' alone; here only rings, pauses and l
 """
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import orjson
 
@@ -42,7 +42,11 @@ WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused 
 _LEASED = "UPDATE sequences SET rung_at = ? WHERE id = ?"
 _LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
 _SILENCE = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
-_PAUSE = "UPDATE sequences SET paused = ? WHERE run = ? AND (? IS NULL OR id = ?)"
+_PAUSE = """
+UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND id IN (
+    SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
+    WHERE s.run = :run AND :told IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
+"""
 _LIMIT = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
 _ENSURE_EXTRACTS = """
 INSERT INTO sequences (run, grp, host, kind)
@@ -64,6 +68,13 @@ _EXTRACTS_LEFT = "SELECT total(ready + delayed + taken) FROM sequences WHERE run
 _EXTRACTS_FAILED = "SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'"
 _PAGES_DONE = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
 _TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
+
+_STANDINGS = """
+SELECT grp, sum(ready + delayed + taken + incomplete),
+    total(ready + delayed + taken + incomplete) FILTER (WHERE kind IN ('page', 'robots', 'sitemap')),
+    sum(failed), total(done) FILTER (WHERE kind = 'page')
+FROM sequences WHERE run = ? GROUP BY grp
+"""
 
 _RECOUNT = """
 UPDATE sequences SET {assignments}
@@ -87,6 +98,15 @@ FROM (SELECT s.id, count(j.id) AS n FROM sequences s LEFT JOIN jobs j ON j.seque
       WHERE s.run = ? AND s.taken > 0 GROUP BY s.id) t
 WHERE sequences.id = t.id AND sequences.taken <> coalesce(t.n, 0)
 """
+
+
+class Standing(NamedTuple):
+    """Jobs of a group: open ones of any kind, those of them that fetch, failed ones of any kind, pages done."""
+
+    open: int = 0
+    loading: int = 0
+    failed: int = 0
+    done: int = 0
 
 
 def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: int | None) -> int:
@@ -128,9 +148,9 @@ def silence(db: Database, run: int) -> None:
     db.execute(_SILENCE, (run,))
 
 
-def pause(db: Database, run: int, sequence: int | None, paused: bool) -> int:
-    """Hold or let go one sequence, or all; returns how many."""
-    return int(db.execute(_PAUSE, (int(paused), run, sequence, sequence)).rowcount)
+def pause(db: Database, run: int, told: str, paused: bool) -> int:
+    """Hold or let go the sequences meant by an id, a group, or `group@host:port`; returns how many changed."""
+    return int(db.execute(_PAUSE, {"paused": int(paused), "run": run, "told": told}).rowcount)
 
 
 def limit(db: Database, run: int, group: str, max_pages: int | None) -> None:
@@ -188,6 +208,11 @@ def taken(db: Database, run: int) -> int:
 def total(db: Database, run: int, counter: Literal["ready", "delayed", "taken", "done", "failed", "skipped"]) -> int:
     """Page jobs of a run in one state, from the counters."""
     return int(db.value(f"SELECT total({counter}) FROM sequences WHERE run = ? AND kind = 'page'", (run,)))
+
+
+def standings(db: Database, run: int) -> dict[str, Standing]:
+    """How the jobs of each group stand, from the counters."""
+    return {str(row[0]): Standing(*map(int, row[1:])) for row in db.all(_STANDINGS, (run,))}
 
 
 def recount(db: Database, run: int) -> None:

@@ -6,8 +6,9 @@ from typing import Any
 import orjson
 
 from engine.clock import boottime
-from engine.store import rows, runs, sequences, supervisors
+from engine.store import metrics, rows, runs, sequences, supervisors
 from engine.store.connector import Database
+from engine.store.metrics import Totals
 from engine.store.runs import Run
 
 _SEQUENCES = """
@@ -16,9 +17,9 @@ FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ? AND s.kind = 'pag
 ORDER BY s.taken DESC, s.ready DESC, s.id LIMIT ?
 """
 _TOTALS = """
-SELECT total(done), total(failed), total(skipped), total(incomplete), total(ready + delayed), total(taken),
-    total(delayed), count(*)
-FROM sequences WHERE run = ? AND kind = 'page'
+SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + delayed), sum(taken), sum(delayed),
+    count(*)
+FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
 """
 _HOSTS = """
 SELECT h.key, max(h.delay, h.crawl_delay), h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
@@ -38,7 +39,8 @@ _BACKLOG = "SELECT count(*) FROM (SELECT 1 FROM rows WHERE run = ? AND id > ? LI
 """Counted up to 10,001: more is only "more", and a look must stay cheap."""
 
 _FAILURES = """
-SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL ORDER BY id LIMIT ?
+SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
+ORDER BY coalesce(changed_at, 0), id LIMIT ?
 """
 _SAID = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 
@@ -64,6 +66,7 @@ class Snapshot:
     sequences: list[dict[str, Any]]
     sequence_count: int
     hosts: list[dict[str, Any]]
+    metrics: dict[str, Any]
     defs_problems: list[dict[str, Any]] = field(default_factory=list)
     """What keeps the defs on disk from being used."""
     reextraction: tuple[int, int] | None = None
@@ -71,7 +74,7 @@ class Snapshot:
 
 
 _NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
-NOTHING = Snapshot(None, None, _NO_JOBS, 0, {}, {}, [], [], [], 0, [])
+NOTHING = Snapshot(None, None, _NO_JOBS, 0, {}, {}, [], [], [], 0, [], metrics.figures([], [], {}, 0.0, 0))
 """What a data dir without a run shows."""
 
 
@@ -81,9 +84,11 @@ def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapsho
         found = runs.latest(db) if run is None else runs.get(db, run)
         if found is None:
             return NOTHING
-        totals = db.one(_TOTALS, (found.seq,))
-        assert totals is not None
-        done, failed, skipped, incomplete, ready, taken, delayed, count = map(int, totals)
+        groups = db.all(_TOTALS, (found.seq,))
+        done, failed, skipped, incomplete, ready, taken, delayed, count = (
+            sum(int(row[column]) for row in groups) for column in range(1, 9)
+        )
+        workers = _nodes(db, found.seq)
         counts = rows.counts(db, found.seq)
         epoch = supervisors.current(db)
         return Snapshot(
@@ -97,10 +102,17 @@ def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapsho
             rows={name: made for name, (made, _) in counts.items()},
             rejected={name: lost for name, (_, lost) in counts.items() if lost},
             appenders=_appenders(db, found.seq),
-            nodes=_nodes(db, found.seq),
+            nodes=workers,
             sequences=[_sequence(row) for row in db.all(_SEQUENCES, (found.seq, shown))],
             sequence_count=count,
             hosts=[_host(row) for row in db.all(_HOSTS, (found.seq, shown))],
+            metrics=metrics.figures(
+                [Totals(g, d, f, s, i, r + t) for g, d, f, s, i, r, t, _, _ in groups],
+                metrics.listed(db, found.seq),
+                {n["id"]: n["done"] + n["failed"] for n in workers},
+                found.seconds,
+                metrics.takeovers(db, found.seq),
+            ),
             defs_problems=orjson.loads(supervisors.recall(db, "defs_problems") or "[]"),
             reextraction=_reextraction(db, found.seq),
         )  # fmt: skip

@@ -21,9 +21,20 @@ Kind = Literal["node", "appender"]
 TIMEOUT = 1.0
 """Seconds without a new beat that count as one missed timeout."""
 MISSED_LIMIT = 3
-_GOOD_LOOKS = 10
+_GOOD_SECONDS = 1.0
+"""Ten looks in a row, at the pace of the tick, at a fresh beat: what was missed is forgotten."""
 _NEWBORN_SECONDS = 20.0
 """A process that has not beaten yet is given this long: starting on a loaded machine takes its time."""
+
+CRASH_LIMIT = 5
+HEALTHY_SECONDS = 60.0
+"""A child that lived this long starts its count of crashes anew."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+
+
+def pause_after(crashes: int) -> float:
+    """Seconds before what crashed so often in a row is started again."""
+    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (crashes - 1))
 
 
 _MEMORY_HABITS = {
@@ -36,30 +47,40 @@ _MEMORY_HABITS = {
 
 @dataclass(slots=True)
 class Pulse:
-    """How a process's beat looks to this observer, by the observer's own clock."""
+    """How a process's beat looks to this observer, by the observer's own clock.
+
+    Silence counts only as far as the observer was awake to hear it: one that was itself stopped blames nobody.
+    """
 
     number: int = -1
     seen_at: float = field(default_factory=time.monotonic)
+    looked_at: float | None = None
+    silence: float = 0.0
+    """Seconds of it since the last beat or timeout."""
     born: bool = False
     missed: int = 0
-    good: int = 0
+    good: float = 0.0
     heart: Heart = Heart.NEWBORN
     beat: Beat | None = None
 
     def look(self, beat: Beat | None, now: float) -> Heart:
         """Take one look. ASYSTOLE means dead."""
+        passed = min(max(0.0, now - (self.seen_at if self.looked_at is None else self.looked_at)), TIMEOUT)
+        self.looked_at = now
         if beat is not None and beat.number != self.number:
             self.number, self.seen_at, self.beat, self.born = beat.number, now, beat, True
-            self.good += 1
-            if self.missed == 0 or self.good >= _GOOD_LOOKS:
-                self.missed, self.heart = 0, Heart.HEALTHY
-            return self.heart
+            self.silence = 0.0
+        else:
+            self.silence += passed
         limit = TIMEOUT if self.born else _NEWBORN_SECONDS / MISSED_LIMIT
-        missed = int((now - self.seen_at) / limit)
-        if missed > 0:
-            self.good = 0
-            self.missed = max(self.missed, missed)
-            self.heart = Heart.ASYSTOLE if missed >= MISSED_LIMIT else Heart.ARRHYTHMIA
+        if self.silence >= limit - 1e-6:
+            self.silence, self.good = 0.0, 0.0
+            self.missed += 1
+            self.heart = Heart.ASYSTOLE if self.missed >= MISSED_LIMIT else Heart.ARRHYTHMIA
+        elif self.born and self.heart is not Heart.ASYSTOLE:
+            self.good = self.good + passed if self.age(now) < TIMEOUT / 2 else 0.0
+            if self.missed == 0 or self.good >= _GOOD_SECONDS - 1e-6:
+                self.missed, self.heart = 0, Heart.HEALTHY
         return self.heart
 
     def age(self, now: float) -> float:
@@ -82,11 +103,17 @@ class Child:
     crashes: int = 0
     """Deaths in a row along those it replaces."""
     told_to_stop: bool = False
+    to_be_succeeded: bool = False
+    """It was told to stop for another to take its place."""
     ordered_dead: bool = False
     """An operator killed it: it is replaced, but nobody is to blame for its death."""
     explained: bool = False
     """It ended itself and said why."""
+    hung: str = ""
+    """How long it was silent before it was killed for it."""
     pulse: Pulse = field(default_factory=Pulse)
+    heart_told: Heart = Heart.NEWBORN
+    """As the table has it."""
 
     @property
     def name(self) -> str:

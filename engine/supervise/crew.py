@@ -1,4 +1,4 @@
-"""The crew: nodes and the appender. Started, watched, buried, succeeded; takeover of what a dead node held."""
+"""The crew: the nodes. Started, watched, drained, buried, succeeded; takeover of what a dead one held."""
 
 import heapq
 import signal
@@ -15,12 +15,9 @@ from engine.store import events, jobs, nodes, runs, sequences
 from engine.store.connector import Database
 from engine.store.events import Event, Level
 from engine.store.nodes import NodeBeat
-from engine.supervise.children import Child, spawn
+from engine.supervise.children import CRASH_LIMIT, HEALTHY_SECONDS, Child, pause_after, spawn
+from engine.supervise.scribe import Scribe
 
-CRASH_LIMIT = 5
-HEALTHY_SECONDS = 60.0
-"""A child that lived this long starts its count of crashes anew."""
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 _GAVE_UP = 3
 """The exit code of a node that ended itself and said why: its jobs are not to blame."""
 
@@ -36,11 +33,11 @@ class _Due:
 
 
 class Crew:
-    """All children of one supervisor."""
+    """The nodes of one supervisor, and the appender's keeper beside them."""
 
     def __init__(
         self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings,
-        ring: Callable[[list[int]], None],
+        ring: Callable[[list[int]], None], scribe: Scribe,
     ) -> None:  # fmt: skip
         self._db = db
         self._folder = folder
@@ -48,38 +45,48 @@ class Crew:
         self._supervisor = supervisor
         self._settings = settings
         self._ring = ring
+        self.scribe = scribe
         self.nodes: list[Child] = []
-        self.appender: Child | None = None
         self._due: list[_Due] = []
-        self._appender_due: float | None = None
-        self._appender_crashes = 0
-        self._trouble = ""
-        self.given_up: str | None = None
+
+    @property
+    def runners(self) -> list[Child]:
+        """Nodes that take jobs and were not told to stop."""
+        return [c for c in self.nodes if c.role is Role.RUNNER and not c.told_to_stop]
+
+    @property
+    def runners_due(self) -> int:
+        """Runners that are to be started yet."""
+        return sum(due.role is Role.RUNNER for due in self._due) + len(self._restarting)
+
+    @property
+    def _restarting(self) -> list[Child]:
+        return [c for c in self.nodes if c.role is Role.RUNNER and c.to_be_succeeded]
+
+    @property
+    def given_up(self) -> str | None:
         """Why the run cannot go on, once it cannot."""
+        if self.scribe.given_up:
+            return self.scribe.given_up
+        if not any(c.role is Role.RUNNER for c in self.nodes) and not self.runners_due:
+            return "no node is left: see data/logs"
+        return None
 
-    def start_appender(self) -> None:
-        """Start the one writer of files."""
-        with self._db.transaction():
-            epoch = nodes.insert_appender(self._db, self._run, self._supervisor, time.time())
-        process = spawn(
-            "engine.append",
-            ["--data", str(self._folder), "--run", str(self._run), "--epoch", str(epoch), "--supervisor",
-             str(self._supervisor)],
-            first_line=self._settings.to_json(),
-            log=self._folder / "logs" / "appender.log",
-        )  # fmt: skip
-        self.appender = Child(
-            "appender", epoch, 0, Role.RUNNER, process, self._folder / "beats" / f"a{epoch}", time.monotonic()
-        )
-        self._appender_due = None
-        with self._db.transaction():
-            nodes.appender_spawned(self._db, epoch, process.pid, identity_of(process.pid))
+    @property
+    def hearts_changed(self) -> bool:
+        """Whether a heart looks other than the table says."""
+        return any(child.pulse.heart is not child.heart_told for child in self.nodes)
 
-    def start_node(self, role: Role, replaces: int | None = None, crashes: int = 0) -> None:
-        """Write the row of a node, then start its process."""
+    def named(self, name: object) -> Child | None:
+        """The node of that name, such as n2."""
+        return next((child for child in self.nodes if child.name == name), None)
+
+    def start_node(self, role: Role, replaces: int | None = None, crashes: int = 0) -> Child:
+        """Write the row of a node, then start its process. Raises Busy, with nothing begun."""
         with self._db.transaction():
             epoch, number = nodes.insert(self._db, self._run, self._supervisor, role, replaces, time.time())
             self._resize()
+            self._tell("INFO", f"n{number} started as {role}" + (f", replaces n{replaces}" if replaces else ""))
         process = spawn(
             "engine.node",
             ["--data", str(self._folder), "--run", str(self._run), "--epoch", str(epoch), "--number", str(number),
@@ -90,79 +97,76 @@ class Crew:
         beat = self._folder / "beats" / f"n{epoch}"
         child = Child("node", epoch, number, role, process, beat, time.monotonic(), replaces, crashes)
         self.nodes.append(child)
-        with self._db.transaction():
-            nodes.spawned(self._db, epoch, process.pid, identity_of(process.pid))
-            text = f"{child.name} started as {role} (pid {process.pid})"
-            self._tell("INFO", text + (f", replaces n{replaces}" if replaces is not None else ""))
+        self._db.leisurely(lambda: nodes.spawned(self._db, epoch, process.pid, identity_of(process.pid)))
+        return child
 
-    def start_crew(self) -> None:
-        """Start as many runners and backups as the settings say."""
-        for _ in range(self._settings.nodes):
+    def start_missing(self) -> None:
+        """Start as many runners and backups as the settings say, beyond those that run."""
+        for role, wanted in ((Role.RUNNER, self._settings.nodes), (Role.BACKUP_RUNNER, self._settings.backups)):
+            for _ in range(wanted - sum(child.role is role for child in self.nodes)):
+                self.start_node(role)
+
+    def restart(self, child: Child) -> None:
+        """Let a node end in order; another takes its place at once when it has."""
+        child.to_be_succeeded = True
+        child.stop()
+
+    def scale(self, count: int) -> tuple[int, int]:
+        """Have so many runners: starts new ones, or drains those of the highest numbers. Returns started, drained."""
+        there = sorted(self.runners, key=lambda c: c.number)
+        missing = count - len(there) - self.runners_due
+        for _ in range(missing):
             self.start_node(Role.RUNNER)
-        for _ in range(self._settings.backups):
-            self.start_node(Role.BACKUP_RUNNER)
+        for _ in range(min(-missing, self.runners_due)):
+            self._call_off()
+        for child in there[count:]:
+            child.stop()
+        return max(0, missing), max(0, -missing)
+
+    def _call_off(self) -> None:
+        """One runner that was to be started is not."""
+        if self._restarting:
+            self._restarting[0].to_be_succeeded = False
+        else:
+            self._due.remove(next(due for due in self._due if due.role is Role.RUNNER))
+            heapq.heapify(self._due)
 
     def watch(self) -> None:
         """Reap what ended, end what hangs, and start what is due. Called at every tick while the run goes on."""
+        self._look(successor=True)
+        self.scribe.watch()
         now = time.monotonic()
-        for child in list(self.nodes):
-            code = child.ended()
-            if code is None and child.look(now) is Heart.ASYSTOLE:
-                child.kill()
-                child.process.wait()
-                self._bury(child, f"no beat for {child.pulse.age(now):.1f} s; killed", crashed=True)
-            elif code is not None:
-                self._bury(child, *self._why(child, code))
-        self._watch_appender(now)
         while self._due and self._due[0].at <= now:
-            due = heapq.heappop(self._due)
+            due = self._due[0]
             self.start_node(due.role, due.replaces, due.crashes)
-        if not any(c.role is Role.RUNNER for c in self.nodes) and not any(d.role is Role.RUNNER for d in self._due):
-            self.given_up = self.given_up or "no node is left: see data/logs"
+            heapq.heappop(self._due)
 
     def reap(self) -> bool:
         """While stopping: bury what ended; True once no node is left."""
         self._due.clear()
-        now = time.monotonic()
-        self._watch_appender(now)
-        for child in list(self.nodes):
-            code = child.ended()
-            if code is None and child.look(now) is Heart.ASYSTOLE:
-                child.kill()
-                code = child.process.wait()
-            if code is not None:
-                self._bury(child, *self._why(child, code), successor=False)
+        self.scribe.watch()
+        self._look(successor=False)
         return not self.nodes
-
-    def drain_appender(self) -> bool:
-        """While stopping: tell the appender to write what is left; True once it has. One that dies is started again."""
-        now = time.monotonic()
-        child = self.appender
-        if child is not None and child.ended() == 0 and child.told_to_stop:
-            self.bury_appender(NodeState.TERMINATED)
-            return True
-        self._watch_appender(now)
-        if self.appender is not None and not self.appender.told_to_stop and self.appender.pulse.born:
-            self.appender.stop()
-        return self.given_up is not None
-
-    def bury_appender(self, state: NodeState) -> None:
-        """The appender ended: write it down."""
-        if self.appender is not None:
-            with self._db.transaction():
-                nodes.end_appender(self._db, self.appender.epoch, state, time.time())
-            self.appender.bury()
-            self.appender = None
 
     def kill_all(self) -> None:
         """End every process at once, and wait until they are gone."""
         self._due.clear()
-        children = [*self.nodes, *([self.appender] if self.appender else [])]
+        children = [*self.nodes, *([self.scribe.child] if self.scribe.child else [])]
         for child in children:
             child.told_to_stop = True
             child.kill()
         for child in children:
             child.process.wait()
+
+    def kill_writer(self, pid: int, stalled: float) -> bool:
+        """End a child that keeps all others from writing; False: it is none of ours."""
+        children = [*self.nodes, *([self.scribe.child] if self.scribe.child else [])]
+        for child in children:
+            if child.pid == pid:
+                child.hung = child.hung or f"kept the database locked for {stalled:.0f} s; killed"
+                child.kill()
+                return True
+        return False
 
     def copy_beats(self) -> None:
         """Write what the beats say into the tables."""
@@ -170,20 +174,25 @@ class Crew:
         with self._db.transaction():
             self._copy(self.nodes, now)
             for child in self.nodes:
-                nodes.set_heart(self._db, child.epoch, child.pulse.heart)
-            if self.appender is not None and self.appender.pulse.beat is not None:
-                pulse = self.appender.pulse
-                flush = pulse.beat.flush_ms if pulse.beat else None
-                nodes.appender_beaten(self._db, self.appender.epoch, pulse.age(now), flush)
-                self._tell_trouble(pulse.beat.now if pulse.beat else "")
+                heart = child.pulse.heart
+                if nodes.set_heart(self._db, child.epoch, heart) and heart is Heart.ARRHYTHMIA:
+                    self._tell("WARNING", f"{child.name} has not beaten for {child.pulse.age(now):.1f} s")
+                elif child.heart_told is Heart.ARRHYTHMIA and heart is Heart.HEALTHY:
+                    self._tell("INFO", f"{child.name} beats again")
+            self.scribe.copy_beat()
+        for child in self.nodes:
+            child.heart_told = child.pulse.heart
 
-    def _tell_trouble(self, trouble: str) -> None:
-        """What keeps the appender from writing, once; and that it is over."""
-        if trouble != self._trouble:
-            text = trouble or "the outputs can be written again"
-            level: Level = "ERROR" if trouble else "INFO"
-            events.add(self._db, self._run, [Event(time.time(), level, "appender", "appender", text)])
-            self._trouble = trouble
+    def _look(self, *, successor: bool) -> None:
+        now = time.monotonic()
+        for child in list(self.nodes):
+            code = child.ended()
+            if code is None and child.look(now) is Heart.ASYSTOLE:
+                child.hung = child.hung or f"no beat for {child.pulse.age(now):.1f} s; killed"
+                child.kill()
+                code = child.process.wait()
+            if code is not None:
+                self._bury(child, *self._why(child, code), successor=successor)
 
     def _copy(self, children: list[Child], now: float) -> None:
         told = [
@@ -195,6 +204,8 @@ class Crew:
 
     def _why(self, child: Child, code: int) -> tuple[str, bool]:
         """The reason of an end, and whether it was a crash: a node that said goodbye was none."""
+        if child.hung:
+            return child.hung, True
         state, _ = nodes.standing(self._db, child.epoch)
         early = code == -signal.SIGTERM and child.told_to_stop and state is NodeState.STARTING
         if state is NodeState.SHUTDOWN or early:
@@ -203,7 +214,7 @@ class Crew:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"died: {how}", not child.told_to_stop
 
-    def _bury(self, child: Child, reason: str, crashed: bool, *, successor: bool = True) -> None:
+    def _bury(self, child: Child, reason: str, crashed: bool, *, successor: bool) -> None:
         """The end of a node: fence it, take over what it held, promote a backup, plan its successor."""
         lived = time.monotonic() - child.started_at
         crashes = 1 if lived >= HEALTHY_SECONDS or child.ordered_dead else child.crashes + 1
@@ -224,54 +235,39 @@ class Crew:
             nodes.end(self._db, child.epoch, reason, time.time())
             freed = jobs.release(self._db, child.epoch, f"{child.name} {reason}", crashed=blame)
             sequences.recount_taken(self._db, self._run)
-            if successor and crashed and child.role is Role.RUNNER:
-                missing = self._promote_backup() or child.role
+            if crashed:
+                runs.took_over(self._db, self._run)
+            lost = successor and crashed and not child.told_to_stop
+            promoted = self._promote_backup() if lost and child.role is Role.RUNNER else None
             self._resize()
             rung = sequences.ring_all(self._db, self._run, boottime())
             level: Level = "ERROR" if crashed else "INFO"
             self._tell(level, f"{child.name} {reason}" + (f"; {freed} jobs taken over" if freed else ""))
+        if promoted is not None:
+            missing = Role.BACKUP_RUNNER
+            for other in self.nodes:
+                if other.epoch == promoted:
+                    other.role = Role.RUNNER
         child.bury()
         self.nodes.remove(child)
         self._ring(rung)
-        if successor and crashed and not final:
-            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (crashes - 1))
-            heapq.heappush(self._due, _Due(time.monotonic() + pause, missing, child.number, crashes))
+        if lost and not final:
+            self._plan(missing, child.number, crashes, pause_after(crashes))
+        elif successor and child.to_be_succeeded:
+            self._plan(missing, child.number, 0, 0.0)
 
-    def _promote_backup(self) -> Role | None:
-        """Make the lowest-numbered backup a runner; the role that is now missing, or None where there is no backup."""
+    def _plan(self, role: Role, replaces: int, crashes: int, pause: float) -> None:
+        heapq.heappush(self._due, _Due(time.monotonic() + pause, role, replaces, crashes))
+
+    def _promote_backup(self) -> int | None:
+        """Make the lowest-numbered backup a runner; its epoch, or None where there is no backup."""
         backup = nodes.first_backup(self._db, self._run)
         if backup is None:
             return None
         nodes.set_role(self._db, backup[0], Role.RUNNER)
         nodes.move(self._db, backup[0], NodeState.DONE)
-        for child in self.nodes:
-            if child.epoch == backup[0]:
-                child.role = Role.RUNNER
         self._tell("INFO", f"n{backup[1]} takes over as runner")
-        return Role.BACKUP_RUNNER
-
-    def _watch_appender(self, now: float) -> None:
-        child = self.appender
-        if child is None:
-            if self._appender_due is not None and self._appender_due <= now:
-                self.start_appender()
-            return
-        hung = child.look(now) is Heart.ASYSTOLE
-        if hung:
-            child.kill()
-            child.process.wait()
-        code = child.ended()
-        if code is None:
-            return
-        lived = now - child.started_at
-        self._appender_crashes = 1 if lived >= HEALTHY_SECONDS else self._appender_crashes + 1
-        with self._db.transaction():
-            self._tell("ERROR", f"appender {'hung; killed' if hung else f'died: {code}'}; it is started again")
-        self.bury_appender(NodeState.DEAD)
-        if self._appender_crashes >= CRASH_LIMIT:
-            self.given_up = "the appender ends again and again: see data/logs/appender.log"
-        else:
-            self._appender_due = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self._appender_crashes - 1))
+        return backup[0]
 
     def _resize(self) -> None:
         runs.set_slots(self._db, self._run, nodes.runners(self._db, self._run) * self._settings.concurrency)

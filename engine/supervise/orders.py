@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from engine.model.node import Role
 from engine.store import runs, sequences
 from engine.store.commands import Command
+from engine.supervise.children import Child
 from engine.supervise.ending import Ending
 
 if TYPE_CHECKING:
     from engine.supervise.supervisor import Supervisor
+
+_MOST_NODES = 256
 
 
 def carry_out(supervisor: Supervisor, command: Command) -> tuple[bool, str] | None:
@@ -21,7 +25,11 @@ def carry_out(supervisor: Supervisor, command: Command) -> tuple[bool, str] | No
         case "kill":
             return _kill(supervisor, told.get("node"))
         case "drain":
-            return _drain(supervisor, str(told.get("node")))
+            return _drain(supervisor, told.get("node"))
+        case "restart":
+            return _restart(supervisor, told.get("node"))
+        case "scale":
+            return _scale(supervisor, int(told["count"]))
         case "reload":
             return _reload(supervisor, command.id)
         case "pause" | "resume":
@@ -33,7 +41,7 @@ def _cancel(supervisor: Supervisor) -> tuple[bool, str]:
     if supervisor.ending is not None:
         return True, "it is stopping already; `crawl-console kill` ends it at once"
     supervisor.stop(Ending.SIGTERM, "cancelled by command")
-    held = sum(node.pulse.beat.in_flight for node in supervisor.crew.nodes if node.pulse.beat)
+    held = sum(map(_held, supervisor.crew.nodes))
     return True, f"cancelling; {held} jobs under way may finish within {supervisor.settings.grace:g} s"
 
 
@@ -41,28 +49,53 @@ def _kill(supervisor: Supervisor, node: object) -> tuple[bool, str]:
     if node is None:
         supervisor.killed = True
         return True, "the run is killed"
-    child = next((c for c in supervisor.crew.nodes if c.name == node), None)
+    child = supervisor.crew.named(node)
     if child is None:
         return False, _unknown(supervisor, node)
     child.ordered_dead = True
     child.kill()
-    return True, f"{child.name} killed (pid {child.pid})"
+    return True, f"{child.name} killed (pid {child.pid}); another takes its place"
 
 
-def _drain(supervisor: Supervisor, node: str) -> tuple[bool, str]:
-    child = next((c for c in supervisor.crew.nodes if c.name == node), None)
+def _drain(supervisor: Supervisor, node: object) -> tuple[bool, str]:
+    child = supervisor.crew.named(node)
     if child is None:
         return False, _unknown(supervisor, node)
+    if child.told_to_stop and not child.to_be_succeeded:
+        return True, f"{child.name} drains already"
+    others = [c for c in supervisor.crew.runners if c is not child]
+    if child.role is Role.RUNNER and not others and not supervisor.crew.runners_due:
+        return False, f"{child.name} is the last runner: `pause` holds the crawl, `cancel` ends it"
+    child.to_be_succeeded = False
     child.stop()
-    return True, f"{child.name} drains"
+    return True, f"{child.name} drains: {_held(child)} jobs may finish within {supervisor.settings.grace:g} s"
+
+
+def _restart(supervisor: Supervisor, node: object) -> tuple[bool, str]:
+    child = supervisor.crew.named(node)
+    if child is None:
+        return False, _unknown(supervisor, node)
+    if supervisor.ending is not None:
+        return False, "the run is stopping"
+    supervisor.crew.restart(child)
+    return True, f"{child.name} drains, and another takes its place; {_held(child)} jobs may finish"
+
+
+def _scale(supervisor: Supervisor, count: int) -> tuple[bool, str]:
+    if supervisor.ending is not None:
+        return False, "the run is stopping"
+    if not 1 <= count <= _MOST_NODES:
+        return False, f"{count} nodes: between 1 and {_MOST_NODES} are possible; `pause` holds the crawl"
+    started, drained = supervisor.crew.scale(count)
+    return True, f"{count} runners: {started} started, {drained} retired"
 
 
 def _reload(supervisor: Supervisor, command: int) -> tuple[bool, str] | None:
     if supervisor.ending is not None:
         return False, "the run is stopping; `crawl-console extract` brings its pages to the defs on disk afterwards"
-    if supervisor.reload is None:
+    if supervisor.upkeep.reload is None:
         return False, "this run has no defs on disk to look at"
-    return supervisor.reload.order(command)
+    return supervisor.upkeep.reload.order(command)
 
 
 def _pause(supervisor: Supervisor, paused: bool, sequence: object) -> tuple[bool, str]:
@@ -70,9 +103,15 @@ def _pause(supervisor: Supervisor, paused: bool, sequence: object) -> tuple[bool
     with db.transaction():
         if sequence is None:
             runs.pause(db, run, "operator" if paused else None)
-            return True, "intake paused" if paused else "intake resumed"
-        count = sequences.pause(db, run, int(str(sequence)), paused)
-    return bool(count), f"{count} sequences {'paused' if paused else 'resumed'}"
+            return True, "intake paused: jobs under way finish" if paused else "intake resumed"
+        count = sequences.pause(db, run, str(sequence), paused)
+    if not count:
+        return False, f"no sequence {sequence} to {'pause' if paused else 'resume'}: give an id, GROUP or GROUP@HOST"
+    return True, f"{count} sequence{'s' if count > 1 else ''} {'paused' if paused else 'resumed'}"
+
+
+def _held(child: Child) -> int:
+    return child.pulse.beat.in_flight if child.pulse.beat else 0
 
 
 def _unknown(supervisor: Supervisor, node: object) -> str:

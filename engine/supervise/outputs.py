@@ -14,17 +14,26 @@ _EXTENSIONS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 
 
 def declare(
-    db: Database, run: int, folder: Path, definitions: Definitions, flag: Path | None, *, united: bool = False
+    db: Database,
+    run: int,
+    folder: Path,
+    definitions: Definitions,
+    flag: Path | None,
+    *,
+    only_new: bool = False,
+    united: bool = False,
 ) -> list[tuple[str, str]]:
     """Write down the outputs of a run whose files lie in `folder`. `flag`: the file `-o` named, instead.
 
+    `only_new`: they hold what no earlier run has. A run that was begun so stays so.
     `united`: the files hold rows of several versions of a dataDef, and have the columns of all of them.
     Returns the appender and the dataDef of each.
     """
+    known = {(o.appender, o.data_def): o for o in outputs.listed(db, run)}
+    only_new = only_new or any("only_new" in output.settings for output in known.values())
     appenders = [appender_of(flag)] if flag else definitions.appenders
     with_fields = [d for d in definitions.data_defs if d.fields]
     declared = []
-    known = {(o.appender, o.data_def): o for o in outputs.listed(db, run)} if united else {}
     for appender in appenders:
         mine = [d for d in with_fields if not appender.data_defs or d.name in appender.data_defs]
         for data_def in mine:
@@ -36,7 +45,10 @@ def declare(
                 type_=appender.type,
                 data_def=data_def.name,
                 path=str(_path(appender, data_def, folder, flag, alone=len(mine) == 1)),
-                settings=_joined(known.get((appender.name, data_def.name)), settings_of(data_def, appender.delimiter)),
+                settings=_joined(
+                    known.get((appender.name, data_def.name)) if united else None,
+                    settings_of(data_def, appender.delimiter) | ({"only_new": list(data_def.key)} if only_new else {}),
+                ),
             )
     return declared
 

@@ -7,6 +7,7 @@ Whoever must know that the defs of a run changed is told here, and nowhere else:
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import orjson
 
@@ -20,6 +21,14 @@ from engine.store.events import Event, Level
 from engine.store.runs import Run
 from engine.supervise import outputs as declaring
 from engine.supervise.changes import changed_data_defs, counted, described, stale_groups
+from engine.supervise.steps import Blueprint, blueprint
+
+
+class Adopt(Protocol):
+    """Who keeps books by the defs."""
+
+    def __call__(self, steps: Blueprint, version: int, *, renews: bool) -> None:
+        """These steps are in force now, inside the open transaction. `renews`: done pages are worked anew by them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,29 +44,30 @@ class Change:
 
 def publish(
     db: Database, run: Run, edition: Edition, settings: Settings, *, target: Path, flag: Path | None,
-    forced: str | None = None,
+    adopt: Adopt, forced: str | None = None, only_new: bool = False,
 ) -> Change:  # fmt: skip
     """Make `edition` the defs of a run, in the open transaction. Jobs in flight finish with what they were leased with.
 
     `target`: the run's folder of outputs; `flag`: the file of `-o`; `forced`: a dataDef whose pages are to be worked
-    anew though it may not have changed. Locators are seeded by whoever calls.
+    anew though it may not have changed. `adopt` is told of defs that come into force. Locators are seeded by whoever
+    calls. `only_new` as in `outputs.declare`.
     """
     version = versions.publish(db, edition, time.time())
     definitions, seq = edition.definitions, run.seq
+    renews, united = settings.on_reload == "reextract", settings.on_reload == "new_only"
+    declared = declaring.declare(db, seq, target, definitions, flag, only_new=only_new, united=united)
+    adopt(blueprint(definitions, base_url=run.base_url, output=flag), version, renews=renews)
     if run.defs_version is None:
         runs.set_version(db, seq, version)
-        declaring.declare(db, seq, target, definitions, flag)
         return Change(version=version, changed=False, text=f"defs v{version}")
     if version == run.defs_version and forced is None:
-        declaring.declare(db, seq, target, definitions, flag, united=settings.on_reload == "new_only")
         return Change(version=version, changed=False, text="nothing changed: the defs mean what they did")
     old = Edition.of(versions.read(db, run.defs_version))
     runs.set_version(db, seq, version)
     _apply_limits(db, seq, old.definitions, definitions, settings)
     sequences.set_groups(db, seq, [group.name for group in definitions.task_groups])
-    declared = declaring.declare(db, seq, target, definitions, flag, united=settings.on_reload == "new_only")
     left = outputs.keep(db, seq, [*declared, *_beside(db, seq, definitions, declared)])
-    pages = _renew(db, run, version, old, edition, forced) if settings.on_reload == "reextract" else 0
+    pages = _renew(db, run, version, old, edition, forced) if renews else 0
     text = described(old, edition, pages)
     _tell(db, seq, "INFO", f"defs v{run.defs_version} → v{version}: {text}")
     for path in left:

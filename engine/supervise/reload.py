@@ -13,7 +13,7 @@ from engine.settings import Settings
 from engine.store import events, runs, supervisors
 from engine.store.connector import Database
 from engine.store.events import Event
-from engine.supervise.publishing import Change, publish
+from engine.supervise.publishing import Adopt, Change, publish
 from engine.supervise.seeding import unseedable
 
 PROBLEMS = "defs_problems"
@@ -24,10 +24,11 @@ _Outcome = tuple[bool, str]
 
 
 class Reload:
-    """For one run."""
+    """For one run. `adopt` is told of new defs inside the transaction that publishes them."""
 
     def __init__(
-        self, db: Database, run: int, watcher: Watcher, settings: Settings, *, target: Path, flag: Path | None
+        self, db: Database, run: int, watcher: Watcher, settings: Settings, *, target: Path, flag: Path | None,
+        adopt: Adopt,
     ) -> None:  # fmt: skip
         self._db = db
         self._run = run
@@ -35,6 +36,7 @@ class Reload:
         self._settings = settings
         self._target = target
         self._flag = flag
+        self._adopt = adopt
         self._orders: dict[int, int] = {}
         self._answers: dict[int, tuple[bool, str]] = {}
         self._look: Look | None = None
@@ -99,7 +101,7 @@ class Reload:
             return self._refuse([problem], now), None
         with db.transaction():
             had = supervisors.recall(db, PROBLEMS) not in (None, "[]")
-            change = publish(db, run, edition, self._settings, target=self._target, flag=self._flag)
+            change = publish(db, run, edition, self._settings, target=self._target, flag=self._flag, adopt=self._adopt)
             remember_problems(db, [])
             if change.changed:
                 events.add(db, run.seq, [Event(now, "WARNING", "supervisor", "defs", str(w)) for w in warnings[:_TOLD]])

@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -15,7 +16,7 @@ from engine.clock import boottime
 from engine.defs.braces import expand
 from engine.errors import UsageError
 from engine.fetch.manners import manners_of
-from engine.model.definition import Definitions, Locator, LocatorGroup, Place, meaning
+from engine.model.definition import Definitions, Locator, LocatorGroup, Place
 from engine.model.identity import link_key, locator_key
 from engine.model.job import JobKind
 from engine.model.run import RunState
@@ -26,8 +27,10 @@ from engine.store.connector import Busy, Database
 from engine.store.intake import Places
 from engine.store.jobs import NewLocator
 from engine.store.runs import Run
+from engine.supervise.steps import SEEDER, seeder_hash
 
 _BATCH = 2000
+_TOLD = 5
 
 
 class Seeding:
@@ -64,12 +67,18 @@ class Seeding:
             self.done = True
             return []
 
+    def take_problems(self) -> list[str]:
+        """What went wrong since the last time this was asked, the first few in full."""
+        told, self.problems = self.problems, []
+        more = [f"{len(told) - _TOLD} more seeds give no job"] if len(told) > _TOLD else []
+        return told[:_TOLD] + more
+
     def _work(self) -> Iterator[list[int]]:
         run = self._run.seq
         yield (yield from self._trying(self._begin))
         for group in self._definitions.locator_groups:
-            told = meaning(group) + (self._run.base_url or "")
-            if checkpoints.complete(self._db, run, "seeder", group.name, told):
+            told = seeder_hash(group, self._run.base_url)
+            if checkpoints.complete(self._db, run, SEEDER, group.name, told):
                 continue
             yield from self._trying(partial(self._mark, group, told, completed=False))
             yield from self._seed(group)
@@ -150,12 +159,14 @@ class Seeding:
                 yield full
 
     def _mark(self, group: LocatorGroup, told: str, *, completed: bool) -> list[int]:
-        status, reason = ("valid", None) if completed else ("provisional", "seeding")
-        at = time.time() if completed else None
+        """Write where the seeder of a group stands; one that is invalid stays so until it is complete."""
+        run = self._run.seq
+        mark = Checkpoint(step=SEEDER, group=group.name, content_hash=told)
         with self._db.transaction():
-            checkpoints.write(
-                self._db, self._run.seq, Checkpoint("seeder", group.name, completed, at, status, reason, told, ())
-            )
+            if completed:
+                checkpoints.write(self._db, run, [replace(mark, completed_at=time.time(), status="valid")])
+            elif not any(c.key == mark.key and c.content_hash == told for c in checkpoints.listed(self._db, run)):
+                checkpoints.write(self._db, run, [mark])
         return []
 
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from engine.clock import boot_id, boottime
@@ -31,16 +32,22 @@ from engine.store.connector import Database
 from engine.store.events import Event
 from engine.store.runs import Run
 from engine.store.schema import CRAWL, prepare
+from engine.supervise import checkpointing
+from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.children import kill_stranger
 from engine.supervise.crew import Crew
 from engine.supervise.lock import Lock
 from engine.supervise.publishing import Change, publish
 from engine.supervise.reload import Reload, remember_problems
 from engine.supervise.rings import Rings
+from engine.supervise.scribe import Scribe
 from engine.supervise.seeding import Seeding, places_of, refuse_unseedable
+from engine.supervise.state_file import StateFile
+from engine.supervise.steps import blueprint
 from engine.supervise.supervisor import Supervisor
+from engine.supervise.upkeep import Upkeep
 
-_BUSY_SECONDS = 2.0
+_TICK_SECONDS = 0.5
 """A tick must not hang: what is busy now is done at a later one."""
 
 
@@ -63,6 +70,8 @@ class Plan:
     """Work the stored pages of the latest run anew, fetch nothing."""
     data_def: str | None = None
     """With `extract_only`: the pages of this dataDef, whether or not it changed."""
+    only_new: bool = False
+    """Whether files get only rows that no earlier run has."""
 
 
 def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
@@ -74,7 +83,7 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
     for part in ("beats", "logs", "output"):
         (folder / part).mkdir(mode=0o700, exist_ok=True)
     prepare(folder)
-    db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
+    db = Database.open(folder / CRAWL)
     try:
         _fence_left_overs(db, folder)
         run, epoch, change = _begin(db, plan, folder)
@@ -83,16 +92,29 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
         raise
     lock.tell(run.id)
     rings = Rings(db, folder, run.seq)
-    crew = Crew(db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring)
+    scribe = Scribe(db, folder, run=run.seq, supervisor=epoch, settings=plan.settings)
+    crew = Crew(
+        db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring, scribe=scribe
+    )  # fmt: skip
     places = places_of(run.seq, plan.definitions, plan.settings)
+    seeding = Seeding(db, run, plan.definitions, change.version, places)
+    steps = blueprint(plan.definitions, base_url=run.base_url, output=plan.output)
+    checkpoints = Checkpointing(db, run.seq, steps, StateFile(db, folder, run))
+    checkpoints.look(lambda: False)
     reload = None
     if plan.watched is not None:
         watcher, target = Watcher(plan.watched, plan.seen), folder / "output" / run.id
-        reload = Reload(db, run.seq, watcher, plan.settings, target=target, flag=plan.output)
-    seeding = Seeding(db, run, plan.definitions, change.version, places)
+        reload = Reload(
+            db, run.seq, watcher, plan.settings, target=target, flag=plan.output, adopt=checkpoints.adopt
+        )  # fmt: skip
+    upkeep = Upkeep(
+        db, run.seq, plan.settings, rings.ring, reload=reload, extract_only=plan.extract_only,
+        news=change.text if change.changed else "",
+    )  # fmt: skip
+    db.busy_seconds = _TICK_SECONDS
     return Supervisor(
         db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding,
-        reload=reload, extract_only=plan.extract_only, news=change.text if change.changed else "",
+        checkpoints=checkpoints, upkeep=upkeep,
     )  # fmt: skip
 
 
@@ -162,12 +184,16 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, Change]:
         runs.recount(db, run.seq)
         target = folder / "output" / run.id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        run = runs.get(db, run.seq)
         change = publish(
-            db, run, Edition.of(plan.definitions), plan.settings, target=target, flag=plan.output, forced=plan.data_def
+            db, run, Edition.of(plan.definitions), plan.settings, target=target, flag=plan.output, forced=plan.data_def,
+            only_new=plan.only_new, adopt=partial(checkpointing.publish, db, run.seq),
         )  # fmt: skip
         # the settings may be others than last time, whatever the defs say
         for host in hosts.keys(db, run.seq):
             hosts.apply(db, run.seq, host, manners_of(plan.definitions, plan.settings, host))
+        for group in plan.definitions.task_groups:
+            sequences.limit(db, run.seq, group.name, group.max_pages)
         remember_problems(db, [])
         word = "resumed" if resumed else "begun"
         events.add(

@@ -1,5 +1,6 @@
 """The supervisor: walks a run through its stages. `tick` owns no thread and never waits; the caller sleeps between."""
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -9,26 +10,29 @@ from engine.errors import StorageError, UsageError
 from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
-from engine.store import commands, events, extracts, jobs, outputs, rows, runs, sequences, supervisors
-from engine.store.connector import Busy, Database
+from engine.store import commands, events, jobs, runs, sequences, supervisors, writer_lock
+from engine.store.connector import Busy, Database, patiently
 from engine.store.events import Event, Level
 from engine.store.runs import Run
+from engine.supervise.books import Books
+from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.crew import Crew
 from engine.supervise.ending import EXIT_CODES, Ending
 from engine.supervise.lock import Lock
 from engine.supervise.orders import carry_out
-from engine.supervise.reload import Reload
-from engine.supervise.renewal import Renewal
 from engine.supervise.rings import Rings
-from engine.supervise.seeding import Seeding, follow
+from engine.supervise.seeding import Seeding
+from engine.supervise.upkeep import Upkeep
 
 _log = logging.getLogger(__name__)
 
 _NATURAL_NODES, _NATURAL_APPENDER = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
+_NESTED_SECONDS = 5.0
+"""What nodes have beyond the grace of their jobs: to commit, and to say goodbye."""
 _COPY_SECONDS = 1.0
-_SEEDS_TOLD = 5
-_NATURAL = (Ending.COMPLETE, Ending.EXTRACTED)
+_KILL_PATIENCE = 5.0
+_STALL_SECONDS = 10.0
 
 
 class Supervisor:
@@ -46,14 +50,9 @@ class Supervisor:
         crew: Crew,
         rings: Rings,
         seeding: Seeding,
-        reload: Reload | None = None,
-        extract_only: bool = False,
-        news: str = "",
+        checkpoints: Checkpointing,
+        upkeep: Upkeep,
     ) -> None:
-        """`news`: what changed in the defs since the run was last worked.
-
-        `reload`: None where the defs are not watched. `extract_only`: end once the stored pages are up to date.
-        """
         self.db = db
         self.folder = folder
         self.run = run
@@ -62,17 +61,14 @@ class Supervisor:
         self.crew = crew
         self.rings = rings
         self.seeding = seeding
-        self.reload = reload
-        self.renewal = Renewal(db, run.seq)
-        self.news = news
-        self._extract_only = extract_only
+        self.checkpoints = checkpoints
+        self.upkeep = upkeep
         self._lock = lock
         self.stage = Stage.INIT
         self.ending: Ending | None = None
         self.reason: str | None = None
-        self._began = time.monotonic()
-        self._counted = self._began
-        self._done = self._made = 0
+        self.books = Books(db, run.seq, settings)
+        self._answers: dict[int, tuple[bool, str]] = {}
         self._copied_at = 0.0
         self._deadline = 0.0
         self._failed_over = False
@@ -87,40 +83,47 @@ class Supervisor:
     @property
     def hurried(self) -> bool:
         """Whether the next tick should come soon: something is starting or ending."""
-        return self.stage is not Stage.RUNNING or not self.seeding.done or not self.renewal.done
+        return self.stage is not Stage.RUNNING or not self.seeding.done or not self.upkeep.done
 
     @property
     def exit_code(self) -> int:
         """What the program ends with: 1 where more jobs failed than the setting allows."""
-        if self.ending in _NATURAL and self._failed_over:
+        if self.ending in (Ending.COMPLETE, Ending.EXTRACTED) and self._failed_over:
             return 1
         return EXIT_CODES[self.ending or Ending.FAILED]
 
-    def start(self) -> None:
-        """Start the appender, then the nodes: consumers before producers."""
-        self._enter(Stage.CHECK_LOCK)
-        self._enter(Stage.START_APPENDER)
-        self.crew.start_appender()
-        self._enter(Stage.START_NODES)
-        self.crew.start_crew()
-        self._enter(Stage.RUNNING)
-        if self.reload is not None:
-            self.reload.start()
-
     def tick(self) -> None:
-        """Do what is due now. A busy database only delays it."""
+        """Do what is due now, through every stage that needs no waiting. A busy database only delays it."""
         if self.killed:
             self.kill()
             return
         try:
+            self._relieve_writers()
             self._obey()
-            _STEPS.get(self.stage, Supervisor._idle)(self)
+            stage = None
+            while stage is not self.stage:
+                stage = self.stage
+                _STEPS.get(stage, Supervisor._idle)(self)
         except Busy as busy:
             _log.warning("tick: %s", busy.what)
 
+    def _relieve_writers(self) -> None:
+        """Where all writers stall, who holds the lock is ended if it is ours; nobody blames the others."""
+        since = self.db.kept_out_since
+        if since is None or (stalled := time.monotonic() - since) < _STALL_SECONDS:
+            return
+        pid = writer_lock.holder(self.db.path)
+        if pid is not None and not self.crew.kill_writer(pid, stalled):
+            _log.warning("process %d, which is none of ours, has kept %s locked for %.0f s", pid, self.db.path, stalled)
+
     def stop(self, ending: Ending, reason: str | None = None) -> None:
-        """Stop in order: take nothing more, let what is under way finish, keep all that is committed."""
-        if self.ending is None or self.stage is Stage.RUNNING:
+        """Stop in order: take nothing more, let what is under way finish, keep all that is committed.
+
+        While a finished crawl still writes its files it has the grace left for that; a run that stops already goes on.
+        """
+        if self.ending in (None, Ending.COMPLETE) and self.stage is not Stage.RELEASING_LOCK:
+            if self.ending is Ending.COMPLETE:
+                self._deadline = min(self._deadline, time.monotonic() + self.settings.grace + _NESTED_SECONDS)
             self.ending, self.reason = ending, reason
 
     def kill(self) -> None:
@@ -129,34 +132,50 @@ class Supervisor:
             return
         self.ending, self.reason = Ending.KILLED, "hard kill"
         self.crew.kill_all()
-        patient(self._bury_killed)
+        try:
+            patiently(self.db, lambda _: self._bury_killed(), seconds=_KILL_PATIENCE)
+        except (Busy, StorageError) as error:
+            _log.error("the end of the run could not be written, the next start makes it good: %s", error)
+            self._let_go()
 
     def _bury_killed(self) -> None:
-        self.crew.bury_appender(NodeState.DEAD)
-        if self.stage in (Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING):
-            self._enter(Stage.INTERRUPTED)
+        self.crew.scribe.end(NodeState.DEAD)
+        while self.stage is not Stage.RELEASING_LOCK:
+            if self.stage is Stage.INTERRUPTED:
+                self.crew.reap()
+            self._enter(_FORCED[self.stage])
         self.crew.reap()
-        if self.stage in (Stage.INTERRUPTED, Stage.STOPPING_NODES_GRACEFUL):
-            self._enter(Stage.STOPPING_NODES_FORCEFUL)
-        if self.stage is not Stage.RELEASING_LOCK:
-            self._enter(Stage.STOPPING_APPENDER_FORCEFUL)
-            self._enter(Stage.RELEASING_LOCK)
         self._finish()
+
+    def _starting(self) -> None:
+        """The appender, then the nodes: consumers before producers. A signal meanwhile ends it where it stands."""
+        if self.stage is Stage.INIT:
+            self._enter(Stage.CHECK_LOCK)
+        elif self.stage is Stage.CHECK_LOCK:
+            self._enter(Stage.START_APPENDER)
+        elif self.ending is not None:
+            self._interrupt()
+        elif self.stage is Stage.START_APPENDER:
+            if self.crew.scribe.child is None:
+                self.crew.scribe.start()
+            self._enter(Stage.START_NODES)
+        else:
+            self.crew.start_missing()
+            self._enter(Stage.RUNNING)
 
     def _running(self) -> None:
         self.crew.watch()
         self._copy()
-        if self.reload is not None and (new := self.reload.tick(time.time())) is not None:
-            self.seeding = follow(self.db, self.run.seq, *new, self.settings, self.seeding)
-        if not self.seeding.done:
+        self.seeding = self.upkeep.tick(self.seeding)
+        if not self.seeding.done and self.ending is None:
             self._seed()
-        self.rings.ring(self.renewal.step())
         self.rings.tick()
-        self._check_limits()
+        if self.ending is None and (limit := self.books.limit_reached()):
+            self.stop(Ending.LIMIT, limit)
         if self.crew.given_up and self.ending is None:
             self.stop(Ending.FAILED, self.crew.given_up)
         if self.ending is None and self.seeding.done and self._nothing_open():
-            self.ending = Ending.EXTRACTED if self._extract_only else Ending.COMPLETE
+            self.ending = Ending.COMPLETE
         if self.ending is not None:
             self._interrupt()
 
@@ -172,32 +191,31 @@ class Supervisor:
         run = runs.get(self.db, self.run.seq)
         if run.seeded_version != run.defs_version or sequences.taken(self.db, run.seq) or run.paused:
             return False
-        any_open = extracts.any_open if self._extract_only else jobs.any_open
-        if not self.renewal.done or any_open(self.db, run.seq):
-            return False
-        if self.reload is not None and not self.reload.settled():
+        if self.upkeep.any_open() or not self.upkeep.settled():
             return False
         with self.db.transaction():
-            return not any_open(self.db, run.seq) and runs.move(self.db, run.seq, RunState.DRAINING)
+            return not self.upkeep.any_open() and runs.move(self.db, run.seq, RunState.DRAINING)
 
     def _interrupt(self) -> None:
-        natural = self.ending in _NATURAL
-        self._enter(Stage.CRAWL_COMPLETE if natural else Stage.INTERRUPTED)
+        self._enter(Stage.CRAWL_COMPLETE if self.ending is Ending.COMPLETE else Stage.INTERRUPTED)
+
+    def _stop_nodes(self) -> None:
         self._enter(Stage.STOPPING_NODES_GRACEFUL)
+        self._deadline = time.monotonic() + (
+            _NATURAL_NODES if self.ending is Ending.COMPLETE else self.settings.grace + _NESTED_SECONDS
+        )
         for node in self.crew.nodes:
             node.stop()
-        self._deadline = time.monotonic() + (_NATURAL_NODES if natural else self.settings.grace + 5)
 
     def _stopping_nodes(self) -> None:
         self._copy()
         if self.crew.reap():
             self._stop_appender()
         elif time.monotonic() > self._deadline:
-            self._enter(Stage.STOPPING_NODES_FORCEFUL)
-            self._tell("WARNING", "nodes are past their time: they are made to stop")
+            self._enter(Stage.STOPPING_NODES_FORCEFUL, "nodes are past their time: they are made to stop")
+            self._deadline = time.monotonic() + _FORCE_SECONDS
             for node in self.crew.nodes:
                 node.stop()
-            self._deadline = time.monotonic() + _FORCE_SECONDS
 
     def _forcing_nodes(self) -> None:
         if time.monotonic() > self._deadline:
@@ -208,116 +226,88 @@ class Supervisor:
 
     def _stop_appender(self) -> None:
         self._enter(Stage.STOPPING_APPENDER_GRACEFUL)
-        natural = self.ending in _NATURAL
+        natural = self.ending is Ending.COMPLETE
         self._deadline = time.monotonic() + (_NATURAL_APPENDER if natural else max(self.settings.grace, 30.0))
 
     def _stopping_appender(self) -> None:
         self._copy()
-        if self.crew.drain_appender():
+        if self.crew.scribe.drain():
             self._enter(Stage.RELEASING_LOCK)
-            self._finish()
         elif time.monotonic() > self._deadline:
-            self._enter(Stage.STOPPING_APPENDER_FORCEFUL)
-            self._tell("WARNING", "the appender is past its time: it is made to stop")
+            self._enter(Stage.STOPPING_APPENDER_FORCEFUL, "the appender is past its time: it is made to stop")
             self._deadline = time.monotonic() + _FORCE_SECONDS
 
     def _forcing_appender(self) -> None:
         if time.monotonic() > self._deadline:
             self.crew.kill_all()
-            self.crew.bury_appender(NodeState.DEAD)
-        if self.crew.appender is None or self.crew.drain_appender():
+            self.crew.scribe.end(NodeState.DEAD)
+        if self.crew.scribe.drain():
             self._enter(Stage.RELEASING_LOCK)
-            self._finish()
 
     def _finish(self) -> None:
         """Write how the run ended, end the epoch, let the lock go."""
         run = self.run.seq
         with self.db.transaction():
             jobs.release_all(self.db, run, "the run was stopped")
-            if self.ending in _NATURAL:
-                self._close_books()
+            if self.ending is Ending.COMPLETE:
+                self._failed_over = self.books.too_many_failed()
+                if missing := self.upkeep.missing():
+                    self.ending, self.reason = Ending.FAILED, missing
+                elif self.upkeep.left():
+                    self.ending, self.reason = Ending.EXTRACTED, "extracted; what is left to fetch is the next run's"
             state = {
                 Ending.COMPLETE: RunState.DONE, Ending.KILLED: RunState.KILLED, Ending.FAILED: RunState.FAILED,
             }.get(self.ending or Ending.FAILED, RunState.CANCELLED)  # fmt: skip
             runs.move(self.db, run, state, self.reason)
             runs.end(self.db, run, time.time())
-            self._tell("INFO" if self.ending in _NATURAL else "WARNING", f"run {self.run.id} {state}")
+            self.checkpoints.close(done=self.ending is Ending.COMPLETE, reason=self.reason)
+            self._tell("INFO" if self.ending is Ending.COMPLETE else "WARNING", f"run {self.run.id} {state}")
             runs.enter(self.db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self.db, self.epoch, time.time())
-        self._count_time()
+        with contextlib.suppress(Busy):
+            self.books.count_time()
+        with contextlib.suppress(Busy):
+            self.checkpoints.show()
+        self._let_go()
+
+    def _let_go(self) -> None:
         self.stage = Stage.SHUTDOWN_COMPLETE
-        if self.reload is not None:
-            self.reload.stop()
+        self.upkeep.stop()
         self.rings.close()
         self.db.close()
         self._lock.release()
 
-    def _close_books(self) -> None:
-        """A run is DONE only with nothing open and every row in every file; else it failed, and can be resumed."""
-        run = self.run.seq
-        if outputs.any_behind(self.db, run, rows.last(self.db, run)):
-            self.ending, self.reason = Ending.FAILED, "rows are missing in an output: see data/logs/appender.log"
-        elif not jobs.any_open(self.db, run):
-            self.ending = Ending.COMPLETE
-        elif self.ending is Ending.EXTRACTED:
-            self.reason = "extracted; what is left to fetch is the next run's"
-        else:
-            self.ending, self.reason = Ending.FAILED, "work was left when the nodes had stopped"
-        self._failed_over = sequences.total(self.db, run, "failed") > self.settings.max_failed
-
     def _obey(self) -> None:
         for command in commands.new(self.db, self.epoch):
-            outcome = carry_out(self, command)
-            if outcome is None:
-                continue
-            done, answer = outcome
+            if command.id not in self._answers:
+                if (answered := carry_out(self, command)) is None:
+                    continue
+                self._answers[command.id] = answered
+            done, answer = self._answers[command.id]
             with self.db.transaction():
                 commands.end(self.db, command.id, done=done, answer=answer, now=time.time())
                 self._tell("INFO", f"{command.name}: {answer}", "command")
-
-    def _check_limits(self) -> None:
-        if self.ending is not None:
-            return
-        limit, seconds = self.settings.max_pages, self.settings.max_time
-        if limit is not None and sequences.total(self.db, self.run.seq, "done") >= limit:
-            self.stop(Ending.LIMIT, f"--max-pages {limit} reached")
-        elif seconds is not None and time.monotonic() - self._began >= seconds:
-            self.stop(Ending.LIMIT, f"--max-time {seconds:g} s reached")
+            del self._answers[command.id]
 
     def _copy(self) -> None:
         now = time.monotonic()
-        if now - self._copied_at >= _COPY_SECONDS:
+        if now - self._copied_at >= _COPY_SECONDS or self.crew.hearts_changed:
             self._copied_at = now
             self.crew.copy_beats()
-            self._count_time()
-
-    def _count_time(self) -> None:
-        """Add the time since the last look to the run, and write how fast it went."""
-        now, run = time.monotonic(), self.run.seq
-        done = sequences.total(self.db, run, "done")
-        made = sum(count for count, _ in rows.counts(self.db, run).values())
-        passed = max(1e-3, now - self._counted)
-        rates = {
-            "pages_per_s": round(max(0, done - self._done) / passed, 2),
-            "rows_per_s": round(max(0, made - self._made) / passed, 2),
-        }
-        with self.db.transaction():
-            runs.spent(self.db, run, passed, rates)
-        self._counted, self._done, self._made = now, done, made
+            self.books.count_time()
+            self.checkpoints.look(lambda: self.killed or self.ending not in (None, Ending.COMPLETE))
 
     def _tell_problems(self) -> None:
-        if self.seeding.problems:
-            told, self.seeding.problems = self.seeding.problems, []
+        if told := self.seeding.take_problems():
             with self.db.transaction():
-                for text in told[:_SEEDS_TOLD]:
+                for text in told:
                     self._tell("ERROR", text, "seed")
-                if len(told) > _SEEDS_TOLD:
-                    self._tell("ERROR", f"{len(told) - _SEEDS_TOLD} more seeds give no job", "seed")
 
-    def _enter(self, stage: Stage) -> None:
+    def _enter(self, stage: Stage, why: str = "") -> None:
         with self.db.transaction():
             runs.enter(self.db, self.run.seq, stage)
-            self._tell("INFO", str(stage), "stage")
+            if why:
+                self._tell("WARNING", why)
         self.stage = stage
 
     def _tell(self, level: Level, text: str, kind: str = "run") -> None:
@@ -327,23 +317,34 @@ class Supervisor:
         """Nothing is due in this stage."""
 
 
+_G = Stage
+_FORCED: dict[Stage, Stage] = {
+    _G.INIT: _G.CHECK_LOCK,
+    _G.CHECK_LOCK: _G.ABORT,
+    _G.ABORT: _G.RELEASING_LOCK,
+    _G.START_APPENDER: _G.INTERRUPTED,
+    _G.START_NODES: _G.INTERRUPTED,
+    _G.RUNNING: _G.INTERRUPTED,
+    _G.CRAWL_COMPLETE: _G.STOPPING_NODES_FORCEFUL,
+    _G.INTERRUPTED: _G.STOPPING_NODES_FORCEFUL,
+    _G.STOPPING_NODES_GRACEFUL: _G.STOPPING_NODES_FORCEFUL,
+    _G.STOPPING_NODES_FORCEFUL: _G.STOPPING_APPENDER_FORCEFUL,
+    _G.STOPPING_APPENDER_GRACEFUL: _G.STOPPING_APPENDER_FORCEFUL,
+    _G.STOPPING_APPENDER_FORCEFUL: _G.RELEASING_LOCK,
+}
+"""The way out of each stage once everything is killed."""
+
 _STEPS: dict[Stage, Callable[[Supervisor], None]] = {
+    Stage.INIT: Supervisor._starting,
+    Stage.CHECK_LOCK: Supervisor._starting,
+    Stage.START_APPENDER: Supervisor._starting,
+    Stage.START_NODES: Supervisor._starting,
     Stage.RUNNING: Supervisor._running,
+    Stage.CRAWL_COMPLETE: Supervisor._stop_nodes,
+    Stage.INTERRUPTED: Supervisor._stop_nodes,
     Stage.STOPPING_NODES_GRACEFUL: Supervisor._stopping_nodes,
     Stage.STOPPING_NODES_FORCEFUL: Supervisor._forcing_nodes,
     Stage.STOPPING_APPENDER_GRACEFUL: Supervisor._stopping_appender,
     Stage.STOPPING_APPENDER_FORCEFUL: Supervisor._forcing_appender,
+    Stage.RELEASING_LOCK: Supervisor._finish,
 }
-
-
-def patient(work: Callable[[], None], seconds: float = 30.0) -> None:
-    """Do a thing that must be done, while the database is busy again and again. Raises StorageError in the end."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            work()
-            return
-        except Busy as busy:
-            if time.monotonic() > deadline:
-                raise StorageError(busy.what, busy.remedy) from busy
-            time.sleep(0.05)

@@ -12,7 +12,7 @@ from engine.model.identity import document_key, link_key, locator_key
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.node import Role
 from engine.model.run import RunState
-from engine.store import jobs, locators, nodes, runs, sequences, supervisors, versions
+from engine.store import events, jobs, locators, nodes, runs, sequences, supervisors, versions
 from engine.store.commit import Child, Committed, Finished, MadeRow, commit
 from engine.store.connector import Database
 from engine.store.documents import NewDocument, Stored
@@ -166,6 +166,10 @@ class House:
 
     def state(self, job: int) -> str:
         return str(self.db.value("SELECT state FROM jobs WHERE id = ?", (job,)))
+
+    def told(self) -> list[Event]:
+        """Events of the house's own doings left out: what its work wrote."""
+        return [event for _, event in events.after(self.db, self.run, 0, 999) if event.kind not in ("state", "stage")]
 
     def rows(self) -> list[tuple[int, str]]:
         return self.db.all("SELECT job, data FROM rows ORDER BY id")

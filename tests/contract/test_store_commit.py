@@ -10,7 +10,7 @@ from store_house import House, Page, again, failed, moved, unwritable
 from engine.errors import Fenced
 from engine.model.job import JobState
 from engine.model.node import NodeState, Role
-from engine.store import events, jobs, nodes, rows, sequences
+from engine.store import jobs, nodes, rows, sequences
 from engine.store.commit import Finished, commit
 from engine.store.connector import Busy, Database
 from engine.store.events import Event
@@ -32,7 +32,7 @@ def test_a_commit_writes_all_that_a_page_made(house: House) -> None:
     assert house.jobs() == [("http://a/1", "DONE"), ("http://a/2", "READY")]
     assert house.rows() == [(job.id, '{"title":"A"}'), (job.id, '{"title":"B"}')]
     assert rows.counts(house.db, house.run) == {"book": (2, 0)}
-    assert events.after(house.db, house.run, 0, 9) == [(1, told)]
+    assert house.told() == [told]
     assert house.jobs("attempts, defs, lease") == [(1, 1, None), (0, None, None)]
     house.check_counters()
 

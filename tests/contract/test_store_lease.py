@@ -164,14 +164,25 @@ def test_a_paused_sequence_gives_no_lease_and_is_not_rung(house: House) -> None:
     house.seed("http://a/1")
     house.seed("http://b/1")
     with house.db.transaction():
-        assert sequences.pause(house.db, house.run, 1, True) == 1
+        assert sequences.pause(house.db, house.run, "1", True) == 1
         sequences.silence(house.db, house.run)
         assert sequences.ring_all(house.db, house.run, house.now) == [2]
     assert house.lease(1).jobs == ()
     with house.db.transaction():
-        assert sequences.pause(house.db, house.run, None, False) == 2
+        assert sequences.pause(house.db, house.run, "1", False) == 1
         assert sequences.ring_all(house.db, house.run, house.now) == [1]
     assert len(house.lease(1).jobs) == 1
+
+
+def test_sequences_are_paused_by_id_group_or_place(house: House) -> None:
+    house.seed("http://a/1")
+    house.seed("http://b/1")
+    [(group, host)] = house.db.all("SELECT s.grp, h.key FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.id = 2")
+    with house.db.transaction():
+        assert sequences.pause(house.db, house.run, f"{group}@{host}", True) == 1
+        assert sequences.pause(house.db, house.run, group, True) == 1, "one was paused already"
+        assert sequences.pause(house.db, house.run, "2", False) == 1
+        assert sequences.pause(house.db, house.run, "nothing", True) == 0
 
 
 @pytest.mark.parametrize("state", ["NEW", "SEEDING", "READY", "DRAINING", "DONE", "CANCELLED", "KILLED", "FAILED"])

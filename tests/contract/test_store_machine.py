@@ -98,7 +98,8 @@ class Crawl(Model):
     @rule(paused=st.booleans(), which=st.integers(0, 8))
     def pause(self, paused: bool, which: int) -> None:
         with self.db.transaction():
-            sequences.pause(self.db, self.house.run, which or None, paused)
+            for sequence in [which] if which else range(1, 9):
+                sequences.pause(self.db, self.house.run, str(sequence), paused)
 
     @rule(seconds=st.sampled_from([0.05, 0.3, 1.0, 20.0]))
     def wait(self, seconds: float) -> None:

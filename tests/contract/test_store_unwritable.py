@@ -6,8 +6,6 @@ from dataclasses import replace
 import pytest
 from store_house import House, Page, again, child, unwritable
 
-from engine.store import events
-
 Houses = Callable[..., House]
 
 
@@ -34,7 +32,7 @@ def test_one_result_that_cannot_be_stored_fails_alone(house: House, how: str) ->
     assert {u for u, _ in house.jobs()} == {f"http://a/{i}" for i in range(4)} | {
         "http://b/1", "http://b/2", "http://c/1",
     }  # fmt: skip
-    ((_, event),) = events.after(house.db, house.run, 0, 9)
+    (event,) = house.told()
     assert (event.level, event.job, event.text) == ("ERROR", bad.id, reason)
     assert house.db.value("SELECT errors FROM hosts") == 1, "the retried one's, and no other"
     house.check_counters()

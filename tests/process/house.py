@@ -78,6 +78,10 @@ class Running:
         return self.process.poll() is not None
 
     @property
+    def out(self) -> str:
+        return self._out.read_text("utf-8", "replace")
+
+    @property
     def err(self) -> str:
         return self._err.read_text("utf-8", "replace")
 

@@ -80,8 +80,20 @@ def disturbed(house: House, site: Site, kind: str, seed: int) -> None:
     assert_counters(house)
 
 
+def assert_events(house: House) -> None:
+    """Events, replayed, give the run's and the nodes' states."""
+    told: dict[str, str] = {}
+    for kind, text in house.query("SELECT kind, text FROM events WHERE kind IN ('state', 'stage') ORDER BY id"):
+        who, _, what = text.partition(" ") if kind == "state" else ("stage", "", text)
+        told[who] = what
+    [(state, stage)] = house.query("SELECT state, stage FROM runs")
+    nodes = {f"n{number}": f"{at} {role}" for number, at, role in house.query("SELECT number, state, role FROM nodes")}
+    assert told == {"run": state, "stage": stage, **nodes}
+
+
 def assert_counters(house: House) -> None:
     """The counters kept by triggers are what counting gives."""
+    assert_events(house)
     names = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
     kept = house.query(f"SELECT id, {', '.join(names)} FROM sequences ORDER BY id")
     counted = house.query(
@@ -104,11 +116,10 @@ def test_random_kills_sweep(house: House, site: Site, kind: str, seed: int) -> N
     disturbed(house, site, kind, seed)
 
 
-@pytest.mark.sweep
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to kill at the n-th write")
-@pytest.mark.parametrize("number", [*range(1, 30), *range(30, 120, 7)])
-@pytest.mark.parametrize("name", ["crawl.db-wal", "pages.db-wal", "anything"])
-def test_kill_at_each_write_sweep(house: House, site: Site, name: str, number: int) -> None:
+needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to kill at the n-th write")
+
+
+def killed_at_write(house: House, site: Site, name: str, number: int) -> None:
     """Every thread of every process dies at its n-th write to a file: whatever was half written, the rows are exact."""
     library = library_of(house, site, delay=0.0)
     where = [] if name == "anything" else ["-P", str(house.data / name)]
@@ -123,6 +134,20 @@ def test_kill_at_each_write_sweep(house: House, site: Site, name: str, number: i
     assert house.counted("entry", "book") == library.rows()
     assert house.output("book.jsonl").read_bytes().count(b"\n") == len(house.rows("book"))
     assert_counters(house)
+
+
+@needs_strace
+@pytest.mark.parametrize(("name", "number"), [("crawl.db-wal", 37), ("pages.db-wal", 5), ("anything", 61)])
+def test_kill_at_a_write(house: House, site: Site, name: str, number: int) -> None:
+    killed_at_write(house, site, name, number)
+
+
+@pytest.mark.sweep
+@needs_strace
+@pytest.mark.parametrize("number", [*range(1, 30), *range(30, 120, 7)])
+@pytest.mark.parametrize("name", ["crawl.db-wal", "pages.db-wal", "anything"])
+def test_kill_at_each_write_sweep(house: House, site: Site, name: str, number: int) -> None:
+    killed_at_write(house, site, name, number)
 
 
 def test_a_database_locked_for_a_while_only_delays(house: House, site: Site) -> None:
@@ -209,7 +234,8 @@ def test_a_node_that_hangs_at_the_very_end_does_not_keep_the_run(house: House, s
     house.write(library.defs())
     running = under_way(house, site, fetched=5)
     assert until(lambda: house.query("SELECT count(*) FROM jobs WHERE state = 'DONE'") == [(4,)])
-    idle = "SELECT pid FROM nodes WHERE epoch NOT IN (SELECT node FROM jobs WHERE state = 'TAKEN') AND state = 'DONE' AND heart = 'HEALTHY'"
+    busy = "SELECT node FROM jobs WHERE state = 'TAKEN'"
+    idle = f"SELECT pid FROM nodes WHERE epoch NOT IN ({busy}) AND state = 'DONE' AND heart = 'HEALTHY'"
     assert until(lambda: house.query(idle))
     [(victim,)] = house.query(idle)
     os.kill(victim, signal.SIGSTOP)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.language import schema
 from engine.defs.loader import load
+from engine.defs.schema import schema
 from engine.errors import DefsError, Problem
 from engine.model.definition import Appender, Definitions, Place, meaning
 

@@ -11,7 +11,10 @@ import pytest
 
 from console.checking import told as told_of
 from console.cli import crawl_console
+from console.filter import EVENT_KEYS, JOB_KEYS, JOB_NUMBERS
+from console.listing import as_object
 from console.looking import full
+from console.steering import STEERING
 from engine import __version__
 from engine.defs import language
 from engine.defs.loader import load
@@ -23,6 +26,10 @@ from engine.model.run import RunState, Stage
 from engine.model.variables import DOCUMENT_VARIABLES
 from engine.settings import PROJECT_URL, Settings, explain
 from engine.store import snapshot
+from engine.store.browse import JobLine
+from engine.store.checkpoints import Checkpoint, projected
+from engine.store.events import Event
+from engine.store.metrics import Totals, figures
 from engine.store.snapshot import NOTHING
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -82,13 +89,14 @@ def options(command):
 
 SHARED = {"--data", "--set"}
 COMMAND_NAMES = sorted(crawl_console.commands)
+TITLES = {command.name: "Steering a run" for command in STEERING}
 
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)
 def test_a_command_and_each_of_its_options_are_documented(name):
     assert any(entry.startswith(f"`{name}`") or f"[`{name}`]" in entry for entry, *_ in table(COMMANDS))
     command = crawl_console.commands[name]
-    title = "cancel and kill" if name in ("cancel", "kill") else name
+    title = TITLES.get(name, name)
     told = {flag for row in table(section(COMMANDS, title)) for flag in re.findall(r"^`(-[\w-]+)", row[0])}
     assert options(command) >= SHARED
     assert told == options(command) - SHARED
@@ -102,7 +110,7 @@ def test_what_all_commands_take_is_documented():
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)
 def test_the_default_of_an_option_is_documented(name):
-    title = "cancel and kill" if name in ("cancel", "kill") else name
+    title = TITLES.get(name, name)
     rows = {re.split(r"[` ]", row[0])[1]: row for row in table(section(COMMANDS, title))}
     for option in crawl_console.commands[name].params:
         told = [rows[flag] for flag in option.opts if flag in rows]
@@ -120,7 +128,7 @@ USERS = [page for page in PAGES if page.name != "performance.md" and page.parent
 def test_every_flag_that_is_named_exists(page):
     known = {"--version", "--help", "-h", "--list"}.union(*map(options, crawl_console.commands.values()))
     text = page.read_text("utf-8")
-    lines = [line for line in text.splitlines() if not re.search(r"\b(pip|pytest|ruff|venv)\b", line)]
+    lines = [line for line in text.splitlines() if not re.search(r"\b(pip|pytest|ruff|venv|just kills)\b", line)]
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", "\n".join(lines)))
     assert named - known == set()
 
@@ -171,6 +179,38 @@ def test_the_keys_of_inner_objects_are_documented(title, function):
 def test_the_keys_of_sequences_are_documented():
     (row,) = [row for row in table(COMMANDS) if row[0] == "`sequences`"]
     assert set(re.findall(r"`([a-z_]+)`", row[1])) == literal_keys("_sequence")
+
+
+def test_the_keys_of_metrics_are_documented():
+    told = {row[0].strip("`"): row for row in table(section(COMMANDS, "Metrics"))}
+    found = figures([Totals("g", 0, 0, 0, 0, 0)], [], {"n1": 1}, 1.0, 0)
+    assert set(told) == set(found)
+    for name in ("groups", "shares"):
+        assert set(re.findall(r"`([a-z_]+)`", told[name][1])) == set(found[name][0])
+
+
+def test_the_keys_of_a_checkpoint_are_documented():
+    found = projected(Checkpoint(step="loader", group="g", content_hash=""), "run")
+    told = {row[0].strip("`") for row in table(section(COMMANDS, "state"))} - {"--json"}
+    assert told == set(found)
+
+
+def test_the_keys_of_a_job_are_documented():
+    line = JobLine(1, "page", "DONE", "", "", "http://a/", None, 0, 0, None, 0, 0, None, None, None, "link")
+    assert first_column(section(COMMANDS, "A job")) == set(as_object(line))
+
+
+def test_the_keys_of_an_event_are_documented():
+    (row,) = [row for row in table(section(COMMANDS, "events")) if row[0] == "`--json`"]
+    assert {"id", *Event._fields} <= set(quoted(row[1]))
+
+
+def test_the_keys_of_filters_are_documented():
+    told = section(COMMANDS, "Filters")
+    for key in (*JOB_KEYS, *EVENT_KEYS):
+        assert f"{key}:" in told
+    for number in JOB_NUMBERS:
+        assert re.search(rf"`{number}\W", told)
 
 
 def test_the_keys_of_a_problem_are_documented():

@@ -1,0 +1,56 @@
+"""Lines typed at a terminal: editing, completion and history where Python has readline, plain ones elsewhere."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import click
+
+_REMEMBERED = 1000
+
+
+def typed(prompt: Callable[[], str], words: Sequence[str]) -> Iterator[str]:
+    """Lines typed at a terminal; `words` are what a line may be completed to. Ctrl-C empties a line, Ctrl-D ends."""
+    remember = _editing(words)
+    try:
+        while True:
+            try:
+                yield input(prompt())
+            except KeyboardInterrupt:
+                click.echo()
+            except EOFError:
+                click.echo()
+                return
+    finally:
+        remember()
+
+
+def _editing(words: Sequence[str]) -> Callable[[], None]:
+    """Switch line editing on; what is returned saves the history."""
+    try:
+        import readline
+    except ImportError:
+        return lambda: None
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser())
+    path = state / "crawl-console" / "shell_history"
+    try:
+        readline.read_history_file(path)
+    except OSError:
+        pass
+
+    def complete(text: str, number: int) -> str | None:
+        return next((w for at, w in enumerate(w for w in words if w.startswith(text)) if at == number), None)
+
+    def save() -> None:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            readline.set_history_length(_REMEMBERED)
+            readline.write_history_file(path)
+            path.chmod(0o600)
+        except OSError:
+            pass
+
+    readline.set_completer(complete)
+    readline.set_completer_delims("")
+    readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
+    return save

@@ -1,0 +1,31 @@
+"""What the commands of the command line share: the flags all take, and what `--set` says."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+def common(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The flags every command takes."""
+    data = click.option(
+        "--data", type=click.Path(path_type=Path), default=Path("data"), show_default=True, help="The data directory."
+    )
+    assign = click.option("--set", "assign", multiple=True, metavar="NAME=VALUE", help="Any setting; may be repeated.")
+    return data(assign(command))
+
+
+def settings_of(assign: Sequence[str], **flags: Any) -> Any:
+    """The settings in force, with those of `--set` and of a command's own flags."""
+    from engine.settings import assignment, load
+
+    return load({**dict(assignment(text) for text in assign), **{k: v for k, v in flags.items() if v is not None}})
+
+
+def checked(assign: Sequence[str]) -> None:
+    """For commands that use no setting: the names are checked, and a damaged crawl.toml keeps nobody from a cancel."""
+    from engine.settings import assignment
+
+    for text in assign:
+        assignment(text)

@@ -1,0 +1,26 @@
+"""Lines to stdout, words to stderr: many lines at a time, and none that a narrow encoding could stop."""
+
+import contextlib
+import sys
+from collections.abc import Iterable
+
+
+def write(lines: Iterable[str]) -> None:
+    """Write lines to stdout, at once. Raises BrokenPipeError where nobody reads on."""
+    text = "".join(f"{line}\n" for line in lines)
+    if text:
+        sys.stdout.write(_fitting(text, sys.stdout.encoding))
+        sys.stdout.flush()
+
+
+def tell(text: str) -> None:
+    """Say something about what was written, on stderr."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(_fitting(f"{text}\n", sys.stderr.encoding))
+        sys.stderr.flush()
+
+
+def _fitting(text: str, encoding: str | None) -> str:
+    """The text with what the encoding lacks as escapes."""
+    name = encoding or "utf-8"
+    return text.encode(name, "backslashreplace").decode(name)

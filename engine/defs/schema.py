@@ -1,0 +1,116 @@
+"""The language as a JSON Schema, for editors: what the terms say of themselves, with examples and ties between keys.
+
+It knows each file alone: whether a name leads anywhere, `check` tells, which reads all of them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.defs.language import Defs
+from engine.defs.steps import STEP_SETS
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+_EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
+    "LocatorTerm": {
+        "name": ["catalogue"],
+        "url": ["https://shop.example/", "/catalogue/page-{1..50}.html"],
+        "urls": [["/tea", "/coffee"]],
+        "from": ["seeds.txt", "-"],
+        "sitemap": ["https://shop.example/sitemap.xml"],
+        "headers": [{"Authorization": "Bearer %{env.SHOP_TOKEN}"}],
+        "cookies": [{"session": "%{env.SHOP_SESSION}"}],
+        "form": [{"q": "green tea"}],
+        "json": [{"page": 1}],
+    },
+    "TaskGroupTerm": {
+        "live": ["P1D", "PT12H", "PT0S"],
+        "maxDepth": [5],
+        "maxPages": [10000],
+        "priority": [0, 10],
+    },
+    "TaskTerm": {"dataDef": ["book"], "steps": sorted(STEP_SETS)},
+    "QueryTerm": {"block": ["li.offer", "xpath: //table//tr[td]", "jmespath: items"]},
+    "FieldTerm": {
+        "selector": ["h3 a", "xpath: .//a[@rel='author']", "jmespath: price.amount"],
+        "attribute": ["text", "ownText", "html", "outerHtml", "href", "src", "title"],
+        "join": ["|", " "],
+        "match": ["[0-9.]+"],
+        "format": ["%d %B %Y", "%Y-%m-%d"],
+        "value": ["%{document.url}", "%{locator.name}", "%{run.time}"],
+        "default": ["", 0, False],
+    },
+    "FilterTerm": {"pattern": ["", "0\\.00"]},
+    "LinkTerm": {
+        "selector": ["li.next a", "a[href]"],
+        "attribute": ["href", "src"],
+        "linkGroup": ["detail"],
+        "allow": [["/catalogue/"]],
+        "deny": [["/login", "[?&]sort="]],
+        "maxDepth": [3],
+        "priority": [0, 10],
+    },
+    "DataDefTerm": {"key": [["sku"], ["url"]]},
+    "HostTerm": {
+        "delay": [0.5, 2],
+        "concurrency": [2, 8],
+        "headers": [{"Accept-Language": "en"}],
+        "cookies": [{"consent": "yes"}],
+    },
+    "AppenderTerm": {"dataDefs": [["book"]], "delimiter": [",", ";", "\t"], "path": ["books.csv"]},
+    "Defs": {"baseUrl": ["https://shop.example/"]},
+}
+"""What an editor may offer as a value."""
+
+
+def _needs_one(*keys: str) -> dict[str, Any]:
+    return {"anyOf": [{"required": [key]} for key in keys]}
+
+
+def _never_both(key: str, *others: str) -> list[dict[str, Any]]:
+    return [{"not": {"required": [key, other]}} for other in others]
+
+
+_TIES: Mapping[str, Mapping[str, Any]] = {
+    "LocatorTerm": {
+        **_needs_one("url", "urls", "from", "sitemap"),
+        "allOf": [*_never_both("body", "form", "json"), *_never_both("form", "json")],
+    },
+    "DataDefTerm": _needs_one("fields", "links"),
+    "FieldTerm": {
+        "allOf": [
+            *_never_both("value", "selector", "attribute", "all"),
+            *_never_both("fields", "value", "attribute", "match", "type", "format"),
+        ],
+        "dependentRequired": {"fields": ["selector"]},
+        "dependentSchemas": {"format": {"required": ["type"], "properties": {"type": {"const": "date"}}}},
+    },
+}
+"""Which keys need, or exclude, each other."""
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of one def file (draft 2020-12)."""
+    made = _plain(Defs.model_json_schema())
+    terms = {**made.get("$defs", {}), "Defs": made}
+    for name, examples in _EXAMPLES.items():
+        for key, values in examples.items():
+            terms[name]["properties"][key]["examples"] = values
+    for name, ties in _TIES.items():
+        terms[name].update(ties)
+    return {"$schema": DIALECT, "title": "crawl-console defs", **made}
+
+
+def _plain(part: Any) -> Any:
+    """Without pydantic's titles, which repeat the keys, and its `default: null`, which no key may be given."""
+    if isinstance(part, list):
+        return [_plain(item) for item in part]
+    if not isinstance(part, dict):
+        return part
+    found = {}
+    for key, value in part.items():
+        if key == "properties":  # the keys in here are the language's, and may be called `title`
+            found[key] = {name: _plain(item) for name, item in value.items()}
+        elif not (key == "title" and isinstance(value, str)) and not (key == "default" and value is None):
+            found[key] = _plain(value)
+    return found

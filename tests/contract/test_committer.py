@@ -1,0 +1,80 @@
+"""The committer thread on a real store: a result that came too late leaves no link taken for known."""
+
+import queue
+import random
+from dataclasses import dataclass
+
+import pytest
+from store_house import House, Page, child
+
+from engine.node.committer import Committer
+from engine.node.ringer import Ringer
+from engine.node.seen import Seen
+from engine.queue import Doorbells
+from engine.store import jobs, sequences
+from engine.store.commit import Finished
+
+SITE = 60
+
+
+@dataclass
+class Desk:
+    """A committer with its seen-set, and what it said to have committed."""
+
+    committer: Committer
+    seen: Seen
+    told: "queue.Queue[int]"
+
+    def commit(self, finished: Finished) -> None:
+        self.committer.add(finished)
+        assert self.told.get(timeout=10) == 1
+
+
+@pytest.fixture
+def desk(house: House) -> Desk:
+    bells = Doorbells(house.folder)
+    seen, told = Seen(), queue.Queue[int]()
+    ringer = Ringer(house.folder, house.run, lambda: bells)
+    committer = Committer(
+        house.folder,
+        node=house.nodes[0],
+        run=house.run,
+        places=house.new_places(),
+        seen=seen,
+        ringer=ringer,
+        held=lambda: 1,
+        committed=told.put,
+        fenced=lambda: None,
+        broken=lambda error: told.put(-1),
+    )
+    committer.start()
+    yield Desk(committer, seen, told)
+    committer.stop()
+    committer.join(5)
+    bells.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_results_dropped_and_retried_lose_no_page(house: House, desk: Desk, seed: int) -> None:
+    """Each page links to the next two; a fifth of the results lose their lease before they are committed.
+
+    A link is made a child only where the node does not know it yet, as harvesting does.
+    """
+    dice = random.Random(seed)
+    house.seed("http://a/0")
+    sequence = house.sequence("http://a/0")
+    dropped = 0
+    while got := house.lease(sequence, free=4).jobs:
+        for job in got:
+            number = int(job.url.rpartition("/")[2])
+            links = [Page(f"http://a/{n}") for n in (number + 1, number + 2) if n < SITE]
+            unknown = [link for link in links if child(link).identity not in desk.seen]
+            if dice.random() < 0.2:
+                dropped += 1
+                with house.db.transaction():
+                    jobs.release_all(house.db, house.run, "its node died")
+                    sequences.recount_taken(house.db, house.run)
+            desk.commit(house.done(job, links=unknown))
+    assert dropped > 5
+    assert sorted(house.jobs("url, state")) == sorted((f"http://a/{n}", "DONE") for n in range(SITE))
+    house.check_counters()

@@ -1,0 +1,147 @@
+"""The steps the defs ask for: what each is made of, on which it rests, and what a change of the defs changes."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.model.definition import (
+    Appender,
+    DataDef,
+    Definitions,
+    Field,
+    Filter,
+    HostRule,
+    Link,
+    Locator,
+    LocatorGroup,
+    Place,
+    Task,
+    TaskGroup,
+)
+from engine.supervise.steps import Blueprint, blueprint
+
+ENTRY = DataDef(
+    name="entry",
+    block="li",
+    fields=(Field(name="title", selector="a"),),
+    links=(Link(selector="a.next"), Link(selector="li a", group="books")),
+)
+BOOK = DataDef(name="book", fields=(Field(name="isbn", selector="b"),), filters=(Filter(field="isbn", pattern="x"),))
+DEFS = Definitions(
+    locator_groups=(LocatorGroup(name="shelves", locators=(Locator(name="start", urls=("http://a/",)),)),),
+    task_groups=(
+        TaskGroup(name="shelves", tasks=(Task(name="list", data_def="entry"),)),
+        TaskGroup(name="books", tasks=(Task(name="page", data_def="book"),)),
+    ),
+    data_defs=(ENTRY, BOOK),
+    hosts=(HostRule(name="a"),),
+)
+
+
+def steps(definitions: Definitions = DEFS, base_url: str | None = None, output: Path | None = None) -> Blueprint:
+    definitions = replace(definitions, _index={})  # a copy would share the index of the original
+    return blueprint(definitions, base_url=base_url, output=output)
+
+
+def hashes(made: Blueprint) -> dict[str, str]:
+    return {step.key: step.content_hash for step in made.steps}
+
+
+def changed(definitions: Definitions, **more: object) -> set[str]:
+    before, after = hashes(steps()), hashes(steps(definitions, **more))
+    assert set(before) == set(after)
+    return {key for key in before if before[key] != after[key]}
+
+
+def test_every_group_has_its_steps_in_order_each_resting_on_the_one_before() -> None:
+    assert [(s.key, s.dependencies) for s in steps().steps] == [
+        ("shelves/seeder", ()),
+        ("shelves/loader", ("seeder",)),
+        ("shelves/parser", ("loader",)),
+        ("shelves/filter", ("parser",)),
+        ("shelves/appender", ("filter",)),
+        ("books/loader", ("shelves/loader",)),
+        ("books/parser", ("loader",)),
+        ("books/filter", ("parser",)),
+        ("books/appender", ("filter",)),
+    ]
+    assert steps().upstream == {"shelves": frozenset(), "books": frozenset({"shelves"})}
+    assert steps().data_defs == {"shelves": ("entry",), "books": ("book",)}
+
+
+def with_data_def(found: DataDef) -> Definitions:
+    return replace(DEFS, data_defs=tuple(found if d.name == found.name else d for d in DEFS.data_defs))
+
+
+HOST = HostRule(name="a")
+CHANGES = {
+    "nothing": (DEFS, set()),
+    "where it is written": (
+        replace(DEFS, files=("other.yml",), data_defs=(replace(ENTRY, place=Place("x", 9, 9)), BOOK)),
+        set(),
+    ),
+    "a locator": (
+        replace(
+            DEFS, locator_groups=(LocatorGroup(name="shelves", locators=(Locator(name="start", urls=("http://b/",)),)),)
+        ),
+        {"shelves/seeder"},
+    ),
+    "a selector": (
+        with_data_def(replace(BOOK, fields=(Field(name="isbn", selector="i"),))),
+        {"books/parser"},
+    ),
+    "a column": (
+        with_data_def(replace(BOOK, fields=(*BOOK.fields, Field(name="more")))),
+        {"books/parser", "books/appender"},
+    ),
+    "a filter": (with_data_def(replace(BOOK, filters=())), {"books/filter"}),
+    "a link": (
+        with_data_def(replace(ENTRY, links=(ENTRY.links[0], Link(selector="p a", group="books")))),
+        {"shelves/parser", "books/loader"},
+    ),
+    "a link to its own group": (
+        with_data_def(replace(ENTRY, links=(Link(selector="a.on"), ENTRY.links[1]))),
+        {"shelves/parser", "shelves/loader"},
+    ),
+    "how deep": (
+        replace(DEFS, task_groups=(DEFS.task_groups[0], replace(DEFS.task_groups[1], max_depth=2))),
+        {"books/loader"},
+    ),
+    "how fast": (replace(DEFS, hosts=(replace(HOST, delay=1.0, concurrency=2),)), set()),
+    "what is sent": (replace(DEFS, hosts=(replace(HOST, headers={"A": "1"}),)), {"shelves/loader", "books/loader"}),
+    "an output": (
+        replace(DEFS, appenders=(Appender(name="rows", delimiter=";"),)),
+        {"shelves/appender", "books/appender"},
+    ),
+    "an output of one": (
+        replace(DEFS, appenders=(Appender(name="rows"), Appender(name="more", data_defs=("book",), type="jsonl"))),
+        {"books/appender"},
+    ),
+}
+
+
+@pytest.mark.parametrize("what", list(CHANGES))
+def test_a_change_changes_the_content_of_the_steps_that_are_made_of_it(what: str) -> None:
+    definitions, expected = CHANGES[what]
+    assert changed(definitions) == expected
+
+
+def test_the_base_url_is_part_of_the_seeder_and_the_flag_of_the_appender() -> None:
+    assert changed(DEFS, base_url="http://x/") == {"shelves/seeder"}
+    assert changed(DEFS, output=Path("/x/y.csv")) == {"shelves/appender", "books/appender"}
+
+
+def test_groups_that_lead_to_each_other_are_each_upstream_of_the_other() -> None:
+    back = replace(BOOK, links=(Link(selector="a", group="shelves"),))
+    made = steps(with_data_def(back))
+    assert made.upstream == {"shelves": frozenset({"books"}), "books": frozenset({"shelves"})}
+    found = {step.key: step.dependencies for step in made.steps}
+    assert found["shelves/loader"] == ("seeder", "books/loader")
+    assert found["books/loader"] == ("shelves/loader",)
+
+
+def test_a_group_through_which_others_are_reached_is_upstream_too() -> None:
+    more = replace(BOOK, links=(Link(selector="a", group="authors"),))
+    made = steps(replace(with_data_def(more), task_groups=(*DEFS.task_groups, TaskGroup(name="authors", tasks=()))))
+    assert made.upstream["authors"] == {"books", "shelves"}
