@@ -318,7 +318,10 @@ def main(arguments: Sequence[str]) -> int:
     gc.set_threshold(20_000, 20, 20)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    settings = Settings.from_json(sys.stdin.readline())
+    told = sys.stdin.readline()
+    if not told:  # the supervisor died before it could say a word
+        return 0
+    settings = Settings.from_json(told)
     try:
         node = Node(
             options.data, run=options.run, epoch=options.epoch, number=options.number, role=options.role,
