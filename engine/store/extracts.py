@@ -17,7 +17,7 @@ _STALE = """
 SELECT j.id, s.grp, j.document IS NULL FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
 JOIN page_defs n ON n.version = :version AND n.grp = s.grp
 LEFT JOIN page_defs o ON o.version = j.defs AND o.grp = s.grp
-WHERE j.id > :after AND j.id <= :upto AND j.run = :run AND j.state = 'DONE' AND s.kind = 'page'
+WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND j.state = 'DONE' AND s.kind = 'page'
     AND o.hash IS NOT n.hash
 """
 _LAST_JOB = "SELECT max(id) FROM jobs"
