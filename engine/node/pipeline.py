@@ -134,7 +134,7 @@ class Pipeline:
                 return await self._from_store(job, stored, hops=hops, target=url)
 
     def _robots_refuse(self, job: LeasedJob, url: str) -> str | None:
-        rules = self._robots.rules(job.host)
+        rules = self._robots.rules(job.host, job.defs_version)
         if rules is None or rules[1].allowed(url, self._settings.user_agent):
             return None
         status = rules[0]

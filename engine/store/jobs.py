@@ -104,7 +104,8 @@ UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
 """
 _REVIVE = f"""
 UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
-    SELECT id FROM jobs WHERE sequence = ? AND state = 'SKIPPED' AND (reason = ? OR reason GLOB 'maxPages *') LIMIT ?
+    SELECT id FROM jobs WHERE sequence = ? AND state = 'SKIPPED' AND (reason = ? OR reason GLOB 'maxPages *'
+        OR reason GLOB 'robots.txt *') LIMIT ?
 ) AND state IN {_from(JobState.READY)}
 """
 _QUEUE_EXTRACTS = f"""
@@ -291,7 +292,7 @@ def skip_waiting(db: Database, run: int, sequence: int, reason: str, limit: int)
 
 
 def revive(db: Database, sequence: int, reason: str, limit: int) -> int:
-    """Make jobs READY that were skipped for that reason, or over `maxPages`; at most `limit`, returns how many."""
+    """Make jobs READY, skipped for that reason, `maxPages` or robots.txt; at most `limit`, returns how many."""
     return int(db.execute(_REVIVE, (sequence, reason, limit)).rowcount)
 
 

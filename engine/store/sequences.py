@@ -60,6 +60,7 @@ WHERE run = ? AND kind <> 'robots' AND absent <> 1 AND grp NOT IN (SELECT value 
 """
 _PRESENT = "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?))"
 _RECONSIDER = "UPDATE sequences SET absent = 2 WHERE run = ? AND grp = ? AND absent = 0 AND skipped > 0"
+_RECONSIDER_HOST = "UPDATE sequences SET absent = 2 WHERE host = ? AND kind = 'page' AND absent = 0 AND skipped > 0"
 _REVIVED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
 _UNSETTLED = """
 SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0) LIMIT ?
@@ -173,6 +174,11 @@ def set_groups(db: Database, run: int, present: Iterable[str]) -> None:
 def reconsider(db: Database, run: int, group: str) -> None:
     """What was skipped for the limits of a group is to be looked at again."""
     db.execute(_RECONSIDER, (run, group))
+
+
+def reconsider_host(db: Database, host: int) -> None:
+    """What was skipped for the robots.txt of a host is to be looked at again."""
+    db.execute(_RECONSIDER_HOST, (host,))
 
 
 def unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, int]]:

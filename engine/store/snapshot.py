@@ -22,7 +22,8 @@ SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + d
 FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
 """
 _HOSTS = """
-SELECT h.key, max(h.delay, h.crawl_delay), h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
+SELECT h.key, max(h.delay, h.crawl_delay * (h.robots <> 'OFF')),
+    h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
     h.errors, h.robots, h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract'),
     (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract')
 FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?

@@ -15,7 +15,7 @@ from engine.fetch.manners import manners_of
 from engine.model.definition import Definitions
 from engine.model.edition import Edition
 from engine.settings import Settings
-from engine.store import events, extracts, hosts, outputs, rows, runs, sequences, versions
+from engine.store import events, extracts, hosts, intake, outputs, rows, runs, sequences, versions
 from engine.store.connector import Database
 from engine.store.events import Event, Level
 from engine.store.runs import Run
@@ -81,7 +81,7 @@ def _apply_limits(db: Database, run: int, old: Definitions, new: Definitions, se
         for key in hosts.keys(db, run):
             manners = manners_of(new, settings, key)
             if manners != manners_of(old, settings, key):
-                hosts.apply(db, run, key, manners)
+                intake.treat(db, run, key, manners)
     for group in new.task_groups:
         before = old.task_group(group.name)
         sequences.limit(db, run, group.name, group.max_pages)

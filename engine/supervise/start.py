@@ -22,6 +22,7 @@ from engine.store import (
     documents,
     events,
     hosts,
+    intake,
     jobs,
     nodes,
     runs,
@@ -191,7 +192,7 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, Change]:
         )  # fmt: skip
         # the settings may be others than last time, whatever the defs say
         for host in hosts.keys(db, run.seq):
-            hosts.apply(db, run.seq, host, manners_of(plan.definitions, plan.settings, host))
+            intake.treat(db, run.seq, host, manners_of(plan.definitions, plan.settings, host))
         for group in plan.definitions.task_groups:
             sequences.limit(db, run.seq, group.name, group.max_pages)
         remember_problems(db, [])

@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -341,3 +342,38 @@ def test_a_killed_supervisor_goes_on_re_extracting(house: House, site: Site) -> 
     house.crawl()
     assert len(house.rows("book")) == 120
     assert all(row["isbn"][:4] != "ISBN" for row in house.rows("book"))
+
+
+def test_manners_of_a_known_host_change_while_it_is_crawled(house: House, site: Site) -> None:
+    library = Library(site, shelves=1, books=12)
+    site["/robots.txt"] = Page("User-agent: *\nDisallow: /book/0-1", headers={"Content-Type": "text/plain"})
+    hold = threading.Event()
+    site["/book/0-0"] = Page(html("<b>ISBN 000-0</b>"), hold=hold)
+    house.write(library.defs(robots=True))
+    running = house.start()
+    skipped = "SELECT count(*) FROM jobs WHERE state = 'SKIPPED'"
+    assert until(lambda: len(site.paths) > 5)
+    assert until(lambda: house.query(skipped) == [(3,)]), house.standing()
+    house.write(library.defs(robots=False))
+    assert until(lambda: site.times("/book/0-11") == 1), house.standing()
+    hold.set()
+    done = running.wait()
+    assert done.code == 0, done.err
+    assert house.counted("entry", "book") == library.rows()
+    assert site.times("/robots.txt") == 1
+
+
+def test_a_delay_is_kept_from_the_next_request_on(house: House, site: Site) -> None:
+    library = Library(site, shelves=1, books=40, delay=0.05)
+    house.write(library.defs(concurrency=2))
+    running = house.start()
+    assert until(lambda: len(site.paths) > 5)
+    house.write(library.defs(concurrency=2, delay=0.4))
+    assert until(lambda: version(house) == 2)
+    site.forget()
+    assert until(lambda: len(site.begun()) >= 6)
+    begun = site.begun()[2:6]
+    assert all(later - earlier >= 0.3 for earlier, later in pairwise(begun)), begun
+    house.write(library.defs(concurrency=8))
+    assert running.wait().code == 0
+    assert house.counted("entry", "book") == library.rows()
