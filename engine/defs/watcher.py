@@ -9,9 +9,10 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from engine.defs import sources
 from engine.defs.loader import load
@@ -28,11 +29,16 @@ LOOK_SECONDS = 1.0
 _SETTLE_TRIES = 20
 
 
+Prepared = TypeVar("Prepared")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class Look(Generic[Prepared]):
     """What the defs on disk came to: an edition, or the problems that forbid one."""
 
     edition: Edition | None
+    prepared: Prepared | None
+    """What was made of the edition for who publishes it."""
     problems: tuple[Problem, ...]
     """With an edition: warnings."""
     ticket: int
@@ -51,16 +57,20 @@ def fingerprint(path: Path) -> str:
     return told.hexdigest()
 
 
-class Watcher(threading.Thread):
+class Watcher(threading.Thread, Generic[Prepared]):
     """Use `take` from one thread: it gives each look once, the newest only."""
 
-    def __init__(self, path: Path, seen: str) -> None:
-        """`seen`: the fingerprint of what is in force, taken before it was loaded."""
+    def __init__(self, path: Path, seen: str, prepare: Callable[[Edition], Prepared]) -> None:
+        """`seen`: the fingerprint of what is in force, taken before it was loaded.
+
+        `prepare` is called in this thread: what takes long for large defs shall not be done in a tick.
+        """
         super().__init__(name="defs-watcher", daemon=True)
         self._path = path
         self._seen = seen
+        self._prepare = prepare
         self._lock = threading.Lock()
-        self._look: Look | None = None
+        self._look: Look[Prepared] | None = None
         self._asked = self._answered = 0
         self._looked_at = time.monotonic()
         self._ended = threading.Event()
@@ -71,7 +81,7 @@ class Watcher(threading.Thread):
             self._asked += 1
             return self._asked
 
-    def take(self) -> Look | None:
+    def take(self) -> Look[Prepared] | None:
         """The newest look nobody has taken yet."""
         with self._lock:
             look, self._look = self._look, None
@@ -124,28 +134,25 @@ class Watcher(threading.Thread):
         except Exception:
             _log.exception("the defs cannot be looked at; it is tried again")
 
+    def _looked(self, ticket: int) -> Look[Prepared]:
+        try:
+            loaded = load(self._path)
+        except DefsError as error:
+            return Look(edition=None, prepared=None, problems=tuple(error.problems), ticket=ticket)
+        edition = Edition.of(loaded.definitions)
+        return Look(edition=edition, prepared=self._prepare(edition), problems=loaded.warnings, ticket=ticket)
+
     def _load(self, ticket: int, *, asked: bool) -> None:
         found = fingerprint(self._path)
         if found == self._seen and not asked:
             return
         for _ in range(_SETTLE_TRIES):
-            look = look_at(self._path, ticket if asked else 0)
+            look = self._looked(ticket if asked else 0)
             again = fingerprint(self._path)
             if again == found:
                 break
             found = again  # saved while it was read: half of one and half of the other was seen
         with self._lock:
             if self._look is not None:
-                look = Look(
-                    edition=look.edition, problems=look.problems, ticket=max(look.ticket, self._look.ticket)
-                )  # fmt: skip
+                look = replace(look, ticket=max(look.ticket, self._look.ticket))
             self._look, self._seen, self._answered = look, found, max(self._answered, ticket)
-
-
-def look_at(path: Path, ticket: int = 0) -> Look:
-    """Load the defs on disk."""
-    try:
-        loaded = load(path)
-    except DefsError as error:
-        return Look(edition=None, problems=tuple(error.problems), ticket=ticket)
-    return Look(edition=Edition.of(loaded.definitions), problems=loaded.warnings, ticket=ticket)

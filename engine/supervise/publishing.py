@@ -21,7 +21,7 @@ from engine.store.events import Event, Level
 from engine.store.runs import Run
 from engine.supervise import outputs as declaring
 from engine.supervise.changes import changed_data_defs, counted, described, stale_groups
-from engine.supervise.steps import Blueprint, blueprint
+from engine.supervise.steps import Blueprint
 
 
 class Adopt(Protocol):
@@ -44,25 +44,26 @@ class Change:
 
 def publish(
     db: Database, run: Run, edition: Edition, settings: Settings, *, target: Path, flag: Path | None,
-    adopt: Adopt, forced: str | None = None, only_new: bool = False,
+    adopt: Adopt, steps: Blueprint, old: Edition | None = None, forced: str | None = None, only_new: bool = False,
 ) -> Change:  # fmt: skip
     """Make `edition` the defs of a run, in the open transaction. Jobs in flight finish with what they were leased with.
 
     `target`: the run's folder of outputs; `flag`: the file of `-o`; `forced`: a dataDef whose pages are to be worked
-    anew though it may not have changed. `adopt` is told of defs that come into force. Locators are seeded by whoever
-    calls. `only_new` as in `outputs.declare`.
+    anew though it may not have changed. `adopt` is told of defs that come into force, with the `steps` of the edition.
+    `old` is the edition in force, read where it is not given. Locators are seeded by whoever calls. `only_new` as in
+    `outputs.declare`.
     """
     version = versions.publish(db, edition, time.time())
     definitions, seq = edition.definitions, run.seq
     renews, united = settings.on_reload == "reextract", settings.on_reload == "new_only"
     declared = declaring.declare(db, seq, target, definitions, flag, only_new=only_new, united=united)
-    adopt(blueprint(definitions, base_url=run.base_url, output=flag), version, renews=renews)
+    adopt(steps, version, renews=renews)
     if run.defs_version is None:
         runs.set_version(db, seq, version)
         return Change(version=version, changed=False, text=f"defs v{version}")
     if version == run.defs_version and forced is None:
         return Change(version=version, changed=False, text="nothing changed: the defs mean what they did")
-    old = Edition.of(versions.read(db, run.defs_version))
+    old = old or Edition.of(versions.read(db, run.defs_version))
     runs.set_version(db, seq, version)
     _apply_limits(db, seq, old.definitions, definitions, settings)
     sequences.set_groups(db, seq, [group.name for group in definitions.task_groups])

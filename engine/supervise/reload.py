@@ -15,6 +15,7 @@ from engine.store.connector import Database
 from engine.store.events import Event
 from engine.supervise.publishing import Adopt, Change, publish
 from engine.supervise.seeding import unseedable
+from engine.supervise.steps import Blueprint
 
 PROBLEMS = "defs_problems"
 """Under this name the data dir remembers what keeps the defs on disk from being used."""
@@ -24,11 +25,11 @@ _Outcome = tuple[bool, str]
 
 
 class Reload:
-    """For one run. `adopt` is told of new defs inside the transaction that publishes them."""
+    """For one run. `adopt` is told of new defs in the transaction that publishes them; `current` are in force."""
 
     def __init__(
-        self, db: Database, run: int, watcher: Watcher, settings: Settings, *, target: Path, flag: Path | None,
-        adopt: Adopt,
+        self, db: Database, run: int, watcher: Watcher[Blueprint], settings: Settings, *, target: Path, flag: Path | None,
+        adopt: Adopt, current: Edition,
     ) -> None:  # fmt: skip
         self._db = db
         self._run = run
@@ -37,9 +38,10 @@ class Reload:
         self._target = target
         self._flag = flag
         self._adopt = adopt
+        self._current = current
         self._orders: dict[int, int] = {}
         self._answers: dict[int, tuple[bool, str]] = {}
-        self._look: Look | None = None
+        self._look: Look[Blueprint] | None = None
 
     def start(self) -> None:
         """Begin to watch."""
@@ -75,10 +77,10 @@ class Reload:
         if look is None:
             return None
         new = None
-        if look.edition is None:
+        if look.edition is None or look.prepared is None:
             outcome = self._refuse(look.problems, now)
         else:
-            outcome, new = self._publish(look.edition, look.problems, now)
+            outcome, new = self._publish(look.edition, look.prepared, look.problems, now)
         self._look = None
         for command in [c for c, ticket in self._orders.items() if ticket <= look.ticket]:
             del self._orders[command]
@@ -86,7 +88,7 @@ class Reload:
         return new
 
     def _publish(
-        self, edition: Edition, warnings: Sequence[Problem], now: float
+        self, edition: Edition, steps: Blueprint, warnings: Sequence[Problem], now: float
     ) -> tuple[_Outcome, tuple[Definitions, int] | None]:
         db, run = self._db, runs.get(self._db, self._run)
         try:
@@ -101,7 +103,10 @@ class Reload:
             return self._refuse([problem], now), None
         with db.transaction():
             had = supervisors.recall(db, PROBLEMS) not in (None, "[]")
-            change = publish(db, run, edition, self._settings, target=self._target, flag=self._flag, adopt=self._adopt)
+            change = publish(
+                db, run, edition, self._settings, target=self._target, flag=self._flag, adopt=self._adopt,
+                steps=steps, old=self._current,
+            )  # fmt: skip
             remember_problems(db, [])
             if change.changed:
                 events.add(db, run.seq, [Event(now, "WARNING", "supervisor", "defs", str(w)) for w in warnings[:_TOLD]])
@@ -109,6 +114,7 @@ class Reload:
                 events.add(
                     db, run.seq, [Event(now, "INFO", "supervisor", "defs", f"the defs are mended; {_same(change)}")]
                 )
+        self._current = edition
         return (True, change.text), (edition.definitions, change.version) if change.changed else None
 
     def _refuse(self, problems: Sequence[Problem], now: float) -> _Outcome:

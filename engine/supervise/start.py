@@ -44,7 +44,7 @@ from engine.supervise.rings import Rings
 from engine.supervise.scribe import Scribe
 from engine.supervise.seeding import Seeding, places_of, refuse_unseedable
 from engine.supervise.state_file import StateFile
-from engine.supervise.steps import blueprint
+from engine.supervise.steps import Blueprint, blueprint
 from engine.supervise.supervisor import Supervisor
 from engine.supervise.upkeep import Upkeep
 
@@ -87,7 +87,8 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
     db = Database.open(folder / CRAWL)
     try:
         _fence_left_overs(db, folder)
-        run, epoch, change = _begin(db, plan, folder)
+        edition = Edition.of(plan.definitions)
+        run, epoch, change, steps = _begin(db, plan, folder, edition)
     except BaseException:
         db.close()
         raise
@@ -99,14 +100,17 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
     )  # fmt: skip
     places = places_of(run.seq, plan.definitions, plan.settings)
     seeding = Seeding(db, run, plan.definitions, change.version, places)
-    steps = blueprint(plan.definitions, base_url=run.base_url, output=plan.output)
     checkpoints = Checkpointing(db, run.seq, steps, StateFile(db, folder, run))
     checkpoints.look(lambda: False)
     reload = None
     if plan.watched is not None:
-        watcher, target = Watcher(plan.watched, plan.seen), folder / "output" / run.id
+        base, target = run.base_url, folder / "output" / run.id
+        watcher = Watcher(
+            plan.watched, plan.seen, lambda new: blueprint(new.definitions, base_url=base, output=plan.output)
+        )  # fmt: skip
         reload = Reload(
-            db, run.seq, watcher, plan.settings, target=target, flag=plan.output, adopt=checkpoints.adopt
+            db, run.seq, watcher, plan.settings, target=target, flag=plan.output, adopt=checkpoints.adopt,
+            current=edition,
         )  # fmt: skip
     upkeep = Upkeep(
         db, run.seq, plan.settings, rings.ring, reload=reload, extract_only=plan.extract_only,
@@ -155,8 +159,8 @@ def _rebase_clocks(db: Database) -> None:
     supervisors.remember(db, "boot", f"{boot_id()} {boottime()}")
 
 
-def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, Change]:
-    """Choose the run, publish the defs, declare the outputs: one transaction. Returns run, epoch, what changed."""
+def _begin(db: Database, plan: Plan, folder: Path, edition: Edition) -> tuple[Run, int, Change, Blueprint]:
+    """Choose the run, publish the defs, declare the outputs: one transaction. Returns run, epoch, change, steps."""
     now = time.time()
     with db.transaction():
         run = runs.latest(db) if plan.extract_only else None if plan.fresh else runs.unfinished(db)
@@ -186,9 +190,10 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, Change]:
         target = folder / "output" / run.id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         run = runs.get(db, run.seq)
+        steps = blueprint(plan.definitions, base_url=run.base_url, output=plan.output)
         change = publish(
-            db, run, Edition.of(plan.definitions), plan.settings, target=target, flag=plan.output, forced=plan.data_def,
-            only_new=plan.only_new, adopt=partial(checkpointing.publish, db, run.seq),
+            db, run, edition, plan.settings, target=target, flag=plan.output, forced=plan.data_def,
+            only_new=plan.only_new, adopt=partial(checkpointing.publish, db, run.seq), steps=steps,
         )  # fmt: skip
         # the settings may be others than last time, whatever the defs say
         for host in hosts.keys(db, run.seq):
@@ -201,10 +206,10 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, Change]:
             db, run.seq, [Event(now, "INFO", "supervisor", "run", f"run {run.id} {word}, defs v{change.version}")]
         )
     if not resumed:
-        return runs.get(db, run.seq), epoch, change
+        return runs.get(db, run.seq), epoch, change, steps
     pages = documents.Pages(folder)
     try:
         pages.sweep(db)
     finally:
         pages.close()
-    return runs.get(db, run.seq), epoch, change
+    return runs.get(db, run.seq), epoch, change, steps

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.watcher import Look, Watcher, fingerprint, look_at
+from engine.defs.loader import load
+from engine.defs.watcher import Look, Watcher, fingerprint
+from engine.model.edition import Edition
 
 GOOD = """\
 locatorGroups: {{g: {{locators: [{{url: "http://a.example/{n}"}}]}}}}
@@ -23,8 +25,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def watcher(folder: Path) -> Iterator[Watcher]:
-    watcher = Watcher(folder, fingerprint(folder))
+def watcher(folder: Path) -> Iterator[Watcher[str]]:
+    watcher = Watcher(folder, fingerprint(folder), lambda edition: edition.hash)
     watcher.start()
     time.sleep(0.3)
     yield watcher
@@ -33,7 +35,7 @@ def watcher(folder: Path) -> Iterator[Watcher]:
     assert not watcher.is_alive()
 
 
-def awaited(watcher: Watcher, seconds: float = 8.0) -> Look | None:
+def awaited(watcher: Watcher[str], seconds: float = 8.0) -> Look[str] | None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if (look := watcher.take()) is not None:
@@ -42,24 +44,24 @@ def awaited(watcher: Watcher, seconds: float = 8.0) -> Look | None:
     return None
 
 
-def url(look: Look | None) -> str:
+def url(look: Look[str] | None) -> str:
     assert look is not None
     assert look.edition is not None, look.problems
     return look.edition.definitions.locator_groups[0].locators[0].urls[0]
 
 
-def test_a_save_is_laid_ready_once(watcher: Watcher, folder: Path) -> None:
+def test_a_save_is_laid_ready_once(watcher: Watcher[str], folder: Path) -> None:
     (folder / "a.yml").write_text(GOOD.format(n=1))
     assert url(awaited(watcher)) == "http://a.example/1"
     assert awaited(watcher, 1.5) is None
     assert watcher.settled()
 
 
-def test_nothing_is_told_of_what_was_there(watcher: Watcher) -> None:
+def test_nothing_is_told_of_what_was_there(watcher: Watcher[str]) -> None:
     assert awaited(watcher, 1.5) is None
 
 
-def test_an_order_is_answered_though_nothing_changed(watcher: Watcher) -> None:
+def test_an_order_is_answered_though_nothing_changed(watcher: Watcher[str]) -> None:
     ticket = watcher.ask()
     assert not watcher.settled()
     look = awaited(watcher)
@@ -67,7 +69,7 @@ def test_an_order_is_answered_though_nothing_changed(watcher: Watcher) -> None:
     assert look.ticket == ticket
 
 
-def test_of_many_saves_the_last_one_wins(watcher: Watcher, folder: Path) -> None:
+def test_of_many_saves_the_last_one_wins(watcher: Watcher[str], folder: Path) -> None:
     for number in range(1, 60):
         (folder / "b").write_text(GOOD.format(n=number))
         (folder / "b").replace(folder / "a.yml")
@@ -79,7 +81,7 @@ def test_of_many_saves_the_last_one_wins(watcher: Watcher, folder: Path) -> None
 
 
 @pytest.mark.parametrize("how", ["deleted", "truncated", "directory", "not text"])
-def test_a_bad_save_is_told_and_mended(watcher: Watcher, folder: Path, how: str) -> None:
+def test_a_bad_save_is_told_and_mended(watcher: Watcher[str], folder: Path, how: str) -> None:
     target = folder / "a.yml"
     match how:
         case "deleted":
@@ -103,7 +105,7 @@ def test_a_bad_save_is_told_and_mended(watcher: Watcher, folder: Path, how: str)
     assert url(look) == "http://a.example/2"
 
 
-def test_a_directory_that_is_moved_away_and_back(watcher: Watcher, folder: Path) -> None:
+def test_a_directory_that_is_moved_away_and_back(watcher: Watcher[str], folder: Path) -> None:
     folder.rename(folder.with_name("away"))
     look = awaited(watcher)
     assert look is not None
@@ -119,7 +121,7 @@ def test_a_file_behind_a_link_is_noticed_by_its_hash(tmp_path: Path) -> None:
     folder = tmp_path / "defs"
     folder.mkdir()
     (folder / "a.yml").symlink_to(real)
-    watcher = Watcher(folder, fingerprint(folder))
+    watcher = Watcher(folder, fingerprint(folder), lambda edition: edition.hash)
     watcher.start()
     try:
         time.sleep(0.3)
@@ -141,4 +143,16 @@ def test_the_fingerprint_changes_with_every_byte_and_nothing_else(folder: Path) 
 
 
 def test_a_single_file_may_be_watched(folder: Path) -> None:
-    assert url(look_at(folder / "a.yml")) == "http://a.example/0"
+    path = folder / "a.yml"
+    watcher = Watcher(path, fingerprint(path), lambda edition: edition.hash)
+    watcher.start()
+    try:
+        time.sleep(0.3)
+        path.write_text(GOOD.format(n=5))
+        look = awaited(watcher)
+        assert url(look) == "http://a.example/5"
+        assert look is not None
+        assert look.prepared == Edition.of(load(path).definitions).hash
+    finally:
+        watcher.stop()
+        watcher.join(5)
