@@ -1,6 +1,30 @@
-"""`python -m console`: the same as the installed `crawl-console`."""
+"""The program: `python -m console` and the installed `crawl-console`. Ctrl-C ends it quietly at any moment."""
 
-from console.cli import main
+import os
+import signal
+import sys
+from types import FrameType
+
+_INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run a command and exit with its code."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _leave)  # nothing is begun while modules are still being imported
+    try:
+        from console.cli import main as run
+
+        if signal.getsignal(signal.SIGINT) is _leave:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        run()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    os._exit(_INTERRUPTED)
+
 
 if __name__ == "__main__":
     main()

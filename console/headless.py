@@ -9,8 +9,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import orjson
-
+from engine.errors import StorageError
 from engine.settings import Settings
 from engine.supervise.lock import Lock
 
@@ -40,13 +39,15 @@ def run(asked: Headless) -> int:
     signals = _Signals()
     lock = Lock.take(asked.data)
     try:
-        supervisor = _build(asked, lock)
-    except BaseException:
+        supervisor = _build(asked, lock, signals)
+    except BaseException as trouble:
         lock.release()
+        if isinstance(trouble, StorageError) and signals.came:
+            return signals.exit_code  # it waited for a busy database, and was told not to
         raise
     from console.progress import Progress
     from engine.store.connector import Database
-    from engine.store.schema import CRAWL
+    from engine.store.schema import CRAWL, fold
 
     progress = Progress(asked.progress, asked.data / CRAWL)
     db = Database.open(asked.data / CRAWL, read_only=True)
@@ -57,6 +58,7 @@ def run(asked: Headless) -> int:
         while not supervisor.over:
             signals.pass_on(supervisor)
             supervisor.tick()
+            progress.alarm(supervisor.disk.alarm)
             progress.show()
             if not supervisor.over:
                 signals.sleep(_HURRY if supervisor.hurried else _TICK)
@@ -66,6 +68,7 @@ def run(asked: Headless) -> int:
     progress.end(db, supervisor.run.seq, supervisor.reason)
     summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
     db.close()
+    fold(asked.data)  # the last who had the database open could only read
     try:
         if asked.json:
             sys.stdout.write(summary + "\n")
@@ -76,7 +79,7 @@ def run(asked: Headless) -> int:
     return int(supervisor.exit_code)
 
 
-def _build(asked: Headless, lock: Lock) -> Any:
+def _build(asked: Headless, lock: Lock, signals: "_Signals") -> Any:
     from engine.defs.loader import load
     from engine.defs.watcher import fingerprint
     from engine.errors import UsageError, suggest
@@ -103,6 +106,7 @@ def _build(asked: Headless, lock: Lock) -> Any:
             only_new=asked.only_new,
         ),
         lock,
+        given_up=lambda: signals.came,
     )
 
 
@@ -116,6 +120,16 @@ class _Signals:
             signal.signal(number, self._note)
         self._reloads = 0
         signal.signal(signal.SIGHUP, self._note_reload)
+
+    @property
+    def came(self) -> bool:
+        """Whether one came that nobody has been told of."""
+        return self._told < len(self._seen)
+
+    @property
+    def exit_code(self) -> int:
+        """What a program ends with that such a signal ends."""
+        return 128 + self._seen[0]
 
     @property
     def count(self) -> int:
@@ -151,6 +165,8 @@ class _Signals:
 
 
 def _summary(db: Any, run: int, exit_code: int) -> str:
+    import orjson
+
     from engine.store import snapshot
 
     return orjson.dumps(snapshot.whole(snapshot.read(db, run=run), exit_code=exit_code)).decode()

@@ -8,6 +8,7 @@ import orjson
 
 from console.clean import clean
 from console.figures import figures
+from engine.beats import SUPERVISOR, read_beat
 from engine.errors import StorageError
 from engine.identity import lives
 from engine.store import snapshot
@@ -22,10 +23,11 @@ _NODES_TOLD = 4
 def status(data: Path, *, as_json: bool) -> int:
     """Show the newest run. Raises StorageError on a data dir that cannot be read."""
     look = read(data)
+    alarm = alarm_of(data, look)
     if as_json:
-        click.echo(orjson.dumps(full(look)))
+        click.echo(orjson.dumps(full(look, alarm)))
         return 0
-    for line in _lines(look):
+    for line in [f"ALARM: {alarm}"] * bool(alarm) + _lines(look):
         click.echo(clean(line))
     return 0
 
@@ -51,7 +53,9 @@ def opened(data: Path) -> Database | None:
             return None
     except OSError as error:
         raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
-    db = Database.open(path, read_only=True, busy_seconds=5)
+    # without a log beside it nobody has it open, and a look must not leave one: a disk may be read-only, too
+    at_rest = not path.with_name(f"{path.name}-wal").exists()
+    db = Database.open(path, read_only=True, immutable=at_rest, busy_seconds=5)
     try:
         if prepared(db):
             return db
@@ -69,7 +73,15 @@ def supervisor_of(look: Snapshot) -> int | None:
     return int(look.epoch.identity.split(":")[1])
 
 
-def full(look: Snapshot) -> dict[str, Any]:
+def alarm_of(data: Path, look: Snapshot) -> str | None:
+    """What the living supervisor is in trouble about, from its beat: no table need be writable for it."""
+    if supervisor_of(look) is None:
+        return None
+    beat = read_beat(data / "beats" / SUPERVISOR)
+    return beat.now or None if beat else None
+
+
+def full(look: Snapshot, alarm: str | None = None) -> dict[str, Any]:
     """The object of `status --json`."""
     pid = supervisor_of(look)
     told = snapshot.whole(look, exit_code=None)
@@ -79,6 +91,8 @@ def full(look: Snapshot) -> dict[str, Any]:
         "nodes": look.nodes,
         "stage": look.run.stage if look.run else None,
         "supervisor": {"pid": pid} if pid else None,
+        "paused": look.run.paused if look.run else None,
+        "alarm": alarm,
         "sequences": look.sequences,
         "hosts": look.hosts,
         "rates": look.run.rates if look.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},

@@ -36,6 +36,7 @@ class Progress:
         self._from = 0
         self._told: dict[str, int] = {}
         self._told_at = time.monotonic()
+        self._alarm = ""
 
     def begin(self, db: Database, run: int) -> None:
         """The first word: what is begun, and what was said about it."""
@@ -65,6 +66,14 @@ class Progress:
         except CrawlError:
             return
 
+    def alarm(self, text: str) -> None:
+        """What holds the run, once; and that it is over. From memory: the database may be what is in trouble."""
+        before, self._alarm = self._alarm, text
+        if bool(text) != bool(before) and self._mode not in ("quiet", "json"):
+            clear = "\r\x1b[K" if self._mode == "tty" else ""
+            told = f"PAUSED: {clean(text)}" if text else "there is space again: the run goes on"
+            self._write(f"{clear}{told}\n")
+
     def show(self) -> None:
         """Show, if it is time to."""
         now = time.monotonic()
@@ -83,7 +92,10 @@ class Progress:
         self._shown_at, self._done = now, look.jobs["done"]
         if self._mode == "json":
             self._write(
-                orjson.dumps({"at": time.time(), "pages_per_s": round(rate, 1), **_counts(look)}).decode() + "\n"
+                orjson.dumps(
+                    {"at": time.time(), "pages_per_s": round(rate, 1), **_counts(look), "alarm": self._alarm or None}
+                ).decode()
+                + "\n"
             )
         elif self._mode == "tty":
             self._write(f"\r\x1b[K{_line(look, rate)}")

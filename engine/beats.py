@@ -11,6 +11,8 @@ from pathlib import Path
 
 INTERVAL = 0.25
 """Seconds between two beats."""
+SUPERVISOR = "supervisor"
+"""The name of the supervisor's beat, whose `now` is its alarm: it can be read while no table can be written."""
 
 _FIELDS = struct.Struct("<QB3xIQQQddQQ200s")
 _CHECK = struct.Struct("<I")

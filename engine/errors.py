@@ -1,7 +1,6 @@
 """What can go wrong, for a user to read: each error says what happened, where, and what to do next."""
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 
 class CrawlError(Exception):
@@ -88,6 +87,8 @@ class Fenced(CrawlError):
 
 def suggest(name: str, known: list[str]) -> str:
     """` (did you mean 'x'?)` with the closest known name, else the known names, else nothing."""
+    from difflib import get_close_matches  # rarely wanted, and every command would pay for it
+
     close = get_close_matches(name, known, n=1, cutoff=0.6)
     if close:
         return f" (did you mean '{close[0]}'?)"

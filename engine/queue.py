@@ -19,6 +19,8 @@ from huey.registry import Message
 from huey.serializer import Serializer
 from huey.storage import SqliteStorage, sqlite3
 
+from engine.errors import StorageError
+
 QUEUE = "queue.db"
 _NAME = "crawl"
 _STAT_SECONDS = 0.5
@@ -67,7 +69,14 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
         return None
 
     def more(self, limit: int) -> list[bytes]:
-        """The messages that come next, taken from the queue in one transaction; at most `limit`."""
+        """The messages that come next, taken from the queue in one transaction; at most `limit`. None on trouble."""
+        try:
+            return self._more(limit)
+        except sqlite3.Error as error:
+            self._reopen(error)
+            return []
+
+    def _more(self, limit: int) -> list[bytes]:
         if limit <= 0 or not self.sql("select 1 from task where queue = ? limit 1", (self.name,), results=True):
             return []
         with self.db(commit=True) as cursor:
@@ -140,19 +149,22 @@ class Doorbells:
         """`on_slice` answers rings, given the sequences' ids; `gate` is asked before a message is taken.
 
         `room` says how many rings may be answered together: those that wait are taken at once, so that a crawl of
-        many hosts does not pay for a transaction a page.
+        many hosts does not pay for a transaction a page. Raises StorageError where the file cannot be made.
         """
         self._path = folder / QUEUE
-        self._huey = Huey(
-            _NAME,
-            results=False,
-            serializer=_JsonSerializer(),
-            storage_class=_Storage,
-            filename=str(self._path),
-            gate=gate,
-        )
+        try:
+            self._huey = Huey(
+                _NAME,
+                results=False,
+                serializer=_JsonSerializer(),
+                storage_class=_Storage,
+                filename=str(self._path),
+                gate=gate,
+            )
+            self._path.chmod(0o600)
+        except (sqlite3.Error, OSError) as error:
+            raise StorageError(f"{self._path}: {error}", "Free some space, or take the file away.") from error
         self._huey.woken = threading.Event()
-        self._path.chmod(0o600)
 
         @self._huey.task(name="crawl_slice")  # type: ignore[untyped-decorator]
         def crawl_slice(sequence: int) -> None:
@@ -227,10 +239,13 @@ class Doorbells:
 
 
 def discard(folder: Path) -> None:
-    """Throw the queue away; who has it open finds the next one by itself."""
+    """Throw the queue away; who has it open finds the next one by itself. A directory of that name is put aside."""
     for suffix in ("", "-wal", "-shm"):
+        path = folder / (QUEUE + suffix)
+        if path.is_dir():
+            path.rename(path.with_name(f"{path.name}.aside-{time.time_ns()}"))
         with contextlib.suppress(FileNotFoundError):
-            (folder / (QUEUE + suffix)).unlink()
+            path.unlink()
 
 
 def _inode(path: str) -> int | None:

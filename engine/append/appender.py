@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from enum import Enum
 from pathlib import Path
 
 from engine.append.files import inode_of
@@ -19,6 +18,7 @@ from engine.append.kinds import writer_of
 from engine.append.lifeline import Lifeline
 from engine.append.novelty import Novelty
 from engine.append.pulse import Pulse
+from engine.append.turns import CutOff, Turn
 from engine.append.writer import Batch, Extent, Writer
 from engine.errors import CrawlError, Fenced, StorageError
 from engine.store import nodes, outputs, rows, runs
@@ -39,19 +39,6 @@ _CAN_FAIL = (OSError, Busy, StorageError)
 _log = logging.getLogger("appender")
 
 
-class Turn(Enum):
-    """What a turn of the loop came to."""
-
-    MORE = "more is waiting"
-    WROTE = "wrote all there was"
-    IDLE = "everything is written"
-    HELD = "nothing could be done about what is left"
-
-
-class CutOff(Exception):
-    """The supervisor is gone while a file was being rebuilt: the old one stays."""
-
-
 class Appender:
     """Writes the rows of one run. One thread; `db` is its own connection."""
 
@@ -65,6 +52,8 @@ class Appender:
         self._writers: dict[int, tuple[tuple[object, ...], Writer]] = {}
         self._resting: dict[int, float] = {}
         self._names: dict[int, str] = {}
+        self._doubtful: set[int] = set()
+        """Outputs whose files may have lost bytes, where that is not yet written down."""
         self._novelty = Novelty(db, run.seq, folder.parent.parent)
         self._limit = FIRST_ROWS
         self._bare = (0, 0)
@@ -132,6 +121,8 @@ class Appender:
 
     def _declared(self) -> list[Output]:
         """The outputs as they stand, none with a rebuilt file of which it is open whether it took its name."""
+        if self._doubtful:
+            self._tell_doubts()
         with self._db.snapshot():
             self._fence()
             declared = outputs.listed(self._db, self._run.seq)
@@ -319,8 +310,14 @@ class Appender:
         self._resting[output.id] = time.monotonic() + RETRY
         if isinstance(problem, OSError) and problem.errno == errno.EIO:
             # what the kernel could not write it may have dropped: no byte since the last flush is known to be there
-            with self._fenced():
-                outputs.taint(self._db, output.id)
+            self._doubtful.add(output.id)
+            self._tell_doubts()
+
+    def _tell_doubts(self) -> None:
+        with self._fenced():
+            for output in self._doubtful:
+                outputs.taint(self._db, output)
+        self._doubtful.clear()
 
     def _trouble(self, what: str) -> None:
         if what != self._pulse.trouble:

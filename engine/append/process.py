@@ -15,7 +15,7 @@ from engine.errors import CrawlError, Fenced
 from engine.identity import identity_of
 from engine.settings import Settings
 from engine.store import nodes, runs
-from engine.store.connector import Database, patiently
+from engine.store.connector import Busy, Database
 from engine.store.schema import CRAWL
 
 BEATS = "beats"
@@ -59,7 +59,8 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline) -> None:
     pulse = Pulse(data / BEATS / f"a{epoch}", lifeline)
     pulse.start()
     try:
-        _register(db, epoch)
+        if not _register(db, epoch, pulse, lifeline):
+            return
         run = runs.get(db, run_seq)
         folder = OutputFolder(data, run.id)
         while not folder.hold():
@@ -79,15 +80,22 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline) -> None:
         db.close()
 
 
-def _register(db: Database, epoch: int) -> None:
+def _register(db: Database, epoch: int, pulse: Pulse, lifeline: Lifeline) -> bool:
+    """Say who it is, however long the database is busy; False: the supervisor has gone meanwhile."""
     pid = os.getpid()
-
-    def register(db: Database) -> bool:
-        with db.transaction():
-            return nodes.register_appender(db, epoch, pid, identity_of(pid) or "")
-
-    if not patiently(db, register):
-        raise Fenced(f"appender {epoch}: its epoch is over", "The supervisor that asked for it has ended.")
+    while not lifeline.cut:
+        try:
+            with db.transaction():
+                known = nodes.register_appender(db, epoch, pid, identity_of(pid) or "")
+        except Busy as busy:
+            pulse.trouble = busy.what
+            pulse.pause(_LOCK_EVERY)
+            continue
+        pulse.trouble = ""
+        if not known:
+            raise Fenced(f"appender {epoch}: its epoch is over", "The supervisor that asked for it has ended.")
+        return True
+    return False
 
 
 def _still_wanted(db: Database, epoch: int) -> None:

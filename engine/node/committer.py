@@ -22,6 +22,8 @@ _log = logging.getLogger(__name__)
 LONGEST_WAIT = 0.05
 """Seconds a finished job waits for others at most."""
 _RETRY_PAUSE = 0.1
+_BUSY_SECONDS = 3.0
+"""For each of the two databases, so that both together are shorter than a thread may be silent."""
 
 
 class Committer(threading.Thread):
@@ -85,9 +87,12 @@ class Committer(threading.Thread):
     def run(self) -> None:
         """The thread."""
         try:
-            db, pages = Database.open(self._folder / CRAWL, busy_seconds=10), Pages(self._folder)
+            db = Database.open(self._folder / CRAWL, busy_seconds=_BUSY_SECONDS)
+            pages = Pages(self._folder, busy_seconds=_BUSY_SECONDS)
             while (group := self._next_group()) is not None:
                 self._write(db, pages, group)
+            db.close()
+            pages.close()
         except Fenced:
             self._fenced()
         except CrawlError as error:

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from engine.beats import INTERVAL, Beat, BeatWriter, resident_bytes
 from engine.errors import CrawlError, Fenced
 from engine.fetch.client import Fetcher
 from engine.identity import identity_of
 from engine.model.job import LeasedJob
 from engine.model.node import NodeState, Role
+from engine.node.beating import Beating
 from engine.node.clerk import Clerk
 from engine.node.committer import Committer
 from engine.node.fetch_loop import FetchLoop
@@ -30,8 +30,9 @@ from engine.node.seen import Seen
 from engine.node.slice import Slicer
 from engine.queue import Doorbells
 from engine.settings import Settings
+from engine.space import Space, data_places
 from engine.store import nodes, runs
-from engine.store.connector import Database, patiently
+from engine.store.connector import Busy, Database, patiently
 from engine.store.intake import Places
 from engine.store.schema import CRAWL
 
@@ -44,6 +45,10 @@ ROOMY, GATHER_SECONDS = 2, 0.008
 SPARE = 4
 """One job more for so many slots waits in the node, to begin when a slot is free."""
 ORPHAN_SECONDS = 2.5
+_BUSY_SECONDS = 0.5
+"""A node that waits for a busy database to register beats between two attempts."""
+_LAST_COMMIT = 4.0
+"""Seconds beyond the grace in which the last commit must succeed; less than the supervisor waits."""
 
 
 class Node:
@@ -63,7 +68,8 @@ class Node:
         self.orphaned = threading.Event()
         self.exit_code = 0
         self._asked_at = time.monotonic()
-        self._db = Database.open(folder / CRAWL)
+        self._db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
+        self._space = Space(data_places(folder), settings.min_free)
         told = runs.get(self._db, run)
         self._tick_limit = max(TICK_LIMIT, settings.deadline + BEYOND_DEADLINE)
 
@@ -122,12 +128,14 @@ class Node:
 
     def run(self) -> int:
         """Work until told to end; returns the exit code."""
-        me = identity_of(os.getpid())
-        state: str = "STANDBY" if self._standby else "DONE"
-        db = self._db
-        if not patiently(db, lambda d: self._register(d, state, me or "")):
+        beat = Beating(self)
+        while (known := self._register()) is None:
+            if self.draining.is_set():
+                return 0
+            self._asked_at = self.committer.ticked_at = self.loop.ticked_at = time.monotonic()  # they have yet to start
+            beat.once("STARTING")
+        if not known:
             raise Fenced(f"{self.name}: epoch {self.epoch} is over", "Another process took its place.")
-        beat = _Beating(self)
         beat.start()  # from here on it is watched: silence is death, no longer a slow start
         self.ringer.start()
         self.committer.start()
@@ -179,9 +187,19 @@ class Node:
         """Jobs leased and not committed."""
         return self._held
 
-    def _register(self, db: Database, state: str, identity: str) -> bool:
-        with db.transaction():
-            return nodes.register(db, self.epoch, "STANDBY" if state == "STANDBY" else "DONE", os.getpid(), identity)
+    @property
+    def alarm(self) -> str:
+        """Why it takes no job though it has room."""
+        return self._space.alarm
+
+    def _register(self) -> bool | None:
+        """Say who it is. False: its epoch is over; None: the database is busy, or its disk full."""
+        me = identity_of(os.getpid()) or ""
+        try:
+            with self._db.transaction():
+                return nodes.register(self._db, self.epoch, "STANDBY" if self._standby else "DONE", os.getpid(), me)
+        except Busy:
+            return None
 
     def _may_take(self) -> bool:
         self._asked_at = now = time.monotonic()
@@ -192,7 +210,7 @@ class Node:
             self._room_since = now
         few = free * ROOMY < self.settings.concurrency and now - (self._room_since or now) < GATHER_SECONDS
         self._starved = few or free <= 0
-        return not (self._starved or self._standby or self.draining.is_set())
+        return not (self._starved or self._standby or self.draining.is_set() or self._space.low())
 
     def _free(self) -> int:
         """Jobs it may lease: a few beyond its slots, so that none idles; none while a suspect is worked alone.
@@ -249,59 +267,25 @@ class Node:
             self.loop.give_back(f"cancelled after {grace:g} s of grace")
             while self.loop.busy and time.monotonic() < deadline + 2:
                 time.sleep(0.01)
+
+        def left() -> float:
+            return max(0.1, deadline + _LAST_COMMIT - time.monotonic())
+
         self.committer.stop()
-        self.committer.join(ORPHAN_SECONDS if self.orphaned.is_set() else None)
+        self.committer.join(ORPHAN_SECONDS if self.orphaned.is_set() else left())
+        if self.committer.is_alive() and not self.orphaned.is_set():
+            _log.error("%s: what it holds cannot be committed in time; it is done anew", self.name)
+            os._exit(3)
         self.ringer.stop()
         self.ringer.join(1.0)
         self.loop.stop()
         self.loop.join(1.0)
-        with contextlib.suppress(CrawlError), self._db.transaction():
-            nodes.move(self._db, self.epoch, NodeState.SHUTDOWN)
+        with contextlib.suppress(CrawlError):
+            patiently(self._db, self._say_goodbye, seconds=0 if self.orphaned.is_set() else left())
 
-
-class _Beating(threading.Thread):
-    """Writes the node's beat while its threads tick."""
-
-    def __init__(self, node: Node) -> None:
-        super().__init__(name="beat", daemon=True)
-        self._node = node
-        self._writer = BeatWriter(node.folder / "beats" / f"n{node.epoch}")
-        self._stopped = threading.Event()
-        self._number = 0
-
-    def run(self) -> None:
-        """The thread."""
-        while True:
-            self.once(self._node.state())
-            with contextlib.suppress(CrawlError):
-                self._node.look_at_row()
-            if self._stopped.wait(INTERVAL):
-                return
-
-    def once(self, state: str) -> None:
-        """One beat, unless a thread hangs."""
-        node = self._node
-        if node.silent_too_long:
-            return
-        self._number += 1
-        self._writer.write(
-            Beat(
-                number=self._number,
-                state=state,
-                in_flight=node.held,
-                done=node.committer.done,
-                failed=node.committer.failed,
-                rss=resident_bytes(),
-                lag=node.loop.lag,
-                now=node.loop.now if node.held else "",
-            )
-        )
-
-    def stop(self) -> None:
-        """The last beat says that the node ends on purpose."""
-        self._stopped.set()
-        self.join(1.0)
-        self.once("SHUTDOWN")
+    def _say_goodbye(self, db: Database) -> None:
+        with db.transaction():
+            nodes.move(db, self.epoch, NodeState.SHUTDOWN)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -313,14 +297,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--role", type=Role, required=True)
     options = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.raiseExceptions = False  # the log's disk may be full
     logging.getLogger("huey").setLevel(logging.WARNING)
     gc.freeze()  # what was imported stays; looking at it again and again is a twentieth of a page's time
     gc.set_threshold(20_000, 20, 20)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     told = sys.stdin.readline()
-    if not told:  # the supervisor died before it could say a word
-        return 0
+    if not told.endswith("\n"):
+        return 0  # the supervisor died before it could say anything
     settings = Settings.from_json(told)
     try:
         node = Node(

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from engine.clock import boottime
+from engine.errors import CrawlError
 from engine.queue import Doorbells
 from engine.store import jobs, sequences
-from engine.store.connector import Busy, Database
+from engine.store.connector import Database
 from engine.store.schema import CRAWL
 
 _log = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class Ringer(threading.Thread):
             with db.transaction():
                 jobs.promote(db, self._run, now)
                 return sequences.ring_all(db, self._run, now)
-        except Busy as busy:
-            _log.warning("deadlines looked at later: %s", busy.what)
+        except CrawlError as trouble:  # what is broken for good is told by those who write
+            _log.warning("deadlines looked at later: %s", trouble.what)
             self.arm(boottime() + 0.1)
             return []

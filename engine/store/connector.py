@@ -17,11 +17,17 @@ sqlite3: Any = importlib.import_module("pysqlite3.dbapi2") if sys.platform == "l
 
 BUSY_SECONDS = 30.0
 _WRITER_PAUSE = 0.001
+_NO_SPACE = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
+"""The second and third: the index of the write-ahead log cannot grow."""
 _CHUNKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
 class Busy(CrawlError):
-    """Another process holds the write lock, or the disk is full: nothing was written, try again."""
+    """Another process holds the write lock, or the disk is full: nothing was written, try again later."""
+
+
+class DiskFull(Busy):
+    """There is no space for what was to be written."""
 
 
 class Database:
@@ -42,13 +48,16 @@ class Database:
         *,
         durable: bool = True,
         read_only: bool = False,
+        immutable: bool = False,
         busy_seconds: float = BUSY_SECONDS,
     ) -> "Database":
         """Open a database file. `durable`: a commit survives power loss (synchronous FULL), else a process's death.
 
+        `immutable`: nobody writes it, and nothing beside it is touched, no log is read or made.
         Raises StorageError, naming the file, where it cannot be opened or is not a database.
         """
-        uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}"
+        read_only = read_only or immutable
+        uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}{'&immutable=1' if immutable else ''}"
         try:
             connection = sqlite3.connect(
                 uri,
@@ -210,8 +219,8 @@ class Database:
         name = getattr(error, "sqlite_errorname", "") or ""
         if "locked" in text or "busy" in text or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return Busy(f"{self.path}: {text}", "Another process writes to it; it is tried again.")
-        if "full" in text or name.startswith("SQLITE_FULL"):
-            return Busy(f"{self.path}: {text}", "The disk is full: free some space; the crawl goes on by itself.")
+        if "full" in text or name in _NO_SPACE:
+            return DiskFull(f"{self.path}: {text}", "The disk is full: free some space; the crawl goes on by itself.")
         if "malformed" in text or "not a database" in text or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return StorageError(
                 f"{self.path}: damaged ({text})",

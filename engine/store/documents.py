@@ -10,7 +10,7 @@ import orjson
 import zstandard
 
 from engine.model.job import StoredPage
-from engine.store.connector import Database, placeholders
+from engine.store.connector import BUSY_SECONDS, Database, placeholders
 from engine.store.schema import PAGES
 
 _LAST_PAGE = "SELECT seq FROM sqlite_sequence WHERE name = 'pages'"
@@ -67,8 +67,8 @@ class Stored(NamedTuple):
 class Pages:
     """The bodies, in pages.db. One owner thread."""
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
-        self._db = Database.open(folder / PAGES, read_only=read_only)
+    def __init__(self, folder: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._db = Database.open(folder / PAGES, read_only=read_only, busy_seconds=busy_seconds)
         self._compressor = zstandard.ZstdCompressor(level=3)
         self._decompressor = zstandard.ZstdDecompressor()
 

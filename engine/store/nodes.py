@@ -23,7 +23,8 @@ VALUES (:run, :supervisor, (SELECT coalesce(max(number), 0) + 1 FROM nodes WHERE
 RETURNING epoch, number
 """
 _REGISTER = f"""
-UPDATE nodes SET state = ?, pid = ?, identity = ? WHERE epoch = ? AND state IN ('STARTING', 'STANDBY')
+UPDATE nodes SET state = CASE WHEN role = 'BACKUP_RUNNER' THEN ? ELSE 'DONE' END, pid = ?, identity = ?
+WHERE epoch = ? AND state IN ('STARTING', 'STANDBY')
     AND state IN {sources(NODE_TRANSITIONS, NodeState.DONE)}
     AND EXISTS (SELECT 1 FROM supervisors s WHERE s.epoch = nodes.supervisor AND s.ended_at IS NULL)
 """
@@ -103,7 +104,10 @@ def insert(db: Database, run: int, supervisor: int, role: Role, replaces: int | 
 
 
 def register(db: Database, epoch: int, state: Literal["DONE", "STANDBY"], pid: int, identity: str) -> bool:
-    """A process says it is the node; False: its epoch is over and it must exit."""
+    """A process says it is the node; False: its epoch is over and it must exit.
+
+    A backup that was made a runner meanwhile is not put back to STANDBY.
+    """
     return bool(db.execute(_REGISTER, (state, pid, identity, epoch)).rowcount)
 
 

@@ -2,6 +2,7 @@
 
 import secrets
 from dataclasses import dataclass
+from typing import Literal
 
 import orjson
 
@@ -34,7 +35,16 @@ _BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended
 _END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
 _SPENT = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
 _SLOTS = "UPDATE runs SET slots = ? WHERE seq = ?"
-_PAUSE = "UPDATE runs SET paused = ? WHERE seq = ?"
+_PAUSE = """
+UPDATE runs SET paused = CASE WHEN paused LIKE '%disk' THEN iif(:why IS NULL, 'disk', 'operator, disk') ELSE :why END
+WHERE seq = :seq
+"""
+_HOLD = """
+UPDATE runs SET paused = CASE WHEN paused LIKE 'operator%' THEN iif(:held, 'operator, disk', 'operator')
+    WHEN :held THEN 'disk' END
+WHERE seq = :seq
+"""
+"""Both may hold a run at once, and each lets go of its own hold alone."""
 _TOOK_OVER = "UPDATE runs SET takeovers = takeovers + 1 WHERE seq = ?"
 _VERSION = "UPDATE runs SET defs_version = ? WHERE seq = ?"
 _SEEDED = "UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?"
@@ -155,9 +165,14 @@ def set_slots(db: Database, seq: int, slots: int) -> None:
     db.execute(_SLOTS, (slots, seq))
 
 
-def pause(db: Database, seq: int, why: str | None) -> None:
-    """Stop giving leases, or give them again (None)."""
-    db.execute(_PAUSE, (why, seq))
+def pause(db: Database, seq: int, why: Literal["operator"] | None) -> None:
+    """An operator wants no more leases given, or given again (None); a disk that is full holds the run all the same."""
+    db.execute(_PAUSE, {"why": why, "seq": seq})
+
+
+def hold_for_disk(db: Database, seq: int, held: bool) -> None:
+    """The disk is nearly full: no leases until it is not; an operator's pause stays."""
+    db.execute(_HOLD, {"held": held, "seq": seq})
 
 
 def took_over(db: Database, seq: int) -> None:

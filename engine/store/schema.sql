@@ -22,7 +22,7 @@ CREATE TABLE runs (
     defs_version     INTEGER REFERENCES def_versions(version),
     seeded_version   INTEGER,
     base_url         TEXT,
-    paused           TEXT,                         -- why no lease is given: 'operator', 'disk'; null: leases are given
+    paused           TEXT,                         -- why no lease is given: 'operator', 'disk', 'operator, disk'; null: they are
     slots            INTEGER NOT NULL DEFAULT 0,   -- concurrency of all runners together
     active_sequences INTEGER NOT NULL DEFAULT 0,   -- those with ready or taken jobs to fetch, kept by trigger
     max_pages        INTEGER,

@@ -29,6 +29,7 @@ _NEWBORN_SECONDS = 20.0
 CRASH_LIMIT = 5
 HEALTHY_SECONDS = 60.0
 """A child that lived this long starts its count of crashes anew."""
+_LET_GO_SECONDS = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
 
 
@@ -142,6 +143,17 @@ class Child:
         """End its whole process group at once."""
         self._signal(signal.SIGKILL)
 
+    def put_down(self) -> int:
+        """End it at once, and see it gone: its exit code.
+
+        What the kernel does not let go of within a second counts as gone: it is fenced, and dies when it wakes.
+        """
+        self.kill()
+        try:
+            return self.process.wait(_LET_GO_SECONDS)
+        except subprocess.TimeoutExpired:
+            return -signal.SIGKILL
+
     def bury(self) -> None:
         """After its end: close the lifeline, take its beat away."""
         if self.process.stdin is not None:
@@ -162,10 +174,10 @@ def spawn(module: str, arguments: Sequence[str], *, first_line: str, log: Path) 
 
     `first_line` is what it is told. Raises CrawlError where it cannot be started.
     """
-    log.parent.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(OSError):
+        log.parent.mkdir(mode=0o700, exist_ok=True)
     try:
-        output: IO[bytes] = os.fdopen(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "wb")
-        with output:
+        with _opened(log) as output:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", module, *arguments],
                 stdin=subprocess.PIPE,
@@ -180,6 +192,15 @@ def spawn(module: str, arguments: Sequence[str], *, first_line: str, log: Path) 
     except OSError as error:
         raise CrawlError(f"cannot start {module}: {error.strerror}", "Free memory, processes or disk.") from error
     return process
+
+
+def _opened(log: Path) -> IO[bytes]:
+    """A full disk may have no place for a new log: the process is started all the same."""
+    try:
+        file = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+    except OSError:
+        file = os.open(os.devnull, os.O_WRONLY)
+    return os.fdopen(file, "wb")
 
 
 def kill_stranger(identity: str, *, seconds: float = 5.0) -> None:

@@ -77,6 +77,11 @@ class Crew:
         """Whether a heart looks other than the table says."""
         return any(child.pulse.heart is not child.heart_told for child in self.nodes)
 
+    @property
+    def any_alive(self) -> bool:
+        """Whether a node's process still runs."""
+        return any(child.ended() is None for child in self.nodes)
+
     def named(self, name: object) -> Child | None:
         """The node of that name, such as n2."""
         return next((child for child in self.nodes if child.name == name), None)
@@ -156,7 +161,7 @@ class Crew:
             child.told_to_stop = True
             child.kill()
         for child in children:
-            child.process.wait()
+            child.put_down()
 
     def kill_writer(self, pid: int, stalled: float) -> bool:
         """End a child that keeps all others from writing; False: it is none of ours."""
@@ -187,10 +192,9 @@ class Crew:
         now = time.monotonic()
         for child in list(self.nodes):
             code = child.ended()
-            if code is None and child.look(now) is Heart.ASYSTOLE:
+            if code is None and (child.look(now) is Heart.ASYSTOLE or child.hung):
                 child.hung = child.hung or f"no beat for {child.pulse.age(now):.1f} s; killed"
-                child.kill()
-                code = child.process.wait()
+                code = child.put_down()
             if code is not None:
                 self._bury(child, *self._why(child, code), successor=successor)
 
@@ -265,7 +269,8 @@ class Crew:
         if backup is None:
             return None
         nodes.set_role(self._db, backup[0], Role.RUNNER)
-        nodes.move(self._db, backup[0], NodeState.DONE)
+        if nodes.standing(self._db, backup[0])[0] is NodeState.STANDBY:  # else it has yet to register
+            nodes.move(self._db, backup[0], NodeState.DONE)
         self._tell("INFO", f"n{backup[1]} takes over as runner")
         return backup[0]
 

@@ -25,11 +25,11 @@ _Outcome = tuple[bool, str]
 
 
 class Reload:
-    """For one run. `adopt` is told of new defs in the transaction that publishes them; `current` are in force."""
+    """For one run. `adopt` hears of new defs in the transaction that publishes them; `current` are in force."""
 
     def __init__(
-        self, db: Database, run: int, watcher: Watcher[Blueprint], settings: Settings, *, target: Path, flag: Path | None,
-        adopt: Adopt, current: Edition,
+        self, db: Database, run: int, watcher: Watcher[Blueprint], settings: Settings, *, target: Path,
+        flag: Path | None, adopt: Adopt, current: Edition,
     ) -> None:  # fmt: skip
         self._db = db
         self._run = run

@@ -4,9 +4,10 @@ import logging
 from pathlib import Path
 
 from engine.clock import boottime
+from engine.errors import StorageError
 from engine.queue import Doorbells, discard
 from engine.store import jobs, sequences
-from engine.store.connector import Database
+from engine.store.connector import Busy, Database
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +53,10 @@ class Rings:
         if not self._bells.healthy():
             _log.warning("queue.db is missing or damaged; it is made anew")
             self._bells.close()
-            self._bells = self._fresh()
+            try:
+                self._bells = self._fresh()
+            except (StorageError, OSError) as error:  # on a full disk, say: the next look tries again
+                raise Busy(str(error)) from error
             with self._db.transaction():
                 sequences.silence(self._db, self._run)
 

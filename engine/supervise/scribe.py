@@ -53,10 +53,9 @@ class Scribe:
                 self.start()
             return
         code = child.ended()
-        if code is None and child.look(now) is Heart.ASYSTOLE:
+        if code is None and (child.look(now) is Heart.ASYSTOLE or child.hung):
             child.hung = child.hung or f"no beat for {child.pulse.age(now):.1f} s; killed"
-            child.kill()
-            code = child.process.wait()
+            code = child.put_down()
         if code is None:
             return
         crashes = 1 if now - child.started_at >= HEALTHY_SECONDS else self._crashes + 1

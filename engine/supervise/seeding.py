@@ -21,9 +21,10 @@ from engine.model.identity import link_key, locator_key
 from engine.model.job import JobKind
 from engine.model.run import RunState
 from engine.settings import Settings
-from engine.store import checkpoints, jobs, locators, runs, sequences
+from engine.store import checkpoints, events, jobs, locators, runs, sequences
 from engine.store.checkpoints import Checkpoint
 from engine.store.connector import Busy, Database
+from engine.store.events import Event
 from engine.store.intake import Places
 from engine.store.jobs import NewLocator
 from engine.store.runs import Run
@@ -67,11 +68,17 @@ class Seeding:
             self.done = True
             return []
 
-    def take_problems(self) -> list[str]:
-        """What went wrong since the last time this was asked, the first few in full."""
-        told, self.problems = self.problems, []
-        more = [f"{len(told) - _TOLD} more seeds give no job"] if len(told) > _TOLD else []
-        return told[:_TOLD] + more
+    def tell_problems(self) -> None:
+        """Write the problems down as events, the first ones of them. Raises Busy, with none forgotten."""
+        if not self.problems:
+            return
+        texts = self.problems[:_TOLD]
+        if len(self.problems) > _TOLD:
+            texts.append(f"{len(self.problems) - _TOLD} more seeds give no job")
+        with self._db.transaction():
+            told = [Event(time.time(), "ERROR", "supervisor", "seed", text) for text in texts]
+            events.add(self._db, self._run.seq, told)
+        self.problems = []
 
     def _work(self) -> Iterator[list[int]]:
         run = self._run.seq

@@ -3,13 +3,14 @@
 import contextlib
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from engine.clock import boot_id, boottime
 from engine.defs.watcher import Watcher
-from engine.errors import UsageError
+from engine.errors import StorageError, UsageError
 from engine.fetch.manners import manners_of
 from engine.identity import identity_of
 from engine.model.definition import Definitions
@@ -38,6 +39,7 @@ from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.children import kill_stranger
 from engine.supervise.crew import Crew
 from engine.supervise.lock import Lock
+from engine.supervise.patience import patient
 from engine.supervise.publishing import Change, publish
 from engine.supervise.reload import Reload, remember_problems
 from engine.supervise.rings import Rings
@@ -75,20 +77,22 @@ class Plan:
     """Whether files get only rows that no earlier run has."""
 
 
-def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
+def build_supervisor(plan: Plan, lock: Lock, given_up: Callable[[], bool] = lambda: False) -> Supervisor:
     """A supervisor ready to start. The lock is held; nothing runs yet.
 
-    Raises StorageError on a damaged or unusable database, UsageError on a bad `-o`.
+    A busy database is waited for, until `given_up` says no more. Raises StorageError on a damaged or unusable one,
+    and where the folder cannot be written; UsageError on a bad `-o`.
     """
     folder = plan.folder.absolute()
-    for part in ("beats", "logs", "output"):
-        (folder / part).mkdir(mode=0o700, exist_ok=True)
-    prepare(folder)
-    db = Database.open(folder / CRAWL)
+    patient(lambda: prepare(folder), given_up=given_up)
+    _make_rooms(folder)
+    db = Database.open(folder / CRAWL, busy_seconds=_TICK_SECONDS)
     try:
-        _fence_left_overs(db, folder)
         edition = Edition.of(plan.definitions)
-        run, epoch, change, steps = _begin(db, plan, folder, edition)
+        patient(lambda: _fence_left_overs(db, folder), given_up=given_up)
+        run, epoch, change, steps = patient(lambda: _begin(db, plan, folder, edition), given_up=given_up)
+        if run.state is not RunState.NEW:
+            patient(lambda: _sweep(db, folder), given_up=given_up)
     except BaseException:
         db.close()
         raise
@@ -101,7 +105,7 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
     places = places_of(run.seq, plan.definitions, plan.settings)
     seeding = Seeding(db, run, plan.definitions, change.version, places)
     checkpoints = Checkpointing(db, run.seq, steps, StateFile(db, folder, run))
-    checkpoints.look(lambda: False)
+    patient(lambda: checkpoints.look(lambda: False), given_up=given_up)
     reload = None
     if plan.watched is not None:
         base, target = run.base_url, folder / "output" / run.id
@@ -116,11 +120,18 @@ def build_supervisor(plan: Plan, lock: Lock) -> Supervisor:
         db, run.seq, plan.settings, rings.ring, reload=reload, extract_only=plan.extract_only,
         news=change.text if change.changed else "",
     )  # fmt: skip
-    db.busy_seconds = _TICK_SECONDS
     return Supervisor(
         db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding,
         checkpoints=checkpoints, upkeep=upkeep,
     )  # fmt: skip
+
+
+def _make_rooms(folder: Path) -> None:
+    try:
+        for part in ("beats", "logs", "output"):
+            (folder / part).mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"{error.filename}: {error.strerror}", "Mend it, or use another --data.") from error
 
 
 def _fence_left_overs(db: Database, folder: Path) -> None:
@@ -177,8 +188,7 @@ def _begin(db: Database, plan: Plan, folder: Path, edition: Edition) -> tuple[Ru
         commands.expire(db, epoch, now)
         runs.begin(db, run.seq, now)
         runs.set_limits(db, run.seq, plan.settings.max_pages, plan.settings.base_url)
-        if run.paused == "disk":
-            runs.pause(db, run.seq, None)
+        runs.hold_for_disk(db, run.seq, False)
         jobs.release_all(db, run.seq, "its supervisor died")
         jobs.resume(db, run.seq)
         runs.fetch_nothing(db, run.seq, plan.extract_only)
@@ -202,14 +212,15 @@ def _begin(db: Database, plan: Plan, folder: Path, edition: Edition) -> tuple[Ru
             sequences.limit(db, run.seq, group.name, group.max_pages)
         remember_problems(db, [])
         word = "resumed" if resumed else "begun"
-        events.add(
-            db, run.seq, [Event(now, "INFO", "supervisor", "run", f"run {run.id} {word}, defs v{change.version}")]
-        )
-    if not resumed:
-        return runs.get(db, run.seq), epoch, change, steps
-    pages = documents.Pages(folder)
+        text = f"run {run.id} {word}, defs v{change.version}"
+        events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", text)])
+    return runs.get(db, run.seq), epoch, change, steps
+
+
+def _sweep(db: Database, folder: Path) -> None:
+    """Bodies that a crash left without a document are thrown away."""
+    pages = documents.Pages(folder, busy_seconds=_TICK_SECONDS)
     try:
         pages.sweep(db)
     finally:
         pages.close()
-    return runs.get(db, run.seq), epoch, change, steps

@@ -1,38 +1,39 @@
 """The supervisor: walks a run through its stages. `tick` owns no thread and never waits; the caller sleeps between."""
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.errors import StorageError, UsageError
+from engine.errors import CrawlError, StorageError, UsageError
 from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
-from engine.store import commands, events, jobs, runs, sequences, supervisors, writer_lock
-from engine.store.connector import Busy, Database, patiently
+from engine.store import commands, events, jobs, runs, sequences, supervisors
+from engine.store.connector import Busy, Database
 from engine.store.events import Event, Level
 from engine.store.runs import Run
+from engine.store.schema import fold
 from engine.supervise.books import Books
 from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.crew import Crew
+from engine.supervise.disk import Disk
 from engine.supervise.ending import EXIT_CODES, Ending
 from engine.supervise.lock import Lock
 from engine.supervise.orders import carry_out
+from engine.supervise.patience import patient
 from engine.supervise.rings import Rings
 from engine.supervise.seeding import Seeding
+from engine.supervise.stages import FORCED, GOING, Stages
+from engine.supervise.trouble import Trouble
 from engine.supervise.upkeep import Upkeep
-
-_log = logging.getLogger(__name__)
 
 _NATURAL_NODES, _NATURAL_APPENDER = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
 _NESTED_SECONDS = 5.0
 """What nodes have beyond the grace of their jobs: to commit, and to say goodbye."""
 _COPY_SECONDS = 1.0
-_KILL_PATIENCE = 5.0
-_STALL_SECONDS = 10.0
+_KILL_PATIENCE = 3.0
 
 
 class Supervisor:
@@ -64,16 +65,23 @@ class Supervisor:
         self.checkpoints = checkpoints
         self.upkeep = upkeep
         self._lock = lock
-        self.stage = Stage.INIT
+        self.disk = Disk(db, folder, run.seq, settings.min_free)
+        self._stages = Stages(db, run.seq)
         self.ending: Ending | None = None
         self.reason: str | None = None
         self.books = Books(db, run.seq, settings)
         self._answers: dict[int, tuple[bool, str]] = {}
         self._copied_at = 0.0
         self._deadline = 0.0
+        self._trouble = Trouble(db, crew)
         self._failed_over = False
         self.killed = False
         """An operator ordered a hard kill of the run."""
+
+    @property
+    def stage(self) -> Stage:
+        """Where it stands."""
+        return self._stages.now
 
     @property
     def over(self) -> bool:
@@ -93,28 +101,28 @@ class Supervisor:
         return EXIT_CODES[self.ending or Ending.FAILED]
 
     def tick(self) -> None:
-        """Do what is due now, through every stage that needs no waiting. A busy database only delays it."""
+        """Do what is due now, through every stage that needs no waiting. A busy database only delays it.
+
+        Raises StorageError where it was taken away.
+        """
+        self.disk.look()
         if self.killed:
             self.kill()
             return
+        self._stages.write()
         try:
-            self._relieve_writers()
+            self._trouble.relieve_writers()
+            self.disk.note()
             self._obey()
             stage = None
             while stage is not self.stage:
                 stage = self.stage
                 _STEPS.get(stage, Supervisor._idle)(self)
         except Busy as busy:
-            _log.warning("tick: %s", busy.what)
-
-    def _relieve_writers(self) -> None:
-        """Where all writers stall, who holds the lock is ended if it is ours; nobody blames the others."""
-        since = self.db.kept_out_since
-        if since is None or (stalled := time.monotonic() - since) < _STALL_SECONDS:
-            return
-        pid = writer_lock.holder(self.db.path)
-        if pid is not None and not self.crew.kill_writer(pid, stalled):
-            _log.warning("process %d, which is none of ours, has kept %s locked for %.0f s", pid, self.db.path, stalled)
+            self._trouble.tell(f"{busy.what}; it is tried again")
+            spare = _FORCE_SECONDS if self.crew.any_alive else 0.0
+            if self.stage not in GOING and time.monotonic() > self._deadline + spare:
+                self._abandon(busy)
 
     def stop(self, ending: Ending, reason: str | None = None) -> None:
         """Stop in order: take nothing more, let what is under way finish, keep all that is committed.
@@ -133,17 +141,16 @@ class Supervisor:
         self.ending, self.reason = Ending.KILLED, "hard kill"
         self.crew.kill_all()
         try:
-            patiently(self.db, lambda _: self._bury_killed(), seconds=_KILL_PATIENCE)
-        except (Busy, StorageError) as error:
-            _log.error("the end of the run could not be written, the next start makes it good: %s", error)
-            self._let_go()
+            patient(self._bury_killed, _KILL_PATIENCE)
+        except StorageError as error:
+            self._abandon(error)
 
     def _bury_killed(self) -> None:
         self.crew.scribe.end(NodeState.DEAD)
         while self.stage is not Stage.RELEASING_LOCK:
             if self.stage is Stage.INTERRUPTED:
                 self.crew.reap()
-            self._enter(_FORCED[self.stage])
+            self._enter(FORCED[self.stage])
         self.crew.reap()
         self._finish()
 
@@ -164,10 +171,17 @@ class Supervisor:
             self._enter(Stage.RUNNING)
 
     def _running(self) -> None:
+        if self.ending is None:
+            self._go_on()
+        if self.ending is not None:
+            self._interrupt()
+
+    def _go_on(self) -> None:
         self.crew.watch()
         self._copy()
-        self.seeding = self.upkeep.tick(self.seeding)
-        if not self.seeding.done and self.ending is None:
+        if not self.disk.alarm:
+            self.seeding = self.upkeep.tick(self.seeding)
+        if not self.seeding.done and not self.disk.alarm:
             self._seed()
         self.rings.tick()
         if self.ending is None and (limit := self.books.limit_reached()):
@@ -176,21 +190,21 @@ class Supervisor:
             self.stop(Ending.FAILED, self.crew.given_up)
         if self.ending is None and self.seeding.done and self._nothing_open():
             self.ending = Ending.COMPLETE
-        if self.ending is not None:
-            self._interrupt()
 
     def _seed(self) -> None:
         try:
             self.rings.ring(self.seeding.step())
         except UsageError as error:
             self.stop(Ending.FAILED, error.what)
-        self._tell_problems()
+        self.seeding.tell_problems()
 
     def _nothing_open(self) -> bool:
         """Whether the run is at its end, decided and written in one transaction."""
         run = runs.get(self.db, self.run.seq)
-        if run.seeded_version != run.defs_version or sequences.taken(self.db, run.seq) or run.paused:
+        if run.seeded_version != run.defs_version or sequences.taken(self.db, run.seq):
             return False
+        if run.paused and (run.paused != "disk" or self.upkeep.missing()):
+            return False  # but where only the disk holds it, and every row is in its file, space is not waited for
         if self.upkeep.any_open() or not self.upkeep.settled():
             return False
         with self.db.transaction():
@@ -248,6 +262,7 @@ class Supervisor:
         """Write how the run ended, end the epoch, let the lock go."""
         run = self.run.seq
         with self.db.transaction():
+            self._stages.write_now()
             jobs.release_all(self.db, run, "the run was stopped")
             if self.ending is Ending.COMPLETE:
                 self._failed_over = self.books.too_many_failed()
@@ -264,17 +279,28 @@ class Supervisor:
             self._tell("INFO" if self.ending is Ending.COMPLETE else "WARNING", f"run {self.run.id} {state}")
             runs.enter(self.db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self.db, self.epoch, time.time())
+        self._stages.written()
         with contextlib.suppress(Busy):
             self.books.count_time()
         with contextlib.suppress(Busy):
             self.checkpoints.show()
         self._let_go()
 
+    def _abandon(self, busy: CrawlError) -> None:
+        """Time is up and the tables cannot be written: they stay as they are, and the next start takes over."""
+        self.crew.kill_all()
+        if self.ending is Ending.COMPLETE:
+            self.ending = Ending.FAILED
+        self.reason = f"{self.reason or 'stopped'}; not written down, since {busy.what}"
+        self._let_go()
+
     def _let_go(self) -> None:
-        self.stage = Stage.SHUTDOWN_COMPLETE
+        self._stages.now = Stage.SHUTDOWN_COMPLETE
         self.upkeep.stop()
         self.rings.close()
+        self.disk.close()
         self.db.close()
+        fold(self.folder)
         self._lock.release()
 
     def _obey(self) -> None:
@@ -293,22 +319,13 @@ class Supervisor:
         now = time.monotonic()
         if now - self._copied_at >= _COPY_SECONDS or self.crew.hearts_changed:
             self._copied_at = now
-            self.crew.copy_beats()
-            self.books.count_time()
-            self.checkpoints.look(lambda: self.killed or self.ending not in (None, Ending.COMPLETE))
-
-    def _tell_problems(self) -> None:
-        if told := self.seeding.take_problems():
-            with self.db.transaction():
-                for text in told:
-                    self._tell("ERROR", text, "seed")
+            with contextlib.suppress(Busy):  # only for those who look
+                self.crew.copy_beats()
+                self.books.count_time()
+                self.checkpoints.look(lambda: self.killed or self.ending not in (None, Ending.COMPLETE))
 
     def _enter(self, stage: Stage, why: str = "") -> None:
-        with self.db.transaction():
-            runs.enter(self.db, self.run.seq, stage)
-            if why:
-                self._tell("WARNING", why)
-        self.stage = stage
+        self._stages.enter(stage, why)
 
     def _tell(self, level: Level, text: str, kind: str = "run") -> None:
         events.add(self.db, self.run.seq, [Event(time.time(), level, "supervisor", kind, text)])
@@ -316,23 +333,6 @@ class Supervisor:
     def _idle(self) -> None:
         """Nothing is due in this stage."""
 
-
-_G = Stage
-_FORCED: dict[Stage, Stage] = {
-    _G.INIT: _G.CHECK_LOCK,
-    _G.CHECK_LOCK: _G.ABORT,
-    _G.ABORT: _G.RELEASING_LOCK,
-    _G.START_APPENDER: _G.INTERRUPTED,
-    _G.START_NODES: _G.INTERRUPTED,
-    _G.RUNNING: _G.INTERRUPTED,
-    _G.CRAWL_COMPLETE: _G.STOPPING_NODES_FORCEFUL,
-    _G.INTERRUPTED: _G.STOPPING_NODES_FORCEFUL,
-    _G.STOPPING_NODES_GRACEFUL: _G.STOPPING_NODES_FORCEFUL,
-    _G.STOPPING_NODES_FORCEFUL: _G.STOPPING_APPENDER_FORCEFUL,
-    _G.STOPPING_APPENDER_GRACEFUL: _G.STOPPING_APPENDER_FORCEFUL,
-    _G.STOPPING_APPENDER_FORCEFUL: _G.RELEASING_LOCK,
-}
-"""The way out of each stage once everything is killed."""
 
 _STEPS: dict[Stage, Callable[[Supervisor], None]] = {
     Stage.INIT: Supervisor._starting,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from appender_house import COLUMNS, TYPES, House, book, books, recorded, settle
 
-from engine.append.appender import Turn
+from engine.append.turns import Turn
 from engine.errors import CrawlError
 from engine.store import outputs, rows, runs
 from engine.store.connector import Database

@@ -153,10 +153,36 @@ def test_a_lease_tells_what_a_node_needs_to_know(houses: Houses) -> None:
 def test_a_paused_run_gives_no_lease(house: House, why: str) -> None:
     house.seed("http://a/1")
     with house.db.transaction():
-        runs.pause(house.db, house.run, why)
+        hold(house, why, True)
     assert house.lease(1) == Lease()
     with house.db.transaction():
-        runs.pause(house.db, house.run, None)
+        hold(house, why, False)
+    assert len(house.lease(1).jobs) == 1
+
+
+def hold(house: House, why: str, held: bool) -> None:
+    if why == "disk":
+        runs.hold_for_disk(house.db, house.run, held)
+    else:
+        runs.pause(house.db, house.run, "operator" if held else None)
+
+
+@pytest.mark.parametrize("first", ["operator", "disk"])
+@pytest.mark.parametrize("let_go", ["operator", "disk"])
+def test_a_run_held_by_two_is_let_go_by_both(house: House, first: str, let_go: str) -> None:
+    second = {"operator": "disk", "disk": "operator"}
+    house.seed("http://a/1")
+    for why in (first, first, second[first]):
+        with house.db.transaction():
+            hold(house, why, True)
+    assert runs.get(house.db, house.run).paused == "operator, disk"
+    with house.db.transaction():
+        hold(house, let_go, False)
+    assert runs.get(house.db, house.run).paused == second[let_go]
+    assert house.lease(1) == Lease()
+    with house.db.transaction():
+        hold(house, second[let_go], False)
+    assert runs.get(house.db, house.run).paused is None
     assert len(house.lease(1).jobs) == 1
 
 

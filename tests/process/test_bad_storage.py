@@ -3,6 +3,7 @@
 import hashlib
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from .house import House, until
 from .library import Library
 from .site import Site
+from .small_disk import small_disk
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -27,8 +29,13 @@ def crawled(house: House, site: Site) -> Library:
     return library
 
 
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def standing(folder: Path) -> dict[str, tuple[int, str]]:
+    """Each file of a data dir, but for the lock, which names who asked: its moment and its bytes."""
+    return {
+        str(path.relative_to(folder)): (path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "supervisor.lock"
+    }
 
 
 @pytest.mark.parametrize("command", ["run", "status", "cancel", "export"])
@@ -86,20 +93,20 @@ def test_a_corrupt_database_is_named_and_left_alone(house: House, site: Site, na
     good = path.read_bytes()
     for harm, spoil in HARMS.items():
         path.write_bytes(spoil(good))
-        before = digest(path)
+        before = standing(house.data)
         done = house.start("--fresh").wait()
         assert done.code == 3, (harm, done.code, done.err)
         assert name in done.err, harm
         assert "Traceback" not in done.err, harm
         assert "fault of the program" not in done.err, harm
-        assert digest(path) == before, harm
+        assert standing(house.data) == before, harm
         house.assert_nobody_left(2)
         if name == "crawl.db":
             told = house.order("status", "--json")
             assert told.code == 3, (harm, told.out)
             assert name in told.err, harm
             assert told.out == ""
-            assert digest(path) == before, harm
+            assert standing(house.data) == before, harm
 
 
 @pytest.mark.sweep
@@ -158,10 +165,83 @@ def test_a_database_of_somebody_else_or_of_tomorrow_is_refused(house: House, sit
         with sqlite3.connect(house.data / "crawl.db") as db:
             db.execute(sql)
         db.close()
+        before = standing(house.data)
         done = house.start().wait()
         assert done.code == 3, done.err
         assert "crawl.db" in done.err
         assert "Traceback" not in done.err
+        assert standing(house.data) == before
+
+
+@pytest.mark.parametrize("name", ["crawl.db", "pages.db"])
+def test_a_corrupt_database_keeps_the_other_as_a_crash_left_it(house: House, site: Site, name: str) -> None:
+    """What lies in a log beside a database is not even folded into it, when its neighbour cannot be used."""
+    house.write(Library(site, shelves=4, delay=0.1).defs(concurrency=2))
+    running = house.start()
+    assert until(lambda: len(site.paths) > 4)
+    for pid in [running.pid, *house.children("node"), *house.children("append")]:
+        os.kill(pid, signal.SIGKILL)
+    running.wait()
+    house.assert_nobody_left()
+    assert list(house.data.glob("crawl.db-wal"))
+    (house.data / name).write_bytes(b"no database at all" * 500)
+    before = standing(house.data)
+    done = house.start().wait()
+    assert done.code == 3
+    assert name in done.err
+    assert "Traceback" not in done.err
+    assert standing(house.data) == before
+
+
+@pytest.mark.parametrize("name", ["crawl.db", "pages.db", "data"])
+def test_a_write_protected_database_is_named_and_left_alone(
+    house: House, site: Site, name: str, tmp_path: Path
+) -> None:
+    crawled(house, site)
+    with small_disk(tmp_path / "disk") as disk:
+        moved = disk.path / name
+        if name == "data":
+            shutil.copytree(house.data, moved, symlinks=True)
+            house.data = moved
+        else:
+            shutil.move(house.data / name, moved)
+            (house.data / name).symlink_to(moved)
+        before = standing(house.data)
+        disk.read_only()
+        done = house.start("--fresh").wait()
+        assert done.code == 3, done.err
+        assert str(house.data) in done.err
+        assert name in done.err
+        assert "Traceback" not in done.err
+        assert "fault of the program" not in done.err
+        assert standing(house.data) == before
+        house.assert_nobody_left(2)
+
+
+def test_a_data_dir_deleted_or_replaced_under_a_run_ends_it_with_3(house: House, site: Site) -> None:
+    house.write(Library(site, shelves=6, books=8, delay=0.2).defs(concurrency=2))
+    running = house.start()
+    assert until(lambda: len(site.paths) > 4)
+    moved = house.folder / "moved"
+    os.rename(house.data, moved)
+    began = time.monotonic()
+    done = running.wait(15)
+    assert time.monotonic() - began < 5
+    assert done.code == 3, done.err
+    assert "crawl.db: deleted or replaced" in done.err
+    assert "Traceback" not in done.err
+    house.assert_nobody_left()
+    shutil.rmtree(house.data, ignore_errors=True)  # what dying nodes said
+    os.rename(moved, house.data)
+    house.crawl()
+
+
+def test_a_clean_end_leaves_no_logs_of_the_databases(house: House, site: Site) -> None:
+    house.write(Library(site, shelves=2).defs())
+    for code, arguments in ((0, ["--max-pages", "3"]), (0, [])):
+        assert house.start(*arguments).wait().code == code
+        house.order("status")
+        assert {path.name for path in house.data.glob("*.db*")} == {"crawl.db", "pages.db", "queue.db"}
 
 
 def test_a_second_supervisor_leaves_at_once_naming_the_first(house: House, site: Site) -> None:

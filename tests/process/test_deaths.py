@@ -1,11 +1,9 @@
 """Processes that die, hang or come back from the dead: no row is lost, none doubled, nobody stays."""
 
-import contextlib
 import os
 import random
 import shutil
 import signal
-import sqlite3
 import threading
 import time
 
@@ -148,22 +146,6 @@ def test_kill_at_a_write(house: House, site: Site, name: str, number: int) -> No
 @pytest.mark.parametrize("name", ["crawl.db-wal", "pages.db-wal", "anything"])
 def test_kill_at_each_write_sweep(house: House, site: Site, name: str, number: int) -> None:
     killed_at_write(house, site, name, number)
-
-
-def test_a_database_locked_for_a_while_only_delays(house: House, site: Site) -> None:
-    library = library_of(house, site, delay=0.05)
-    running = under_way(house, site)
-    with contextlib.closing(sqlite3.connect(house.data / "crawl.db", isolation_level=None, timeout=20)) as db:
-        db.execute("BEGIN IMMEDIATE")
-        time.sleep(4)
-        assert not running.over
-        db.execute("ROLLBACK")
-    done = running.wait()
-    assert done.code == 0, done.err
-    assert {node["state"] for node in done.summary["nodes"]} == {"TERMINATED"}, "a busy database is no death"
-    house.assert_clean(done)
-    assert house.counted("entry", "book") == library.rows()
-    assert sorted(site.paths) == sorted(library.pages)
 
 
 def test_children_of_a_dead_supervisor_leave_within_three_seconds(house: House, site: Site) -> None:

@@ -11,7 +11,9 @@ from .test_whole_crawl import JOBS, SUMMARY
 
 pytestmark = pytest.mark.timeout(60)
 
-STATUS = SUMMARY | {"stage", "supervisor", "sequences", "hosts", "rates", "defs_problems", "metrics"}
+STATUS = SUMMARY | {
+    "stage", "supervisor", "sequences", "hosts", "rates", "defs_problems", "metrics", "paused", "alarm",
+}  # fmt: skip
 
 
 def test_without_data_dir_or_run(house: House) -> None:

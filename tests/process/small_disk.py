@@ -1,0 +1,61 @@
+"""A disk small enough to fill: a tmpfs in a mount namespace of this process's own, so that nothing is left of it."""
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_NEW_NAMESPACE, _PRIVATE, _REMOUNT, _READ_ONLY, _DETACH = 0x20000, 0x44000, 0x20, 0x1, 0x2
+
+
+class SmallDisk:
+    """Mounted at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def free(self) -> int:
+        told = os.statvfs(self.path)
+        return told.f_bavail * told.f_frsize
+
+    def fill(self, leave: int = 0) -> Path:
+        """A ballast file that leaves so many bytes; delete it to make room."""
+        ballast = self.path / "ballast"
+        with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
+            while (more := self.free - leave) > 0:
+                file.write(bytes(min(more, 1 << 20)))
+        return ballast
+
+    def read_only(self) -> None:
+        """Let nobody write to it, not even root."""
+        _call("mount", b"crawl", bytes(self.path), b"tmpfs", _REMOUNT | _READ_ONLY, None)
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, size: str = "24m") -> Iterator[SmallDisk]:
+    """A tmpfs at `folder`; skips the test, with the reason, where this system lets nobody mount one.
+
+    From here on the thread of the tests and the processes it starts see mounts nobody else sees.
+    """
+    folder.mkdir(exist_ok=True)
+    try:
+        _call("unshare", _NEW_NAMESPACE)
+        _call("mount", b"none", b"/", None, _PRIVATE, None)
+        _call("mount", b"crawl", bytes(folder), b"tmpfs", 0, f"size={size}".encode())
+    except (OSError, AttributeError) as error:
+        pytest.skip(f"a small disk cannot be mounted: {error}")
+    try:
+        yield SmallDisk(folder)
+    finally:
+        _call("umount2", bytes(folder), _DETACH)
+
+
+def _call(name: str, *arguments: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")
