@@ -192,6 +192,26 @@ def export(
 
 
 @crawl_console.command()
+@click.argument("data_def", required=False)
+@click.option(
+    "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
+@common
+def extract(data_def: str | None, defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """Work the stored pages of the latest run anew with the defs on disk; fetch nothing."""
+    from dataclasses import replace
+
+    from console.headless import Headless
+    from console.headless import run as run_headless
+
+    settings = replace(settings_of(assign), on_reload="reextract")
+    return run_headless(
+        Headless(defs=defs, data=data, settings=settings, json=as_json, extract_only=True, data_def=data_def)
+    )
+
+
+@crawl_console.command()
 @click.option("--no-ui", is_flag=True, help="Headless.")
 @click.option("--pages", type=click.IntRange(1), default=500, show_default=True, help="Products the shop sells.")
 @click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds a page takes.")

@@ -28,6 +28,10 @@ class Headless:
     only_new: bool = False
     json: bool = False
     progress: str = "auto"
+    extract_only: bool = False
+    """Work the stored pages of the latest run anew, fetch nothing."""
+    data_def: str | None = None
+    """With `extract_only`: the pages of this one, whether or not it changed."""
 
 
 def run(asked: Headless) -> int:
@@ -48,6 +52,8 @@ def run(asked: Headless) -> int:
     progress = Progress(asked.progress, asked.data / CRAWL)
     db = Database.open(asked.data / CRAWL, read_only=True)
     progress.begin(db, supervisor.run.seq)
+    if supervisor.upkeep.news and asked.progress not in ("quiet", "json"):
+        _say(f"  {supervisor.upkeep.news}")
     try:
         while not supervisor.over:
             signals.pass_on(supervisor)
@@ -75,9 +81,15 @@ def run(asked: Headless) -> int:
 
 def _build(asked: Headless, lock: Lock, signals: "_Signals") -> Any:
     from engine.defs.loader import load
+    from engine.defs.watcher import fingerprint
+    from engine.errors import UsageError, suggest
     from engine.supervise.start import Plan, build_supervisor
 
+    seen = fingerprint(asked.defs)  # first: what is saved from here on is noticed
     loaded = load(asked.defs)
+    names = [d.name for d in loaded.definitions.data_defs]
+    if asked.data_def is not None and asked.data_def not in names:
+        raise UsageError(f"unknown dataDef '{asked.data_def}'{suggest(asked.data_def, names)}", "See the defs.")
     for warning in loaded.warnings:
         _say(str(warning))
     return build_supervisor(
@@ -87,6 +99,10 @@ def _build(asked: Headless, lock: Lock, signals: "_Signals") -> Any:
             settings=asked.settings,
             fresh=asked.fresh,
             output=asked.output,
+            watched=asked.defs,
+            seen=seen,
+            extract_only=asked.extract_only,
+            data_def=asked.data_def,
             only_new=asked.only_new,
         ),
         lock,
@@ -102,7 +118,8 @@ class _Signals:
         self._told = 0
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        self._reloads = 0
+        signal.signal(signal.SIGHUP, self._note_reload)
 
     @property
     def came(self) -> bool:
@@ -123,6 +140,9 @@ class _Signals:
         """Tell the supervisor of signals it does not know yet."""
         from engine.supervise.ending import Ending
 
+        if self._reloads:
+            self._reloads = 0
+            supervisor.upkeep.ask()
         while self._told < len(self._seen):
             number, self._told = self._seen[self._told], self._told + 1
             if self._told == 1:
@@ -136,6 +156,9 @@ class _Signals:
         deadline = time.monotonic() + seconds
         while self._told == len(self._seen) and (left := deadline - time.monotonic()) > 0:
             time.sleep(min(left, 0.02))
+
+    def _note_reload(self, _number: int, _frame: FrameType | None) -> None:
+        self._reloads += 1
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._seen.append(number)

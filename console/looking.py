@@ -96,7 +96,7 @@ def full(look: Snapshot, alarm: str | None = None) -> dict[str, Any]:
         "sequences": look.sequences,
         "hosts": look.hosts,
         "rates": look.run.rates if look.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
-        "defs_problems": [],
+        "defs_problems": look.defs_problems,
         "metrics": look.metrics,
     }
 
@@ -111,6 +111,12 @@ def _lines(look: Snapshot) -> list[str]:
     paused = f"  PAUSED: {run.paused}" if run.paused else ""
     jobs = ", ".join(f"{count} {name}" for name, count in look.jobs.items())
     lines = [f"run {run.id}  {run.state}{reason}  stage {run.stage}  defs v{run.defs_version}  {owner}{paused}", jobs]
+    if look.reextraction is not None:
+        worked, left = look.reextraction
+        lines.append(f"re-extracting stored pages: {worked:,} done, {left:,} or more left")
+    if look.defs_problems:
+        lines.append("the defs on disk are not used:")
+        lines += [f"  {p['file']}:{p['line']}:{p['col']}: {p['code']} {p['message']}" for p in look.defs_problems]
     if pid is None and run.state != "DONE":
         lines.append("`crawl-console run` goes on where it stopped")
     lines += [

@@ -11,12 +11,13 @@ import orjson
 from console.clean import clean
 from console.figures import figures
 from engine.errors import CrawlError
-from engine.store import events, snapshot
+from engine.store import events, runs, snapshot
 from engine.store.connector import Database
 from engine.store.snapshot import Snapshot
 from engine.urls import without_credentials
 
 _TOLD = 5
+_TELL_SECONDS = 0.5
 _SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
 
 
@@ -34,6 +35,7 @@ class Progress:
         self._done = 0
         self._from = 0
         self._told: dict[str, int] = {}
+        self._told_at = time.monotonic()
         self._alarm = ""
 
     def begin(self, db: Database, run: int) -> None:
@@ -52,8 +54,17 @@ class Progress:
         """Problems of seeds and defs, as they come."""
         for kind in ("seed", "defs", "appender"):
             for text in snapshot.said(db, run, kind, self._told.get(kind, self._from), _TOLD):
-                self._write(f"  {clean(text)}\n")
+                self._write(("\r\x1b[K" if self._mode == "tty" else "") + f"  {clean(text)}\n")
             self._told[kind] = events.last(db)
+
+    def _tell_if_possible(self) -> None:
+        try:
+            if self._db is None:
+                self._db = Database.open(self._path, read_only=True)
+            if (run := runs.latest(self._db)) is not None:
+                self._tell_new(self._db, run.seq)
+        except CrawlError:
+            return
 
     def alarm(self, text: str) -> None:
         """What holds the run, once; and that it is over. From memory: the database may be what is in trouble."""
@@ -66,6 +77,9 @@ class Progress:
     def show(self) -> None:
         """Show, if it is time to."""
         now = time.monotonic()
+        if self._mode in ("tty", "plain") and now - self._told_at >= _TELL_SECONDS:
+            self._told_at = now
+            self._tell_if_possible()
         if self._mode == "quiet" or now - self._shown_at < _SECONDS[self._mode]:
             return
         try:
@@ -74,8 +88,6 @@ class Progress:
             look = snapshot.read(self._db, shown=0)
         except CrawlError:
             return
-        if self._mode != "json" and look.run is not None:
-            self._tell_new(self._db, look.run.seq)
         rate = (look.jobs["done"] - self._done) / (now - self._shown_at)
         self._shown_at, self._done = now, look.jobs["done"]
         if self._mode == "json":
@@ -101,6 +113,7 @@ class Progress:
             self._write(orjson.dumps({"at": time.time(), **_counts(look)}).decode() + "\n")
             return
         assert look.run is not None
+        self._tell_new(db, run)
         clear = "\r\x1b[K" if self._mode == "tty" else ""
         because = f": {reason}" if reason else ""
         rate = look.jobs["done"] / look.run.seconds if look.run.seconds else 0.0

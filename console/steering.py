@@ -71,4 +71,11 @@ def resume(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
     return _order(data, assign, "resume", sequence=sequence)
 
 
-STEERING = (cancel, kill, drain, restart, scale, pause, resume)
+@click.command()
+@common
+def reload(data: Path, assign: Sequence[str]) -> int:
+    """Look at the defs on disk now: publish them, or tell what is wrong."""
+    return _order(data, assign, "reload")
+
+
+STEERING = (cancel, reload, kill, drain, restart, scale, pause, resume)

@@ -10,16 +10,18 @@ import errno
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from enum import Enum
+from dataclasses import replace
 from pathlib import Path
 
+from engine.append.files import inode_of
 from engine.append.kinds import writer_of
 from engine.append.lifeline import Lifeline
 from engine.append.novelty import Novelty
 from engine.append.pulse import Pulse
+from engine.append.turns import CutOff, Turn
 from engine.append.writer import Batch, Extent, Writer
 from engine.errors import CrawlError, Fenced, StorageError
-from engine.store import nodes, outputs, rows
+from engine.store import nodes, outputs, rows, runs
 from engine.store.connector import Busy, Database
 from engine.store.outputs import Output
 from engine.store.runs import Run
@@ -35,19 +37,6 @@ RETRY = 1.0
 _CAN_FAIL = (OSError, Busy, StorageError)
 
 _log = logging.getLogger("appender")
-
-
-class Turn(Enum):
-    """What a turn of the loop came to."""
-
-    MORE = "more is waiting"
-    WROTE = "wrote all there was"
-    IDLE = "everything is written"
-    HELD = "nothing could be done about what is left"
-
-
-class CutOff(Exception):
-    """The supervisor is gone while a file was being rebuilt: the old one stays."""
 
 
 class Appender:
@@ -101,17 +90,28 @@ class Appender:
         declared = self._declared()
         if not self._novelty.learned(declared):
             return Turn.MORE
-        sound, broken = self._inspected(declared)
+        held = self._held(declared)
+        sound, broken = self._inspected([output for output in declared if output.id not in held])
         if broken:
             self._rebuild(broken)
             return Turn.MORE
-        if sound and (turn := self._follow(sound)):
-            return turn
         dirty = [output for output in sound if output.dirty]
+        clean = [output for output in sound if not output.dirty]
+        if clean and (turn := self._follow(clean)):
+            return turn
         if dirty and (self._lifeline.draining or time.monotonic() >= self._rebuild_at):
             self._rebuild(dirty)
             return Turn.MORE
-        return Turn.HELD if dirty or self._resting else Turn.IDLE
+        return Turn.HELD if dirty or held or self._resting else Turn.IDLE
+
+    def _held(self, declared: Sequence[Output]) -> set[int]:
+        """Outputs left as they are while rows of theirs are replaced: a reader never sees half of the new ones."""
+        for gone in set(self._writers) - {output.id for output in declared}:
+            self._writers.pop(gone)[1].close()
+        dirty = {output.id for output in declared if output.dirty}
+        if not dirty or self._lifeline.draining or not runs.reextracting(self._db, self._run.seq):
+            return set()
+        return dirty
 
     def close(self) -> None:
         """Let go of every file."""
@@ -131,7 +131,7 @@ class Appender:
             return declared
         with self._fenced():
             for output in half:
-                if output.pending and _inode(output.path) == output.pending["inode"]:
+                if output.pending and inode_of(output.path) == output.pending["inode"]:
                     outputs.settle(self._db, output.id, output.pending)
                 else:
                     outputs.pend(self._db, output.id, None)
@@ -182,6 +182,9 @@ class Appender:
         batch = self._after(start)
         if not batch:
             return None
+        reasons = outputs.reasons(self._db, self._run.seq)
+        if any(reasons.get(output.id) != output.reasons for output in sound):
+            return Turn.MORE  # rows were replaced since: what was read may hold some of the new ones
         began, last = time.monotonic(), batch[-1][0]
         sorted_out: dict[str, list[tuple[int, str]]] = {}
         for id_, data_def, data in batch:
@@ -246,7 +249,7 @@ class Appender:
         """Write outputs anew up to their cursors: beside, told, renamed, settled."""
         began = time.monotonic()
         prepared: list[tuple[Output, dict[str, int]]] = []
-        for output in listed:
+        for output in self._caught_up(listed):
             try:
                 extent = self._writer(output).prepare(self._upto_cursor(output))
             except _CAN_FAIL as problem:
@@ -268,8 +271,22 @@ class Appender:
         with self._fenced():
             for output, told in adopted:
                 outputs.settle(self._db, output.id, told)
+                self._pulse.rows += max(0, told["rows"] - output.rows)
+                self._pulse.bytes += max(0, told["bytes"] - output.bytes)
         ended = time.monotonic()
         self._rebuild_at = ended + (ended - began)
+
+    def _caught_up(self, listed: Sequence[Output]) -> list[Output]:
+        """The outputs, those with rows replaced moved on to the newest row: a rebuilt file holds all of the new ones.
+
+        The cursor goes first: from then on a row that is taken back marks the output once more.
+        """
+        if not any(output.dirty for output in listed):
+            return list(listed)
+        with self._fenced():
+            last = rows.last(self._db, self._run.seq)
+            moved = [(output, outputs.skip_to(self._db, output.id, last)) for output in listed]
+        return [replace(output, cursor=at[0], reasons=at[1]) if at else output for output, at in moved]
 
     def _upto_cursor(self, output: Output) -> Iterator[Batch]:
         at, limit = 0, FIRST_ROWS
@@ -325,10 +342,3 @@ def _fitting(count: int, characters: int) -> int:
 
 def _unmoved(output: Output) -> Extent:
     return Extent(output.bytes, output.rows, output.inode or 0)
-
-
-def _inode(path: str) -> int | None:
-    try:
-        return Path(path).stat().st_ino
-    except OSError:
-        return None

@@ -103,6 +103,14 @@ class FileWriter:
                 self._beside.unlink(missing_ok=True)
 
 
+def inode_of(path: str) -> int | None:
+    """The number of the file that has this name now; None: there is none."""
+    try:
+        return Path(path).stat().st_ino
+    except OSError:
+        return None
+
+
 def flush_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)

@@ -21,6 +21,8 @@ class JobKind(StrEnum):
     PAGE = "page"
     ROBOTS = "robots"
     SITEMAP = "sitemap"
+    EXTRACT = "extract"
+    """A stored page is worked anew: never a request."""
 
 
 class Origin(StrEnum):
@@ -106,3 +108,9 @@ class LeasedJob:
     stored: StoredPage | None
     """A document that serves instead of a fetch."""
     defs_version: int
+    page: int | None = None
+    """Of a re-extraction: the job of the page."""
+    made: tuple[int, ...] = ()
+    """Of a re-extraction: ids of the dataDefs that the page's rows were made with."""
+    links_too: bool = False
+    """Of a re-extraction: what decides on links has changed, so unchanged dataDefs are asked for theirs, too."""

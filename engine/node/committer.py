@@ -42,8 +42,12 @@ class Committer(threading.Thread):
         committed: Callable[[int], None],
         fenced: Callable[[], None],
         broken: Callable[[CrawlError], None],
+        renew: bool = True,
     ) -> None:
-        """`held` tells the jobs leased and not committed; `committed` is told how many are done with."""
+        """`held` tells the jobs leased and not committed; `committed` is told how many are done with.
+
+        `renew`: whether pages that went stale while they were worked are re-extracted.
+        """
         super().__init__(name="committer", daemon=True)
         self._folder = folder
         self._node = node
@@ -51,6 +55,7 @@ class Committer(threading.Thread):
         self._places = places
         self._seen = seen
         self._ringer = ringer
+        self._renew = renew
         self._held = held
         self._committed = committed
         self._fenced = fenced
@@ -113,7 +118,7 @@ class Committer(threading.Thread):
         while True:
             try:
                 _store_bodies(pages, group)
-                result = commit(db, self._node, self._run, group, self._places, boottime())
+                result = commit(db, self._node, self._run, group, self._places, boottime(), renew=self._renew)
                 break
             except Busy as busy:
                 _log.warning("commit waits: %s", busy.what)

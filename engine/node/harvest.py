@@ -67,13 +67,21 @@ class Harvester:
         rejected: list[Rejection] = []
         try:
             for work in self._knowledge.work(job):
+                kept = work.id in job.made  # a re-extraction: these rows are there, and as they would be
+                if kept and not job.links_too:
+                    continue
                 found = work.extractor.extract(page, context)
-                rows += [MadeRow(work.data_def, work.id, to_json(row)) for row in found.rows]
                 links += found.links
-                rejected += found.rejected
+                if not kept:
+                    rows += [MadeRow(work.data_def, work.id, to_json(row)) for row in found.rows]
+                    rejected += found.rejected
         except PageTooDeep as error:
             raise Unreadable(str(error)) from error
         return Harvest(tuple(rows), self._children(job, links), tuple(rejected), damaged)
+
+    def kept(self, job: LeasedJob) -> tuple[int, ...]:
+        """Of a re-extraction: ids of the dataDefs whose rows stay as they are."""
+        return tuple(work.id for work in self._knowledge.work(job) if work.id in job.made)
 
     def _children(self, job: LeasedJob, links: Sequence[FoundLink]) -> tuple[Child, ...]:
         """The links that make a job, as far as this node can tell."""

@@ -14,6 +14,8 @@ from engine.store.connector import Database
 from engine.store.hosts import Manners
 
 _EMPTY = TaskGroup(name="")
+_VERSIONS_KEPT = 8
+"""A developer saves often: versions nobody works with any more are forgotten, and read again where they are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,23 @@ class Knowledge:
 
     def definitions(self, version: int) -> Definitions:
         """The defs of a version."""
-        if version not in self._versions:
-            self._versions[version] = versions.read(self._ask(), version)
-        return self._versions[version]
+        found = self._versions.get(version)
+        if found is None:
+            found = self._versions[version] = versions.read(self._ask(), version)
+            if len(self._versions) > _VERSIONS_KEPT:
+                self._forget(min(self._versions))
+        return found
+
+    def _forget(self, version: int) -> None:
+        self._versions.pop(version, None)
+        for known in (self._work, self._rules):
+            for key in [key for key in list(known) if key[0] == version]:
+                known.pop(key, None)
 
     def newest(self) -> Definitions:
         """The defs of the newest version this node has worked with."""
-        return self._versions[max(self._versions)] if self._versions else Definitions()
+        newest = max(self._versions, default=0)
+        return self.definitions(newest) if newest else Definitions()
 
     def group(self, version: int, name: str) -> TaskGroup:
         """The task group of that name; an empty one where the defs have none."""
@@ -55,17 +67,19 @@ class Knowledge:
     def work(self, job: LeasedJob) -> tuple[Work, ...]:
         """What is to be extracted from a job's page."""
         key = (job.defs_version, job.group)
-        if key not in self._work:
+        found = self._work.get(key)
+        if found is None:
             names = dict.fromkeys(task.data_def for task in self.group(*key).tasks)
-            self._work[key] = tuple(self._compile(job.defs_version, name) for name in names)
-        return self._work[key]
+            found = self._work[key] = tuple(self._compile(job.defs_version, name) for name in names)
+        return found
 
     def host_rule(self, version: int, host_key: str) -> HostRule:
         """The rule for a host (`name:port`)."""
         key = (version, host_key)
-        if key not in self._rules:
-            self._rules[key] = rule_for(self.definitions(version), host_key)
-        return self._rules[key]
+        found = self._rules.get(key)
+        if found is None:
+            found = self._rules[key] = rule_for(self.definitions(version), host_key)
+        return found
 
     def manners(self, host_key: str) -> Manners:
         """How a host that is met for the first time is to be treated."""

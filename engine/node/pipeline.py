@@ -18,6 +18,7 @@ from engine.model.job import JobKind, JobState, LeasedJob, Origin, Request, Stor
 from engine.node.clerk import Clerk
 from engine.node.harvest import Harvest, Harvester, NotAPage, Unreadable
 from engine.node.knowledge import Knowledge
+from engine.node.reextraction import PARSED_ON_THE_LOOP, Reextraction
 from engine.node.robots import RobotsDesk
 from engine.node.sitemaps import SitemapDesk
 from engine.settings import Settings
@@ -25,7 +26,6 @@ from engine.store.commit import Finished
 from engine.store.documents import NewDocument
 from engine.store.events import Event, Level
 
-_PARSED_ON_THE_LOOP = 64 * 1024
 _LATE_AT_MOST = 0.05
 _REJECTIONS_TOLD = 5
 _NO_EFFORT = (0, 0.0, 0)
@@ -53,6 +53,7 @@ class Pipeline:
         self._knowledge = knowledge
         self._harvester = harvester
         self._threads = threads
+        self._reextraction = Reextraction(source=source, clerk=clerk, harvester=harvester, threads=threads)
         self._robots = RobotsDesk(self._send, clerk, settings.user_agent)
         self._sitemaps = SitemapDesk(self._send, settings.max_body)
         self._efforts: dict[int, tuple[int, float, int]] = {}
@@ -60,6 +61,8 @@ class Pipeline:
 
     async def work(self, job: LeasedJob, started: Callable[[], None]) -> Finished:
         """What became of the job. `started` is called when its request is about to be sent."""
+        if job.kind is JobKind.EXTRACT:
+            return await self._reextraction.work(job)
         try:
             done = await self._worked(job, started)
             effort = self._efforts.get(job.id)
@@ -131,7 +134,7 @@ class Pipeline:
                 return await self._from_store(job, stored, hops=hops, target=url)
 
     def _robots_refuse(self, job: LeasedJob, url: str) -> str | None:
-        rules = self._robots.rules(job.host)
+        rules = self._robots.rules(job.host, job.defs_version)
         if rules is None or rules[1].allowed(url, self._settings.user_agent):
             return None
         status = rules[0]
@@ -227,7 +230,7 @@ class Pipeline:
             )
 
         try:
-            if len(body) <= _PARSED_ON_THE_LOOP:
+            if len(body) <= PARSED_ON_THE_LOOP:
                 harvest = work()
             else:
                 harvest = await asyncio.get_running_loop().run_in_executor(self._threads, work)

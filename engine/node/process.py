@@ -84,6 +84,7 @@ class Node:
             places=Places(run, knowledge.manners, knowledge.max_pages),
             seen=self.seen,
             ringer=self.ringer,
+            renew=settings.on_reload == "reextract",
             held=lambda: self._held,
             committed=self._let_go,
             fenced=self._fenced,

@@ -29,9 +29,13 @@ class RobotsDesk:
         self._clerk = clerk
         self._user_agent = user_agent
         self._rules: dict[int, tuple[int, RobotsRules] | None] = {}
+        self._version = 0
 
-    def rules(self, host: int) -> tuple[int, RobotsRules] | None:
-        """Status and rules of a host's robots.txt; None where it does not count."""
+    def rules(self, host: int, version: int) -> tuple[int, RobotsRules] | None:
+        """Status and rules of a host's robots.txt; None where, as the defs of that version say, it does not count."""
+        if version > self._version:
+            self._version = version
+            self._rules.clear()
         if host not in self._rules:
             told = self._clerk.robots(host)
             if len(self._rules) >= _HOSTS_KEPT:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from engine.clock import boottime
 from engine.model.job import Request
-from engine.store import documents, events, jobs, rows
+from engine.store import candidates, documents, events, rows
 from engine.store.connector import Database, placeholders
 from engine.store.events import Event
 from engine.store.filter import (
@@ -207,7 +207,7 @@ def detail(db: Database, job: int, *, pages: Database | None = None, limit: int 
             return None
         line = _line(row)
         run, document, defs, locator, told, root = row[16:]
-        request = jobs.request_of(told) if told and line.origin == "locator" else Request()
+        request = candidates.request_of(told) if told and line.origin == "locator" else Request()
         about = documents.about(db, document) if document is not None else None
         return JobDetail(
             line=line,

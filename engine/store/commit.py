@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
-from engine.store import documents, events, hosts, jobs, metrics, nodes, rows, sequences
+from engine.store import documents, events, hosts, jobs, metrics, nodes, replacing, rows, sequences
 from engine.store.connector import Busy, Database
 from engine.store.documents import NewDocument, Stored
 from engine.store.events import Event
@@ -70,6 +70,8 @@ class Finished:
     rows: tuple[MadeRow, ...] = ()
     rejected: tuple[tuple[str, int], ...] = ()
     """Records turned away, by dataDef."""
+    kept: tuple[int, ...] = ()
+    """Of a re-extraction: ids of the dataDefs whose rows stay."""
     children: tuple[Child, ...] = ()
     events: tuple[Event, ...] = ()
     backoff_until: float | None = None
@@ -91,34 +93,46 @@ class Committed:
     due: tuple[float, ...]
 
 
-def commit(db: Database, node: int, run: int, finished: Sequence[Finished], places: Places, now: float) -> Committed:
+def commit(
+    db: Database, node: int, run: int, finished: Sequence[Finished], places: Places, now: float, *, renew: bool = True
+) -> Committed:
     """Write a group. Where it fails, it is written job by job, and the offender is FAILED with the reason.
+
+    `renew`: pages whose defs changed while they were worked are to be re-extracted.
 
     Raises Fenced (the node's epoch is over), Busy (nothing was written: try again) or StorageError.
     """
     # of two results of one job, at most one has the lease: asked one after the other, none passes for the other
     doubled = len({f.job.id for f in finished}) < len(finished)
     try:
-        return _write(db, node, run, finished, places, now, apart=doubled)
+        return _write(db, node, run, finished, places, now, renew, apart=doubled)
     except (Fenced, Busy):
         raise
     except Exception:
-        return _write(db, node, run, finished, places, now, apart=True)
+        return _write(db, node, run, finished, places, now, renew, apart=True)
 
 
 def _write(
-    db: Database, node: int, run: int, finished: Sequence[Finished], places: Places, now: float, *, apart: bool
+    db: Database,
+    node: int,
+    run: int,
+    finished: Sequence[Finished],
+    places: Places,
+    now: float,
+    renew: bool,
+    *,
+    apart: bool,
 ) -> Committed:
     try:
         with db.transaction():
             if nodes.role(db, node) is None:
                 raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
             if apart:
-                parts = [_alone(db, run, f, places) for f in finished]
+                parts = [_alone(db, run, f, places, renew) for f in finished]
                 won = frozenset().union(*(part[0] for part in parts))
                 touched = set().union(*(part[1] for part in parts))
             else:
-                won, touched = _apply(db, run, finished, places)
+                won, touched = _apply(db, run, finished, places, renew)
             ring = sequences.ring_hosts(db, touched, now)
     except BaseException:
         places.forget()
@@ -128,11 +142,11 @@ def _write(
     return Committed(won, tuple(ring), tuple(sorted(due)))
 
 
-def _alone(db: Database, run: int, finished: Finished, places: Places) -> tuple[frozenset[int], set[int]]:
+def _alone(db: Database, run: int, finished: Finished, places: Places, renew: bool) -> tuple[frozenset[int], set[int]]:
     """One job in a savepoint; one that cannot be written is FAILED instead."""
     try:
         with db.savepoint():
-            return _apply(db, run, [finished], places)
+            return _apply(db, run, [finished], places, renew)
     except Busy:
         raise
     except Exception as error:
@@ -148,17 +162,26 @@ def _alone(db: Database, run: int, finished: Finished, places: Places) -> tuple[
             fetches=finished.fetches, fetch_seconds=finished.fetch_seconds, received=finished.received,
         )  # fmt: skip
         places.forget()
-        return _apply(db, run, [failed], places)
+        return _apply(db, run, [failed], places, renew)
 
 
-def _apply(db: Database, run: int, finished: Sequence[Finished], places: Places) -> tuple[frozenset[int], set[int]]:
+def _apply(
+    db: Database, run: int, finished: Sequence[Finished], places: Places, renew: bool
+) -> tuple[frozenset[int], set[int]]:
     """Write verdicts, then what those jobs made whose lease still held. Returns their ids and the hosts touched."""
     touched = {f.job.host for f in finished}
-    won = jobs.finish(db, [_verdict(db, f, places, touched) for f in finished])
+    stale = replacing.outdated(db, run, finished, renew=renew)
+    spent = {f.job.id for f in finished if f.job.page is not None and f.state is JobState.DONE}
+    won = jobs.finish(db, [_verdict(db, f, places, touched) for f in finished], spent)
     held = [f for f in finished if f.job.id in won]
     documents.add(db, run, [(f.stored, f.document) for f in held if f.document and f.stored])
-    rows.add(db, run, [NewRow(f.job.id, row.data_def_id, row.data) for f in held for row in f.rows])
+    if spent:
+        replacing.take_back(db, run, [f for f in held if f.job.id in spent])
+    rows.add(db, run, [NewRow(f.job.page or f.job.id, row.data_def_id, row.data) for f in held for row in f.rows])
+    rows.reject(db, [(f.job.page or f.job.id, *told) for f in held for told in f.rejected])
     _count_rows(db, run, held)
+    if stale:
+        replacing.queue(db, run, [f for f in held if f.job.id in stale])
     _count_effort(db, run, held)
     _follow(db, run, held, places, touched)
     for f in held:

@@ -19,7 +19,8 @@ WHERE id = ?
 _CALM = "UPDATE hosts SET strikes = 0 WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?))"
 _ERRED = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
 _LEARN = """
-UPDATE hosts SET robots = 'KNOWN', robots_status = ?, robots_text = ?, crawl_delay = ? WHERE id = ?
+UPDATE hosts SET robots = CASE robots WHEN 'OFF' THEN 'OFF' ELSE 'KNOWN' END,
+    robots_status = ?, robots_text = ?, crawl_delay = ? WHERE id = ?
 """
 _ROBOTS = "SELECT robots_status, robots_text FROM hosts WHERE id = ? AND robots = 'KNOWN'"
 _STANDING = "SELECT strikes, backoff_until FROM hosts WHERE id = ?"
@@ -27,7 +28,13 @@ _REBASE = """
 UPDATE hosts SET next_at = next_at + :shift, backoff_until = backoff_until + :shift
 WHERE next_at IS NOT NULL OR backoff_until IS NOT NULL
 """
-_APPLY = "UPDATE hosts SET delay = ?, concurrency = ? WHERE run = ? AND key = ?"
+_APPLY = """
+UPDATE hosts SET delay = :delay, concurrency = :concurrency, robots = CASE
+    WHEN NOT :robots THEN 'OFF' WHEN robots <> 'OFF' THEN robots
+    WHEN robots_status IS NULL THEN 'WANTED' ELSE 'KNOWN' END
+WHERE run = :run AND key = :key
+"""
+_ROBOTS_OF = "SELECT id, origin, robots FROM hosts WHERE run = ? AND key = ?"
 _KEYS = "SELECT key FROM hosts WHERE run = ?"
 
 
@@ -91,9 +98,18 @@ def keys(db: Database, run: int) -> list[str]:
     return [str(row[0]) for row in db.all(_KEYS, (run,))]
 
 
-def apply(db: Database, run: int, key: str, manners: Manners) -> None:
-    """New limits for a host that exists; what robots.txt said stays."""
-    db.execute(_APPLY, (manners.delay, manners.concurrency, run, key))
+def apply(db: Database, run: int, key: str, manners: Manners) -> tuple[int, str, tuple[str, str]]:
+    """New limits for a host that exists; what its robots.txt said is kept, whether or not it counts.
+
+    Returns its id and origin, and how its robots.txt stood and stands: OFF, WANTED, KNOWN.
+    """
+    told = {"delay": manners.delay, "concurrency": manners.concurrency, "robots": int(manners.robots)}
+    before = db.one(_ROBOTS_OF, (run, key))
+    db.execute(_APPLY, {**told, "run": run, "key": key})
+    after = db.one(_ROBOTS_OF, (run, key))
+    assert before is not None
+    assert after is not None
+    return int(after[0]), str(after[1]), (str(before[2]), str(after[2]))
 
 
 def rebase(db: Database, shift: float) -> None:

@@ -10,6 +10,20 @@ from engine.store.connector import Database
 from engine.store.hosts import Manners
 
 
+def treat(db: Database, run: int, host_key: str, manners: Manners) -> None:
+    """Treat a host that a run knows in another way from now on: its pages wait for its robots.txt, or no longer."""
+    host, origin, (before, robots) = hosts.apply(db, run, host_key, manners)
+    if robots != before and robots == "WANTED":
+        _ask_robots(db, run, host, host_key, origin)
+    elif robots != before and robots == "OFF":
+        sequences.reconsider_host(db, host)
+
+
+def _ask_robots(db: Database, run: int, host: int, host_key: str, origin: str) -> None:
+    sequence = sequences.ensure(db, run, "", host, JobKind.ROBOTS, None)
+    jobs.add_robots(db, run, sequence, f"{origin}/robots.txt", robots_key(host_key))
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """The ids of a sequence and of its host."""
@@ -37,8 +51,7 @@ class Places:
             manners = self._manners(host_key)
             host, new = hosts.ensure(db, self._run, host_key, origin, manners)
             if new and manners.robots:
-                robots = sequences.ensure(db, self._run, "", host, JobKind.ROBOTS, None)
-                jobs.add_robots(db, self._run, robots, f"{origin}/robots.txt", robots_key(host_key))
+                _ask_robots(db, self._run, host, host_key, origin)
             sequence = sequences.ensure(db, self._run, group, host, kind, self._max_pages(group))
             place = self._found[key] = Place(sequence, host)
         return place

@@ -1,12 +1,13 @@
 """Jobs: made, leased, finished, given back. The only room that writes `jobs`; writes about a leased job are fenced."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
-from engine.model.job import JOB_TRANSITIONS, JobKind, JobState, LeasedJob, Origin, Request
+from engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
+from engine.store import sequences
 from engine.store.connector import Database, placeholders
 from engine.store.transitions import sources
 
@@ -47,16 +48,6 @@ ON CONFLICT (run, identity) DO NOTHING
 _ADD_ROBOTS = """
 INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?, ?)
 ON CONFLICT (run, identity) DO NOTHING
-"""
-_CANDIDATES = """
-SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
-    j.locator, coalesce(j.root, j.id), l.name, l.request, coalesce(r.url, j.url)
-FROM jobs j LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
-WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
-    AND NOT EXISTS (
-        SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
-            AND t.run = j.run)
-ORDER BY j.priority DESC, j.id LIMIT ?
 """
 _TAKE = f"""
 UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {_NOW}
@@ -106,6 +97,38 @@ _SKIP = f"""
 UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {_NOW} WHERE id IN (
     SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?
 ) AND state IN {_from(JobState.SKIPPED, JobState.TAKEN)}
+"""
+_SKIP_WAITING = """
+UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
+    SELECT id FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL AND +sequence = ? LIMIT ?)
+"""
+_REVIVE = f"""
+UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
+    SELECT id FROM jobs WHERE sequence = ? AND state = 'SKIPPED' AND (reason = ? OR reason GLOB 'maxPages *'
+        OR reason GLOB 'robots.txt *') LIMIT ?
+) AND state IN {_from(JobState.READY)}
+"""
+_QUEUE_EXTRACTS = f"""
+INSERT INTO jobs (run, sequence, origin, page, url, identity)
+SELECT j.run, e.id, 'link', j.id, j.url, CAST('extract ' || j.id AS BLOB) FROM json_each(?) i
+CROSS JOIN jobs j ON j.id = i.value JOIN sequences s ON s.id = j.sequence
+JOIN sequences e ON e.run = s.run AND e.grp = s.grp AND e.host = s.host AND e.kind = 'extract' WHERE true
+ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', crashes = 0, reason = NULL
+WHERE jobs.state IN {_from(JobState.READY)} AND jobs.state <> 'TAKEN'
+"""
+_DROP = "DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
+_DROP_OF_PAGES = """
+DELETE FROM jobs WHERE id IN (SELECT e.id FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value
+    CROSS JOIN jobs e ON e.run = j.run AND e.identity = CAST('extract ' || j.id AS BLOB))
+"""
+_DROP_EXTRACTS = """
+DELETE FROM jobs WHERE id IN (
+    SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?) AND page IS NOT NULL
+"""
+_MADE_WITH = "UPDATE jobs SET defs = ? WHERE id IN (SELECT value FROM json_each(?))"
+_UNMADE = """
+UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state = 'DONE' AND +sequence IN (
+    SELECT id FROM sequences WHERE run = ? AND kind = 'page' AND grp IN (SELECT value FROM json_each(?)))
 """
 _OPEN = """
 SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
@@ -183,52 +206,15 @@ def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes)
     db.execute(_ADD_ROBOTS, (run, sequence, url, identity))
 
 
-def candidates(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[tuple[Any, ...]]:
-    """Due jobs of a sequence, best first, none whose page another job is fetching right now.
-
-    `suspects`: those in whose hands a node died, and no others.
-    """
-    return db.all(_CANDIDATES.format(suspect="> 0" if suspects else "= 0"), (sequence, limit))
-
-
 def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
     """Put jobs into a node's hands under a lease."""
     db.execute(_TAKE.format(ids=placeholders(ids)), (lease, node, *ids))
 
 
-def leased(
-    row: tuple[Any, ...], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
-    send_at: float | None, delay: float, defs: int,
-) -> LeasedJob:  # fmt: skip
-    """A job as a node works on it, from a row of `candidates`."""
-    id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, told, root_url = row
-    located = origin == Origin.LOCATOR
-    return LeasedJob(
-        id=id_, lease=lease, run=run, sequence=sequence, host=host, kind=kind, group=group, locator_id=locator_id,
-        root=root, locator=locator or "", locator_url=root_url, url=url,
-        origin=Origin.LOCATOR if located else Origin.LINK, depth=depth, priority=priority, attempts=attempts,
-        crashes=crashes, hops=hops, target=target, request=request_of(told) if told and located else _PLAIN,
-        send_at=send_at, delay=delay, stored=None, defs_version=defs,
-    )  # fmt: skip
-
-
-_PLAIN = Request()
-
-
-def request_of(text: str) -> Request:
-    """What a locator's jobs send, as its row tells it."""
-    told = orjson.loads(text)
-    return Request(
-        method=told["method"],
-        headers=tuple((str(k), str(v)) for k, v in told["headers"]),
-        cookies=tuple((str(k), str(v)) for k, v in told["cookies"]),
-        body=told["body"],
-        content_type=told["content_type"],
-    )
-
-
-def finish(db: Database, verdicts: Sequence[Verdict]) -> set[int]:
+def finish(db: Database, verdicts: Sequence[Verdict], spent: Container[int] = ()) -> set[int]:
     """Write what became of leased jobs; returns the ids whose lease still held: results of others are to be dropped.
+
+    Those in `spent` are not kept: nothing is left to be said of them.
 
     Which leases hold is asked first, as one value: the transaction lets nobody write in between, and RETURNING
     would hand the interpreter's lock around once for every job.
@@ -236,7 +222,12 @@ def finish(db: Database, verdicts: Sequence[Verdict]) -> set[int]:
     held: set[int] = set()
     for (ids,) in db.each(_HELD, [v[:2] for v in verdicts]):
         held.update(orjson.loads(ids))
-    db.each(_FINISH, verdicts if len(held) == len(verdicts) else [v for v in verdicts if v.id in held])
+    kept = (
+        [v for v in verdicts if v.id in held and v.id not in spent] if spent or len(held) < len(verdicts) else verdicts
+    )
+    db.each(_FINISH, kept)
+    if spent:
+        db.execute(_DROP, (_listed(id_ for id_ in held if id_ in spent),))
     for v in verdicts:
         if v.sequence is not None and v.id in held:
             db.execute(_MOVE, (v.sequence, v.id))
@@ -282,7 +273,9 @@ def reopen(db: Database, ids: Sequence[int], moves: Sequence[tuple[int, int]]) -
 
     `moves`: sequence and job, of those that redirects had led to another host.
     """
-    count = int(db.execute(_REOPEN, (orjson.dumps(ids).decode(),)).rowcount)
+    listed = orjson.dumps(ids).decode()
+    db.execute(_DROP_OF_PAGES, (listed,))  # a page that is fetched anew is worked anew
+    count = int(db.execute(_REOPEN, (listed,)).rowcount)
     for move in moves:
         db.execute(_MOVE, move)
     return count
@@ -293,9 +286,45 @@ def skip_ready(db: Database, sequence: int, reason: str, limit: int) -> int:
     return int(db.execute(_SKIP, (reason, sequence, limit)).rowcount)
 
 
+def skip_waiting(db: Database, run: int, sequence: int, reason: str, limit: int) -> int:
+    """The same for those that wait for a deadline."""
+    return int(db.execute(_SKIP_WAITING, (reason, run, sequence, limit)).rowcount)
+
+
+def revive(db: Database, sequence: int, reason: str, limit: int) -> int:
+    """Make jobs READY, skipped for that reason, `maxPages` or robots.txt; at most `limit`, returns how many."""
+    return int(db.execute(_REVIVE, (sequence, reason, limit)).rowcount)
+
+
+def queue_extracts(db: Database, pages: Iterable[int]) -> None:
+    """Make the jobs in which these done pages are worked anew; one that waits already does for both."""
+    listed = _listed(pages)
+    sequences.ensure_extracts(db, listed)
+    db.execute(_QUEUE_EXTRACTS, (listed,))
+
+
+def drop_extracts(db: Database, sequence: int, limit: int) -> int:
+    """Give up re-extractions of a sequence: its pages keep their rows. Returns how many."""
+    return int(db.execute(_DROP_EXTRACTS, (sequence, limit)).rowcount)
+
+
+def made_with(db: Database, version: int, pages: Iterable[int]) -> None:
+    """The rows of these done pages are those of that def version."""
+    db.execute(_MADE_WITH, (version, _listed(pages)))
+
+
+def unmade(db: Database, run: int, groups: Sequence[str], after: int, upto: int) -> None:
+    """All rows of done pages of these groups are to be made anew, in a stretch of ids."""
+    db.execute(_UNMADE, (after, upto, run, orjson.dumps(groups).decode()))
+
+
 def any_open(db: Database, run: int) -> bool:
     """Whether a job of any kind is READY, TAKEN or INCOMPLETE: read from the indexes, not the counters."""
     return bool(db.value(_OPEN, {"run": run}))
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return "[" + ",".join(map(str, ids)) + "]"
 
 
 def rebase(db: Database, shift: float) -> None:

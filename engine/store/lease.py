@@ -7,16 +7,18 @@ from typing import Any
 from engine.errors import Fenced
 from engine.model.fairness import quota, share
 from engine.model.job import JobKind, LeasedJob
-from engine.store import hosts, jobs, nodes
+from engine.store import candidates, extracts, hosts, jobs, nodes
 from engine.store import sequences as rings
 from engine.store.connector import Database
 
 _READ = """
-SELECT s.run, s.kind, s.grp, s.ready, s.taken, s.paused, s.max_pages,
-    h.id, max(h.delay, h.crawl_delay), h.concurrency, h.next_at, h.backoff_until, h.robots,
-    (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id),
+SELECT s.run, s.kind, s.grp, s.ready, s.taken,
+    s.paused OR s.absent = 1 OR (r.extract_only AND s.kind <> 'extract'), s.max_pages,
+    h.id, max(h.delay, h.crawl_delay * (h.robots <> 'OFF')), h.concurrency, h.next_at, h.backoff_until, h.robots,
+    (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract'),
     r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages,
-    EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id)
+    EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
+        AND o.kind <> 'extract')
 FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run WHERE s.id = ?
 """
 _SPENT = (
@@ -26,6 +28,8 @@ _SPENT = (
 _RESERVED_SECONDS = 1.0
 """How far ahead one lease may book the send times of a host with a delay."""
 _SKIPPED_AT_ONCE = 5000
+_BESIDE_FETCHES, _BESIDE_WAITING = 2, 8
+"""The part of the free slots that re-extraction takes while pages are fetched, and while they wait for a slot."""
 _NO_MORE = -1
 
 
@@ -98,18 +102,20 @@ def _lease_one(
     if row is None:
         return Lease()
     s = _Standing(*row)
+    if s.kind == "extract":
+        return _lease_extracts(db, node, sequence, s, number, free, batch, now, alone=alone)
     due = _blocked_until(s, now)
     wanted = _pages_left(db, s, _allowed(s, free, batch)) if due == 0 else 0
     if wanted == _NO_MORE:
         skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIPPED_AT_ONCE)
         rings.answered(db, sequence, now if skipped == _SKIPPED_AT_ONCE else None)
         return Lease(ring=skipped == _SKIPPED_AT_ONCE)
-    found = jobs.candidates(db, sequence, 1, suspects=True) if wanted > 0 and alone else []
+    found = candidates.due(db, sequence, 1, suspects=True) if wanted > 0 and alone else []
     if wanted > 0 and not found:
-        found = _distinct(jobs.candidates(db, sequence, wanted))
+        found = _distinct(candidates.due(db, sequence, wanted))
     start, kind = max(now, s.next_at or 0.0), JobKind(s.kind)
     taken = tuple(
-        jobs.leased(
+        candidates.leased(
             candidate, lease=number, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
             send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
         )
@@ -130,9 +136,38 @@ def _lease_one(
     return Lease(taken, again, due or None)
 
 
+def _lease_extracts(
+    db: Database, node: int, sequence: int, s: _Standing, number: int, free: int, batch: int, now: float, *,
+    alone: bool,
+) -> Lease:  # fmt: skip
+    """Stored pages to be worked anew: no host is asked, so none is waited for; fetching goes first."""
+    wanted = 0 if _is_held(s) else min(free, batch)
+    if s.active:
+        # never nothing: a re-extraction that waits for the end of a crawl would wait forever
+        wanted = min(wanted, max(1, wanted // (_BESIDE_WAITING if s.others_wait else _BESIDE_FETCHES)))
+    found = extracts.candidates(db, sequence, s.group, s.defs_version, 1, suspects=True) if wanted and alone else []
+    if wanted and not found:
+        found = extracts.candidates(db, sequence, s.group, s.defs_version, wanted)
+    taken = tuple(
+        extracts.leased(
+            row, lease=number, run=s.run, sequence=sequence, host=s.host, group=s.group, defs=s.defs_version
+        )
+        for row in found
+    )
+    if taken:
+        jobs.take(db, [job.id for job in taken], number, node)
+    again = bool(taken) and s.ready > len(taken)
+    rings.answered(db, sequence, now if again else None)
+    return Lease(taken, again)
+
+
+def _is_held(s: _Standing) -> bool:
+    return bool(s.run_paused or s.held) or s.run_state not in ("SEEDING", "READY", "DRAINING")
+
+
 def _blocked_until(s: _Standing, now: float) -> float | None:
     """0: leases are given; a boot-time second: not before; None: not until something else happens."""
-    if s.run_paused or s.held or s.run_state not in ("SEEDING", "READY", "DRAINING"):
+    if _is_held(s):
         return None
     if s.kind != "robots" and s.robots == "WANTED":
         return None

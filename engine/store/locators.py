@@ -10,7 +10,7 @@ _FIND = "SELECT id FROM locators WHERE run = ? AND grp = ? AND name = ? AND requ
 
 
 def ensure(db: Database, run: int, group: str, name: str, request: str) -> int:
-    """The id of a locator. `request` is the JSON that `jobs.leased` reads back; locators may share a name."""
+    """The id of a locator. `request` is the JSON that `candidates.leased` reads back; locators may share a name."""
     told = (run, group, name, request)
     made = db.value(_ENSURE, told)
     return int(made if made is not None else db.value(_FIND, told))

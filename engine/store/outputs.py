@@ -6,7 +6,7 @@ in one transaction after the file was flushed, so a file is always cut back to w
 is forgotten.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,16 @@ _COLUMNS = "id, appender, type, data_def, path, settings, cursor, bytes, rows, i
 _LIST = f"SELECT {_COLUMNS} FROM outputs WHERE run = ? ORDER BY id"
 _ADVANCE = "UPDATE outputs SET cursor = ?, bytes = ?, rows = ?, inode = ? WHERE id = ?"
 _DIRTY = "UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def = ? AND cursor >= ?"
+_STALE = """
+UPDATE outputs SET dirty = dirty + 1 WHERE run = ? AND data_def IN (SELECT value FROM json_each(?))
+"""
+_KEEP = """
+DELETE FROM outputs WHERE run = ? AND NOT EXISTS (
+    SELECT 1 FROM json_each(?) k WHERE k.value ->> 0 = outputs.appender AND k.value ->> 1 = outputs.data_def)
+RETURNING path
+"""
+_REASONS = "SELECT id, dirty FROM outputs WHERE run = ?"
+_SKIP_TO = "UPDATE outputs SET cursor = max(cursor, ?) WHERE id = ? AND dirty > 0 RETURNING cursor, dirty"
 _TAINT = "UPDATE outputs SET dirty = dirty + 1 WHERE id = ?"
 _PEND = "UPDATE outputs SET pending = ? WHERE id = ?"
 _SETTLE = """
@@ -90,6 +100,30 @@ def advance(db: Database, output: int, *, cursor: int, size: int, rows: int, ino
 def mark_dirty(db: Database, run: int, data_def: str, row: int) -> None:
     """A row was taken back: files that may hold it are to be rebuilt."""
     db.execute(_DIRTY, (run, data_def, row))
+
+
+def mark_stale(db: Database, run: int, data_defs: Iterable[str]) -> None:
+    """Rows of these dataDefs are about to be replaced: their files are written anew once all are."""
+    db.execute(_STALE, (run, orjson.dumps(list(data_defs)).decode()))
+
+
+def keep(db: Database, run: int, declared: Sequence[tuple[str, str]]) -> list[str]:
+    """Forget all outputs of a run but those (appender, dataDef); returns the files that stay as they are."""
+    return [str(row[0]) for row in db.all(_KEEP, (run, orjson.dumps(list(declared)).decode()))]
+
+
+def reasons(db: Database, run: int) -> dict[int, int]:
+    """By output: how often it was marked to be rebuilt since it last was."""
+    return {int(id_): int(dirty) for id_, dirty in db.all(_REASONS, (run,))}
+
+
+def skip_to(db: Database, output: int, row: int) -> tuple[int, int] | None:
+    """Before a rebuild that is to hold all rows up to this one: a row taken back meanwhile must mark the output.
+
+    Returns cursor and reasons to rebuild; None: the output needs none any more, or is gone.
+    """
+    found = db.one(_SKIP_TO, (row, output))
+    return None if found is None else (int(found[0]), int(found[1]))
 
 
 def taint(db: Database, output: int) -> None:

@@ -15,7 +15,7 @@ from engine.identity import lives
 from engine.model.identity import document_key
 from engine.model.job import Request
 from engine.model.run import RunState, Stage
-from engine.store import browse, checkpoints, documents, events, jobs, outputs, rows, runs, supervisors
+from engine.store import browse, candidates, checkpoints, documents, events, jobs, outputs, rows, runs, supervisors
 from engine.store.connector import Database, patiently, placeholders
 from engine.store.events import Event
 from engine.store.filter import RETRIED, Filter, Words
@@ -119,7 +119,7 @@ def _open(db: Database, run: int) -> None:
 def _key(row: tuple[Any, ...]) -> bytes:
     """Of the document its first request would ask for."""
     _, url, _, _, _, _, request, origin = row
-    sent = jobs.request_of(request) if request and origin == "locator" else Request()
+    sent = candidates.request_of(request) if request and origin == "locator" else Request()
     return document_key(url, sent.method, sent.body)
 
 

@@ -1,4 +1,4 @@
-"""Rows and their counts: written with the job that made them, followed by id. Writes `rows` and `row_counts`."""
+"""Rows and their counts: written with their job, followed by id. Writes `rows`, `row_counts`, `rejections`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -21,11 +21,25 @@ WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT ?
 """
 _COUNTS = "SELECT data_def, rows, rejected FROM row_counts WHERE run = ? ORDER BY data_def"
 _REMOVE = "DELETE FROM rows WHERE job = ? RETURNING id, data_def"
-_OF_JOBS = """
-SELECT d.name, min(r.id), count(*) FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value
-JOIN data_defs d ON d.id = r.data_def GROUP BY 1
+_REPLACED = """
+SELECT d.name, count(*), min(r.id) FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value
+JOIN data_defs d ON d.id = r.data_def
+WHERE r.data_def NOT IN (SELECT value FROM json_each(?)) GROUP BY d.name
 """
-_REMOVE_ALL = "DELETE FROM rows WHERE job IN (SELECT value FROM json_each(?))"
+_REPLACE = """
+DELETE FROM rows WHERE job IN (SELECT value FROM json_each(?)) AND data_def NOT IN (SELECT value FROM json_each(?))
+"""
+_REJECT = (
+    "INSERT INTO rejections (job, data_def, records) {values} ON CONFLICT DO UPDATE SET records = excluded.records"
+)
+_UNREJECTED = """
+SELECT data_def, sum(records) FROM rejections WHERE job IN (SELECT value FROM json_each(:jobs))
+    AND data_def NOT IN (SELECT name FROM data_defs WHERE id IN (SELECT value FROM json_each(:kept))) GROUP BY data_def
+"""
+_UNREJECT = """
+DELETE FROM rejections WHERE job IN (SELECT value FROM json_each(:jobs))
+    AND data_def NOT IN (SELECT name FROM data_defs WHERE id IN (SELECT value FROM json_each(:kept)))
+"""
 _OF_JOB = """
 SELECT r.id, d.name, r.data FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE r.job = ? ORDER BY r.id LIMIT ?
 """
@@ -90,15 +104,40 @@ def remove(db: Database, job: int) -> list[tuple[int, int]]:
     return db.all(_REMOVE, (job,))
 
 
+def replace(db: Database, jobs: str, kept: str) -> list[tuple[str, int, int]]:
+    """Delete rows of jobs but for those of some dataDefs; both are JSON lists of ids.
+
+    Returns, by name of dataDef: rows deleted, and the lowest id among them.
+    """
+    replaced = db.all(_REPLACED, (jobs, kept))
+    if replaced:
+        db.execute(_REPLACE, (jobs, kept))
+    return [(str(name), int(count), int(first)) for name, count, first in replaced]
+
+
+def reject(db: Database, rejected: Sequence[tuple[int, str, int]]) -> None:
+    """Write down records that were turned away: job of the page, dataDef, how many."""
+    db.each(_REJECT, rejected)
+
+
+def take_back_rejected(db: Database, jobs: str, kept: str) -> list[tuple[str, int]]:
+    """Forget what was turned away on the pages of jobs, but for some dataDefs; returns how many, by dataDef."""
+    told = {"jobs": jobs, "kept": kept}
+    found = [(str(name), int(count)) for name, count in db.all(_UNREJECTED, told)]
+    if found:
+        db.execute(_UNREJECT, told)
+    return found
+
+
 def take_back(db: Database, run: int, jobs: Sequence[int]) -> dict[str, int]:
     """Delete the rows of jobs that ended, and count them no more; returns the first row's id by dataDef."""
     listed = "[" + ",".join(map(str, jobs)) + "]"
-    found = {str(name): (int(first), int(made)) for name, first, made in db.all(_OF_JOBS, (listed,))}
-    if found:
-        db.execute(_REMOVE_ALL, (listed,))
-    for name, (_, made) in found.items():
+    found = replace(db, listed, "[]")
+    for name, made, _ in found:
         count(db, run, name, -made, 0)
-    return {name: first for name, (first, _) in found.items()}
+    for name, rejected in take_back_rejected(db, listed, "[]"):
+        count(db, run, name, 0, -rejected)
+    return {name: first for name, _, first in found}
 
 
 def of_job(db: Database, job: int, limit: int) -> list[tuple[int, str, str]]:

@@ -49,8 +49,18 @@ _TOOK_OVER = "UPDATE runs SET takeovers = takeovers + 1 WHERE seq = ?"
 _VERSION = "UPDATE runs SET defs_version = ? WHERE seq = ?"
 _SEEDED = "UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?"
 _LIMITS = "UPDATE runs SET max_pages = ?, base_url = coalesce(?, base_url) WHERE seq = ?"
+_REEXTRACT = "UPDATE runs SET reextraction = ? WHERE seq = ?"
+_REEXTRACTION = "SELECT reextraction, reextracted FROM runs WHERE seq = ?"
+_REEXTRACTED = "UPDATE runs SET reextracted = CASE WHEN ? THEN 0 ELSE reextracted END + ? WHERE seq = ?"
+_UNDER_WAY = """
+SELECT reextraction IS NOT NULL OR EXISTS (
+    SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extract' AND s.ready + s.delayed + s.taken > 0)
+FROM runs WHERE seq = :run
+"""
+_EXTRACT_ONLY = "UPDATE runs SET extract_only = ? WHERE seq = ?"
 _RECOUNT = """
-UPDATE runs SET active_sequences = (SELECT count(*) FROM sequences WHERE run = :run AND ready + taken > 0)
+UPDATE runs SET active_sequences = (
+    SELECT count(*) FROM sequences WHERE run = :run AND ready + taken > 0 AND kind <> 'extract')
 WHERE seq = :run
 """
 
@@ -183,6 +193,33 @@ def seeded(db: Database, seq: int, version: int) -> None:
 def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | None) -> None:
     """What this start of the run asks for."""
     db.execute(_LIMITS, (max_pages, base_url, seq))
+
+
+def reextract(db: Database, seq: int, search: str | None) -> None:
+    """How far the search for stale pages is, as JSON; None: the re-extraction is over."""
+    db.execute(_REEXTRACT, (search, seq))
+
+
+def reextraction(db: Database, seq: int) -> tuple[str | None, int]:
+    """What `reextract` wrote, and the pages re-extracted since the defs changed."""
+    row = db.one(_REEXTRACTION, (seq,))
+    assert row is not None
+    return row[0], int(row[1])
+
+
+def reextracted(db: Database, seq: int, pages: int, *, anew: bool = False) -> None:
+    """Count pages; `anew`: from 0 on."""
+    db.execute(_REEXTRACTED, (int(anew), pages, seq))
+
+
+def reextracting(db: Database, seq: int) -> bool:
+    """Whether rows of done pages are being replaced."""
+    return bool(db.value(_UNDER_WAY, {"run": seq}))
+
+
+def fetch_nothing(db: Database, seq: int, only: bool) -> None:
+    """Lease re-extractions alone, or (False) all there is."""
+    db.execute(_EXTRACT_ONLY, (int(only), seq))
 
 
 def recount(db: Database, seq: int) -> None:

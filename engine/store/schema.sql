@@ -24,10 +24,13 @@ CREATE TABLE runs (
     base_url         TEXT,
     paused           TEXT,                         -- why no lease is given: 'operator', 'disk', 'operator, disk'; null: they are
     slots            INTEGER NOT NULL DEFAULT 0,   -- concurrency of all runners together
-    active_sequences INTEGER NOT NULL DEFAULT 0,   -- those with ready or taken jobs, kept by trigger
+    active_sequences INTEGER NOT NULL DEFAULT 0,   -- those with ready or taken jobs to fetch, kept by trigger
     max_pages        INTEGER,
     takeovers        INTEGER NOT NULL DEFAULT 0,   -- nodes that died, whose jobs went to others
-    rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0}'
+    rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0}',
+    reextraction     TEXT,                         -- JSON: how far the search for stale pages is; null: none is under way
+    reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages, since the last change of the defs
+    extract_only     INTEGER NOT NULL DEFAULT 0    -- nothing is fetched: only re-extraction is leased
 );
 
 CREATE TABLE def_versions (
@@ -43,6 +46,15 @@ CREATE TABLE data_defs (
     hash    TEXT NOT NULL,
     UNIQUE (name, hash)
 );
+
+CREATE TABLE page_defs (                           -- what a version says of the pages of a group; no row: it is absent
+    version   INTEGER NOT NULL REFERENCES def_versions(version),
+    grp       TEXT NOT NULL,
+    hash      TEXT NOT NULL,                       -- of all that follows: pages made with another one are stale
+    data_defs TEXT NOT NULL,                       -- JSON: ids, in order
+    follow    TEXT NOT NULL,                       -- hash of what decides on links besides the dataDefs
+    PRIMARY KEY (version, grp)
+) WITHOUT ROWID;
 
 CREATE TABLE supervisors (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -102,10 +114,12 @@ CREATE TABLE sequences (
     id         INTEGER PRIMARY KEY,
     run        INTEGER NOT NULL REFERENCES runs(seq),
     host       INTEGER NOT NULL REFERENCES hosts(id),
-    kind       TEXT NOT NULL CHECK (kind IN ('page','robots','sitemap')),
+    kind       TEXT NOT NULL CHECK (kind IN ('page','robots','sitemap','extract')),
     grp        TEXT NOT NULL,
     rung_at    REAL,
     paused     INTEGER NOT NULL DEFAULT 0,
+    absent     INTEGER NOT NULL DEFAULT 0          -- 1: the defs lack its group; 2: they have it again, jobs to be revived
+        CHECK (absent IN (0, 1, 2)),
     max_pages  INTEGER,                            -- of the whole group
     ready      INTEGER NOT NULL DEFAULT 0,         -- due; waiting ones are 'delayed'
     delayed    INTEGER NOT NULL DEFAULT 0,
@@ -119,6 +133,8 @@ CREATE TABLE sequences (
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
+CREATE INDEX sequences_absent ON sequences(run) WHERE absent > 0;
+CREATE INDEX sequences_extract ON sequences(run) WHERE kind = 'extract';
 
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
@@ -148,6 +164,7 @@ CREATE TABLE jobs (
     root       INTEGER,                            -- the locator's job this one descends from
     document   INTEGER,
     defs       INTEGER,                            -- the def version its rows were made with
+    page       INTEGER,                            -- of a re-extraction: the job of the page
     url        TEXT NOT NULL,
     target     TEXT,                               -- where redirects led so far
     reason     TEXT,
@@ -163,6 +180,7 @@ CREATE INDEX jobs_taken ON jobs(coalesce(target, url)) WHERE state = 'TAKEN';
 CREATE INDEX jobs_incomplete ON jobs(run) WHERE state = 'INCOMPLETE';
 CREATE INDEX jobs_suspect ON jobs(sequence) WHERE state = 'READY' AND crashes > 0;
 CREATE INDEX jobs_failed ON jobs(run, coalesce(changed_at, 0)) WHERE state = 'FAILED';
+CREATE INDEX jobs_skipped ON jobs(sequence) WHERE state = 'SKIPPED';
 CREATE INDEX jobs_located ON jobs(run, page_key) WHERE page_key IS NOT NULL;
 
 CREATE TABLE documents (
@@ -199,6 +217,13 @@ CREATE TABLE row_counts (
     rows     INTEGER NOT NULL DEFAULT 0,
     rejected INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, data_def)
+) WITHOUT ROWID;
+
+CREATE TABLE rejections (                          -- records turned away, kept by page so that they can be taken back
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def TEXT NOT NULL,
+    records  INTEGER NOT NULL,
+    PRIMARY KEY (job, data_def)
 ) WITHOUT ROWID;
 
 CREATE TABLE metrics (
@@ -378,7 +403,7 @@ CREATE TRIGGER jobs_gone AFTER DELETE ON jobs BEGIN
 END;
 
 CREATE TRIGGER sequences_active AFTER UPDATE OF ready, taken ON sequences
-WHEN (OLD.ready + OLD.taken > 0) <> (NEW.ready + NEW.taken > 0)
+WHEN (OLD.ready + OLD.taken > 0) <> (NEW.ready + NEW.taken > 0) AND NEW.kind <> 'extract'
 BEGIN
     UPDATE runs SET active_sequences = active_sequences + (NEW.ready + NEW.taken > 0) - (OLD.ready + OLD.taken > 0)
     WHERE seq = NEW.run;

@@ -6,6 +6,8 @@ The counters in the table are the triggers' alone; here only rings, pauses and l
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+import orjson
+
 from engine.store.connector import Database, placeholders
 
 LOOKAHEAD = 0.1
@@ -18,14 +20,14 @@ ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
 _FIND = "SELECT id FROM sequences WHERE run = ? AND grp = ? AND host = ? AND kind = ?"
 
 _ELIGIBLE = """
-    rung_at IS NULL AND ready > 0 AND paused = 0
-    AND EXISTS (
+    rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1
+    AND (kind = 'extract' OR EXISTS (
         SELECT 1 FROM hosts h WHERE h.id = sequences.host
             AND (h.robots <> 'WANTED' OR sequences.kind = 'robots')
             AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
             AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
-            AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id) < h.concurrency
-    )
+            AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract') < h.concurrency
+    ))
 """
 _RING_HOSTS = (
     "UPDATE sequences SET rung_at = :now WHERE host IN (SELECT value FROM json_each(:hosts)) AND "
@@ -33,6 +35,10 @@ _RING_HOSTS = (
     + " RETURNING id"
 )
 _RING_ALL = "UPDATE sequences SET rung_at = :now WHERE run = :run AND " + _ELIGIBLE + " RETURNING id"
+_RING_EXTRACTS = """
+UPDATE sequences SET rung_at = ?
+WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
+"""
 _LEASED = "UPDATE sequences SET rung_at = ? WHERE id = ?"
 _LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
 _SILENCE = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
@@ -42,6 +48,26 @@ UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND
     WHERE s.run = :run AND :told IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
 """
 _LIMIT = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
+_ENSURE_EXTRACTS = """
+INSERT INTO sequences (run, grp, host, kind)
+SELECT DISTINCT s.run, s.grp, s.host, 'extract' FROM json_each(?) i
+CROSS JOIN jobs j ON j.id = i.value JOIN sequences s ON s.id = j.sequence WHERE true
+ON CONFLICT (run, grp, host, kind) DO NOTHING
+"""
+_ABSENT = """
+UPDATE sequences SET absent = 1
+WHERE run = ? AND kind <> 'robots' AND absent <> 1 AND grp NOT IN (SELECT value FROM json_each(?))
+"""
+_PRESENT = "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?))"
+_RECONSIDER = "UPDATE sequences SET absent = 2 WHERE run = ? AND grp = ? AND absent = 0 AND skipped > 0"
+_RECONSIDER_HOST = "UPDATE sequences SET absent = 2 WHERE host = ? AND kind = 'page' AND absent = 0 AND skipped > 0"
+_REVIVED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
+_UNSETTLED = """
+SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0) LIMIT ?
+"""
+_EXTRACTS_LEFT = "SELECT total(ready + delayed + taken) FROM sequences WHERE run = ? AND kind = 'extract'"
+_EXTRACTS_FAILED = "SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'"
+_PAGES_DONE = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
 _TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
 
 _STANDINGS = """
@@ -103,6 +129,11 @@ def ring_all(db: Database, run: int, now: float) -> list[int]:
     return [int(row[0]) for row in rows]
 
 
+def ring_extracts(db: Database, run: int, now: float) -> list[int]:
+    """The same for those of re-extractions."""
+    return [int(row[0]) for row in db.all(_RING_EXTRACTS, (now, run))]
+
+
 def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
     """Rings older than `before` (boot-time seconds), marked anew."""
     return [int(row[0]) for row in db.all(_LOST, (now, run, before))]
@@ -126,6 +157,53 @@ def pause(db: Database, run: int, told: str, paused: bool) -> int:
 def limit(db: Database, run: int, group: str, max_pages: int | None) -> None:
     """Pages a group may fetch at most."""
     db.execute(_LIMIT, (max_pages, run, group))
+
+
+def ensure_extracts(db: Database, jobs: str) -> None:
+    """Make the sequences in which these pages are re-extracted; `jobs` is a JSON list of the pages' jobs."""
+    db.execute(_ENSURE_EXTRACTS, (jobs,))
+
+
+def set_groups(db: Database, run: int, present: Iterable[str]) -> None:
+    """Hold the sequences of groups the defs lack, let go those of groups they have again."""
+    told = orjson.dumps(list(present)).decode()
+    db.execute(_ABSENT, (run, told))
+    db.execute(_PRESENT, (run, told))
+
+
+def reconsider(db: Database, run: int, group: str) -> None:
+    """What was skipped for the limits of a group is to be looked at again."""
+    db.execute(_RECONSIDER, (run, group))
+
+
+def reconsider_host(db: Database, host: int) -> None:
+    """What was skipped for the robots.txt of a host is to be looked at again."""
+    db.execute(_RECONSIDER_HOST, (host,))
+
+
+def unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, int]]:
+    """Sequences whose jobs are to be skipped (absent: 1) or revived (2): id, kind, absent."""
+    return [(int(id_), str(kind), int(absent)) for id_, kind, absent in db.all(_UNSETTLED, (run, limit))]
+
+
+def revived(db: Database, sequence: int) -> None:
+    """All that was skipped for its group's sake is READY again."""
+    db.execute(_REVIVED, (sequence,))
+
+
+def extracts_left(db: Database, run: int) -> int:
+    """Re-extractions that wait or are under way."""
+    return int(db.value(_EXTRACTS_LEFT, (run,)))
+
+
+def extracts_failed(db: Database, run: int) -> int:
+    """Re-extractions that came to nothing: their pages keep the rows they had."""
+    return int(db.value(_EXTRACTS_FAILED, (run,)))
+
+
+def pages_done(db: Database, run: int) -> dict[str, int]:
+    """Done pages by group, from the counters."""
+    return {str(group): int(done) for group, done in db.all(_PAGES_DONE, (run,))}
 
 
 def taken(db: Database, run: int) -> int:

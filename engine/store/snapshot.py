@@ -1,10 +1,12 @@
 """The snapshot: all a console, `status` or a summary shows of a data dir, read at one moment. Reads only."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
+
 from engine.clock import boottime
-from engine.store import metrics, rows, runs, supervisors
+from engine.store import metrics, rows, runs, sequences, supervisors
 from engine.store.connector import Database
 from engine.store.metrics import Totals
 from engine.store.runs import Run
@@ -20,9 +22,10 @@ SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + d
 FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
 """
 _HOSTS = """
-SELECT h.key, max(h.delay, h.crawl_delay), h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
-    h.errors, h.robots, h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id),
-    (SELECT total(ready + delayed) FROM sequences WHERE host = h.id)
+SELECT h.key, max(h.delay, h.crawl_delay * (h.robots <> 'OFF')),
+    h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
+    h.errors, h.robots, h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract'),
+    (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract')
 FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
 """
 _NODES = """
@@ -37,7 +40,7 @@ _BACKLOG = "SELECT count(*) FROM (SELECT 1 FROM rows WHERE run = ? AND id > ? LI
 """Counted up to 10,001: more is only "more", and a look must stay cheap."""
 
 _FAILURES = """
-SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED'
+SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
 ORDER BY coalesce(changed_at, 0), id LIMIT ?
 """
 _SAID = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
@@ -65,6 +68,10 @@ class Snapshot:
     sequence_count: int
     hosts: list[dict[str, Any]]
     metrics: dict[str, Any]
+    defs_problems: list[dict[str, Any]] = field(default_factory=list)
+    """What keeps the defs on disk from being used."""
+    reextraction: tuple[int, int] | None = None
+    """Pages re-extracted since the defs changed, and those found to be left; None: none is under way."""
 
 
 _NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
@@ -107,6 +114,8 @@ def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapsho
                 found.seconds,
                 metrics.takeovers(db, found.seq),
             ),
+            defs_problems=orjson.loads(supervisors.recall(db, "defs_problems") or "[]"),
+            reextraction=_reextraction(db, found.seq),
         )  # fmt: skip
 
 
@@ -128,6 +137,12 @@ def _appenders(db: Database, run: int) -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     return told
+
+
+def _reextraction(db: Database, run: int) -> tuple[int, int] | None:
+    search, done = runs.reextraction(db, run)
+    left = sequences.extracts_left(db, run)
+    return (done, left) if search is not None or left else None
 
 
 def _nodes(db: Database, run: int) -> list[dict[str, Any]]:

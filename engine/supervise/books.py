@@ -1,9 +1,9 @@
-"""The books of a run: its time and speed, the limits set for it, and whether it may be called done."""
+"""The books of a run: its time and speed, the limits set for it, whether too much failed."""
 
 import time
 
 from engine.settings import Settings
-from engine.store import jobs, outputs, rows, runs, samples, sequences
+from engine.store import rows, runs, samples, sequences
 from engine.store.connector import Database
 from engine.store.samples import Sample
 
@@ -62,14 +62,6 @@ class Books:
             return f"--max-pages {limit} reached"
         if seconds is not None and time.monotonic() - self._began >= seconds:
             return f"--max-time {seconds:g} s reached"
-        return None
-
-    def missing(self) -> str | None:
-        """Why the run may not be called done: open work, or rows that are in no file."""
-        if jobs.any_open(self._db, self._run):
-            return "work was left when the nodes had stopped"
-        if outputs.any_behind(self._db, self._run, rows.last(self._db, self._run)):
-            return "rows are missing in an output: see data/logs/appender.log"
         return None
 
     def too_many_failed(self) -> bool:

@@ -45,9 +45,9 @@ class Checkpointing:
         self._steps = steps
         self._last_rows: dict[str, int] = {}
 
-    def adopt(self, steps: Blueprint, version: int) -> None:
+    def adopt(self, steps: Blueprint, version: int, *, renews: bool = False) -> None:
         """A def version was published: what it changes is invalid. To be called inside the publishing transaction."""
-        publish(self._db, self._run, steps, version)
+        publish(self._db, self._run, steps, version, renews=renews)
         self._steps = steps
 
     def look(self, stopped: Callable[[], bool]) -> bool:
@@ -78,6 +78,7 @@ class Checkpointing:
         run = runs.get(self._db, self._run)
         groups = sequences.standings(self._db, self._run)
         seeded = run.seeded_version is not None and run.seeded_version == run.defs_version
+        seeded = seeded and not runs.reextracting(self._db, self._run)  # stale pages are still being looked for
         now = Standings(groups, seeded, {})
         return replace(now, written=self._written(known, now))
 
@@ -103,13 +104,18 @@ def entries(db: Database, run: int) -> dict[str, Checkpoint]:
     return {c.key: c for c in checkpoints.listed(db, run)}
 
 
-def publish(db: Database, run: int, steps: Blueprint, version: int) -> None:
-    """Write down every step of the defs; what they changed is invalid. Inside the publishing transaction."""
-    changed = compared(entries(db, run), steps, sequences.standings(db, run), version)
+def publish(db: Database, run: int, steps: Blueprint, version: int, *, renews: bool = False) -> None:
+    """Write down every step of the defs; what they changed is invalid. Inside the publishing transaction.
+
+    `renews`: pages that are done are worked anew with these defs, as far as that needs no fetch.
+    """
+    changed = compared(entries(db, run), steps, sequences.standings(db, run), version, renews=renews)
     checkpoints.write(db, run, changed)
 
 
-def compared(known: Entries, steps: Blueprint, groups: Mapping[str, Standing], version: int) -> list[Checkpoint]:
+def compared(
+    known: Entries, steps: Blueprint, groups: Mapping[str, Standing], version: int, *, renews: bool = False
+) -> list[Checkpoint]:
     """The entries to write when these defs come into force; one that is complete, and still right, is left alone."""
     wanted = {step.key: step for step in steps.steps}
     changed = {
@@ -124,7 +130,9 @@ def compared(known: Entries, steps: Blueprint, groups: Mapping[str, Standing], v
         if old is not None and old.completed and key not in reasons and old.dependencies == step.dependencies:
             continue
         kept = old.kept if old else 0
-        if key in changed and step.name in KEPT:
+        if renews and step.name != LOADER:
+            kept = 0
+        elif key in changed and step.name in KEPT:
             kept = groups.get(step.group, Standing()).done
         cause = reasons.get(key) or (_cause(old) if old and old.status == "invalid" else None)
         fresh = Checkpoint(

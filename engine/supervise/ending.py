@@ -7,6 +7,8 @@ class Ending(StrEnum):
     """Why a run stops."""
 
     COMPLETE = "complete"
+    EXTRACTED = "extracted"
+    """Every stored page is up to date; what was found to fetch is left for the next run."""
     LIMIT = "limit"
     SIGINT = "SIGINT"
     SIGTERM = "SIGTERM"
@@ -16,6 +18,7 @@ class Ending(StrEnum):
 
 EXIT_CODES = {
     Ending.COMPLETE: 0,
+    Ending.EXTRACTED: 0,
     Ending.LIMIT: 0,
     Ending.SIGINT: 130,
     Ending.SIGTERM: 143,

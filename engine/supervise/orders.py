@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _MOST_NODES = 256
 
 
-def carry_out(supervisor: Supervisor, command: Command) -> tuple[bool, str]:
-    """Do it; whether it was done, and a sentence for the operator."""
+def carry_out(supervisor: Supervisor, command: Command) -> tuple[bool, str] | None:
+    """Do it; whether it was done, and a sentence for the operator. None: it is under way, ask again."""
     told = command.arguments
     match command.name:
         case "cancel":
@@ -30,6 +30,8 @@ def carry_out(supervisor: Supervisor, command: Command) -> tuple[bool, str]:
             return _restart(supervisor, told.get("node"))
         case "scale":
             return _scale(supervisor, int(told["count"]))
+        case "reload":
+            return _reload(supervisor, command.id)
         case "pause" | "resume":
             return _pause(supervisor, command.name == "pause", told.get("sequence"))
     return False, f"unknown command {command.name}"
@@ -86,6 +88,14 @@ def _scale(supervisor: Supervisor, count: int) -> tuple[bool, str]:
         return False, f"{count} nodes: between 1 and {_MOST_NODES} are possible; `pause` holds the crawl"
     started, drained = supervisor.crew.scale(count)
     return True, f"{count} runners: {started} started, {drained} retired"
+
+
+def _reload(supervisor: Supervisor, command: int) -> tuple[bool, str] | None:
+    if supervisor.ending is not None:
+        return False, "the run is stopping; `crawl-console extract` brings its pages to the defs on disk afterwards"
+    if supervisor.upkeep.reload is None:
+        return False, "this run has no defs on disk to look at"
+    return supervisor.upkeep.reload.order(command)
 
 
 def _pause(supervisor: Supervisor, paused: bool, sequence: object) -> tuple[bool, str]:

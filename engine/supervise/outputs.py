@@ -7,24 +7,37 @@ from engine.errors import UsageError
 from engine.model.definition import Appender, DataDef, Definitions
 from engine.store import outputs
 from engine.store.connector import Database
+from engine.store.outputs import Output
 
 _SUFFIXES = {"csv": "csv", "jsonl": "jsonl", "db": "sqlite", "sqlite": "sqlite"}
 _EXTENSIONS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 
 
 def declare(
-    db: Database, run: int, folder: Path, definitions: Definitions, flag: Path | None, *, only_new: bool = False
-) -> None:
+    db: Database,
+    run: int,
+    folder: Path,
+    definitions: Definitions,
+    flag: Path | None,
+    *,
+    only_new: bool = False,
+    united: bool = False,
+) -> list[tuple[str, str]]:
     """Write down the outputs of a run whose files lie in `folder`. `flag`: the file `-o` named, instead.
 
     `only_new`: they hold what no earlier run has. A run that was begun so stays so.
+    `united`: the files hold rows of several versions of a dataDef, and have the columns of all of them.
+    Returns the appender and the dataDef of each.
     """
-    only_new = only_new or any("only_new" in output.settings for output in outputs.listed(db, run))
+    known = {(o.appender, o.data_def): o for o in outputs.listed(db, run)}
+    only_new = only_new or any("only_new" in output.settings for output in known.values())
     appenders = [appender_of(flag)] if flag else definitions.appenders
     with_fields = [d for d in definitions.data_defs if d.fields]
+    declared = []
     for appender in appenders:
         mine = [d for d in with_fields if not appender.data_defs or d.name in appender.data_defs]
         for data_def in mine:
+            declared.append((appender.name, data_def.name))
             outputs.ensure(
                 db,
                 run,
@@ -32,9 +45,21 @@ def declare(
                 type_=appender.type,
                 data_def=data_def.name,
                 path=str(_path(appender, data_def, folder, flag, alone=len(mine) == 1)),
-                settings=settings_of(data_def, appender.delimiter)
-                | ({"only_new": list(data_def.key)} if only_new else {}),
+                settings=_joined(
+                    known.get((appender.name, data_def.name)) if united else None,
+                    settings_of(data_def, appender.delimiter) | ({"only_new": list(data_def.key)} if only_new else {}),
+                ),
             )
+    return declared
+
+
+def _joined(known: Output | None, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with the columns the output has had so far: first those, then the new ones."""
+    if known is None:
+        return settings
+    told = known.settings
+    joined = {name: {**told.get(name, {}), **settings[name]} for name in ("joins", "types")}
+    return {**settings, **joined, "columns": list(dict.fromkeys([*told["columns"], *settings["columns"]]))}
 
 
 def settings_of(data_def: DataDef, delimiter: str = ",") -> dict[str, Any]:

@@ -15,10 +15,12 @@ from engine import urls
 from engine.clock import boottime
 from engine.defs.braces import expand
 from engine.errors import UsageError
-from engine.model.definition import Definitions, Locator, LocatorGroup
+from engine.fetch.manners import manners_of
+from engine.model.definition import Definitions, Locator, LocatorGroup, Place
 from engine.model.identity import link_key, locator_key
 from engine.model.job import JobKind
 from engine.model.run import RunState
+from engine.settings import Settings
 from engine.store import checkpoints, events, jobs, locators, runs, sequences
 from engine.store.checkpoints import Checkpoint
 from engine.store.connector import Busy, Database
@@ -35,8 +37,13 @@ _TOLD = 5
 class Seeding:
     """Writes the locators of one def version into a run, step by step. A step that was cut off is done again."""
 
-    def __init__(self, db: Database, run: Run, definitions: Definitions, version: int, places: Places) -> None:
+    def __init__(
+        self, db: Database, run: Run, definitions: Definitions, version: int, places: Places,
+        before: "Seeding | None" = None,
+    ) -> None:  # fmt: skip
+        """`before`: the seeding of an earlier version; what it read of stdin and did not write is not lost."""
         self._db = db
+        self._stdin: Iterator[str] | None = before.stdin if before is not None else None
         self._run = run
         self._definitions = definitions
         self._version = version
@@ -45,6 +52,13 @@ class Seeding:
         self.problems: list[str] = []
         """Locators that gave no job, and why."""
         self.done = False
+
+    @property
+    def stdin(self) -> Iterator[str]:
+        """The URLs on standard input, read by one seeding after another."""
+        if self._stdin is None:
+            self._stdin = _lines("-")
+        return self._stdin
 
     def step(self) -> list[int]:
         """Write one batch; returns the sequences to ring. Sets `done` after the last."""
@@ -139,7 +153,8 @@ class Seeding:
         for written in locator.urls:
             yield from self._resolved(group, expand(written))
         if locator.from_file is not None:
-            yield from self._resolved(group, _lines(locator.from_file))
+            lines = self.stdin if locator.from_file == "-" else _lines(locator.from_file)
+            yield from self._resolved(group, lines)
 
     def _resolved(self, group: LocatorGroup, written: Iterator[str]) -> Iterator[str]:
         base = self._run.base_url or self._definitions.base_url
@@ -162,20 +177,48 @@ class Seeding:
         return []
 
 
+def places_of(run: int, definitions: Definitions, settings: Settings) -> Places:
+    """Where the jobs of a run go, as these defs treat hosts and groups."""
+    return Places(
+        run,
+        lambda key: manners_of(definitions, settings, key),
+        lambda group: found.max_pages if (found := definitions.task_group(group)) else None,
+    )
+
+
+def follow(
+    db: Database, run: int, definitions: Definitions, version: int, settings: Settings, before: Seeding
+) -> Seeding:
+    """The seeding of a version that was just published."""
+    return Seeding(
+        db, runs.get(db, run), definitions, version, places_of(run, definitions, settings), before
+    )  # fmt: skip
+
+
 def refuse_unseedable(definitions: Definitions, base_url: str | None) -> None:
     """Raise UsageError where a locator can give no job: a relative URL and no base, a list that cannot be read."""
+    told = unseedable(definitions, base_url)
+    if told is not None:
+        place, what, remedy = told
+        raise UsageError(f"{place}: {what}", remedy)
+
+
+def unseedable(definitions: Definitions, base_url: str | None) -> tuple[Place, str, str] | None:
+    """The first locator that can give no job: its place, what is wrong with it, what to do.
+
+    Raises UsageError on a base that is no URL.
+    """
     if base_url is not None and urls.normalize(base_url) is None:
         raise UsageError(f"--base-url {base_url}: not an http or https URL", "Write for example https://shop.example")
     base = base_url or definitions.base_url
     for locator in (each for group in definitions.locator_groups for each in group.locators):
         for url in () if base else (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
             if not urls.is_web(url):
-                raise UsageError(
-                    f"{locator.place}: relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
-                )
+                return locator.place, f"relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
         path = locator.from_file
         if path is not None and path != "-" and not os.access(path, os.R_OK):
-            raise UsageError(f"{locator.place}: cannot read {path}", "Mend the `from` of the locator, or the file.")
+            return locator.place, f"cannot read {path}", "Mend the `from` of the locator, or the file."
+    return None
 
 
 def request_of(locator: Locator) -> str:

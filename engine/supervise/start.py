@@ -5,13 +5,16 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from engine.clock import boot_id, boottime
-from engine.errors import StorageError
+from engine.defs.watcher import Watcher
+from engine.errors import StorageError, UsageError
 from engine.fetch.manners import manners_of
 from engine.identity import identity_of
 from engine.model.definition import Definitions
+from engine.model.edition import Edition
 from engine.model.node import Heart, NodeState, Role
 from engine.model.run import RunState
 from engine.settings import Settings
@@ -20,30 +23,32 @@ from engine.store import (
     documents,
     events,
     hosts,
+    intake,
     jobs,
     nodes,
     runs,
     sequences,
     supervisors,
-    versions,
 )
 from engine.store.connector import Database
 from engine.store.events import Event
-from engine.store.intake import Places
 from engine.store.runs import Run
 from engine.store.schema import CRAWL, prepare
-from engine.supervise import checkpointing, outputs
+from engine.supervise import checkpointing
 from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.children import kill_stranger
 from engine.supervise.crew import Crew
 from engine.supervise.lock import Lock
 from engine.supervise.patience import patient
+from engine.supervise.publishing import Change, publish
+from engine.supervise.reload import Reload, remember_problems
 from engine.supervise.rings import Rings
 from engine.supervise.scribe import Scribe
-from engine.supervise.seeding import Seeding, refuse_unseedable
+from engine.supervise.seeding import Seeding, places_of, refuse_unseedable
 from engine.supervise.state_file import StateFile
 from engine.supervise.steps import Blueprint, blueprint
 from engine.supervise.supervisor import Supervisor
+from engine.supervise.upkeep import Upkeep
 
 _TICK_SECONDS = 0.5
 """A tick must not hang: what is busy now is done at a later one."""
@@ -60,6 +65,14 @@ class Plan:
     """Begin a new run even though one is unfinished."""
     output: Path | None = None
     """The file of `-o`."""
+    watched: Path | None = None
+    """Where the defs were loaded from, to be watched; None: they are not."""
+    seen: str = ""
+    """The fingerprint of what was there before it was loaded."""
+    extract_only: bool = False
+    """Work the stored pages of the latest run anew, fetch nothing."""
+    data_def: str | None = None
+    """With `extract_only`: the pages of this dataDef, whether or not it changed."""
     only_new: bool = False
     """Whether files get only rows that no earlier run has."""
 
@@ -75,8 +88,9 @@ def build_supervisor(plan: Plan, lock: Lock, given_up: Callable[[], bool] = lamb
     _make_rooms(folder)
     db = Database.open(folder / CRAWL, busy_seconds=_TICK_SECONDS)
     try:
+        edition = Edition.of(plan.definitions)
         patient(lambda: _fence_left_overs(db, folder), given_up=given_up)
-        run, epoch, version = patient(lambda: _begin(db, plan, folder), given_up=given_up)
+        run, epoch, change, steps = patient(lambda: _begin(db, plan, folder, edition), given_up=given_up)
         if run.state is not RunState.NEW:
             patient(lambda: _sweep(db, folder), given_up=given_up)
     except BaseException:
@@ -88,22 +102,28 @@ def build_supervisor(plan: Plan, lock: Lock, given_up: Callable[[], bool] = lamb
     crew = Crew(
         db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring, scribe=scribe
     )  # fmt: skip
-    places = Places(
-        run.seq,
-        lambda key: manners_of(plan.definitions, plan.settings, key),
-        lambda group: g.max_pages if (g := plan.definitions.task_group(group)) else None,
-    )
-    seeding = Seeding(db, run, plan.definitions, version, places)
-    checkpoints = Checkpointing(db, run.seq, _steps(plan, run), StateFile(db, folder, run))
+    places = places_of(run.seq, plan.definitions, plan.settings)
+    seeding = Seeding(db, run, plan.definitions, change.version, places)
+    checkpoints = Checkpointing(db, run.seq, steps, StateFile(db, folder, run))
     patient(lambda: checkpoints.look(lambda: False), given_up=given_up)
+    reload = None
+    if plan.watched is not None:
+        base, target = run.base_url, folder / "output" / run.id
+        watcher = Watcher(
+            plan.watched, plan.seen, lambda new: blueprint(new.definitions, base_url=base, output=plan.output)
+        )  # fmt: skip
+        reload = Reload(
+            db, run.seq, watcher, plan.settings, target=target, flag=plan.output, adopt=checkpoints.adopt,
+            current=edition,
+        )  # fmt: skip
+    upkeep = Upkeep(
+        db, run.seq, plan.settings, rings.ring, reload=reload, extract_only=plan.extract_only,
+        news=change.text if change.changed else "",
+    )  # fmt: skip
     return Supervisor(
         db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding,
-        checkpoints=checkpoints,
+        checkpoints=checkpoints, upkeep=upkeep,
     )  # fmt: skip
-
-
-def _steps(plan: Plan, run: Run) -> Blueprint:
-    return blueprint(plan.definitions, base_url=run.base_url, output=plan.output)
 
 
 def _make_rooms(folder: Path) -> None:
@@ -150,11 +170,15 @@ def _rebase_clocks(db: Database) -> None:
     supervisors.remember(db, "boot", f"{boot_id()} {boottime()}")
 
 
-def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
-    """Choose the run, publish the defs, declare the outputs: one transaction. Returns run, epoch, def version."""
+def _begin(db: Database, plan: Plan, folder: Path, edition: Edition) -> tuple[Run, int, Change, Blueprint]:
+    """Choose the run, publish the defs, declare the outputs: one transaction. Returns run, epoch, change, steps."""
     now = time.time()
     with db.transaction():
-        run = None if plan.fresh else runs.unfinished(db)
+        run = runs.latest(db) if plan.extract_only else None if plan.fresh else runs.unfinished(db)
+        if run is None and plan.extract_only:
+            raise UsageError(
+                f"{plan.folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data."
+            )
         resumed = run is not None
         refuse_unseedable(plan.definitions, plan.settings.base_url or (run.base_url if run else None))
         if run is None:
@@ -163,31 +187,34 @@ def _begin(db: Database, plan: Plan, folder: Path) -> tuple[Run, int, int]:
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
         commands.expire(db, epoch, now)
         runs.begin(db, run.seq, now)
-        version = versions.publish(db, plan.definitions, now)
-        runs.set_version(db, run.seq, version)
         runs.set_limits(db, run.seq, plan.settings.max_pages, plan.settings.base_url)
         runs.hold_for_disk(db, run.seq, False)
         jobs.release_all(db, run.seq, "its supervisor died")
         jobs.resume(db, run.seq)
-        for host in hosts.keys(db, run.seq):
-            hosts.apply(db, run.seq, host, manners_of(plan.definitions, plan.settings, host))
-        for group in plan.definitions.task_groups:
-            sequences.limit(db, run.seq, group.name, group.max_pages)
+        runs.fetch_nothing(db, run.seq, plan.extract_only)
+        if plan.extract_only:
+            runs.move(db, run.seq, RunState.SEEDING)  # unfinished from now on, wherever this ends
         sequences.silence(db, run.seq)
         sequences.recount(db, run.seq)
         runs.recount(db, run.seq)
         target = folder / "output" / run.id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        outputs.declare(db, run.seq, target, plan.definitions, plan.output, only_new=plan.only_new)
-        checkpointing.publish(db, run.seq, _steps(plan, runs.get(db, run.seq)), version)
-        if resumed and run.defs_version not in (None, version) and run.seconds:
-            text = (
-                f"the defs changed (v{run.defs_version} → v{version}): pages already done keep the rows of their time;"
-            )
-            events.add(db, run.seq, [Event(now, "WARNING", "supervisor", "defs", f"{text} --fresh begins anew")])
+        run = runs.get(db, run.seq)
+        steps = blueprint(plan.definitions, base_url=run.base_url, output=plan.output)
+        change = publish(
+            db, run, edition, plan.settings, target=target, flag=plan.output, forced=plan.data_def,
+            only_new=plan.only_new, adopt=partial(checkpointing.publish, db, run.seq), steps=steps,
+        )  # fmt: skip
+        # the settings may be others than last time, whatever the defs say
+        for host in hosts.keys(db, run.seq):
+            intake.treat(db, run.seq, host, manners_of(plan.definitions, plan.settings, host))
+        for group in plan.definitions.task_groups:
+            sequences.limit(db, run.seq, group.name, group.max_pages)
+        remember_problems(db, [])
         word = "resumed" if resumed else "begun"
-        events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", f"run {run.id} {word}, defs v{version}")])
-    return runs.get(db, run.seq), epoch, version
+        text = f"run {run.id} {word}, defs v{change.version}"
+        events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", text)])
+    return runs.get(db, run.seq), epoch, change, steps
 
 
 def _sweep(db: Database, folder: Path) -> None:

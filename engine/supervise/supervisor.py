@@ -26,6 +26,7 @@ from engine.supervise.rings import Rings
 from engine.supervise.seeding import Seeding
 from engine.supervise.stages import FORCED, GOING, Stages
 from engine.supervise.trouble import Trouble
+from engine.supervise.upkeep import Upkeep
 
 _NATURAL_NODES, _NATURAL_APPENDER = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
@@ -51,6 +52,7 @@ class Supervisor:
         rings: Rings,
         seeding: Seeding,
         checkpoints: Checkpointing,
+        upkeep: Upkeep,
     ) -> None:
         self.db = db
         self.folder = folder
@@ -61,6 +63,7 @@ class Supervisor:
         self.rings = rings
         self.seeding = seeding
         self.checkpoints = checkpoints
+        self.upkeep = upkeep
         self._lock = lock
         self.disk = Disk(db, folder, run.seq, settings.min_free)
         self._stages = Stages(db, run.seq)
@@ -88,12 +91,12 @@ class Supervisor:
     @property
     def hurried(self) -> bool:
         """Whether the next tick should come soon: something is starting or ending."""
-        return self.stage is not Stage.RUNNING or not self.seeding.done
+        return self.stage is not Stage.RUNNING or not self.seeding.done or not self.upkeep.done
 
     @property
     def exit_code(self) -> int:
         """What the program ends with: 1 where more jobs failed than the setting allows."""
-        if self.ending is Ending.COMPLETE and self._failed_over:
+        if self.ending in (Ending.COMPLETE, Ending.EXTRACTED) and self._failed_over:
             return 1
         return EXIT_CODES[self.ending or Ending.FAILED]
 
@@ -176,6 +179,8 @@ class Supervisor:
     def _go_on(self) -> None:
         self.crew.watch()
         self._copy()
+        if not self.disk.alarm:
+            self.seeding = self.upkeep.tick(self.seeding)
         if not self.seeding.done and not self.disk.alarm:
             self._seed()
         self.rings.tick()
@@ -198,12 +203,12 @@ class Supervisor:
         run = runs.get(self.db, self.run.seq)
         if run.seeded_version != run.defs_version or sequences.taken(self.db, run.seq):
             return False
-        if run.paused and (run.paused != "disk" or self.books.missing()):
+        if run.paused and (run.paused != "disk" or self.upkeep.missing()):
             return False  # but where only the disk holds it, and every row is in its file, space is not waited for
-        if jobs.any_open(self.db, run.seq):
+        if self.upkeep.any_open() or not self.upkeep.settled():
             return False
         with self.db.transaction():
-            return not jobs.any_open(self.db, run.seq) and runs.move(self.db, run.seq, RunState.DRAINING)
+            return not self.upkeep.any_open() and runs.move(self.db, run.seq, RunState.DRAINING)
 
     def _interrupt(self) -> None:
         self._enter(Stage.CRAWL_COMPLETE if self.ending is Ending.COMPLETE else Stage.INTERRUPTED)
@@ -261,8 +266,10 @@ class Supervisor:
             jobs.release_all(self.db, run, "the run was stopped")
             if self.ending is Ending.COMPLETE:
                 self._failed_over = self.books.too_many_failed()
-                if missing := self.books.missing():
+                if missing := self.upkeep.missing():
                     self.ending, self.reason = Ending.FAILED, missing
+                elif self.upkeep.left():
+                    self.ending, self.reason = Ending.EXTRACTED, "extracted; what is left to fetch is the next run's"
             state = {
                 Ending.COMPLETE: RunState.DONE, Ending.KILLED: RunState.KILLED, Ending.FAILED: RunState.FAILED,
             }.get(self.ending or Ending.FAILED, RunState.CANCELLED)  # fmt: skip
@@ -289,6 +296,7 @@ class Supervisor:
 
     def _let_go(self) -> None:
         self._stages.now = Stage.SHUTDOWN_COMPLETE
+        self.upkeep.stop()
         self.rings.close()
         self.disk.close()
         self.db.close()
@@ -298,7 +306,9 @@ class Supervisor:
     def _obey(self) -> None:
         for command in commands.new(self.db, self.epoch):
             if command.id not in self._answers:
-                self._answers[command.id] = carry_out(self, command)
+                if (answered := carry_out(self, command)) is None:
+                    continue
+                self._answers[command.id] = answered
             done, answer = self._answers[command.id]
             with self.db.transaction():
                 commands.end(self.db, command.id, done=done, answer=answer, now=time.time())

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from appender_house import COLUMNS, TYPES, House, book, books, recorded, settle
 
+from engine.append.turns import Turn
 from engine.errors import CrawlError
-from engine.store import outputs, rows
+from engine.store import outputs, rows, runs
 from engine.store.connector import Database
 
 
@@ -245,5 +246,56 @@ def test_an_older_copy_put_back_is_made_again(house: House, tmp_path: Path) -> N
     house.drain()
     house.path().write_bytes(older + b"\n" * (house.path().stat().st_size - len(older)) * (house.type == "sqlite"))
     house.add(books(3, start=400))
+    house.drain()
+    assert house.found() == house.expected()
+
+
+def test_while_rows_are_replaced_the_file_is_left_alone_and_then_written_once(house: House) -> None:
+    job = house.add(books(3))
+    other = house.add(books(2, start=10))
+    with closing(house.appender()) as appender:
+        while appender.turn() is not Turn.IDLE:
+            pass
+        before = house.path().read_bytes()
+        with house.db.transaction():
+            outputs.mark_stale(house.db, house.run.seq, ["book"])
+            runs.reextract(house.db, house.run.seq, "{}")
+        house.add(books(3, start=100), job=job)
+        house.add(books(2, start=200), job=other)
+        for _ in range(5):
+            assert appender.turn() is Turn.HELD
+        if house.type != "sqlite":
+            assert house.path().read_bytes() == before, "a reader sees no half of the new rows"
+        with closing(house.appender()) as another:  # started anew meanwhile: no reason to show half either
+            assert another.turn() is Turn.HELD
+        with house.db.transaction():
+            runs.reextract(house.db, house.run.seq, None)
+    with closing(house.appender()) as appender:
+        assert appender.turn() is Turn.MORE
+        assert house.found() == house.expected()
+        assert appender.turn() is Turn.IDLE
+    assert not house.behind()
+
+
+def test_rows_replaced_since_the_outputs_were_looked_at_are_not_appended(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = house.add(books(3))
+    house.drain()
+    before = house.path().read_bytes()
+    with closing(house.appender()) as appender:
+        assert appender.turn() is Turn.IDLE
+        inspected = appender._inspected
+
+        def late(declared: object) -> object:
+            found = inspected(declared)  # type: ignore[arg-type]
+            house.add(books(3, start=100), job=job)
+            monkeypatch.setattr(appender, "_inspected", inspected)
+            return found
+
+        monkeypatch.setattr(appender, "_inspected", late)
+        assert appender.turn() is Turn.MORE
+        if house.type != "sqlite":
+            assert house.path().read_bytes() == before
     house.drain()
     assert house.found() == house.expected()

@@ -1,0 +1,67 @@
+"""An edition: a set of defs with the hashes that tell what a change of them means for pages already worked."""
+
+import json
+from dataclasses import dataclass
+
+from engine.model.definition import DataDef, Definitions, TaskGroup, meaning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageDefs:
+    """What the pages of one group are worked with."""
+
+    group: str
+    data_defs: tuple[tuple[str, str], ...]
+    """Name and hash of each dataDef, in the order of the tasks."""
+    follow: str
+    """A hash of what decides on links besides the dataDefs: groups they may lead to, depths, `nofollow`."""
+
+    @property
+    def hash(self) -> str:
+        """Pages of the group made with another one are stale."""
+        return meaning([self.data_defs, self.follow])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edition:
+    """Defs made ready to be published: whatever takes long to compute is computed."""
+
+    definitions: Definitions
+    hash: str
+    """Of the meaning: formatting and comments do not count."""
+    text: str
+    """The form that is stored."""
+    data_defs: dict[str, str]
+    """Hash of each dataDef by name."""
+    pages: tuple[PageDefs, ...]
+
+    @classmethod
+    def of(cls, definitions: Definitions) -> "Edition":
+        """The edition of these defs."""
+        hashes = {data_def.name: meaning(data_def) for data_def in definitions.data_defs}
+        manners = sorted((rule.name, rule.nofollow) for rule in definitions.hosts if not rule.nofollow)
+        return cls(
+            definitions=definitions,
+            hash=meaning(definitions),
+            text=definitions.to_json(),
+            data_defs=hashes,
+            pages=tuple(_pages(definitions, group, hashes, json.dumps(manners)) for group in definitions.task_groups),
+        )
+
+
+def _pages(definitions: Definitions, group: TaskGroup, hashes: dict[str, str], manners: str) -> PageDefs:
+    names = list(dict.fromkeys(task.data_def for task in group.tasks))
+    used = [found for name in names if (found := definitions.data_def(name)) is not None]
+    return PageDefs(
+        group=group.name,
+        data_defs=tuple((data_def.name, hashes[data_def.name]) for data_def in used),
+        follow=_follow(definitions, group.name, used, manners),
+    )
+
+
+def _follow(definitions: Definitions, group: str, used: list[DataDef], manners: str) -> str:
+    targets = sorted({link.group or group for data_def in used for link in data_def.links})
+    if not targets:
+        return ""
+    limits = [(name, target.max_depth) for name in targets if (target := definitions.task_group(name)) is not None]
+    return meaning([limits, manners])

@@ -1,0 +1,58 @@
+"""Candidates: due jobs of a sequence as a lease chooses from them, and as a node works them. Reads only."""
+
+from typing import Any
+
+import orjson
+
+from engine.model.job import JobKind, LeasedJob, Origin, Request
+from engine.store.connector import Database
+
+_CANDIDATES = """
+SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
+    j.locator, coalesce(j.root, j.id), l.name, l.request, coalesce(r.url, j.url)
+FROM jobs j LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
+WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
+    AND NOT EXISTS (
+        SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
+            AND t.run = j.run)
+ORDER BY j.priority DESC, j.id LIMIT ?
+"""
+
+
+def due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[tuple[Any, ...]]:
+    """Due jobs of a sequence, best first, none whose page another job is fetching right now.
+
+    `suspects`: those in whose hands a node died, and no others.
+    """
+    return db.all(_CANDIDATES.format(suspect="> 0" if suspects else "= 0"), (sequence, limit))
+
+
+def leased(
+    row: tuple[Any, ...], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
+    send_at: float | None, delay: float, defs: int,
+) -> LeasedJob:  # fmt: skip
+    """A job as a node works on it, from a row of `due`."""
+    id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, told, root_url = row
+    located = origin == Origin.LOCATOR
+    return LeasedJob(
+        id=id_, lease=lease, run=run, sequence=sequence, host=host, kind=kind, group=group, locator_id=locator_id,
+        root=root, locator=locator or "", locator_url=root_url, url=url,
+        origin=Origin.LOCATOR if located else Origin.LINK, depth=depth, priority=priority, attempts=attempts,
+        crashes=crashes, hops=hops, target=target, request=request_of(told) if told and located else _PLAIN,
+        send_at=send_at, delay=delay, stored=None, defs_version=defs,
+    )  # fmt: skip
+
+
+_PLAIN = Request()
+
+
+def request_of(text: str) -> Request:
+    """What a locator's jobs send, as its row tells it."""
+    told = orjson.loads(text)
+    return Request(
+        method=told["method"],
+        headers=tuple((str(k), str(v)) for k, v in told["headers"]),
+        cookies=tuple((str(k), str(v)) for k, v in told["cookies"]),
+        body=told["body"],
+        content_type=told["content_type"],
+    )

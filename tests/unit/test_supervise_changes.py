@@ -1,0 +1,64 @@
+"""What a change of the defs means, and how it is told."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.defs.loader import load
+from engine.model.edition import Edition
+from engine.supervise.changes import changed_data_defs, described, stale_groups
+
+DEFS = """\
+locatorGroups: {g: {locators: [{url: "http://a.example/"}]}}
+taskGroups: {g: {list: {dataDef: entry}}, d: {page: {dataDef: book}}}
+dataDefs:
+  entry:
+    fields: {title: {selector: a}}
+    links: [{selector: a, linkGroup: d}]
+  book:
+    fields: {isbn: {selector: b}, price: {selector: i}}
+"""
+
+
+def edition(folder: Path, text: str = DEFS) -> Edition:
+    (folder / "defs.yml").write_text(text)
+    return Edition.of(load(folder / "defs.yml").definitions)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told", "stale"),
+    [
+        ("selector: b}", "selector: p}", "book: 1 field changed, 1,204 pages to re-extract", ["d"]),
+        (", price: {selector: i}", "", "book: 1 field removed, 1,204 pages to re-extract", ["d"]),
+        ("isbn: {selector: b}, price: {selector: i}", "price: {selector: i}, isbn: {selector: b}",
+         "book: fields in another order, 1,204 pages to re-extract", ["d"]),
+        ("[{selector: a,", "[{selector: p,", "entry: links changed, 1,204 pages to re-extract", ["g"]),
+        ("d: {page:", "d: {maxDepth: 3, page:", "tasks or limits changed", ["g"]),
+        ("taskGroups:", "hosts: {a.example: {delay: 1}}\ntaskGroups:", "hosts changed", []),
+        ("taskGroups:", "hosts: {a.example: {nofollow: false}}\ntaskGroups:", "hosts changed", ["g"]),
+        ("a.example/\"}]", 'a.example/"}, {url: "http://b.example/"}]', "1 locator added", []),
+    ],
+)  # fmt: skip
+def test_a_change_is_told_and_makes_pages_stale(
+    tmp_path: Path, old: str, new: str, told: str, stale: list[str]
+) -> None:
+    before, after = edition(tmp_path), edition(tmp_path, DEFS.replace(old, new))
+    groups = [{p.group: p.hash for p in each.pages} for each in (before, after)]
+    assert stale_groups(*groups) == stale
+    assert told in described(before, after, 1204 if stale else 0)
+
+
+def test_formatting_and_comments_are_no_change(tmp_path: Path) -> None:
+    before = edition(tmp_path)
+    after = edition(tmp_path, "# a word\n\n" + DEFS.replace("selector: b", "selector:   'b'"))
+    assert before.hash == after.hash
+    assert changed_data_defs(before, after) == []
+    assert before.pages == after.pages
+
+
+def test_several_changes_are_one_line(tmp_path: Path) -> None:
+    before = edition(tmp_path)
+    text = DEFS.replace("selector: b}", "selector: p}").replace("selector: i}", "selector: u}")
+    text = text.replace('a.example/"}]', 'a.example/"}, {url: "http://b.example/{1..2}"}, {url: "http://c.example/"}]')
+    after = edition(tmp_path, text)
+    assert described(before, after, 1204) == "book: 2 fields changed, 1,204 pages to re-extract, 2 locators added"
