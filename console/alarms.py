@@ -62,7 +62,7 @@ def _of_nodes(look: Look) -> list[Alarm]:
 
 
 def _of_defs(look: Look) -> list[Alarm]:
-    problems = getattr(look.snapshot, "defs_problems", [])
+    problems = look.snapshot.defs_problems
     if not problems:
         return []
     first = problems[0]

@@ -90,7 +90,7 @@ class DefsView(View):
 
     def _fill(self, look: Look) -> None:
         assert self.found is not None
-        problems = getattr(look.snapshot, "defs_problems", [])
+        problems = look.snapshot.defs_problems
         self.files.show([_file(file, problems) for file in self.found.files])
         accepted = look.accepted
         self.data_defs.show(_data_defs(accepted, look) if accepted else [])
@@ -120,7 +120,7 @@ class DefsView(View):
             lines = path.read_text("utf-8", "replace").splitlines()[:_SHOWN_LINES]
         except OSError as error:
             lines = [str(error)]
-        problems = getattr(self.look.snapshot, "defs_problems", []) if self.look else []
+        problems = self.look.snapshot.defs_problems if self.look else []
         bad = {p["line"]: p["message"] for p in problems if Path(p["file"]).name == path.name}
         self.text = [
             span
@@ -149,7 +149,7 @@ class DefsView(View):
             self.console_app.edit(None)
             return
         name, path = row.subject[0], row.subject[1]
-        problems = getattr(self.look.snapshot, "defs_problems", []) if self.look else []
+        problems = self.look.snapshot.defs_problems if self.look else []
         line = next((p["line"] for p in problems if Path(p["file"]).name == Path(name).name), 1)
         self.console_app.edit((path, line))
 

@@ -50,7 +50,7 @@ class View(Widget):
         """It has become visible."""
         panes = list(self.panes())
         if panes and self.screen.focused not in panes:
-            panes[0].focus()
+            self.screen.set_focus(panes[0])
 
     def panes(self) -> Sequence[Pane]:
         """What `tab` goes through."""
@@ -76,7 +76,7 @@ class View(Widget):
         panes = list(self.panes())
         if panes:
             at = panes.index(self.screen.focused) if self.screen.focused in panes else -1
-            panes[(at + step) % len(panes)].focus()
+            self.screen.set_focus(panes[(at + step) % len(panes)])
 
     def repaint(self) -> None:
         """The theme changed."""

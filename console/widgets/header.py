@@ -45,9 +45,11 @@ class Header(Canvas):
             parts.append((3, [(f"  run {run.id}", "text")]))
             owner = f"owner {self.look.supervisor}" if self.look.supervisor else "no supervisor"
             parts.append((4, [(f"  {owner}", "text" if self.look.supervisor else "bad")]))
-            problems = len(getattr(self.look.snapshot, "defs_problems", []))
+            problems = len(self.look.snapshot.defs_problems)
             verdict: Span = (f" {problems} problems", "bad") if problems else (" ok", "good")
             parts.append((2, [(f"  defs v{run.defs_version or '-'}", "text"), verdict]))
+            if (told := self.look.snapshot.reextraction) is not None:
+                parts.append((2, [(f"  re-extracts {told[0]} of {sum(told)}", "accent")]))
             if self.reloaded:
                 parts.append((8, [(f", {self.reloaded}", "dim")]))
         parts += [(1, [("  ", ""), badge]) for badge in self.badges]

@@ -22,7 +22,7 @@ class Prompt(Input):
         self.placeholder = label
         self.value = value
         self.display = True
-        self.focus()
+        self.screen.set_focus(self)
         self.cursor_position = len(value)
 
     def submit(self, value: str) -> None:
@@ -39,7 +39,7 @@ class Prompt(Input):
         self._wants = None
         self.display = False
         if self._return is not None and self._return.is_attached:
-            self._return.focus()
+            self.screen.set_focus(self._return)
 
     def act_back(self) -> None:
         """Leave things as they were."""

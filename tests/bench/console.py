@@ -189,6 +189,15 @@ def main() -> None:
         print("start to a full screen: " + ", ".join(f"{s * 1000:.0f} ms" for s in starts))
         screen = Screen(folder, width, height)
         screen.read(4)
+        effects = []
+        for key, told in ((b"3", b"ROBOTS"), (b"6", b"follow"), (b"1", b"JOB/S"), (b"2", b"URL"), (b"?", b"Keys")):
+            screen.text, pressed = b"", time.monotonic()
+            screen.press(key)
+            screen.read(3, told)
+            effects.append(time.monotonic() - pressed)
+            screen.read(1)
+        screen.press(b"\x1b")
+        print("key to its screen, the first time: " + ", ".join(f"{s * 1000:.0f} ms" for s in effects))
         for flowing in (False, True):
             flow = Flow(folder, run, epochs) if flowing else None
             for number, name in enumerate(("nodes", "jobs", "hosts", "failed", "defs", "log", "plots"), 1):
