@@ -1,6 +1,6 @@
 """The console on a large data dir, in a pty: start to a full screen, CPU, memory, bytes drawn; idle and in full flow.
 
-    python -m tests.bench.console [--jobs N] [--hosts N] [--nodes N] [--seconds S] [--folder DIR]
+    python -m tests.bench.console [--jobs N] [--hosts N] [--nodes N] [--seconds S] [--soak MINUTES] [--folder DIR]
 
 The data dir is filled by the store; this process plays the supervisor, and in full flow ends 1,000 jobs a second.
 """
@@ -170,6 +170,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--size", default="160x48")
+    parser.add_argument("--soak", type=float, default=0, help="minutes in full flow, the screens in turn")
     parser.add_argument("--folder", type=Path)
     asked = parser.parse_args()
     width, height = map(int, asked.size.split("x"))
@@ -205,6 +206,9 @@ def main() -> None:
                 screen.read(3)
                 print(f"{'flow' if flowing else 'idle'} {name:<7}{measured(screen, asked.seconds)}", flush=True)
             if flow is not None:
+                for minute in range(round(asked.soak)):
+                    screen.press(str(minute % 7 + 1).encode())
+                    print(f"minute {minute + 1} {measured(screen, 60)}", flush=True)
                 flow.stop()
         screen.end()
 

@@ -166,6 +166,15 @@ async def test_a_log_that_stands_still_counts_what_is_new(tmp_path):
         await console.until(lambda: "more 119" in console.whole() and "follow" in console.whole())
 
 
+async def test_the_log_of_several_nodes(tmp_path):
+    async with held(tmp_path) as console:
+        await console.press("space", "down", "space", "l")
+        await console.until(lambda: "log n1, n3" in console.whole())
+        assert "88121" in console.whole()
+        await console.press("l")
+        await console.until(lambda: "log all" in console.whole())
+
+
 async def test_the_palette_finds_commands_on_what_is_there(tmp_path):
     async with held(tmp_path) as console:
         await console.press("colon")
