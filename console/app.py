@@ -1,11 +1,14 @@
 """The console's app: the look, the views, the way between them. What keys do stands in views and in `deeds`."""
 
 import asyncio
+import contextlib
 import signal
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any, ClassVar
 
 from textual.app import App, ComposeResult
@@ -24,6 +27,7 @@ from console.clean import clean
 from console.config import remember
 from console.deeds import Deeds
 from console.keys import ACT, BY_ID, KEYS, SCREENS
+from console.leaving import Leaving
 from console.orders import Orders
 from console.outside import Outside
 from console.paces import Paces
@@ -63,7 +67,7 @@ class Frame(Screen[None], inherit_bindings=False):
     """The one screen below all dialogs: its keys are the console's alone."""
 
 
-class Console(Ways, Deeds, Outside, App[int], inherit_bindings=False):
+class Console(Ways, Deeds, Leaving, Outside, App[int], inherit_bindings=False):
     """Built of a source of looks and of someone who carries orders; knows neither's way of doing so."""
 
     CSS = _CSS
@@ -153,10 +157,19 @@ class Console(Ways, Deeds, Outside, App[int], inherit_bindings=False):
                 break
         self._fit(self.size.height)
         self.go(self.setup.config.screen)
-        self.run_worker(self.poller.run, thread=True, group="poller")
+        self.aside(self.poller.run)
         self.set_interval(1.0, self._mind_staleness)
         for problem in self.setup.config.problems[:3]:
             self.say(problem, "warning")
+
+    def aside(self, work: Callable[[], Any]) -> None:
+        """Do it on a thread of its own, which no exit waits for."""
+        Thread(target=copy_context().run, args=(work,), daemon=True).start()
+
+    def aside_told(self, tell: Callable[..., Any], *told: Any) -> None:
+        """Hand what such a thread found to the app, where it is still there."""
+        with contextlib.suppress(RuntimeError):
+            self.call_from_thread(tell, *told)
 
     def _leave_by(self, number: int) -> None:
         self.signalled = True

@@ -1,4 +1,4 @@
-"""What keys do wherever the operator is: order, ask first, leave, freeze, look for help."""
+"""What keys do wherever the operator is: order, ask first, freeze, look for help."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from console import units
-from console.screens.dialogs import confirm, leaving
+from console.screens.dialogs import confirm
 from console.screens.keypanel import KeyPanel
 from console.source import Look
 from engine.errors import CrawlError
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     _Base = App[int]
 else:
     _Base = object
-
-_OVER = ("DONE", "CANCELLED", "KILLED", "FAILED")
 
 
 class Deeds(_Base):
@@ -46,12 +44,11 @@ class Deeds(_Base):
         pop: Callable[[], None]
         push: Callable[[View], None]
         reask: Callable[[], None]
+        aside: Callable[[Callable[[], Any]], None]
+        aside_told: Callable[..., None]
         _show: Callable[[], None]
         _show_frame: Callable[[], None]
 
-    leaving = False
-    """Whether to leave as soon as the run is over."""
-    _lived = False
     _pending = 0
 
     # --- orders
@@ -65,7 +62,7 @@ class Deeds(_Base):
 
     def _work(self, what: str, deed: Callable[[], tuple[bool, str]]) -> None:
         self._wait(what)
-        self.run_worker(lambda: self._do(what, deed), thread=True, group="orders")
+        self.aside(lambda: self._do(what, deed))
 
     def _do(self, what: str, deed: Callable[[], tuple[bool, str]]) -> None:
         try:
@@ -74,7 +71,7 @@ class Deeds(_Base):
             done, answer = False, f"{error.what}. {error.remedy}"
         except Exception as error:  # an order that fails must not end the console
             done, answer = False, f"{type(error).__name__}: {error}"
-        self.call_from_thread(self._answered, done, f"{what}: {answer}")
+        self.aside_told(self._answered, done, f"{what}: {answer}")
 
     def _answered(self, done: bool, answer: str) -> None:
         self._wait("")
@@ -175,16 +172,16 @@ class Deeds(_Base):
             self._confirm_retry(len(ids), ids, wanted)
             return
         self._wait("counting")
-        self.run_worker(lambda: self._count(wanted), thread=True, group="orders")
+        self.aside(lambda: self._count(wanted))
 
     def _count(self, wanted: Filter) -> None:
         try:
             count = self.orders.count(wanted)
         except CrawlError as error:
-            self.call_from_thread(self._answered, False, f"retry: {error.what}. {error.remedy}")
+            self.aside_told(self._answered, False, f"retry: {error.what}. {error.remedy}")
         else:
-            self.call_from_thread(self._wait, "")
-            self.call_from_thread(self._confirm_retry, count, (), wanted)
+            self.aside_told(self._wait, "")
+            self.aside_told(self._confirm_retry, count, (), wanted)
 
     def _confirm_retry(self, count: int, ids: Sequence[int], wanted: Filter) -> None:
         if not count:
@@ -264,60 +261,3 @@ class Deeds(_Base):
     def act_zoom(self) -> None:
         """There is but one pane here."""
         self.say("one pane fills the screen already")
-
-    # --- leaving
-
-    def act_quit(self) -> None:
-        """Ask what shall become of the run, where that is ours to say."""
-        if len(self.screen_stack) > 1:
-            self.screen.dismiss()
-            return
-        look = self.look
-        if look is None or look.supervisor is None or self.setup.read_only or not self.setup.owner:
-            self.leave()
-            return
-        nodes = sum(node["pid"] is not None for node in look.snapshot.nodes)
-        lines = [
-            f"The supervisor (pid {look.supervisor}) runs {units.plural(nodes, 'node')};"
-            f" {units.plural(look.snapshot.jobs['taken'], 'job')} in flight.",
-            "Detach leaves all that running. Stop ends it in order, Kill at once.",
-        ]
-        self.push_screen(leaving(lines), self._leave_so)
-
-    def _leave_so(self, how: str | None) -> None:
-        if how == "detach":
-            self.leave()
-        elif how in ("stop", "kill"):
-            self.leaving = True
-            self.order("cancel" if how == "stop" else "kill", {})
-
-    def leave(self) -> None:
-        """End the console; the run is left as it is."""
-        self.exit(return_code=self.code())
-
-    def code(self) -> int:
-        """What the program ends with: how the run ended, where it is over; else 0."""
-        run = self.look.snapshot.run if self.look else None
-        if self.look is None or run is None or run.state not in _OVER or self.setup.read_only or not self._lived:
-            return 0
-        if run.state == "DONE":
-            return 1 if self.look.snapshot.jobs["failed"] > self.setup.max_failed else 0
-        if run.state == "CANCELLED":
-            return 0 if (run.reason or "").startswith("--max") else 143
-        return 137 if run.state == "KILLED" else 3
-
-    def note_end(self, look: Look) -> None:
-        """Once the run is over: show how it ended, or leave where that was asked."""
-        run = look.snapshot.run
-        if look.supervisor is not None:
-            self._lived = True
-        elif run is not None and self._lived and run.state in _OVER and not self._told_end:
-            self._told_end = True
-            if self.leaving:
-                self.leave()
-            else:
-                from console.screens.ending import EndingView
-
-                self.push(EndingView())
-
-    _told_end = False

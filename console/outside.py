@@ -4,6 +4,7 @@ import csv
 import os
 import shlex
 import subprocess
+import sys
 import time
 import webbrowser
 from collections.abc import Sequence
@@ -35,18 +36,22 @@ class Outside(_Base):
         setup: Setup
         stack: list[View]
         say: Callable[..., None]
+        aside: Callable[[Callable[[], Any]], None]
 
         @property
         def accepted(self) -> Accepted | None:
             """The def version in force."""
 
     def browse(self, url: str) -> None:
-        """Open a page in the user's browser; nothing but http and https is."""
+        """Open a page in the user's browser; nothing but http and https is. Without a desktop the URL is copied."""
         if not url.startswith(("http://", "https://")):
             self.say("only http and https are opened", "warning")
             return
+        if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            self.copy(url)  # a browser of text would take this terminal
+            return
         self.say(f"opening {url}")
-        self.run_worker(lambda: webbrowser.open(url), thread=True, group="outside")
+        self.aside(lambda: webbrowser.open(url))
 
     def copy(self, text: str) -> None:
         """To the terminal's clipboard (OSC 52), over SSH too."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from console.source import Look
 
-_SMOOTH = 0.3
+_SMOOTH = 0.5
 _SPARK = 240
 
 
@@ -21,7 +21,7 @@ class Pace:
         """The counter's new value; returns its speed."""
         if self.at == 0.0 or value < self.value:
             self.value, self.at, self.per_second = value, at, 0.0
-        elif at - self.at >= 0.9:  # what the supervisor copies changes once a second
+        elif at - self.at >= (1.9 if self.per_second else 0.9):  # what the supervisor copies changes once a second
             speed = (value - self.value) / (at - self.at)
             self.per_second += (speed - self.per_second) * _SMOOTH if self.per_second else speed
             self.value, self.at = value, at

@@ -14,7 +14,7 @@ from engine.store.connector import Database
 from engine.store.events import Event
 from engine.store.filter import Filter
 from engine.store.samples import Sample
-from engine.store.schema import CRAWL, PAGES
+from engine.store.schema import CRAWL, PAGES, prepared
 from engine.store.snapshot import NOTHING, Snapshot
 
 _BUSY_SECONDS = 2.0
@@ -92,6 +92,10 @@ class Store:
     def __init__(self, data: Path) -> None:
         self.data = data
         self._db: Database | None = None
+        self._known: tuple[int, int] | None = None
+        self._last = NOTHING
+        self._clocks = False
+        """Whether the last snapshot tells of waits, which pass without anybody writing."""
 
     @property
     def db(self) -> Database:
@@ -104,7 +108,14 @@ class Store:
         """The newest run; NOTHING where there is none yet."""
         if not (self.data / CRAWL).exists():
             return NOTHING
-        return snapshot.read(self.db, shown=shown)
+        if not prepared(self.db):
+            return NOTHING
+        known = (self.db.version, shown)
+        if known != self._known or self._clocks:
+            self._last = snapshot.read(self.db, shown=shown)
+            self._known = known
+            self._clocks = any(host["next_in"] or host["backoff"] for host in self._last.hosts)
+        return self._last
 
     def supervisor(self, look: Snapshot) -> int | None:
         """The pid of the supervisor, where one is alive."""

@@ -170,22 +170,22 @@ class DefsView(View):
         def find() -> None:
             job = store.newest(wanted)
             if job is None:
-                self.app.call_from_thread(self._tried, [("no page of its groups is done yet", "warn")])
+                self.console_app.aside_told(self._tried, [("no page of its groups is done yet", "warn")])
             else:
-                self.app.call_from_thread(self._try, name, job)
+                self.console_app.aside_told(self._try, name, job)
 
-        self.run_worker(find, thread=True, group="try", exclusive=True)
+        self.console_app.aside(find)
 
     def _try(self, data_def: str, job: int) -> None:
         self.trying = (data_def, job)
         setup = self.console_app.setup
 
         def work() -> None:
-            self.app.call_from_thread(self._tried, trial(setup.data, setup.defs, data_def, job))
+            self.console_app.aside_told(self._tried, trial(setup.data, setup.defs, data_def, job))
 
         self.pane.heading = f"try {data_def} on the page of job {job}; again when a file changes"
         self.pane.redraw()
-        self.run_worker(work, thread=True, group="try", exclusive=True)
+        self.console_app.aside(work)
 
     def _tried(self, lines: Sequence[Span]) -> None:
         self.text = lines

@@ -28,6 +28,7 @@ class HostsView(View):
 
     NAME = "hosts"
     SHOWN = 1_000
+    _sought = ""
     HINTS = (
         ("↵", "jobs of host"), ("s", "sort"), ("S", "reverse"), ("/", "filter"), ("^s", "export"), ("?", "keys"),
         ("q", "quit"),
@@ -40,14 +41,24 @@ class HostsView(View):
 
     def crumb(self) -> str:
         """Hosts, and the filter."""
-        return f"Hosts /{self.table.sought}" if self.table.sought else f"Hosts > {len(self.table.rows)}"
+        count = len(self.table.rows)
+        if self.table.sought:
+            return f"Hosts /{self.table.sought}"
+        return f"Hosts > {count}" if count < self.SHOWN else f"Hosts > the first {count}"
 
     def show(self, look: Look) -> None:
         """Those of a look."""
+        if self.look is not None and self.look.snapshot is look.snapshot and not self._sifted():
+            return
         self.look = look
         done = self._pages(look)
         self.table.show_sought([_row(host, done.get(host["host"], 0.0)) for host in look.snapshot.hosts])
         self.console_app.recrumb()
+
+    def _sifted(self) -> bool:
+        """Whether the filter is another one than at the last look."""
+        before, self._sought = self._sought, self.table.sought
+        return before != self._sought
 
     def on_table_opened(self, event: Table.Opened) -> None:
         """The host's jobs."""

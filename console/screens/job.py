@@ -179,9 +179,9 @@ class JobView(View):
             for name in self.console_app.data_defs_of(group):
                 found += [*trial(setup.data, setup.defs, name, self.job), ("", "")]
             told = found or [(f"the defs have no dataDef for group {group}", "warn")]
-            self.app.call_from_thread(self._tried, told)
+            self.console_app.aside_told(self._tried, told)
 
-        self.run_worker(work, thread=True, group="try", exclusive=True)
+        self.console_app.aside(work)
 
     def _tried(self, lines: list[Span]) -> None:
         self.tried = lines

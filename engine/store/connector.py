@@ -160,6 +160,11 @@ class Database:
             yield self
 
     @property
+    def version(self) -> int:
+        """A number that is another one once any other connection has committed."""
+        return int(self.value("PRAGMA data_version"))
+
+    @property
     def in_transaction(self) -> bool:
         """Whether one is open: a full or failing disk ends it, with all its savepoints, behind our back."""
         return bool(self._connection.in_transaction)

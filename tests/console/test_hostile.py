@@ -6,7 +6,7 @@ import re
 import pytest
 
 from console.clean import clean
-from console.deeds import Deeds
+from console.leaving import Leaving
 from engine.store.events import Event
 from tests.console.fakes import AT, FakeSource, held, host, line, look, node, output, run, sequence
 
@@ -65,7 +65,7 @@ def raw_in(console):
 async def test_hostile_text_is_only_ever_text(tmp_path, monkeypatch, seed):
     """4 × 250 strings, each in several places and on every screen."""
     done = []
-    monkeypatch.setattr(Deeds, "leave", lambda self: done.append("leave"))
+    monkeypatch.setattr(Leaving, "leave", lambda self: done.append("leave"))
     source = poisoned(hostile(seed, 250))
     size = ((80, 24), (160, 48), (50, 12))[seed % 3]
     async with held(tmp_path, source=source, size=size) as console:
