@@ -113,4 +113,4 @@ class LeasedJob:
     made: tuple[int, ...] = ()
     """Of a re-extraction: ids of the dataDefs that the page's rows were made with."""
     links_too: bool = False
-    """Of a re-extraction: what decides on links has changed, so unchanged dataDefs are asked for theirs, too."""
+    """What decides on links has changed: unchanged dataDefs are asked for theirs, and those known are told, too."""

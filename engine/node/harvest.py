@@ -90,7 +90,7 @@ class Harvester:
         seen = self._seen
         for link in links:
             identity = link.key
-            if identity in seen or identity in children:
+            if identity in children or (identity in seen and not job.links_too):
                 continue
             if not within(link, depth, self._knowledge.group(job.defs_version, link.group)):
                 continue

@@ -29,7 +29,7 @@ def due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> l
 
 def leased(
     row: tuple[Any, ...], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
-    send_at: float | None, delay: float, defs: int,
+    send_at: float | None, delay: float, defs: int, links_too: bool,
 ) -> LeasedJob:  # fmt: skip
     """A job as a node works on it, from a row of `due`."""
     id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, told, root_url = row
@@ -39,7 +39,7 @@ def leased(
         root=root, locator=locator or "", locator_url=root_url, url=url,
         origin=Origin.LOCATOR if located else Origin.LINK, depth=depth, priority=priority, attempts=attempts,
         crashes=crashes, hops=hops, target=target, request=request_of(told) if told and located else _PLAIN,
-        send_at=send_at, delay=delay, stored=None, defs_version=defs,
+        send_at=send_at, delay=delay, stored=None, defs_version=defs, links_too=links_too,
     )  # fmt: skip
 
 

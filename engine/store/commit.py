@@ -258,3 +258,6 @@ def _follow(db: Database, run: int, held: Sequence[Finished], places: Places, to
                 child.identity,
             )
     jobs.add_links(db, list(links.values()))
+    for version in {f.job.defs_version for f in held if f.job.links_too}:
+        told = [f for f in held if f.job.links_too and f.job.defs_version == version]
+        jobs.mark_linked(db, run, version, {child.identity for f in told for child in f.children})

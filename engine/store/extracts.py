@@ -5,6 +5,7 @@ one. Its re-extraction is a job of kind `extract` that names the page's job: whi
 stale; it goes away in the commit that replaces the page's rows.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -37,6 +38,12 @@ SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extrac
         SELECT 1 FROM jobs WHERE sequence = s.id AND state = 'READY' AND not_before IS NULL))
     OR EXISTS (SELECT 1 FROM jobs WHERE +run = :run AND state = 'TAKEN' AND page IS NOT NULL)
 """
+# of the pages that links alone led to, those none leads to any more, in a stretch of ids
+_UNLINKED = """
+SELECT count(*) FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
+WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND j.state = 'DONE' AND j.origin = 'link' AND s.kind = 'page'
+    AND j.linked IS NOT :version AND s.grp IN (SELECT value FROM json_each(:groups))
+"""
 _PLAIN = Request()
 
 
@@ -44,6 +51,12 @@ def stale(db: Database, run: int, version: int, after: int, upto: int) -> list[t
     """Stale pages among the jobs of a stretch of ids: job, group, whether its document is gone."""
     told = {"run": run, "version": version, "after": after, "upto": upto}
     return [(int(id_), str(group), bool(lost)) for id_, group, lost in db.all(_STALE, told)]
+
+
+def unlinked(db: Database, run: int, version: int, groups: Sequence[str], after: int, upto: int) -> int:
+    """Done pages of groups that no link leads to under a version; meaningful once all pages that link were worked."""
+    told = {"run": run, "version": version, "after": after, "upto": upto, "groups": orjson.dumps(groups).decode()}
+    return int(db.value(_UNLINKED, told))
 
 
 def last_job(db: Database) -> int:
@@ -65,7 +78,8 @@ def candidates(
 
 
 def leased(
-    row: tuple[Any, ...], *, lease: int, run: int, sequence: int, host: int, group: str, defs: int
+    row: tuple[Any, ...], *, lease: int, run: int, sequence: int, host: int, group: str, defs: int,
+    relinking: bool,
 ) -> LeasedJob:  # fmt: skip
     """A re-extraction as a node works on it, from a row of `candidates`; `stored` is None where nothing is stored."""
     (
@@ -82,5 +96,5 @@ def leased(
         locator_id=locator_id, root=root, locator=locator or "", locator_url=root_url, url=url, origin=Origin.LINK,
         depth=depth, priority=priority, attempts=attempts, crashes=crashes, hops=0, target=None, request=_PLAIN,
         send_at=None, delay=0.0, stored=stored, defs_version=defs, page=page,
-        made=tuple(orjson.loads(made)) if made else (), links_too=bool(links_too),
+        made=tuple(orjson.loads(made)) if made else (), links_too=bool(links_too) or relinking,
     )  # fmt: skip

@@ -130,6 +130,11 @@ _UNMADE = """
 UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state = 'DONE' AND +sequence IN (
     SELECT id FROM sequences WHERE run = ? AND kind = 'page' AND grp IN (SELECT value FROM json_each(?)))
 """
+_LINKED = """
+WITH v (version, run) AS (SELECT ?, ?), k (identity) AS ({values})
+UPDATE jobs SET linked = v.version FROM v, k
+WHERE jobs.run = v.run AND jobs.identity = k.identity AND jobs.linked IS NOT v.version
+"""
 _OPEN = """
 SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
         SELECT 1 FROM jobs WHERE sequence = s.id AND state = 'READY' AND not_before IS NULL))
@@ -311,6 +316,11 @@ def drop_extracts(db: Database, sequence: int, limit: int) -> int:
 def made_with(db: Database, version: int, pages: Iterable[int]) -> None:
     """The rows of these done pages are those of that def version."""
     db.execute(_MADE_WITH, (version, _listed(pages)))
+
+
+def mark_linked(db: Database, run: int, version: int, identities: Iterable[bytes]) -> None:
+    """Links lead to these pages under that def version."""
+    db.each(_LINKED, [(identity,) for identity in identities], before=(version, run))
 
 
 def unmade(db: Database, run: int, groups: Sequence[str], after: int, upto: int) -> None:

@@ -16,7 +16,7 @@ SELECT s.run, s.kind, s.grp, s.ready, s.taken,
     s.paused OR s.absent = 1 OR (r.extract_only AND s.kind <> 'extract'), s.max_pages,
     h.id, max(h.delay, h.crawl_delay * (h.robots <> 'OFF')), h.concurrency, h.next_at, h.backoff_until, h.robots,
     (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract'),
-    r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages,
+    r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages, r.relinking,
     EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
         AND o.kind <> 'extract')
 FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run WHERE s.id = ?
@@ -68,6 +68,7 @@ class _Standing:
     slots: int
     defs_version: int
     run_max_pages: int | None
+    relinking: int
     others_wait: int
 
 
@@ -118,6 +119,7 @@ def _lease_one(
         candidates.leased(
             candidate, lease=number, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
             send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
+            links_too=bool(s.relinking),
         )
         for i, candidate in enumerate(found)
     )  # fmt: skip
@@ -150,7 +152,14 @@ def _lease_extracts(
         found = extracts.candidates(db, sequence, s.group, s.defs_version, wanted)
     taken = tuple(
         extracts.leased(
-            row, lease=number, run=s.run, sequence=sequence, host=s.host, group=s.group, defs=s.defs_version
+            row,
+            lease=number,
+            run=s.run,
+            sequence=sequence,
+            host=s.host,
+            group=s.group,
+            defs=s.defs_version,
+            relinking=bool(s.relinking),
         )
         for row in found
     )

@@ -57,6 +57,7 @@ SELECT reextraction IS NOT NULL OR EXISTS (
     SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extract' AND s.ready + s.delayed + s.taken > 0)
 FROM runs WHERE seq = :run
 """
+_RELINK = "UPDATE runs SET relinking = ? WHERE seq = ?"
 _EXTRACT_ONLY = "UPDATE runs SET extract_only = ? WHERE seq = ?"
 _RECOUNT = """
 UPDATE runs SET active_sequences = (
@@ -215,6 +216,11 @@ def reextracted(db: Database, seq: int, pages: int, *, anew: bool = False) -> No
 def reextracting(db: Database, seq: int) -> bool:
     """Whether rows of done pages are being replaced."""
     return bool(db.value(_UNDER_WAY, {"run": seq}))
+
+
+def relink(db: Database, seq: int, relinking: bool) -> None:
+    """Write down, or no longer, which pages the links of worked pages lead to."""
+    db.execute(_RELINK, (int(relinking), seq))
 
 
 def fetch_nothing(db: Database, seq: int, only: bool) -> None:

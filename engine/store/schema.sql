@@ -30,6 +30,7 @@ CREATE TABLE runs (
     rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0}',
     reextraction     TEXT,                         -- JSON: how far the search for stale pages is; null: none is under way
     reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages, since the last change of the defs
+    relinking        INTEGER NOT NULL DEFAULT 0,   -- links changed: which pages they still lead to is written down
     extract_only     INTEGER NOT NULL DEFAULT 0    -- nothing is fetched: only re-extraction is leased
 );
 
@@ -165,6 +166,7 @@ CREATE TABLE jobs (
     document   INTEGER,
     defs       INTEGER,                            -- the def version its rows were made with
     page       INTEGER,                            -- of a re-extraction: the job of the page
+    linked     INTEGER,                            -- the newest def version under which a link to it was seen, if any is
     url        TEXT NOT NULL,
     target     TEXT,                               -- where redirects led so far
     reason     TEXT,

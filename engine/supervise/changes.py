@@ -1,6 +1,6 @@
 """What a change of the defs means, in words for an operator. Knows no table."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from engine.model.definition import DataDef, Definitions, Locator, meaning
 from engine.model.edition import Edition
@@ -17,6 +17,30 @@ def changed_data_defs(old: Edition, new: Edition) -> list[str]:
     """DataDefs of either that are not the same in the other, in the order of the new ones."""
     names = dict.fromkeys([*new.data_defs, *old.data_defs])
     return [name for name in names if old.data_defs.get(name) != new.data_defs.get(name)]
+
+
+def relinked(old: Definitions, new: Definitions, stale: Collection[str]) -> list[str]:
+    """Groups whose pages some links may no longer lead to: of which it will be known, once stale pages are worked."""
+    before, after = _leads(old), _leads(new)
+    if all(before.get(group) == after.get(group) for group in stale):
+        return []
+    targets = {target for leads in (*before.values(), *after.values()) for target in leads}
+    known = [t for t in targets if all(group in stale for group, leads in after.items() if t in leads)]
+    return sorted(t for t in known if any(t in before.get(group, {}) for group in stale))
+
+
+def _leads(definitions: Definitions) -> dict[str, dict[str, str]]:
+    """By group, and by the group that its links lead to: a hash of those links and of how deep they may lead."""
+    found: dict[str, dict[str, str]] = {}
+    for group in definitions.task_groups:
+        leads: dict[str, list[object]] = {}
+        for name in dict.fromkeys(task.data_def for task in group.tasks):
+            data_def = definitions.data_def(name)
+            for link in data_def.links if data_def else ():
+                leads.setdefault(link.group or group.name, []).append([data_def.block if data_def else "", link])
+        depth = {g.name: g.max_depth for g in definitions.task_groups}
+        found[group.name] = {target: meaning([links, depth.get(target)]) for target, links in leads.items()}
+    return found
 
 
 def described(old: Edition, new: Edition, pages: int) -> str:

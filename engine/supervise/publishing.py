@@ -20,7 +20,7 @@ from engine.store.connector import Database
 from engine.store.events import Event, Level
 from engine.store.runs import Run
 from engine.supervise import outputs as declaring
-from engine.supervise.changes import changed_data_defs, counted, described, stale_groups
+from engine.supervise.changes import changed_data_defs, counted, described, relinked, stale_groups
 from engine.supervise.steps import Blueprint
 
 
@@ -115,7 +115,10 @@ def _renew(db: Database, run: Run, version: int, old: Edition, new: Edition, for
         return 0
     names = {*changed_data_defs(old, new), *([forced] if forced else [])}
     counts = {name: made for name, (made, _) in rows.counts(db, seq).items() if name in names}
+    targets = relinked(old.definitions, new.definitions, stale)
+    runs.relink(db, seq, bool(targets))
     told = {
+        "found": 0, "expected": pages, "targets": targets, "unlinked": 0, "counted": 0,
         "at": 0, "upto": extracts.last_job(db), "lost": 0, "before": {**counts, **told["before"]},
         "groups": list(dict.fromkeys([*again, *told["groups"]])),
     }  # fmt: skip

@@ -63,7 +63,10 @@ class Renewal:
         left = sequences.extracts_left(self._db, self._run)
         if told["at"] >= told["upto"]:
             if left == 0 and not extracts.any_open(self._db, self._run):
-                self._conclude(told)
+                if told["targets"] and told["counted"] < told["upto"]:
+                    self._count(told)
+                else:
+                    self._conclude(told)
             return []
         if left >= _AHEAD:
             return []
@@ -76,15 +79,25 @@ class Renewal:
             pages = [page for page, _, lost in found if not lost]
             if pages:
                 jobs.queue_extracts(self._db, pages)
-            told |= {"at": upto, "lost": told["lost"] + len(found) - len(pages)}
+            told |= {"at": upto, "lost": told["lost"] + len(found) - len(pages), "found": told["found"] + len(found)}
             runs.reextract(self._db, self._run, orjson.dumps(told).decode())
             return sequences.ring_extracts(self._db, self._run, boottime()) if pages else []
+
+    def _count(self, told: dict[str, Any]) -> None:
+        """Count the pages of a stretch of jobs that no link leads to any more."""
+        after, upto = told["counted"], min(told["counted"] + _STRETCH, told["upto"])
+        with self._db.transaction():
+            version = versions.current(self._db, self._run)
+            count = extracts.unlinked(self._db, self._run, version, told["targets"], after, upto)
+            told |= {"counted": upto, "unlinked": told["unlinked"] + count}
+            runs.reextract(self._db, self._run, orjson.dumps(told).decode())
 
     def _conclude(self, told: dict[str, Any]) -> None:
         failed = sequences.extracts_failed(self._db, self._run)
         with self._db.transaction():
             _, count = runs.reextraction(self._db, self._run)
             runs.reextract(self._db, self._run, None)
+            runs.relink(self._db, self._run, False)
             now = {name: made for name, (made, _) in rows.counts(self._db, self._run).items()}
             moved = [f"{n}: {was:,} → {now.get(n, 0):,} rows" for n, was in told["before"].items()]
             if count or moved:
@@ -92,6 +105,10 @@ class Renewal:
             for name, was in told["before"].items():
                 if was and not now.get(name):
                     self._tell("WARNING", f"{name}: matches nothing any more, its {counted(was, 'row')} are gone")
+            # where a page was up to date its links were not looked at: then nothing can be said
+            if told["unlinked"] and told["found"] >= told["expected"]:
+                text = f"{counted(told['unlinked'], 'page')} keep their rows: no link leads to them any more"
+                self._tell("WARNING", text)
             if told["lost"] + failed:
                 text = f"{counted(told['lost'] + failed, 'page')} could not be re-extracted and keep their rows"
                 self._tell("WARNING", text)

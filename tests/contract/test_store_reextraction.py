@@ -298,7 +298,18 @@ def test_the_search_goes_on_where_it_was(houses: Houses, monkeypatch: pytest.Mon
     house = houses()
     shop = Shop(house, pages=25)
     shop.publish(defs("title", "price"))
-    told = {"at": 0, "upto": extracts.last_job(house.db), "lost": 0, "before": {"book": 25}, "groups": []}
+    told = {
+        "at": 0,
+        "upto": extracts.last_job(house.db),
+        "lost": 0,
+        "before": {"book": 25},
+        "groups": [],
+        "found": 0,
+        "expected": 25,
+        "targets": [],
+        "unlinked": 0,
+        "counted": 0,
+    }
     with house.db.transaction():
         runs.reextract(house.db, house.run, orjson.dumps(told).decode())
     steps = 0

@@ -54,7 +54,9 @@ class Running:
         self._explain = explain
         self._out, self._err = folder / f"out{number}", folder / f"err{number}"
         self._begun = time.monotonic()
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("CRAWL_")}
+        # the modules are compiled once, not at each start of each process
+        unwanted = ("CRAWL_", "PYTHONDONTWRITEBYTECODE")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [*tracer, *CRAWL, *arguments],

@@ -377,3 +377,15 @@ def test_a_delay_is_kept_from_the_next_request_on(house: House, site: Site) -> N
     house.write(library.defs(concurrency=8))
     assert running.wait().code == 0
     assert house.counted("entry", "book") == library.rows()
+
+
+def test_pages_that_only_old_links_led_to_keep_their_rows_and_are_counted(held: Held, house: House, site: Site) -> None:
+    running = held.begin()
+    narrowed = '{selector: "li a", linkGroup: books, deny: ["/book/1-"]}'
+    held.write(held.library.defs().replace('{selector: "li a", linkGroup: books}', narrowed))
+    assert until(lambda: version(house) == 2)
+    assert until(lambda: settled(house))
+    held.finish(running)
+    assert house.counted("entry", "book") == held.library.rows()
+    told = [text for text in events(house) if "no link leads" in text]
+    assert told == ["4 pages keep their rows: no link leads to them any more"], events(house)

@@ -6,7 +6,7 @@ import pytest
 
 from engine.defs.loader import load
 from engine.model.edition import Edition
-from engine.supervise.changes import changed_data_defs, described, stale_groups
+from engine.supervise.changes import changed_data_defs, described, relinked, stale_groups
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://a.example/"}]}}
@@ -62,3 +62,19 @@ def test_several_changes_are_one_line(tmp_path: Path) -> None:
     text = text.replace('a.example/"}]', 'a.example/"}, {url: "http://b.example/{1..2}"}, {url: "http://c.example/"}]')
     after = edition(tmp_path, text)
     assert described(before, after, 1204) == "book: 2 fields changed, 1,204 pages to re-extract, 2 locators added"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stale", "told"),
+    [
+        ("[{selector: a,", "[{selector: p,", ["g"], ["d"]),
+        ("selector: b}", "selector: p}", ["d"], []),
+        ("fields: {isbn", "links: [{selector: u, linkGroup: d}]\n    fields: {isbn", ["d"], []),
+        ("fields: {isbn", "links: [{selector: u, linkGroup: d}]\n    fields: {isbn", ["d", "g"], ["d"]),
+    ],
+)
+def test_it_is_known_of_which_groups_pages_may_have_lost_their_links(
+    tmp_path: Path, old: str, new: str, stale: list[str], told: list[str]
+) -> None:
+    before, after = edition(tmp_path), edition(tmp_path, DEFS.replace(old, new))
+    assert relinked(before.definitions, after.definitions, stale) == told
