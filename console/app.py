@@ -86,6 +86,10 @@ class Console(Ways, Deeds, Leaving, Outside, App[int], inherit_bindings=False):
             super().__init__()
             self.look = look
 
+        def can_replace(self, message: Message) -> bool:
+            """Only the newest look is shown, should several wait."""
+            return isinstance(message, Console.Seen)
+
     class Missed(Message):
         """A poll failed."""
 

@@ -65,6 +65,7 @@ KEYS: tuple[Key, ...] = (
     Key("level", "L", "L", "least level of the log", LOG),
     Key("log_of", "l", "l", "log of this node, or all", LOG),
     Key("log_filter", "ampersand", "&", "only lines that match", LOG),
+    Key("suspend", "ctrl+z", "^z", "to the shell; fg comes back", LEAVE),
     Key("quit", "q,ctrl+c", "q", "leave: detach, stop, kill", LEAVE),
 )
 

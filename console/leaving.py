@@ -35,6 +35,10 @@ class Leaving(_Base):
     _lived = False
     _told_end = False
 
+    def act_suspend(self) -> None:
+        """To the shell, until `fg`."""
+        self.action_suspend_process()
+
     def act_quit(self) -> None:
         """Ask what shall become of the run, where that is ours to say."""
         if len(self.screen_stack) > 1:

@@ -197,7 +197,7 @@ def main() -> None:
             screen.read(3, told)
             effects.append(time.monotonic() - pressed)
             screen.read(1)
-        screen.press(b"\x1b")
+        screen.press(b"q")
         print("key to its screen, the first time: " + ", ".join(f"{s * 1000:.0f} ms" for s in effects))
         for flowing in (False, True):
             flow = Flow(folder, run, epochs) if flowing else None

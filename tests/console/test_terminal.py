@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sqlite3
+import sys
 import time
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def place(tmp_path):
 
 
 def console(place, *arguments, **options):
-    environ = {"XDG_CONFIG_HOME": str(place / "config"), "PYTHONPATH": str(PROJECT)}
+    environ = {"XDG_CONFIG_HOME": str(place / "config"), "PYTHONPATH": str(PROJECT), **options.pop("environ", {})}
     command = [*arguments, "--data", str(place / "data")]
     return Terminal(command, environ=environ, cwd=place, **options)
 
@@ -120,6 +121,28 @@ def test_defs_that_cannot_be_used_end_it_before_any_screen(place):
         assert shown.wait() == 2
         assert "a.yml:1:1: unknown-key" in shown.raw.decode()
         assert b"?1049h" not in shown.raw
+    finally:
+        shown.end()
+
+
+def test_the_editor_gets_the_terminal_and_gives_it_back(place):
+    (place / "defs").mkdir()
+    (place / "defs" / "a.yml").write_text("hosts: {}\n")
+    (place / "editor.py").write_text("import sys\nopen('told', 'w').write(' '.join(sys.argv[1:]))\nprint('I EDIT')\n")
+    environ = {"EDITOR": f"{sys.executable} {place / 'editor.py'}", "VISUAL": ""}
+    shown = console(place, "run", "--read-only", environ=environ)
+    try:
+        shown.until("no run yet", 10)
+        shown.press("5")
+        shown.until("a.yml", 5)
+        shown.press("e")
+        shown.until("a.yml: edited", 5)
+        assert b"I EDIT" in shown.raw
+        assert (place / "told").read_text().endswith("a.yml")
+        shown.until("[5 Defs]", 5)
+        shown.press("q")
+        assert shown.wait() == 0
+        assert shown.restored() == []
     finally:
         shown.end()
 
