@@ -159,6 +159,7 @@ class Console(Ways, Deeds, Leaving, Outside, App[int], inherit_bindings=False):
                 loop.add_signal_handler(number, self._leave_by, number)
             except (NotImplementedError, RuntimeError, ValueError):  # not the main thread, as in tests
                 break
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # after ^z all is to be drawn
         self._fit(self.size.height)
         self.go(self.setup.config.screen)
         self.aside(self.poller.run)

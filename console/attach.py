@@ -1,6 +1,7 @@
 """The interactive way: find or start a supervisor, show the console, say how it was left. Textual is imported late."""
 
 import contextlib
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import TextIO
 from console import spawn, terminal
 from console.clean import clean
 from engine.errors import LockHeld
+
+_LAST_WORDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +48,15 @@ def attach(asked: Attach) -> int:
         code, signalled = _show(asked, owner=child is not None)
     finally:
         _say_how_it_was_left(asked, sys.stderr)
-    # where the supervisor ended, too, it knows best how
-    verdict = child.poll() if child is not None and not signalled else None
-    return code if verdict is None else verdict
+    return code if child is None or signalled else _verdict(child, code)
+
+
+def _verdict(child: "subprocess.Popen[bytes]", code: int) -> int:
+    """The supervisor's own exit code where it ended, too: it knows best how. Else the console's."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        ended = child.wait(_LAST_WORDS if code else 0)
+        return ended if ended >= 0 else 128 - ended
+    return code
 
 
 def _show(asked: Attach, *, owner: bool) -> tuple[int, bool]:

@@ -70,7 +70,7 @@ class Leaving(_Base):
     def code(self) -> int:
         """What the program ends with: how the run ended, where it is over; else 0."""
         run = self.look.snapshot.run if self.look else None
-        if self.look is None or run is None or run.state not in _OVER or self.setup.read_only or not self._lived:
+        if self.look is None or run is None or run.state not in _OVER or self.setup.read_only or not self._ours:
             return 0
         if run.state == "DONE":
             return 1 if self.look.snapshot.jobs["failed"] > self.setup.max_failed else 0
@@ -78,12 +78,17 @@ class Leaving(_Base):
             return 0 if (run.reason or "").startswith("--max") else 143
         return 137 if run.state == "KILLED" else 3
 
+    @property
+    def _ours(self) -> bool:
+        """Whether the run lived while we looked; one that was begun from here may have been too quick to be seen."""
+        return self._lived or self.setup.owner
+
     def note_end(self, look: Look) -> None:
         """Once the run is over: show how it ended, or leave where that was asked."""
         run = look.snapshot.run
         if look.supervisor is not None:
             self._lived = True
-        elif run is not None and self._lived and run.state in _OVER and not self._told_end:
+        elif run is not None and self._ours and run.state in _OVER and not self._told_end:
             self._told_end = True
             if self.leaving:
                 self.leave()

@@ -125,6 +125,24 @@ def test_defs_that_cannot_be_used_end_it_before_any_screen(place):
         shown.end()
 
 
+def test_a_suspended_console_comes_back_whole(place):
+    shown = console(place, "run", "--read-only")
+    try:
+        shown.until("no run yet", 10)
+        shown.press("\x1a")
+        os.waitpid(shown.pid, os.WUNTRACED)
+        shown.read(0.5)
+        assert shown.restored() == []
+        os.kill(shown.pid, signal.SIGCONT)
+        shown.until("crawl-console", 5)
+        shown.until("[1 Nodes]", 5)
+        shown.until("q quit", 5)
+        shown.press("q")
+        assert shown.wait() == 0
+    finally:
+        shown.end()
+
+
 def test_the_editor_gets_the_terminal_and_gives_it_back(place):
     (place / "defs").mkdir()
     (place / "defs" / "a.yml").write_text("hosts: {}\n")
