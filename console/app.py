@@ -273,7 +273,7 @@ class Console(Ways, Deeds, Leaving, Outside, App[int], inherit_bindings=False):
         if self.setup.read_only and BY_ID[name].group == ACT and name not in _LOCAL:
             self.say("read-only: nothing can be ordered from here", "warning")
             return
-        deed = self._deed(name)
+        deed = self.prompt.close if name == "back" and self.prompt.display else self._deed(name)
         if deed is None:
             self.say(f"{BY_ID[name].shown}: {BY_ID[name].does} — not here", "warning")
             return

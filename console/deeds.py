@@ -236,10 +236,7 @@ class Deeds(_Base):
 
     def act_back(self) -> None:
         """Out of what was opened."""
-        if self.prompt.display:
-            self.prompt.close()
-        else:
-            self.pop()
+        self.pop()
 
     def act_freeze(self) -> None:
         """The display stands still, or moves again."""

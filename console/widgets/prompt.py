@@ -40,7 +40,3 @@ class Prompt(Input):
         self.display = False
         if self._return is not None and self._return.is_attached:
             self.screen.set_focus(self._return)
-
-    def act_back(self) -> None:
-        """Leave things as they were."""
-        self.close()

@@ -75,7 +75,9 @@ def filled(folder: Path, count: int, hosts: int, crew: int) -> tuple[int, list[i
 class Flow:
     """Ends jobs, writes events, moves nodes, as a crawl would."""
 
-    def __init__(self, folder: Path, run: int, epochs: list[int]) -> None:
+    def __init__(self, folder: Path, run: int, epochs: list[int], part: int = FLOW // 20) -> None:
+        """`part`: jobs each 50 ms; with none only nodes beat, once a second."""
+        self._part = part
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, args=(folder, run, epochs), daemon=True)
         self._thread.start()
@@ -88,8 +90,8 @@ class Flow:
         db = Database.open(folder / CRAWL, durable=False)
         db.execute("PRAGMA wal_autocheckpoint = 1000")
         at = int(db.value("SELECT coalesce(max(id), 0) FROM jobs WHERE state = 'DONE'"))
-        part = FLOW // 20
-        while not self._over.wait(0.05):
+        part = self._part
+        while not self._over.wait(0.05 if part else 1.0):
             now = time.time()
             with db.transaction():
                 db.execute(
@@ -97,9 +99,9 @@ class Flow:
                 )
                 told = f"200 http://host{at % 500}.example/catalogue/item-{at}.html 31 ms 15 kB 3 rows"
                 events.add(db, run, [Event(now, "INFO", f"n{at % 16 + 1}", "page", told, at)] * part)
-                runs.spent(db, run, 0.05, {"pages_per_s": FLOW + at % 97, "rows_per_s": 3.0 * FLOW})
+                runs.spent(db, run, 0.05, {"pages_per_s": FLOW + at % 97 if part else 0.0, "rows_per_s": 60.0 * part})
                 beats = [
-                    (e, "READY", 0.1 + at % 3 / 10, 20 + at % 7, at // len(epochs), 0, 90_000_000 + at, 0.0,
+                    (e, "READY", 0.1 + now * 7 % 3 / 10, 20 + at % 7, at // len(epochs), 0, 90_000_000 + at, 0.0,
                      f"http://host{(at + e) % 500}.example/catalogue/item-{at + e}.html")
                     for e in epochs
                 ]  # fmt: skip
@@ -199,14 +201,14 @@ def main() -> None:
             screen.read(1)
         screen.press(b"q")
         print("key to its screen, the first time: " + ", ".join(f"{s * 1000:.0f} ms" for s in effects))
-        for flowing in (False, True):
-            flow = Flow(folder, run, epochs) if flowing else None
+        for kind in ("idle", "quiet", "flow"):
+            flow = Flow(folder, run, epochs, FLOW // 20 if kind == "flow" else 0) if kind != "idle" else None
             for number, name in enumerate(("nodes", "jobs", "hosts", "failed", "defs", "log", "plots"), 1):
                 screen.press(str(number).encode())
                 screen.read(3)
-                print(f"{'flow' if flowing else 'idle'} {name:<7}{measured(screen, asked.seconds)}", flush=True)
+                print(f"{kind:<6}{name:<7}{measured(screen, asked.seconds)}", flush=True)
             if flow is not None:
-                for minute in range(round(asked.soak)):
+                for minute in range(round(asked.soak) if kind == "flow" else 0):
                     screen.press(str(minute % 7 + 1).encode())
                     print(f"minute {minute + 1} {measured(screen, 60)}", flush=True)
                 flow.stop()

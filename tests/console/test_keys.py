@@ -258,6 +258,15 @@ async def test_what_is_typed_is_no_key(tmp_path):
         assert "NODE" in console.whole()
 
 
+async def test_escape_leaves_the_prompt_and_keeps_the_filter(tmp_path):
+    async with held(tmp_path, screen="jobs") as console:
+        await console.press("slash")
+        await console.type("state:ready")
+        await console.press("enter", "slash", "escape")
+        assert not console.app.prompt.display
+        assert "Jobs /state:ready" in console.whole()
+
+
 async def test_clicks_choose_tabs_and_rows(tmp_path):
     async with held(tmp_path) as console:
         await console.pilot.click(offset=(22, 2))
