@@ -193,7 +193,7 @@ def test_the_shell_edits_and_remembers_lines_at_a_terminal(house: House, site: S
     assert (house.folder / "state" / "crawl-console" / "shell_history").read_text().split() == ["b", ":quit"]
 
 
-def read_until(terminal: int, mark: str, seconds: float = 15.0) -> str:
+def read_until(terminal: int, mark: str, seconds: float = 30.0) -> str:
     shown, deadline = "", time.monotonic() + seconds
     while mark not in shown and time.monotonic() < deadline:
         if select.select([terminal], [], [], 0.2)[0]:
