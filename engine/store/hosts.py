@@ -22,6 +22,11 @@ _LEARN = """
 UPDATE hosts SET robots = CASE robots WHEN 'OFF' THEN 'OFF' ELSE 'KNOWN' END,
     robots_status = ?, robots_text = ?, crawl_delay = ? WHERE id = ?
 """
+_GIVE_UP = """
+UPDATE hosts SET robots = 'KNOWN', robots_status = 0, robots_text = '', crawl_delay = 0
+WHERE run = ? AND robots = 'WANTED' AND id IN (
+    SELECT host FROM sequences WHERE run = hosts.run AND kind = 'robots' AND failed > 0)
+"""
 _ROBOTS = "SELECT robots_status, robots_text FROM hosts WHERE id = ? AND robots = 'KNOWN'"
 _STANDING = "SELECT strikes, backoff_until FROM hosts WHERE id = ?"
 _REBASE = """
@@ -79,6 +84,11 @@ def erred(db: Database, host: int, count: int) -> None:
 def learn_robots(db: Database, host: int, status: int, text: str, crawl_delay: float) -> None:
     """Its robots.txt is known: pages of the host are let go. `crawl_delay` seconds widen the host's delay."""
     db.execute(_LEARN, (status, text, crawl_delay, host))
+
+
+def give_up_robots(db: Database, run: int) -> None:
+    """Where the job that reads robots.txt was given up, its host's pages must not wait for it for ever."""
+    db.execute(_GIVE_UP, (run,))
 
 
 def robots(db: Database, host: int) -> tuple[int, str] | None:

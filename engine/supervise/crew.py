@@ -11,7 +11,7 @@ from engine.clock import boottime
 from engine.identity import identity_of
 from engine.model.node import Heart, NodeState, Role
 from engine.settings import Settings
-from engine.store import events, jobs, nodes, runs, sequences
+from engine.store import events, hosts, jobs, nodes, runs, sequences
 from engine.store.connector import Database
 from engine.store.events import Event, Level
 from engine.store.nodes import NodeBeat
@@ -239,6 +239,8 @@ class Crew:
             nodes.end(self._db, child.epoch, reason, time.time())
             freed = jobs.release(self._db, child.epoch, f"{child.name} {reason}", crashed=blame)
             sequences.recount_taken(self._db, self._run)
+            if blame:
+                hosts.give_up_robots(self._db, self._run)
             if crashed:
                 runs.took_over(self._db, self._run)
             lost = successor and crashed and not child.told_to_stop

@@ -16,7 +16,7 @@ from engine.model.fairness import quota
 from engine.model.identity import link_key
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.node import Heart, NodeState, Role
-from engine.store import jobs, nodes, runs, sequences
+from engine.store import hosts, jobs, nodes, runs, sequences
 from engine.store.commit import Finished, Robots
 from engine.store.hosts import Manners
 
@@ -48,6 +48,7 @@ class Model(RuleBasedStateMachine):
         self.live: dict[int, tuple[int, int]] = {}
         """By job: lease and node that hold it now."""
         self.finished: Counter[int] = Counter()
+        self.crashes: Counter[int] = Counter()
         self.truth: list[tuple[int, str]] = []
         self.rejected = 0
         self.wanted: set[tuple[str, str]] = set()
@@ -181,11 +182,16 @@ class Model(RuleBasedStateMachine):
         with self.db.transaction():
             freed = jobs.release(self.db, node, "died", crashed=crashed)
             sequences.recount_taken(self.db, self.house.run)
+            if crashed:
+                hosts.give_up_robots(self.db, self.house.run)
             rung = sequences.ring_all(self.db, self.house.run, self.house.now)
         mine = [job for job, (_, holder) in self.live.items() if holder == node]
         assert freed == len(mine)
         for job in mine:
             del self.live[job]
+            self.crashes[job] += crashed
+            if self.crashes[job] >= jobs.CRASHES:
+                self.finished[job] += 1
         self.ring(rung)
 
     def bury(self, node: int, crashed: bool) -> None:
