@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
 from textual.strip import Strip
@@ -103,20 +104,30 @@ class Canvas(Widget):
 
 
 def _strip(line: Line, width: int, palette: Palette) -> Strip:
-    segments, left = [], width
+    pieces: list[tuple[str, Style]] = []
+    left = width
     for text, role in line.spans:
         text = clean(text)
         length = len(text) if text.isascii() else cell_len(text)
         if length > left:
             text, length = set_cell_size(text, left), left
         if text:
-            segments.append(Segment(text, palette.style(line.base, role)))
+            _add(pieces, text, palette.style(line.base, role))
         left -= length
         if left <= 0:
             break
     if left > 0:
-        segments.append(Segment(" " * left, palette.style(line.base, "")))
-    return Strip(segments, width)
+        _add(pieces, " " * left, palette.style(line.base, ""))
+    return Strip([Segment(text, style) for text, style in pieces], width)
+
+
+def _add(pieces: list[tuple[str, Style]], text: str, style: Style) -> None:
+    """Texts of one style are one piece, and blanks take the style before them: each change is 40 bytes on the line."""
+    last = pieces[-1][1] if pieces else None
+    if last is not None and (last is style or (text.isspace() and last.bgcolor == style.bgcolor and not last.reverse)):
+        pieces[-1] = (pieces[-1][0] + text, last)
+    else:
+        pieces.append((text, style))
 
 
 def _first_difference(old: Strip, new: Strip) -> int:
