@@ -15,9 +15,9 @@ types:
 arch:
     lint-imports
 
-# every test but the long sweeps
+# every test but the long sweeps; one worker more than cores, since many tests wait
 test *ARGS:
-    pytest -n auto {{ARGS}}
+    pytest -n $(({{num_cpus()}} + 1)) {{ARGS}}
 
 # tests against real processes and signals
 test-process *ARGS:

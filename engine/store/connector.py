@@ -17,6 +17,7 @@ sqlite3: Any = importlib.import_module("pysqlite3.dbapi2") if sys.platform == "l
 
 BUSY_SECONDS = 30.0
 _WRITER_PAUSE = 0.001
+_KEPT_OUT_SECONDS = 0.05
 _NO_SPACE = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
 """The second and third: the index of the write-ahead log cannot grow."""
 _CHUNKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
@@ -198,6 +199,8 @@ class Database:
         let the next one in at once, and none waits for long.
         """
         begun = time.monotonic()
+        # whoever was kept out just now does not wait as long again for each of its next writes
+        patience = self.busy_seconds if self.kept_out_since is None else min(self.busy_seconds, _KEPT_OUT_SECONDS)
         while True:
             try:
                 self._connection.execute(f"BEGIN {mode}")
@@ -207,7 +210,7 @@ class Database:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                     raise self._told(error) from error
-                if time.monotonic() >= begun + self.busy_seconds:
+                if time.monotonic() >= begun + patience:
                     self.kept_out_since = self.kept_out_since or begun
                     raise self._told(error) from error
                 time.sleep(_WRITER_PAUSE)
