@@ -30,11 +30,12 @@ class Work:
 class Knowledge:
     """Reads def versions through `ask`, which opens a transaction where a dataDef must be written down."""
 
-    def __init__(self, settings: Settings, live: float, ask: Callable[[], Database]) -> None:
+    def __init__(self, settings: Settings, live: float, ask: Callable[[], Database], run: int) -> None:
         """`live`: seconds a document serves where its group does not say."""
         self._settings = settings
         self._live = live
         self._ask = ask
+        self._run = run
         self._versions: dict[int, Definitions] = {}
         self._work: dict[tuple[int, str], tuple[Work, ...]] = {}
         self._compiled: dict[tuple[str, str], Work] = {}
@@ -56,8 +57,8 @@ class Knowledge:
                 known.pop(key, None)
 
     def newest(self) -> Definitions:
-        """The defs of the newest version this node has worked with."""
-        newest = max(self._versions, default=0)
+        """The defs in force: new hosts and sequences are treated by them, whatever a page was leased with."""
+        newest = versions.current(self._ask(), self._run)
         return self.definitions(newest) if newest else Definitions()
 
     def group(self, version: int, name: str) -> TaskGroup:

@@ -76,7 +76,7 @@ class Node:
         self.bells = Doorbells(folder, on_slice=self._answer, gate=self._may_take, room=self._free)
         self.ringer = Ringer(folder, run, lambda: self.bells)
         self.seen = Seen()
-        knowledge = Knowledge(settings, live, lambda: self._db)
+        knowledge = Knowledge(settings, live, lambda: self._db, run)
         self.committer = Committer(
             folder,
             node=epoch,

@@ -10,13 +10,16 @@ from engine.store.connector import Database
 _CANDIDATES = """
 SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
     j.locator, coalesce(j.root, j.id), l.name, l.request, coalesce(r.url, j.url)
-FROM jobs j LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
+FROM jobs j {index} LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
 WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
     AND NOT EXISTS (
         SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
             AND t.run = j.run)
 ORDER BY j.priority DESC, j.id LIMIT ?
 """
+_DUE = _CANDIDATES.format(suspect="= 0", index="")
+# left free, the planner reads all due jobs for their order, to find that none is a suspect
+_SUSPECTS = _CANDIDATES.format(suspect="> 0", index="INDEXED BY jobs_suspect")
 
 
 def due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[tuple[Any, ...]]:
@@ -24,7 +27,7 @@ def due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> l
 
     `suspects`: those in whose hands a node died, and no others.
     """
-    return db.all(_CANDIDATES.format(suspect="> 0" if suspects else "= 0"), (sequence, limit))
+    return db.all(_SUSPECTS if suspects else _DUE, (sequence, limit))
 
 
 def leased(

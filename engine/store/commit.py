@@ -15,6 +15,8 @@ from engine.store.jobs import NewLink, Verdict
 from engine.store.metrics import Effort
 from engine.store.rows import NewRow
 
+_TO_BE_READ_AGAIN = (JobState.READY, JobState.INCOMPLETE)
+
 
 class Child(NamedTuple):
     """A job to make: its group, its host (`name:port` and origin), and what makes it the same as another."""
@@ -78,6 +80,8 @@ class Finished:
     """The host asked to be left alone until this boot-time second."""
     erred: bool = False
     robots: Robots | None = None
+    lossy: bool = False
+    """Links of it were left out, since the defs now lack their groups."""
     fetches: int = 0
     """Answers that were read for it, with the seconds they took and the bytes of their bodies."""
     fetch_seconds: float = 0.0
@@ -190,7 +194,7 @@ def _apply(
         if f.erred:
             hosts.erred(db, f.job.host, 1)
         robots = f.robots
-        if robots is None and f.job.kind is JobKind.ROBOTS and f.state is not JobState.READY:
+        if robots is None and f.job.kind is JobKind.ROBOTS and f.state not in _TO_BE_READ_AGAIN:
             robots = Robots(0, "", 0.0)  # a robots job that cannot be worked must not hold its host's pages forever
         if robots is not None:
             hosts.learn_robots(db, f.job.host, robots.status, robots.text, robots.crawl_delay)
@@ -208,7 +212,8 @@ def _verdict(db: Database, f: Finished, places: Places, touched: set[int]) -> Ve
     document = f.stored.page if f.stored else f.page
     return Verdict(
         id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts, not_before=f.not_before, sequence=sequence,
-        hops=f.hops, target=f.target, document=document, defs=f.job.defs_version, reason=f.reason,
+        hops=f.hops, target=f.target, document=document,
+        defs=None if f.lossy else f.job.defs_version, reason=f.reason,
     )  # fmt: skip
 
 

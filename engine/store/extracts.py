@@ -26,13 +26,15 @@ _CANDIDATES = """
 SELECT e.id, e.url, j.depth, e.priority, e.attempts, e.crashes, j.locator, coalesce(j.root, j.id), l.name,
     coalesce(r.url, j.url), j.id, d.id, d.url, d.status, d.content_type, d.fetched_at,
     o.data_defs, o.follow IS NOT n.follow
-FROM jobs e CROSS JOIN jobs j ON j.id = e.page LEFT JOIN locators l ON l.id = j.locator
+FROM jobs e {index} CROSS JOIN jobs j ON j.id = e.page LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
 LEFT JOIN page_defs o ON o.version = j.defs AND o.grp = :group
 LEFT JOIN page_defs n ON n.version = :version AND n.grp = :group
 WHERE e.sequence = :sequence AND e.state = 'READY' AND e.not_before IS NULL AND e.crashes {suspect}
 ORDER BY e.priority DESC, e.id LIMIT :limit
 """
+_DUE = _CANDIDATES.format(suspect="= 0", index="")
+_SUSPECTS = _CANDIDATES.format(suspect="> 0", index="INDEXED BY jobs_suspect")
 _OPEN = """
 SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extract' AND EXISTS (
         SELECT 1 FROM jobs WHERE sequence = s.id AND state = 'READY' AND not_before IS NULL))
@@ -74,7 +76,7 @@ def candidates(
 ) -> list[tuple[Any, ...]]:
     """Due re-extractions of a sequence, best first, each with its page. `suspects`: those in which a node died."""
     told = {"sequence": sequence, "group": group, "version": version, "limit": limit}
-    return db.all(_CANDIDATES.format(suspect="> 0" if suspects else "= 0"), told)
+    return db.all(_SUSPECTS if suspects else _DUE, told)
 
 
 def leased(

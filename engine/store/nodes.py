@@ -55,9 +55,6 @@ _LEFT = (
     f"SELECT epoch, number, identity FROM nodes WHERE state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)"
 )
 _RUNNERS = f"SELECT count(*) FROM nodes WHERE run = ? AND role = 'RUNNER' AND state IN {_ALIVE}"
-_BACKUP = f"""
-SELECT epoch, number FROM nodes WHERE run = ? AND role = 'BACKUP_RUNNER' AND state IN {_ALIVE} ORDER BY number LIMIT 1
-"""
 _IS_ALIVE = f"""
 SELECT n.role FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
 WHERE n.epoch = ? AND n.state IN {_ALIVE} AND s.ended_at IS NULL
@@ -167,12 +164,6 @@ def left_over(db: Database) -> list[tuple[int, int, str | None]]:
 def runners(db: Database, run: int) -> int:
     """Runners that are alive."""
     return int(db.value(_RUNNERS, (run,)))
-
-
-def first_backup(db: Database, run: int) -> tuple[int, int] | None:
-    """Epoch and number of the lowest-numbered living backup."""
-    row = db.one(_BACKUP, (run,))
-    return None if row is None else (int(row[0]), int(row[1]))
 
 
 def insert_appender(db: Database, run: int, supervisor: int, now: float) -> int:

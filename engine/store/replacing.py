@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def outdated(db: Database, run: int, finished: Sequence[Finished], *, renew: bool) -> frozenset[int]:
     """Compare what results were made with and what holds now. Returns the jobs of pages that are stale already.
 
-    Links into groups the defs lack make no job. A re-extraction that is stale itself goes back, its result dropped:
+    Links into groups the defs lack make no job, and the page is one that no version made: were the group to come back,
+    its links would have to be found again. A re-extraction that is stale itself goes back, its result dropped:
     the newest defs win. `renew`: False where pages keep the rows of the defs they were fetched under.
     """
     current = versions.current(db, run)
@@ -30,7 +31,9 @@ def outdated(db: Database, run: int, finished: Sequence[Finished], *, renew: boo
     made: dict[tuple[int, str], PageWork | None] = {}
     stale = set()
     for f in late:
-        f.children = tuple(child for child in f.children if child.group in present)
+        kept = tuple(child for child in f.children if child.group in present)
+        f.lossy = len(kept) < len(f.children)
+        f.children = kept
         key = (f.job.defs_version, f.job.group)
         if key not in made:
             made[key] = versions.page_work(db, *key)

@@ -147,7 +147,7 @@ CREATE TABLE locators (
 );
 
 CREATE TABLE jobs (
-    id         INTEGER PRIMARY KEY,
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used twice: a node may still hold a job that was deleted
     run        INTEGER NOT NULL REFERENCES runs(seq),
     sequence   INTEGER NOT NULL REFERENCES sequences(id),
     state      TEXT NOT NULL DEFAULT 'READY'

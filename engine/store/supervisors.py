@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from engine.clock import boot_id, boottime
 from engine.store.connector import Database
 
 _BEGIN = "INSERT INTO supervisors (identity, run, started_at) VALUES (?, ?, ?) RETURNING epoch"
@@ -47,6 +48,11 @@ def alive(db: Database, epoch: int) -> bool:
 def remember(db: Database, name: str, value: str) -> None:
     """Keep a fact about the data dir."""
     db.execute(_SET, (name, value))
+
+
+def note_clock(db: Database) -> None:
+    """Remember which boot this is and how old: after the next one, what was left of each wait is told from it."""
+    remember(db, "boot", f"{boot_id()} {boottime()}")
 
 
 def recall(db: Database, name: str) -> str | None:

@@ -3,7 +3,7 @@
 import time
 
 from engine.settings import Settings
-from engine.store import rows, runs, samples, sequences
+from engine.store import rows, runs, samples, sequences, supervisors
 from engine.store.connector import Database
 from engine.store.samples import Sample
 
@@ -33,6 +33,7 @@ class Books:
         sample = self._sample(now, done, made)
         with self._db.transaction():
             runs.spent(self._db, run, passed, rates)
+            supervisors.note_clock(self._db)
             if sample is not None:
                 samples.add(self._db, run, sample)
         if sample is not None:

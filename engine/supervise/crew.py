@@ -238,6 +238,8 @@ class Crew:
                 nodes.move(self._db, child.epoch, NodeState.FAILED)
             nodes.end(self._db, child.epoch, reason, time.time())
             freed = jobs.release(self._db, child.epoch, f"{child.name} {reason}", crashed=blame)
+            if successor:  # else the run is stopping, and what was cut off stays so until it is resumed
+                jobs.resume(self._db, self._run)
             sequences.recount_taken(self._db, self._run)
             if blame:
                 hosts.give_up_robots(self._db, self._run)
@@ -266,15 +268,16 @@ class Crew:
         heapq.heappush(self._due, _Due(time.monotonic() + pause, role, replaces, crashes))
 
     def _promote_backup(self) -> int | None:
-        """Make the lowest-numbered backup a runner; its epoch, or None where there is no backup."""
-        backup = nodes.first_backup(self._db, self._run)
-        if backup is None:
+        """Make the lowest-numbered backup a runner; its epoch, or None where there is none that stays."""
+        backups = [c for c in self.nodes if c.role is Role.BACKUP_RUNNER and not c.told_to_stop and c.ended() is None]
+        if not backups:
             return None
-        nodes.set_role(self._db, backup[0], Role.RUNNER)
-        if nodes.standing(self._db, backup[0])[0] is NodeState.STANDBY:  # else it has yet to register
-            nodes.move(self._db, backup[0], NodeState.DONE)
-        self._tell("INFO", f"n{backup[1]} takes over as runner")
-        return backup[0]
+        backup = min(backups, key=lambda c: c.number)
+        nodes.set_role(self._db, backup.epoch, Role.RUNNER)
+        if nodes.standing(self._db, backup.epoch)[0] is NodeState.STANDBY:  # else it has yet to register
+            nodes.move(self._db, backup.epoch, NodeState.DONE)
+        self._tell("INFO", f"{backup.name} takes over as runner")
+        return backup.epoch
 
     def _resize(self) -> None:
         runs.set_slots(self._db, self._run, nodes.runners(self._db, self._run) * self._settings.concurrency)

@@ -167,7 +167,7 @@ def _rebase_clocks(db: Database) -> None:
             shift = boottime() - float(seen or 0)
             jobs.rebase(db, shift)
             hosts.rebase(db, shift)
-    supervisors.remember(db, "boot", f"{boot_id()} {boottime()}")
+    supervisors.note_clock(db)
 
 
 def _begin(db: Database, plan: Plan, folder: Path, edition: Edition) -> tuple[Run, int, Change, Blueprint]:

@@ -199,9 +199,8 @@ class Model(RuleBasedStateMachine):
             assert nodes.move(self.db, node, NodeState.DEAD)
             nodes.set_heart(self.db, node, Heart.ASYSTOLE)
             nodes.set_role(self.db, node, Role.DEAD_RUNNER)
-            if (backup := nodes.first_backup(self.db, self.house.run)) is not None:
-                assert backup[0] == self.backups[0]
-                assert nodes.set_role(self.db, backup[0], Role.RUNNER)
+            if self.backups:
+                assert nodes.set_role(self.db, self.backups[0], Role.RUNNER)
                 self.alive.append(self.backups.pop(0))
         self.alive.remove(node)
         self.dead.append(node)

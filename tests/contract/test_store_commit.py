@@ -295,14 +295,37 @@ def test_an_open_robots_job_keeps_the_run_open_too(house: House) -> None:
     assert sequences.total(house.db, house.run, "ready") == 0, "but it is no page"
 
 
-def test_the_first_living_backup_is_the_lowest_numbered(house: House) -> None:
+def test_a_backup_counts_among_the_runners_once_it_is_one(house: House) -> None:
     one, two = house.node(Role.BACKUP_RUNNER), house.node(Role.BACKUP_RUNNER)
-    assert nodes.first_backup(house.db, house.run) == (one, 2)
     with house.db.transaction():
         nodes.move(house.db, one, NodeState.DEAD)
-    assert nodes.first_backup(house.db, house.run) == (two, 3)
     assert nodes.runners(house.db, house.run) == 1
     with house.db.transaction():
         nodes.set_role(house.db, two, Role.RUNNER)
-    assert nodes.first_backup(house.db, house.run) is None
     assert nodes.runners(house.db, house.run) == 2
+
+
+@pytest.mark.parametrize(("state", "known"), [("INCOMPLETE", "WANTED"), ("READY", "WANTED"), ("FAILED", "KNOWN")])
+def test_a_robots_txt_that_was_cut_off_opens_no_host(house: House, state: str, known: str) -> None:
+    house.places = house.new_places({"a:80": Manners(0.0, 8, True)})
+    house.place("http://a/1")
+    [(sequence,)] = house.db.all("SELECT id FROM sequences WHERE kind = 'robots'")
+    (job,) = house.lease(sequence).jobs
+    house.commit(Finished(job=job, state=JobState(state), reason="cut off" if state != "READY" else None))
+    assert house.db.value("SELECT robots FROM hosts") == known
+
+
+def test_a_suspect_is_looked_for_by_its_index(house: House) -> None:
+    house.seed(*[f"http://a/{n}" for n in range(5)])
+    plans = house.plans(lambda: house.lease(1, held=0))
+    suspects = [plan for sql, plan in plans if "crashes > 0" in sql]
+    assert suspects
+    assert all(any("jobs_suspect" in line for line in plan) for plan in suspects)
+
+
+def test_the_number_of_a_job_that_is_gone_is_never_given_again(house: House) -> None:
+    house.seed("http://a/1", "http://a/2")
+    with house.db.transaction():
+        house.db.execute("DELETE FROM jobs WHERE id = 2")
+    house.seed("http://a/3")
+    assert [id_ for (id_,) in house.jobs("id")] == [1, 3]

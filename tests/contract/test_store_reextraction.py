@@ -336,3 +336,23 @@ def test_no_look_for_stale_pages_reads_more_than_its_stretch(shop: Shop) -> None
     sequence = shop.sequence()
     for sql, plan in house.plans(lambda: house.lease(sequence)):
         assert not any(line.startswith("SCAN") and "json_each" not in line for line in plan), (sql, plan)
+
+
+@pytest.mark.parametrize("away", [("g",), ("more",)])
+def test_links_left_out_while_a_group_was_away_are_looked_for_when_it_is_back(shop: Shop, away: tuple[str]) -> None:
+    """The page was leased and is re-extracted under defs that mean the same; in between its result lost its links."""
+    house = shop.house
+    shop.publish(defs("title", groups=("g", "more")))
+    shop.queue()
+    while got := shop.lease().jobs:
+        house.commit(*map(shop.worked, got))
+    house.seed("http://a/late")
+    (job,) = house.take("http://a/late")
+    shop.publish(defs("title", groups=[name for name in ("g", "more") if name not in away]))
+    links = house.done(job, links=[Page("http://a/1", group=away[0])]).children
+    house.commit(shop.fetched(job, children=tuple(links)))
+    shop.publish(defs("title", groups=("g", "more")))
+    shop.queue()
+    (again,) = [found for found in shop.lease().jobs if found.page == job.id]
+    assert again.made == ()
+    assert again.links_too

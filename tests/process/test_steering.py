@@ -2,13 +2,14 @@
 
 import re
 import signal
+import threading
 from typing import Any
 
 import pytest
 
 from .house import House, Running, until
 from .library import Library
-from .site import Site
+from .site import Page, Site, html
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -50,6 +51,28 @@ def test_drain_retires_a_node_and_nobody_takes_its_place(house: House, site: Sit
     assert set(nodes) == {"n1", "n2"}
     assert site.most_at_once <= 5
     assert len(site.paths) == len(set(site.paths)), "what it held was finished, not fetched again"
+
+
+@pytest.mark.parametrize("order", [["drain", "n1"], ["restart", "n1"], ["scale", "1"]])
+def test_a_job_cut_off_with_its_node_is_worked_by_another(house: House, site: Site, order: list[str]) -> None:
+    """Its request outlasts the grace: the node gives it up, and the run goes on and ends."""
+    library = Library(site, shelves=3, books=4)
+    hold = threading.Event()
+    site["/book/0-1"] = lambda asked: Page(html("<b>ISBN 000-1</b>"), hold=hold if asked.attempt == 1 else None)
+    house.write(library.defs(concurrency=5))
+    running = house.start("--grace", "0.5", nodes=2)
+    holder = (
+        "SELECT n.number FROM jobs j JOIN nodes n ON n.epoch = j.node WHERE j.url LIKE '%0-1' AND j.state = 'TAKEN'"
+    )
+    assert until(lambda: site.times("/book/0-1") == 1 and house.query(holder)), running.err
+    [(number,)] = house.query(holder)
+    order = [order[0], f"n{number}"] if order[0] != "scale" else order
+    if order[0] == "scale" and number == 1:
+        order = ["drain", "n1"]  # what scale retires is the highest number
+    assert house.order(*order).code == 0
+    ended(house, running, library)
+    hold.set()
+    assert site.times("/book/0-1") == 2
 
 
 def test_restart_replaces_a_node_and_blames_nobody(house: House, site: Site) -> None:
