@@ -9,15 +9,16 @@ from typing import Any
 from textual.app import ComposeResult
 
 from console import units
+from console.live_preview import LivePreview, stamp
 from console.screens.view import View
 from console.source import Accepted, Look, Reading
-from console.trial import trial
-from console.wanted import done_in
 from console.widgets.canvas import Span
 from console.widgets.table import Column, Row, Table
 from console.widgets.textpane import TextPane
 
 _SHOWN_LINES = 2_000
+_GLANCE = 0.1
+"""Seconds between two looks at the files while a preview is open: a save is to be seen at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,19 @@ class DefsView(View):
         super().__init__()
         self.found: Found | None = None
         self.text: Sequence[Span] | None = None
-        self.trying: tuple[str, int] | None = None
-        self._changed = 0.0
+        self.trying: LivePreview | None = None
+        self._stamp: tuple[tuple[str, int, int], ...] = ()
+        self._busy = False
         self._zoomed = False
 
     def compose(self) -> ComposeResult:
         """Three panes."""
         self.files, self.data_defs, self.pane = Files(), DataDefs(), TextPane("problems")
         yield from (self.files, self.data_defs, self.pane)
+
+    def on_mount(self) -> None:
+        """Glance at the files while a preview is open."""
+        self.set_interval(_GLANCE, self._glance)
 
     def crumb(self) -> str:
         """Defs, and the version."""
@@ -96,10 +102,6 @@ class DefsView(View):
         self.data_defs.show(_data_defs(accepted, look) if accepted else [])
         self.files.styles.height = min(len(self.files.rows), 8) + 1
         self.data_defs.styles.height = min(len(self.data_defs.rows), 8) + 1
-        changed = max((file[3] for file in self.found.files), default=0.0)
-        if self.trying is not None and changed > self._changed > 0:
-            self._try(*self.trying)
-        self._changed = changed
         if self.text is None:
             self.pane.heading = f"problems {len(problems)}" if problems else "problems"
             self.pane.show([(_problem(p), "bad") for p in problems] or [_all_well(accepted)])
@@ -154,42 +156,41 @@ class DefsView(View):
         self.console_app.edit((path, line))
 
     def act_try(self) -> None:
-        """What the dataDef on disk makes of the last page of its group; again at each change of a file."""
-        row, accepted = self.data_defs.row, self.console_app.accepted
-        if row is None or accepted is None:
+        """What the dataDef on disk makes of the newest stored pages of its groups; again at each save."""
+        row = self.data_defs.row
+        if row is None:
             self.console_app.say("try: choose a dataDef (tab)", "warning")
             return
-        groups, store = row.subject, self.console_app.orders
-        if not groups:
+        if not row.subject:
             self.console_app.say(f"try: no group uses {row.key}", "warning")
             return
-        self.text, self.pane.heading = [("looking for a page…", "accent")], f"try {row.key}"
-        self.pane.show(self.text)
-        name, wanted = str(row.key), done_in(groups)
-
-        def find() -> None:
-            job = store.newest(wanted)
-            if job is None:
-                self.console_app.aside_told(self._tried, [("no page of its groups is done yet", "warn")])
-            else:
-                self.console_app.aside_told(self._try, name, job)
-
-        self.console_app.aside(find)
-
-    def _try(self, data_def: str, job: int) -> None:
-        self.trying = (data_def, job)
         setup = self.console_app.setup
+        self.trying = LivePreview(setup.data, setup.defs, str(row.key))
+        self.text, self.pane.heading = (
+            [("looking at stored pages…", "accent")],
+            f"preview of {row.key}; again at each save",
+        )
+        self.pane.first = 0
+        self.pane.show(self.text)
+        self._stamp = ()
+        self._glance()
 
-        def work() -> None:
-            self.console_app.aside_told(self._tried, trial(setup.data, setup.defs, data_def, job))
+    def _glance(self) -> None:
+        """Look anew where a file was saved; one look at a time."""
+        live = self.trying
+        if live is None or self._busy or not self.display:
+            return
+        now = stamp(self.console_app.setup.defs)
+        if now == self._stamp:
+            return
+        self._stamp, self._busy = now, True
+        self.console_app.aside(lambda: self.console_app.aside_told(self._tried, live, live.look()))
 
-        self.pane.heading = f"try {data_def} on the page of job {job}; again when a file changes"
-        self.pane.redraw()
-        self.console_app.aside(work)
-
-    def _tried(self, lines: Sequence[Span]) -> None:
-        self.text = lines
-        self.pane.show(lines)
+    def _tried(self, live: LivePreview, lines: Sequence[Span]) -> None:
+        self._busy = False
+        if live is self.trying:
+            self.text = lines
+            self.pane.show(lines)
 
     def act_zoom(self) -> None:
         """The focused pane alone, or all."""

@@ -56,6 +56,8 @@ class PagePreview:
     changes: tuple[Change, ...]
     links: int
     rejected: tuple[Rejection, ...]
+    rows: tuple[str, ...] = ()
+    """Those it gives now, as JSON: what a later preview may be compared with."""
     problem: str = ""
     """Why the page could not be worked."""
 
@@ -82,9 +84,13 @@ class Preview:
 
 
 def preview(
-    folder: Path, definitions: Definitions, data_def: str, *, pages: int = PAGES, job: int | None = None
-) -> Preview:
+    folder: Path, definitions: Definitions, data_def: str, *, pages: int = PAGES, job: int | None = None,
+    before: Mapping[int, Sequence[str]] | None = None,
+) -> Preview:  # fmt: skip
     """Extract the newest `pages` stored pages of the latest run (or the page of one `job`), and compare their rows.
+
+    They are compared with `before`, rows by job; where that has none, with the rows that are committed.
+    With `before` the pages are its own, so that two previews show the same.
 
     Raises UsageError on an unknown dataDef or job, and where nothing was crawled; StorageError.
     """
@@ -99,12 +105,25 @@ def preview(
         run = runs.latest(db)
         if run is None:
             raise UsageError(f"{folder}: no run yet", "Run `crawl-console run` first.")
-        if job is None:
+        if before:
+            found = [_known(worked.of_job(db, told), told) for told in before]
+        elif job is None:
             groups = [group.name for group in groups_of(definitions, data_def)]
             found = worked.newest(db, run.seq, groups, pages)
         else:
             found = [_known(worked.of_job(db, job), job)]
-        shown = [_previewed(db, bodies, run, at, trier, data_def, target.key) for at in found]
+        known = before or {}
+        shown = [
+            _previewed(
+                known[at.job] if at.job in known else worked.rows(db, at.job, data_def),
+                bodies,
+                run,
+                at,
+                trier,
+                target.key,
+            )
+            for at in found
+        ]
     finally:
         bodies.close()
         db.close()
@@ -151,9 +170,8 @@ def _known(at: WorkedPage | None, job: int) -> WorkedPage:
 
 
 def _previewed(
-    db: Database, bodies: Pages, run: Run, at: WorkedPage, trier: Trier, data_def: str, key: Sequence[str]
+    before: Sequence[str], bodies: Pages, run: Run, at: WorkedPage, trier: Trier, key: Sequence[str]
 ) -> PagePreview:
-    before = worked.rows(db, at.job, data_def)
     try:
         page: Page = page_of(stored_document(bodies, at))
         trial = trier.on(page, way_of(at, run))
@@ -163,6 +181,7 @@ def _previewed(
         job=at.job,
         url=page.url,
         changes=tuple(compare(before, trial.rows, key)),
+        rows=tuple(trial.rows),
         links=len(trial.links),
         rejected=trial.rejected,
     )

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import select
 import time
 from collections import Counter
@@ -11,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from console.cli import main
+from console.live_preview import LivePreview
 from engine.defs.loader import load
 from engine.errors import UsageError
 from engine.node.preview import preview
@@ -200,3 +202,35 @@ def read_until(terminal: int, mark: str, seconds: float = 30.0) -> str:
             shown += os.read(terminal, 65536).decode("utf-8", "replace")
     assert mark in shown, shown
     return shown
+
+
+def test_the_live_preview_shows_what_each_save_changes(house: House, site: Site) -> None:
+    """Against what was there before that save; nothing is fetched, and nothing written."""
+    library = Library(site, shelves=3, books=9)
+    house.write(library.defs())
+    house.crawl()
+    site.forget()
+    kept = house.query("SELECT id, data FROM rows ORDER BY id")
+    live = LivePreview(house.data, house.defs, "book")
+
+    def seen() -> list[str]:
+        return [text for text, _ in live.look()]
+
+    assert seen()[0].startswith("20 pages: +0 added, ~0 changed, −0 vanished, 20 same")
+    house.write(library.defs().replace("{selector: b, required: true}", '{selector: b, match: "[0-9-]+"}'))
+    began = time.monotonic()
+    first = seen()
+    assert time.monotonic() - began < 2, "some ten milliseconds, on a machine with nothing else to do"
+    assert first[0].startswith("20 pages: +0 added, ~20 changed")
+    assert any(re.fullmatch(r"  ~ isbn: ISBN (\d+-\d) → \1", line) for line in first)
+    house.write(library.defs().replace("{selector: b, required: true}", "{selector: blink}"))
+    emptied = seen()
+    assert "✗ isbn: empty now in 20 rows that had a value" in emptied
+    house.write(library.defs().replace("{selector: b, required: true}", "{selector: blink, required: true}"))
+    assert seen()[0].startswith("20 pages: +0 added, ~0 changed, −20 vanished")
+    house.write(library.defs().replace("{selector: b,", "{selektor: b,"))
+    assert "unknown-key" in seen()[0]
+    house.write(library.defs())
+    assert seen()[0].startswith("20 pages: +20 added")
+    assert site.paths == []
+    assert house.query("SELECT id, data FROM rows ORDER BY id") == kept
