@@ -180,7 +180,7 @@ CREATE INDEX jobs_due ON jobs(sequence, priority DESC, id) WHERE state = 'READY'
 CREATE INDEX jobs_waiting ON jobs(run, not_before) WHERE state = 'READY' AND not_before IS NOT NULL;
 CREATE INDEX jobs_taken ON jobs(coalesce(target, url)) WHERE state = 'TAKEN';
 CREATE INDEX jobs_incomplete ON jobs(run) WHERE state = 'INCOMPLETE';
-CREATE INDEX jobs_suspect ON jobs(sequence) WHERE state = 'READY' AND crashes > 0;
+CREATE INDEX jobs_suspect ON jobs(sequence, priority DESC, id) WHERE state = 'READY' AND crashes > 0;
 CREATE INDEX jobs_failed ON jobs(run, coalesce(changed_at, 0)) WHERE state = 'FAILED';
 CREATE INDEX jobs_skipped ON jobs(sequence) WHERE state = 'SKIPPED';
 CREATE INDEX jobs_located ON jobs(run, page_key) WHERE page_key IS NOT NULL;
