@@ -58,7 +58,7 @@ class Terminal:
             self._draw(self._rest + data)
         return True
 
-    def until(self, told, seconds=10.0):
+    def until(self, told, seconds=25.0):
         """Until the screen shows it: a text, or what a function finds on it."""
         found = told if callable(told) else lambda text: told in text
         deadline = time.monotonic() + seconds
@@ -73,7 +73,7 @@ class Terminal:
     def text(self):
         return "\n".join("".join(row).rstrip() for row in self.cells)
 
-    def wait(self, seconds=10.0):
+    def wait(self, seconds=25.0):
         """Its exit code, once it ended."""
         deadline = time.monotonic() + seconds
         while self.code is None:
