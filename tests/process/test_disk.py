@@ -67,15 +67,15 @@ def test_a_full_disk_pauses_the_run_until_there_is_space(small: House, disk: Sma
     library = library_of(small, site, shelves=12, delay=0.15)
     running = under_way(small, site)
     ballast = disk.fill(leave)
-    assert until(lambda: "PAUSED: disk nearly full" in running.err, 5), running.err
+    assert until(lambda: "PAUSED: disk nearly full" in running.err, 15), running.err
     assert until(lambda: quiet(site), 10)
     assert len(set(site.paths)) < library.size
     told = small.status()
     assert "disk nearly full" in told["alarm"]
     assert "ALARM: disk nearly full" in small.order("status").out
     if leave:
-        assert until(lambda: small.status()["paused"] == "disk", 5)
-        assert until(lambda: any("disk nearly full" in node["now"] for node in small.status()["nodes"]), 5)
+        assert until(lambda: small.status()["paused"] == "disk", 15)
+        assert until(lambda: any("disk nearly full" in node["now"] for node in small.status()["nodes"]), 15)
     assert not running.over
     ballast.unlink()
     done = running.wait()
@@ -163,7 +163,7 @@ def test_a_full_disk_of_the_output_alone(house: House, disk: SmallDisk, site: Si
     output = disk.path / "rows.db"
     running = under_way(house, site, "-o", str(output))
     ballast = disk.fill()
-    assert until(lambda: house.status()["paused"] == "disk", 5)
+    assert until(lambda: house.status()["paused"] == "disk", 15)
     assert until(lambda: quiet(site), 10)
     told = house.status()
     assert str(disk.path) in told["alarm"]
@@ -184,7 +184,7 @@ def test_a_full_disk_of_the_pages_alone(house: House, disk: SmallDisk, site: Sit
     (house.data / "pages.db").symlink_to(disk.path / "pages.db")
     running = under_way(house, site)
     ballast = disk.fill()
-    assert until(lambda: house.status()["paused"] == "disk", 5)
+    assert until(lambda: house.status()["paused"] == "disk", 15)
     assert until(lambda: quiet(site), 10)
     ballast.unlink()
     done = running.wait()
@@ -209,9 +209,9 @@ def test_an_operators_pause_outlives_the_disks(small: House, disk: SmallDisk, si
         order("pause")
         ballast = disk.fill(LEAST // 2)
         paused = "SELECT paused FROM runs"
-        assert until(lambda: small.query(paused) == [("operator, disk",)], 5)
+        assert until(lambda: small.query(paused) == [("operator, disk",)], 15)
         ballast.unlink()
-        assert until(lambda: small.query(paused) == [("operator",)], 5)
+        assert until(lambda: small.query(paused) == [("operator",)], 15)
         assert quiet(site)
         assert not running.over
         order("resume")

@@ -103,7 +103,7 @@ def test_a_retry_beside_a_supervisor_is_worked_at_once(house: House, site: Site)
     asked = site.paths.count("/book/0-0")
     begun = time.monotonic()
     assert house.order("retry").out == "1 job is READY again\n"
-    assert until(lambda: site.paths.count("/book/0-0") > asked, 5)
+    assert until(lambda: site.paths.count("/book/0-0") > asked, 15)
     assert time.monotonic() - begun < 4
     assert running.wait().code == 0
     assert house.counted("entry", "book") == library.rows()

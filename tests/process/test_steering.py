@@ -41,7 +41,7 @@ def test_drain_retires_a_node_and_nobody_takes_its_place(house: House, site: Sit
     told = house.order("drain", "n2")
     assert told.code == 0, told.err
     assert "n2 drains" in told.out
-    assert until(lambda: numbers(house) == [1], 5)
+    assert until(lambda: numbers(house) == [1], 15)
     refused = house.order("drain", "n1")
     assert refused.code == 2
     assert "last runner" in refused.err
@@ -79,7 +79,7 @@ def test_restart_replaces_a_node_and_blames_nobody(house: House, site: Site) -> 
     library, running = begun(house, site, nodes=1)
     told = house.order("restart", "n1")
     assert told.code == 0, told.err
-    assert until(lambda: numbers(house) == [2], 8)
+    assert until(lambda: numbers(house) == [2], 15)
     nodes = ended(house, running, library)
     assert nodes["n1"]["state"] == "TERMINATED"
     assert house.query("SELECT replaces FROM nodes WHERE number = 2") == [(1,)]
@@ -92,10 +92,10 @@ def test_scale_starts_and_retires_runners(house: House, site: Site) -> None:
     told = house.order("scale", "3")
     assert told.code == 0, told.err
     assert "2 started" in told.out
-    assert until(lambda: numbers(house) == [1, 2, 3], 5)
+    assert until(lambda: numbers(house) == [1, 2, 3], 15)
     assert house.order("scale", "3").out == "3 runners: 0 started, 0 retired\n"
     assert "2 retired" in house.order("scale", "1").out
-    assert until(lambda: numbers(house) == [1], 8)
+    assert until(lambda: numbers(house) == [1], 15)
     assert house.order("scale", "0").code == 2
     assert house.order("scale", "999").code == 2
     nodes = ended(house, running, library)
@@ -105,12 +105,12 @@ def test_scale_starts_and_retires_runners(house: House, site: Site) -> None:
 def test_a_paused_crawl_fetches_nothing_does_not_end_and_goes_on(house: House, site: Site) -> None:
     library, running = begun(house, site, nodes=2)
     assert house.order("pause").code == 0
-    assert until(lambda: house.query("SELECT total(taken) FROM sequences") == [(0.0,)], 5)
+    assert until(lambda: house.query("SELECT total(taken) FROM sequences") == [(0.0,)], 15)
     fetched = len(site.paths)
     assert not until(lambda: len(site.paths) > fetched or running.over, 1.0)
     assert "PAUSED" in house.order("status").out
     assert house.order("resume").code == 0
-    assert until(lambda: len(site.paths) > fetched, 3)
+    assert until(lambda: len(site.paths) > fetched, 15)
     ended(house, running, library)
 
 
@@ -130,7 +130,7 @@ def test_pause_is_kept_over_a_restart_and_said(house: House, site: Site) -> None
 def test_one_group_is_paused_and_the_other_goes_on(house: House, site: Site) -> None:
     library, running = begun(house, site, nodes=2)
     assert house.order("pause", "books").code == 0
-    assert until(lambda: site.times("/shelf/9") == 1, 8), "the shelves go on"
+    assert until(lambda: site.times("/shelf/9") == 1, 15), "the shelves go on"
     assert not running.over
     fetched = len(site.paths)
     assert not until(lambda: len(site.paths) > fetched + 5, 1.0)
