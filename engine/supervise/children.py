@@ -187,8 +187,9 @@ def spawn(module: str, arguments: Sequence[str], *, first_line: str, log: Path) 
                 env={**_MEMORY_HABITS, **os.environ},
             )
         assert process.stdin is not None
-        process.stdin.write(first_line.encode() + b"\n")
-        process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # it died before it was told anything: who watches it will see that
+            process.stdin.write(first_line.encode() + b"\n")
+            process.stdin.flush()
     except OSError as error:
         raise CrawlError(f"cannot start {module}: {error.strerror}", "Free memory, processes or disk.") from error
     return process
