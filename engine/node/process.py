@@ -312,12 +312,19 @@ def main(arguments: Sequence[str]) -> int:
             options.data, run=options.run, epoch=options.epoch, number=options.number, role=options.role,
             settings=settings, live=settings.live_seconds,
         )  # fmt: skip
-        signal.signal(signal.SIGTERM, lambda *_: node.drain())
+        # a thread takes the signal: a handler would run inside whatever lock the main thread holds just then
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=_obey, args=(node,), daemon=True, name="orders").start()
         threading.Thread(target=_follow_lifeline, args=(node,), daemon=True, name="lifeline").start()
         return node.run()
     except CrawlError as error:
         _log.error("%s", error)
         return error.exit_code
+
+
+def _obey(node: Node) -> None:
+    signal.sigwait({signal.SIGTERM})
+    node.drain()
 
 
 def _follow_lifeline(node: Node) -> None:
