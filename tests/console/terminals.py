@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -17,6 +18,9 @@ _SEQUENCE = re.compile(
 )
 _PLACE = re.compile(rb"\x1b\[(\d*);?(\d*)H")
 _MODES = {b"?1049": "alternate screen", b"?1000": "mouse", b"?1003": "mouse", b"?25": "cursor", b"?2004": "paste"}
+
+LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+"""Run by a Python of its own: what is forked from a process with threads must not run on in Python."""
 
 
 class Terminal:
@@ -29,14 +33,15 @@ class Terminal:
         self.code = None
         self.modes = {"cursor": True}
         self._rest = b""
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            os.environ.update({"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "COLORTERM": "truecolor"})
-            os.environ.update(environ or {})
-            if cwd:
-                os.chdir(cwd)
-            os.execv(sys.executable, [sys.executable, "-m", "console", *arguments])
+        self.fd, other = pty.openpty()
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        told = {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "COLORTERM": "truecolor", **(environ or {})}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", LAUNCH, sys.executable, "-m", "console", *arguments],
+            stdin=other, stdout=other, stderr=other, cwd=cwd, env={**os.environ, **told}, start_new_session=True,
+        )  # fmt: skip
+        os.close(other)
+        self.pid = self.process.pid
         self.before = termios.tcgetattr(self.fd)
 
     def press(self, keys):

@@ -4,6 +4,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -12,6 +13,9 @@ from .house import CRAWL, House, until
 from .library import Library
 from .site import Site
 
+LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
+"""Run by a Python of its own: what is forked from a process with threads must not run on in Python."""
+
 pytestmark = pytest.mark.timeout(60)
 
 
@@ -19,33 +23,11 @@ def in_terminal(house: House, *arguments: str) -> tuple[subprocess.Popen[bytes],
     """The program with a terminal of its own, whose session it leads; the process, and the terminal's other end."""
     master, slave = pty.openpty()
 
-    def own() -> None:
-        os.setsid()
-        import fcntl
-        import termios
-
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-    command = [
-        *CRAWL,
-        "run",
-        "--no-ui",
-        "--defs",
-        str(house.defs),
-        "--data",
-        str(house.data),
-        "--nodes",
-        "2",
-        *arguments,
-    ]
+    where = ["--defs", str(house.defs), "--data", str(house.data), "--nodes", "2"]
     process = subprocess.Popen(
-        command,
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        cwd=house.folder,
-        preexec_fn=own,
-    )
+        [sys.executable, "-c", LAUNCH, *CRAWL, "run", "--no-ui", *where, *arguments],
+        stdin=slave, stdout=slave, stderr=slave, cwd=house.folder, start_new_session=True,
+    )  # fmt: skip
     os.close(slave)
     return process, master
 
