@@ -79,13 +79,15 @@ def disturbed(house: House, site: Site, kind: str, seed: int) -> None:
 
 
 def assert_events(house: House) -> None:
-    """Events, replayed, give the run's and the nodes' states."""
+    """Events, replayed, give the states of the newest run and of its nodes."""
+    [(run, state, stage)] = house.query("SELECT seq, state, stage FROM runs ORDER BY seq DESC LIMIT 1")
     told: dict[str, str] = {}
-    for kind, text in house.query("SELECT kind, text FROM events WHERE kind IN ('state', 'stage') ORDER BY id"):
+    ours = f"SELECT kind, text FROM events WHERE kind IN ('state', 'stage') AND run = {run} ORDER BY id"
+    for kind, text in house.query(ours):
         who, _, what = text.partition(" ") if kind == "state" else ("stage", "", text)
         told[who] = what
-    [(state, stage)] = house.query("SELECT state, stage FROM runs")
-    nodes = {f"n{number}": f"{at} {role}" for number, at, role in house.query("SELECT number, state, role FROM nodes")}
+    there = house.query(f"SELECT number, state, role FROM nodes WHERE run = {run}")
+    nodes = {f"n{number}": f"{at} {role}" for number, at, role in there}
     assert told == {"run": state, "stage": stage, **nodes}
 
 
