@@ -3,6 +3,8 @@
 What a save changes is shown against what was there before it: a run that watches its defs has new rows at once, too.
 """
 
+import contextlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -40,17 +42,19 @@ class LivePreview:
         return lines
 
 
-def stamp(defs: Path) -> tuple[tuple[str, int, int], ...]:
-    """What tells that a file of the defs was saved; cheap enough to be asked ten times a second."""
+def files_of(defs: Path) -> list[tuple[Path, os.stat_result]]:
+    """The files of the defs, in order of their paths; one that vanishes meanwhile is left out."""
     paths = [defs] if defs.is_file() else sorted(p for p in defs.rglob("*") if p.suffix in (".yml", ".yaml"))
     found = []
     for path in paths:
-        try:
-            told = path.stat()
-        except OSError:
-            continue
-        found.append((str(path), told.st_mtime_ns, told.st_size))
-    return tuple(found)
+        with contextlib.suppress(OSError):
+            found.append((path, path.stat()))
+    return found
+
+
+def stamp(defs: Path) -> tuple[tuple[str, int, int], ...]:
+    """What tells that a file of the defs was saved; cheap enough to be asked ten times a second."""
+    return tuple((str(path), told.st_mtime_ns, told.st_size) for path, told in files_of(defs))
 
 
 def _lines(told: Preview) -> Iterator[Span]:

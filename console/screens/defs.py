@@ -9,7 +9,7 @@ from typing import Any
 from textual.app import ComposeResult
 
 from console import units
-from console.live_preview import LivePreview, stamp
+from console.live_preview import LivePreview, files_of, stamp
 from console.screens.view import View
 from console.source import Accepted, Look, Reading
 from console.widgets.canvas import Span
@@ -201,15 +201,10 @@ class DefsView(View):
 
 
 def _files(defs: Path) -> list[tuple[str, Path, int, float]]:
-    paths = [defs] if defs.is_file() else sorted(p for p in defs.rglob("*") if p.suffix in (".yml", ".yaml"))
-    found = []
-    for path in paths:
-        try:
-            told = path.stat()
-        except OSError:
-            continue
-        found.append((str(path.relative_to(defs) if path != defs else path.name), path, told.st_size, told.st_mtime))
-    return found
+    return [
+        (str(path.relative_to(defs) if path != defs else path.name), path, told.st_size, told.st_mtime)
+        for path, told in files_of(defs)
+    ]
 
 
 def _file(file: tuple[str, Path, int, float], problems: list[dict[str, Any]]) -> Row:

@@ -9,12 +9,9 @@ import time
 
 import pytest
 
-from .house import CRAWL, House, until
+from .house import CRAWL, LAUNCH, House, until
 from .library import Library
 from .site import Site
-
-LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-"""Run by a Python of its own: what is forked from a process with threads must not run on in Python."""
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -19,17 +19,13 @@ from engine.defs.loader import load
 from engine.errors import UsageError
 from engine.node.preview import preview
 
-from .house import CRAWL, Done, House
+from .house import CRAWL, LAUNCH, Done, House
 from .library import Library
 from .site import Page, Site, html, moved
 
 pytestmark = pytest.mark.timeout(90)
 
 ROBOTS = Page("User-agent: *\nDisallow: /book/\n", headers={"Content-Type": "text/plain"})
-
-
-LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-"""Run by a Python of its own: what is forked from a process with threads must not run on in Python."""
 
 
 Here = Callable[..., Done]
