@@ -17,7 +17,7 @@ from typing import Any
 
 CRAWL = [sys.executable, "-m", "console"]
 LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-"""Gives a command its terminal. Run by a Python of its own: what a process with threads forks must not go on in Python."""
+"""Gives a command its terminal, by a Python of its own: what a process with threads forks must not run on in Python."""
 PATIENCE = 45.0
 
 
