@@ -3,10 +3,10 @@
 import argparse
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine import logs
 from engine.append.appender import Appender
 from engine.append.folder import OutputFolder
 from engine.append.lifeline import Lifeline
@@ -28,8 +28,7 @@ def main(argv: Sequence[str]) -> int:
 
     The first line of stdin is the JSON of the settings; stdin stays open for as long as the supervisor lives.
     """
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.raiseExceptions = False  # the log's disk may be full, or its reader gone
+    logs.to_stderr()
     parser = argparse.ArgumentParser(prog="engine.append", description="Write the rows of a run to its outputs.")
     parser.add_argument("--data", type=Path, required=True, help="the data dir")
     parser.add_argument("--run", type=int, required=True, help="the run's number")

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from engine import logs
 from engine.errors import CrawlError, Fenced
 from engine.fetch.client import Fetcher
 from engine.identity import identity_of
@@ -296,9 +297,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--role", type=Role, required=True)
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    logging.raiseExceptions = False  # the log's disk may be full
-    logging.getLogger("huey").setLevel(logging.WARNING)
+    logs.to_stderr()
     gc.freeze()  # what was imported stays; looking at it again and again is a twentieth of a page's time
     gc.set_threshold(20_000, 20, 20)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

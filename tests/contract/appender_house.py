@@ -151,11 +151,12 @@ def books(count: int, start: int = 0) -> list[dict[str, Any]]:
 
 
 def settle(appender: Appender) -> None:
-    """Turns until nothing is left to do."""
-    for _ in range(1000):
-        if appender.turn() is Turn.IDLE:
-            return
-    raise AssertionError("never idle")
+    """Turns until nothing is left to do; between two rebuilds the appender rests for as long as the first one took."""
+    deadline = time.monotonic() + 20
+    while (turn := appender.turn()) is not Turn.IDLE:
+        assert time.monotonic() < deadline, "never idle"
+        if turn is Turn.HELD:
+            time.sleep(0.001)
 
 
 def stored(row: dict[str, Any]) -> str:

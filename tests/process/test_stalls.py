@@ -26,8 +26,13 @@ def begun(house: House, site: Site, *, fetched: int = 6, books: int = 10) -> tup
     library = Library(site, shelves=10, books=books, delay=0.05)
     house.write(library.defs(concurrency=6))
     running = house.start()
-    assert until(lambda: len(site.paths) >= fetched or running.over), running.err
+    # a process that has yet to say that it works is given longer than one that falls silent
+    assert until(lambda: (len(site.paths) >= fetched and at_work(house) == 2) or running.over), running.err
     return library, running
+
+
+def at_work(house: House) -> int:
+    return len(house.query("SELECT 1 FROM nodes WHERE heart = 'HEALTHY'"))
 
 
 def stopped_in_a_transaction(house: House, pids: list[int], seconds: float = 10.0) -> int:
@@ -37,17 +42,24 @@ def stopped_in_a_transaction(house: House, pids: list[int], seconds: float = 10.
         pid = writer_lock.holder(house.data / "crawl.db")
         if pid in pids:
             os.kill(pid, signal.SIGSTOP)
+            until(lambda pid=pid: process_state(pid) == "T", 2)  # its threads run on until the signal has reached them
             if writer_lock.holder(house.data / "crawl.db") == pid:
                 return pid
             os.kill(pid, signal.SIGCONT)
     raise AssertionError("nobody was caught writing")
 
 
+def process_state(pid: int) -> str:
+    """`R`, `S`, `T`, `Z` and so on, as the kernel tells it."""
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 @pytest.mark.parametrize("kind", ["node", "append"])
 def test_a_process_stopped_inside_a_transaction_is_ended_and_the_others_go_on(
     house: House, site: Site, kind: str
 ) -> None:
-    library, running = begun(house, site)
+    library, running = begun(house, site, books=30)
     victim = stopped_in_a_transaction(house, house.children(kind))
     at, asked = time.monotonic(), len(site.paths)
     assert until(lambda: victim not in house.alive(), 8), "the culprit was not found"

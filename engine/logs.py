@@ -1,0 +1,39 @@
+"""A child process's log: lines on stderr, of which the same one is said once in ten seconds."""
+
+import logging
+import sys
+import time
+
+_SILENT_SECONDS = 10.0
+_REMEMBERED = 200
+
+
+class Sparing(logging.Filter):
+    """Lets a line pass that was not said lately; the next one that passes tells how often it was held back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[str, tuple[float, int]] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether it is written."""
+        text, now = record.getMessage(), time.monotonic()
+        said_at, held_back = self._said.get(text, (-_SILENT_SECONDS, 0))
+        if now - said_at < _SILENT_SECONDS:
+            self._said[text] = said_at, held_back + 1
+            return False
+        if len(self._said) >= _REMEMBERED:
+            self._said.clear()
+        self._said[text] = now, 0
+        if held_back:
+            record.msg, record.args = f"{text} ({held_back} times more since)", ()
+        return True
+
+
+def to_stderr() -> None:
+    """Write this process's log to stderr, which its supervisor leads into a file."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(Sparing())
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
+    logging.raiseExceptions = False  # the log's disk may be full, or its reader gone
+    logging.getLogger("huey").setLevel(logging.WARNING)
