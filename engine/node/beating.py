@@ -41,12 +41,12 @@ class Beating(threading.Thread):
         beat = Beat(
             number=self._number,
             state=state,
-            in_flight=node.held,
+            in_flight=node.room.held,
             done=node.committer.done,
             failed=node.committer.failed,
             rss=resident_bytes(),
             lag=node.loop.lag,
-            now=node.alarm or (node.loop.now if node.held else ""),
+            now=node.alarm or (node.loop.now if node.room.held else ""),
         )
         with contextlib.suppress(OSError):  # a full disk may refuse the very first record
             self._writer.write(beat)

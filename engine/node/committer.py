@@ -10,7 +10,9 @@ from engine.clock import boottime
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState
 from engine.node.ringer import Ringer
+from engine.node.room import Room
 from engine.node.seen import Seen
+from engine.node.slice import Slicer
 from engine.store.commit import Committed, Finished, commit
 from engine.store.connector import Busy, Database
 from engine.store.documents import Pages
@@ -21,13 +23,15 @@ _log = logging.getLogger(__name__)
 
 LONGEST_WAIT = 0.05
 """Seconds a finished job waits for others at most."""
+_PART, _OF = 3, 4
+"""Of what the node holds, so much is committed together."""
 _RETRY_PAUSE = 0.1
 _BUSY_SECONDS = 3.0
 """For each of the two databases, so that both together are shorter than a thread may be silent."""
 
 
 class Committer(threading.Thread):
-    """Commits when half of what the node holds is finished, at the latest after 50 ms."""
+    """Commits when three quarters of what the node holds are finished, at the latest after 50 ms."""
 
     def __init__(
         self,
@@ -38,13 +42,13 @@ class Committer(threading.Thread):
         places: Places,
         seen: Seen,
         ringer: Ringer,
-        held: Callable[[], int],
-        committed: Callable[[int], None],
+        room: Room,
+        refill: Callable[[], Slicer | None],
         fenced: Callable[[], None],
         broken: Callable[[CrawlError], None],
         renew: bool = True,
     ) -> None:
-        """`held` tells the jobs leased and not committed; `committed` is told how many are done with.
+        """`refill` tells who leases in the place of what is committed, in the same transaction; None: nobody does.
 
         `renew`: whether pages that went stale while they were worked are re-extracted.
         """
@@ -56,8 +60,8 @@ class Committer(threading.Thread):
         self._seen = seen
         self._ringer = ringer
         self._renew = renew
-        self._held = held
-        self._committed = committed
+        self._room = room
+        self._refill = refill
         self._fenced = fenced
         self._broken = broken
         self._condition = threading.Condition()
@@ -75,8 +79,11 @@ class Committer(threading.Thread):
                 self._since = time.monotonic()
                 self._condition.notify()
             self._finished.append(finished)
-            if len(self._finished) * 2 >= self._held():
+            if self._is_enough():
                 self._condition.notify()
+
+    def _is_enough(self) -> bool:
+        return len(self._finished) * _OF >= self._room.held * _PART
 
     def stop(self) -> None:
         """Commit what is there and end the thread."""
@@ -104,7 +111,7 @@ class Committer(threading.Thread):
                 self.ticked_at = time.monotonic()
                 if self._finished:
                     left = self._since + LONGEST_WAIT - time.monotonic()
-                    if left <= 0 or self._stopped or len(self._finished) * 2 >= self._held():
+                    if left <= 0 or self._stopped or self._is_enough():
                         group, self._finished = self._finished, []
                         return group
                     self._condition.wait(left)
@@ -118,13 +125,25 @@ class Committer(threading.Thread):
         while True:
             try:
                 _store_bodies(pages, group)
-                result = commit(db, self._node, self._run, group, self._places, boottime(), renew=self._renew)
+                result = self._commit(db, group)
                 break
             except Busy as busy:
                 _log.warning("commit waits: %s", busy.what)
                 self.ticked_at = time.monotonic()
                 time.sleep(_RETRY_PAUSE)
+        self._room.let_go([f.job for f in group])
         self._after(group, result)
+
+    def _commit(self, db: Database, group: list[Finished]) -> Committed:
+        """One attempt. The places it frees are filled by the same transaction."""
+        with self._room.turn:
+            slicer = None if self._room.alone else self._refill()
+            wish = slicer.wish([f.job for f in group]) if slicer is not None else None
+            result = commit(db, self._node, self._run, group, self._places, boottime(), renew=self._renew, wish=wish)
+            if slicer is not None and result.leased:
+                slicer.hand_on(db, result.leased)
+                self._room.fed()
+        return result
 
     def _after(self, group: list[Finished], result: Committed) -> None:
         for f in group:
@@ -133,7 +152,6 @@ class Committer(threading.Thread):
                     self.done += f.state is JobState.DONE
                     self.failed += f.state is JobState.FAILED
                 self._seen.add(child.identity for child in f.children)
-        self._committed(len(group))
         self._ringer.ring(result.ring)
         for due in result.due:
             self._ringer.arm(due)

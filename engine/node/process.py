@@ -17,7 +17,6 @@ from engine import logs
 from engine.errors import CrawlError, Fenced
 from engine.fetch.client import Fetcher
 from engine.identity import identity_of
-from engine.model.job import LeasedJob
 from engine.model.node import NodeState, Role
 from engine.node.beating import Beating
 from engine.node.clerk import Clerk
@@ -27,6 +26,7 @@ from engine.node.harvest import Harvester
 from engine.node.knowledge import Knowledge
 from engine.node.pipeline import Pipeline
 from engine.node.ringer import Ringer
+from engine.node.room import Room
 from engine.node.seen import Seen
 from engine.node.slice import Slicer
 from engine.queue import Doorbells
@@ -41,10 +41,6 @@ _log = logging.getLogger(__name__)
 
 TICK_LIMIT, BEYOND_DEADLINE = 10.0, 5.0
 """Seconds a thread may be silent before the beat stops: at least, and beyond a request's deadline."""
-ROOMY, GATHER_SECONDS = 2, 0.008
-"""A lease waits until half of the slots are free, or so many seconds; one for each slot would cost too much."""
-SPARE = 4
-"""One job more for so many slots waits in the node, to begin when a slot is free."""
 ORPHAN_SECONDS = 2.5
 _BUSY_SECONDS = 0.5
 """A node that waits for a busy database to register beats between two attempts."""
@@ -60,10 +56,6 @@ class Node:
         self.epoch = epoch
         self.name = f"n{number}"
         self.settings = settings
-        self._held = 0
-        self._starved = self._alone = False
-        self._room_since: float | None = None
-        self._held_lock = threading.Lock()
         self._standby = role is Role.BACKUP_RUNNER
         self.draining = threading.Event()
         self.orphaned = threading.Event()
@@ -74,7 +66,8 @@ class Node:
         told = runs.get(self._db, run)
         self._tick_limit = max(TICK_LIMIT, settings.deadline + BEYOND_DEADLINE)
 
-        self.bells = Doorbells(folder, on_slice=self._answer, gate=self._may_take, room=self._free)
+        self.room = Room(settings.concurrency, busy=lambda: self.loop.busy, wake=lambda: self.bells.wake())
+        self.bells = Doorbells(folder, on_slice=self._answer, gate=self._may_take, room=lambda: self.room.free)
         self.ringer = Ringer(folder, run, lambda: self.bells)
         self.seen = Seen()
         knowledge = Knowledge(settings, live, lambda: self._db, run)
@@ -86,8 +79,8 @@ class Node:
             seen=self.seen,
             ringer=self.ringer,
             renew=settings.on_reload == "reextract",
-            held=lambda: self._held,
-            committed=self._let_go,
+            room=self.room,
+            refill=self._refill,
             fenced=self._fenced,
             broken=self._broken,
         )
@@ -110,7 +103,7 @@ class Node:
             make=pipeline,
             close=lambda: self._fetcher.aclose(),
             finished=self.committer.add,
-            freed=self._freed,
+            freed=self.room.freed,
             concurrency=settings.concurrency,
             source=self.name,
         )
@@ -118,9 +111,8 @@ class Node:
             folder,
             node=epoch,
             batch=settings.batch,
-            free=self._free,
-            held=lambda: self._held,
-            submit=self._take,
+            room=self.room,
+            submit=self.loop.submit,
             fresh_since=knowledge.fresh_since,
             ringer=self.ringer,
             fenced=self._fenced,
@@ -171,7 +163,7 @@ class Node:
             return "DRAINING"
         if self._standby:
             return "STANDBY"
-        return "READY" if self._held else "DONE"
+        return "READY" if self.room.held else "DONE"
 
     def silent_for(self) -> float:
         """Seconds since the quietest of its threads was last heard."""
@@ -182,11 +174,6 @@ class Node:
     def silent_too_long(self) -> bool:
         """Whether a thread has not ticked for its limit, so that the beat must stop."""
         return not self.draining.is_set() and self.silent_for() > self._tick_limit
-
-    @property
-    def held(self) -> int:
-        """Jobs leased and not committed."""
-        return self._held
 
     @property
     def alarm(self) -> str:
@@ -203,48 +190,21 @@ class Node:
             return None
 
     def _may_take(self) -> bool:
-        self._asked_at = now = time.monotonic()
-        free = self._free()
-        if free <= 0:
-            self._room_since = None
-        elif self._room_since is None:
-            self._room_since = now
-        few = free * ROOMY < self.settings.concurrency and now - (self._room_since or now) < GATHER_SECONDS
-        self._starved = few or free <= 0
-        return not (self._starved or self._standby or self.draining.is_set() or self._space.low())
+        self._asked_at = time.monotonic()
+        return self.room.worth_asking() and self._takes_any
 
-    def _free(self) -> int:
-        """Jobs it may lease: a few beyond its slots, so that none idles; none while a suspect is worked alone.
+    @property
+    def _takes_any(self) -> bool:
+        return not (self._standby or self.draining.is_set() or self._space.low())
 
-        Nor more than make twice the concurrency with those that wait to be committed.
-        """
-        if self._alone:
-            return 0
-        concurrency = self.settings.concurrency
-        return min(concurrency + concurrency // SPARE - self.loop.busy, 2 * concurrency - self._held)
+    def _refill(self) -> Slicer | None:
+        """Who leases in the commit that frees places; None: they stay free."""
+        return self._slicer if self._takes_any and not self.room.alone else None
 
     def _answer(self, sequences: list[int]) -> None:
         if not self.draining.is_set():
             self._slicer.answer(sequences)
             self._asked_at = time.monotonic()
-
-    def _take(self, jobs: list[LeasedJob]) -> None:
-        with self._held_lock:
-            self._held += len(jobs)
-            self._alone = any(job.crashes for job in jobs)
-        self.loop.submit(jobs)
-
-    def _let_go(self, count: int) -> None:
-        with self._held_lock:
-            self._held -= count
-            self._alone = self._alone and self._held > 0
-        self._freed()
-
-    def _freed(self) -> None:
-        """There is room again: wake the queue's worker, if it was room that it lacked."""
-        if self._starved and self._free() * ROOMY >= self.settings.concurrency:
-            self._starved = False
-            self.bells.wake()
 
     def _fenced(self) -> None:
         _log.error("%s: epoch %s is over; nothing more is written", self.name, self.epoch)

@@ -12,6 +12,7 @@ from engine.store.documents import NewDocument, Stored
 from engine.store.events import Event
 from engine.store.intake import Places
 from engine.store.jobs import NewLink, Verdict
+from engine.store.lease import Lease, Wish, serve
 from engine.store.metrics import Effort
 from engine.store.rows import NewRow
 
@@ -95,25 +96,36 @@ class Committed:
     won: frozenset[int]
     ring: tuple[int, ...]
     due: tuple[float, ...]
+    leased: tuple[LeasedJob, ...] = ()
+    """The node's next jobs, where it could take them at once."""
 
 
 def commit(
-    db: Database, node: int, run: int, finished: Sequence[Finished], places: Places, now: float, *, renew: bool = True
+    db: Database,
+    node: int,
+    run: int,
+    finished: Sequence[Finished],
+    places: Places,
+    now: float,
+    *,
+    renew: bool = True,
+    wish: Wish | None = None,
 ) -> Committed:
     """Write a group. Where it fails, it is written job by job, and the offender is FAILED with the reason.
 
-    `renew`: pages whose defs changed while they were worked are to be re-extracted.
+    `renew`: pages whose defs changed while they were worked are to be re-extracted. `wish`: what the node would
+    lease next. It is served in the same transaction, if no sequence waits for its turn but those that would ring now.
 
     Raises Fenced (the node's epoch is over), Busy (nothing was written: try again) or StorageError.
     """
     # of two results of one job, at most one has the lease: asked one after the other, none passes for the other
     doubled = len({f.job.id for f in finished}) < len(finished)
     try:
-        return _write(db, node, run, finished, places, now, renew, apart=doubled)
+        return _write(db, node, run, finished, places, now, renew, wish, apart=doubled)
     except (Fenced, Busy):
         raise
     except Exception:
-        return _write(db, node, run, finished, places, now, renew, apart=True)
+        return _write(db, node, run, finished, places, now, renew, wish, apart=True)
 
 
 def _write(
@@ -124,9 +136,11 @@ def _write(
     places: Places,
     now: float,
     renew: bool,
+    wish: Wish | None,
     *,
     apart: bool,
 ) -> Committed:
+    leased: list[Lease] = []
     try:
         with db.transaction():
             if nodes.role(db, node) is None:
@@ -138,12 +152,38 @@ def _write(
             else:
                 won, touched = _apply(db, run, finished, places, renew)
             ring = sequences.ring_hosts(db, touched, now)
+            if wish is not None:
+                leased, ring = _refill(db, run, wish, finished, ring, now)
     except BaseException:
         places.forget()
         raise
     places.settle()
     due = {f.not_before for f in finished if f.not_before} | {f.backoff_until for f in finished if f.backoff_until}
-    return Committed(won, tuple(ring), tuple(sorted(due)))
+    due |= {one.due for one in leased if one.due is not None}
+    return Committed(won, tuple(ring), tuple(sorted(due)), tuple(job for one in leased for job in one.jobs))
+
+
+def _refill(
+    db: Database, run: int, wish: Wish, finished: Sequence[Finished], ring: list[int], now: float
+) -> tuple[list[Lease], list[int]]:
+    """Lease in the place of these jobs, if no sequence waits for its turn but theirs and those to be rung now.
+
+    Returns the leases, and what is still to be rung: where nothing was leased another node may fare better. A ring
+    that is on its way already stays as it is.
+    """
+    own = {*ring, *(f.job.sequence for f in finished)}
+    waiting = sequences.rung(db, run, len(own) + 1)
+    if not own.issuperset(waiting):
+        return [], ring
+    asked = [*ring, *(sequence for sequence in waiting if sequence not in ring)]
+    leased = serve(db, wish, asked, now)
+    left = []
+    for sequence, one in zip(ring, leased, strict=False):
+        if one.ring or not one.jobs:
+            left.append(sequence)
+        else:
+            sequences.answered(db, sequence, None)
+    return leased, left
 
 
 def _alone(db: Database, run: int, finished: Finished, places: Places, renew: bool) -> tuple[frozenset[int], set[int]]:

@@ -1,7 +1,7 @@
 """The lease: which jobs of a rung sequence a node may take now, fair to the others and polite to the host."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.errors import Fenced
@@ -72,52 +72,82 @@ class _Standing:
     others_wait: int
 
 
-def lease(
-    db: Database, *, node: int, sequences: Sequence[int], number: int, free: int, batch: int, now: float, held: int = 0
-) -> list[Lease]:
-    """Take up to `free` jobs, at most `batch` of each sequence, for the node of that epoch, under the lease `number`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What a node asks for: at most `free` jobs, at most `batch` of each sequence, under the lease `number`.
 
-    The sequences are served in order, in one transaction; those left when no slot is free are to be rung again.
-    A job in whose hands a node died is given alone, to a node that has `held` none.
-    `now` is boot-time seconds. Raises Fenced where the node's epoch is over.
+    A job in whose hands a node died is given alone, to a node (its epoch) that has `held` none.
     """
+
+    node: int
+    number: int
+    free: int
+    batch: int
+    held: int = 0
+    slots: int = 0
+    """Its concurrency, where it asks for its fair share of a host and no more; 0: for all there is."""
+    on_hosts: Mapping[int, int] = field(default_factory=dict)
+    """Jobs in its hands by host, where it asks for its share."""
+
+
+def lease(db: Database, wish: Wish, sequences: Sequence[int], now: float) -> list[Lease]:
+    """Answer rings in one transaction. `now` is boot-time seconds. Raises Fenced where the node's epoch is over."""
     with db.transaction():
-        if nodes.role(db, node) is None:
-            raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
-        got: list[Lease] = []
-        for sequence in sequences:
-            if free <= 0:
-                got.append(Lease(ring=True))
-                continue
-            one = _lease_one(db, node, sequence, number, free, batch, now, alone=held == 0)
-            held += len(one.jobs)
-            free = 0 if any(job.crashes for job in one.jobs) else free - len(one.jobs)
-            got.append(one)
+        if nodes.role(db, wish.node) is None:
+            raise Fenced(f"node epoch {wish.node} is over", "Another process took its place; this one ends.")
+        got = serve(db, wish, sequences, now)
+        for sequence, one in zip(sequences, got, strict=True):
+            rings.answered(db, sequence, now if one.ring else None)
         return got
 
 
-def _lease_one(
-    db: Database, node: int, sequence: int, number: int, free: int, batch: int, now: float, *, alone: bool
-) -> Lease:
+def serve(db: Database, wish: Wish, sequences: Sequence[int], now: float) -> list[Lease]:
+    """Lease from sequences in their order, in the open transaction; those left when no slot is free ring again.
+
+    Their rings are the caller's affair.
+    """
+    got: list[Lease] = []
+    for sequence in sequences:
+        if wish.free <= 0:
+            got.append(Lease(ring=True))
+            continue
+        one = _lease_one(db, wish, sequence, now)
+        got.append(one)
+        if one.jobs:
+            wish = _left_of(wish, one.jobs)
+    return got
+
+
+def _left_of(wish: Wish, taken: Sequence[LeasedJob]) -> Wish:
+    """What is still wished once these are taken: nothing beside a suspect."""
+    host = taken[0].host
+    return replace(
+        wish,
+        free=0 if any(job.crashes for job in taken) else wish.free - len(taken),
+        held=wish.held + len(taken),
+        on_hosts={**wish.on_hosts, host: wish.on_hosts.get(host, 0) + len(taken)},
+    )
+
+
+def _lease_one(db: Database, wish: Wish, sequence: int, now: float) -> Lease:
     row = db.one(_READ, (sequence,))
     if row is None:
         return Lease()
     s = _Standing(*row)
     if s.kind == "extract":
-        return _lease_extracts(db, node, sequence, s, number, free, batch, now, alone=alone)
+        return _lease_extracts(db, wish, sequence, s)
     due = _blocked_until(s, now)
-    wanted = _pages_left(db, s, _allowed(s, free, batch)) if due == 0 else 0
+    wanted = _pages_left(db, s, _allowed(s, wish)) if due == 0 else 0
     if wanted == _NO_MORE:
         skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIPPED_AT_ONCE)
-        rings.answered(db, sequence, now if skipped == _SKIPPED_AT_ONCE else None)
         return Lease(ring=skipped == _SKIPPED_AT_ONCE)
-    found = candidates.due(db, sequence, 1, suspects=True) if wanted > 0 and alone else []
+    found = candidates.due(db, sequence, 1, suspects=True) if wanted > 0 and not wish.held else []
     if wanted > 0 and not found:
         found = _distinct(candidates.due(db, sequence, wanted))
     start, kind = max(now, s.next_at or 0.0), JobKind(s.kind)
     taken = tuple(
         candidates.leased(
-            candidate, lease=number, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
+            candidate, lease=wish.number, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
             send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
             links_too=bool(s.relinking),
         )
@@ -125,35 +155,33 @@ def _lease_one(
     )  # fmt: skip
     next_at = None
     if taken:
-        jobs.take(db, [job.id for job in taken], number, node)
+        jobs.take(db, [job.id for job in taken], wish.number, wish.node)
         if s.delay:
             next_at = start + len(taken) * s.delay
             hosts.reserve(db, s.host, next_at)
     left = s.ready - len(taken)
     again = bool(taken) and left > 0 and s.host_taken + len(taken) < s.host_concurrency and not next_at
-    rings.answered(db, sequence, now if again else None)
     if next_at is not None:
         # also where nothing is left: children may come while the host's clock runs
         due = next_at - rings.LOOKAHEAD
     return Lease(taken, again, due or None)
 
 
-def _lease_extracts(
-    db: Database, node: int, sequence: int, s: _Standing, number: int, free: int, batch: int, now: float, *,
-    alone: bool,
-) -> Lease:  # fmt: skip
+def _lease_extracts(db: Database, wish: Wish, sequence: int, s: _Standing) -> Lease:
     """Stored pages to be worked anew: no host is asked, so none is waited for; fetching goes first."""
-    wanted = 0 if _is_held(s) else min(free, batch)
+    wanted = 0 if _is_held(s) else min(wish.free, wish.batch)
     if s.active:
         # never nothing: a re-extraction that waits for the end of a crawl would wait forever
         wanted = min(wanted, max(1, wanted // (_BESIDE_WAITING if s.others_wait else _BESIDE_FETCHES)))
-    found = extracts.candidates(db, sequence, s.group, s.defs_version, 1, suspects=True) if wanted and alone else []
+    found = (
+        extracts.candidates(db, sequence, s.group, s.defs_version, 1, suspects=True) if wanted and not wish.held else []
+    )
     if wanted and not found:
         found = extracts.candidates(db, sequence, s.group, s.defs_version, wanted)
     taken = tuple(
         extracts.leased(
             row,
-            lease=number,
+            lease=wish.number,
             run=s.run,
             sequence=sequence,
             host=s.host,
@@ -164,9 +192,8 @@ def _lease_extracts(
         for row in found
     )
     if taken:
-        jobs.take(db, [job.id for job in taken], number, node)
+        jobs.take(db, [job.id for job in taken], wish.number, wish.node)
     again = bool(taken) and s.ready > len(taken)
-    rings.answered(db, sequence, now if again else None)
     return Lease(taken, again)
 
 
@@ -187,12 +214,16 @@ def _blocked_until(s: _Standing, now: float) -> float | None:
     return 0
 
 
-def _allowed(s: _Standing, free: int, batch: int) -> int:
+def _allowed(s: _Standing, wish: Wish) -> int:
     """Jobs the sequence may take: its quota, or what nobody else waits for; at most its host's room and send times."""
-    allowed = share(active=s.active, slots=s.slots, running=s.taken, free=free, batch=batch)
-    if allowed < min(free, batch) and not s.others_wait:
-        allowed = max(allowed, min(free, batch, quota(1, s.slots) - s.taken))
+    most = min(wish.free, wish.batch)
+    allowed = share(active=s.active, slots=s.slots, running=s.taken, free=wish.free, batch=wish.batch)
+    if allowed < most and not s.others_wait:
+        allowed = max(allowed, min(most, quota(1, s.slots) - s.taken))
     allowed = min(allowed, s.host_concurrency - int(s.host_taken))
+    if wish.slots:
+        fair = -(-s.host_concurrency * wish.slots // max(s.slots, wish.slots))
+        allowed = min(allowed, fair - wish.on_hosts.get(s.host, 0))
     if s.delay:
         allowed = min(allowed, max(1, int(_RESERVED_SECONDS / s.delay)))
     return max(0, allowed)

@@ -39,6 +39,7 @@ _RING_EXTRACTS = """
 UPDATE sequences SET rung_at = ?
 WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
 """
+_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL LIMIT ?"
 _LEASED = "UPDATE sequences SET rung_at = ? WHERE id = ?"
 _LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
 _SILENCE = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
@@ -137,6 +138,11 @@ def ring_extracts(db: Database, run: int, now: float) -> list[int]:
 def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
     """Rings older than `before` (boot-time seconds), marked anew."""
     return [int(row[0]) for row in db.all(_LOST, (now, run, before))]
+
+
+def rung(db: Database, run: int, limit: int) -> list[int]:
+    """Sequences that wait for their turn, at most `limit`."""
+    return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
 
 
 def answered(db: Database, sequence: int, rung_at: float | None) -> None:

@@ -23,7 +23,7 @@ from engine.store.connector import Database
 from engine.store.events import Event
 from engine.store.hosts import Manners
 from engine.store.intake import Places
-from engine.store.lease import lease
+from engine.store.lease import Wish, lease
 from engine.store.schema import CRAWL
 from tests.bench.contest import CONCURRENCY, console
 from tests.bench.filled import Filled, begin, fill, run, spread
@@ -92,10 +92,8 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
         leased, leasing_s, committing_s = 0, 0.0, 0.0
         while leased < min(upto, filled.ready - batch):
             began = time.perf_counter()
-            (got,) = lease(
-                leasing, node=node, sequences=[filled.sequence], number=(node << 32) | (leased + 1), free=batch,
-                batch=batch, now=boottime(),
-            )  # fmt: skip
+            wish = Wish(node=node, number=(node << 32) | (leased + 1), free=batch, batch=batch)
+            (got,) = lease(leasing, wish, [filled.sequence], boottime())
             between = time.perf_counter()
             if not got.jobs:
                 raise RuntimeError(f"a lease gave nothing after {leased} jobs")

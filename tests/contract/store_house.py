@@ -20,7 +20,7 @@ from engine.store.events import Event
 from engine.store.hosts import Manners
 from engine.store.intake import Place, Places
 from engine.store.jobs import NewLocator
-from engine.store.lease import Lease, lease
+from engine.store.lease import Lease, Wish, lease
 from engine.store.schema import CRAWL, prepare
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
@@ -127,22 +127,25 @@ class House:
         return rung
 
     def lease(self, sequence: int, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> Lease:
+        (got,) = lease(self.db, self.wish(node=node, free=free, batch=batch, held=held), [sequence], self.now)
+        return got
+
+    def wish(self, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> Wish:
         self.numbers += 1
         epoch = self.nodes[0] if node is None else node
-        (got,) = lease(
-            self.db, node=epoch, sequences=[sequence], number=(epoch << 32) | self.numbers, free=free, batch=batch,
-            now=self.now, held=held,
-        )  # fmt: skip
-        return got
+        return Wish(node=epoch, number=(epoch << 32) | self.numbers, free=free, batch=batch, held=held)
 
     def take(self, url: str, group: str = "g", *, node: int | None = None, free: int = 32) -> tuple[LeasedJob, ...]:
         """Lease from the sequence of that URL's host."""
         return self.lease(self.sequence(url, group), node=node, free=free).jobs
 
-    def commit(self, *finished: Finished, node: int | None = None) -> Committed:
-        return commit(
-            self.db, self.nodes[0] if node is None else node, self.run, finished, self.places, self.now
-        )  # fmt: skip
+    def commit(
+        self, *finished: Finished, node: int | None = None, free: int = 0, held: int = 0, **share: Any
+    ) -> Committed:
+        """`free`: jobs the node would lease in the same transaction; `share`: its slots, and its jobs on hosts."""
+        epoch = self.nodes[0] if node is None else node
+        wish = replace(self.wish(node=epoch, free=free, held=held), **share) if free else None
+        return commit(self.db, epoch, self.run, finished, self.places, self.now, wish=wish)
 
     def done(self, job: LeasedJob, *, data: Iterable[str] = (), links: Iterable[Page] = (), **more: Any) -> Finished:
         return Finished(

@@ -118,7 +118,13 @@ class Model(RuleBasedStateMachine):
         fair = bound if active <= 1 else max(1, int(0.9 * bound))
         assert len(got.jobs) <= min(free, batch)
         assert len(got.jobs) <= max(0, (fair if others else slots) - running)
-        for job in got.jobs:
+        self.takes(node, got.jobs)
+        if got.ring:
+            assert got.jobs
+            self.ring([sequence])
+
+    def takes(self, node: int, leased: Iterable[LeasedJob]) -> None:
+        for job in leased:
             assert job.id not in self.live
             self.live[job.id] = (job.lease, node)
             self.results.append((node, job))
@@ -126,9 +132,6 @@ class Model(RuleBasedStateMachine):
                 assert job.send_at is not None
                 assert job.send_at >= max(self.house.now, self.sent.get(job.host, 0.0) + job.delay) - 1e-6
                 self.sent[job.host] = job.send_at
-        if got.ring:
-            assert got.jobs
-            self.ring([sequence])
 
     def result(self, job: LeasedJob, outcome: str, links: list[Page]) -> Finished:
         if job.kind is JobKind.ROBOTS:
@@ -156,7 +159,7 @@ class Model(RuleBasedStateMachine):
         if mine := [job for epoch, job in self.results if epoch == node]:
             self.commit(node, [self.result(job, "done", links) for job in mine], keep=False)
 
-    def commit(self, node: int, group: list[Finished], keep: bool) -> None:
+    def commit(self, node: int, group: list[Finished], keep: bool, *, refill: bool = False) -> None:
         accepted = [f for f in group if self.live.get(f.job.id) == (f.job.lease, node)]
         if node in self.dead:
             before = self.standing()
@@ -164,7 +167,8 @@ class Model(RuleBasedStateMachine):
                 self.house.commit(*group, node=node)
             assert self.standing() == before
             return
-        told = self.house.commit(*group, node=node)
+        held = sum(holder == node for _, holder in self.live.values()) - len(accepted)
+        told = self.house.commit(*group, node=node, free=len(group) if refill else 0, held=held)
         assert told.won == {f.job.id for f in accepted}
         for f in accepted:
             del self.live[f.job.id]
@@ -177,6 +181,12 @@ class Model(RuleBasedStateMachine):
             ids = {f.job.id for f in group}
             self.results = [(n, j) for n, j in self.results if n != node or j.id not in ids]
         self.ring(told.ring)
+        assert len(told.leased) <= len(group)
+        assert not told.leased or refill
+        assert all(len(told.leased) == 1 and not held for job in told.leased if job.crashes), (
+            "a suspect is worked alone"
+        )
+        self.takes(node, told.leased)
 
     def release(self, node: int, *, crashed: bool) -> None:
         with self.db.transaction():

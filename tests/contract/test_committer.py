@@ -2,13 +2,16 @@
 
 import queue
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
 from store_house import House, Page, child
 
+from engine.model.job import LeasedJob
 from engine.node.committer import Committer
 from engine.node.ringer import Ringer
+from engine.node.room import Room
 from engine.node.seen import Seen
 from engine.queue import Doorbells
 from engine.store import jobs, sequences
@@ -30,6 +33,18 @@ class Desk:
         assert self.told.get(timeout=10) == 1
 
 
+class ToldRoom(Room):
+    """Tells how many jobs were committed together."""
+
+    def __init__(self, told: "queue.Queue[int]") -> None:
+        super().__init__(1, busy=lambda: 0, wake=lambda: None)
+        self._told = told
+
+    def let_go(self, jobs: Sequence[LeasedJob]) -> None:
+        super().let_go(jobs)
+        self._told.put(len(jobs))
+
+
 @pytest.fixture
 def desk(house: House) -> Desk:
     bells = Doorbells(house.folder)
@@ -42,8 +57,8 @@ def desk(house: House) -> Desk:
         places=house.new_places(),
         seen=seen,
         ringer=ringer,
-        held=lambda: 1,
-        committed=told.put,
+        room=ToldRoom(told),
+        refill=lambda: None,
         fenced=lambda: None,
         broken=lambda error: told.put(-1),
     )

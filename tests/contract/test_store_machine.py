@@ -129,14 +129,14 @@ class Crawl(Model):
         assert self.standing() == before
 
     @precondition(lambda self: self.results)
-    @rule(data=st.data(), keep=st.booleans())
-    def results_come(self, data: Any, keep: bool) -> None:
-        """Of one node, in any order, some of them late; kept ones come again."""
+    @rule(data=st.data(), keep=st.booleans(), refill=st.booleans())
+    def results_come(self, data: Any, keep: bool, refill: bool) -> None:
+        """Of one node, in any order, some of them late; kept ones come again. New jobs may take their places."""
         node = data.draw(st.sampled_from(sorted({node for node, _ in self.results})))
         mine = [job for epoch, job in self.results if epoch == node]
         chosen = data.draw(st.lists(st.sampled_from(mine), min_size=1, max_size=6, unique=True))
         links = data.draw(st.lists(pages, max_size=3))
-        self.commit(node, [self.result(job, data.draw(outcomes), links) for job in chosen], keep)
+        self.commit(node, [self.result(job, data.draw(outcomes), links) for job in chosen], keep, refill=refill)
 
     @precondition(lambda self: self.results)
     @rule(data=st.data(), links=st.lists(pages, max_size=2))

@@ -14,7 +14,7 @@ from engine.errors import StorageError
 from engine.store import snapshot
 from engine.store.connector import Database, patiently
 from engine.store.hosts import Manners
-from engine.store.lease import lease
+from engine.store.lease import Wish, lease
 from engine.store.schema import CRAWL, PAGES, prepare
 
 PROCESSES = 4
@@ -195,7 +195,7 @@ def test_a_lease_reads_and_writes_in_one_immediate_transaction(house: House) -> 
     house.seed("http://a/1")
     seen: list[str] = []
     house.db._connection.set_trace_callback(seen.append)
-    lease(house.db, node=house.nodes[0], sequences=[1], number=1, free=1, batch=1, now=0.0)
+    lease(house.db, Wish(node=house.nodes[0], number=1, free=1, batch=1), [1], now=0.0)
     house.db._connection.set_trace_callback(None)
     assert seen[0] == "BEGIN IMMEDIATE"
     assert seen[-1] == "COMMIT"
