@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from engine.beats import INTERVAL, Beat, BeatWriter, resident_bytes
 from engine.errors import CrawlError
+from engine.node.processor import Processor
 
 if TYPE_CHECKING:
     from engine.node.process import Node
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 class Beating(threading.Thread):
     """Writes the node's beat while its threads tick."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, processor: Processor) -> None:
         super().__init__(name="beat", daemon=True)
+        self._processor = processor
         self._node = node
         self._writer = BeatWriter(node.folder / "beats" / f"n{node.epoch}")
         self._stopped = threading.Event()
@@ -27,6 +29,7 @@ class Beating(threading.Thread):
         """The thread."""
         while True:
             self.once(self._node.state())
+            self._processor.look()
             with contextlib.suppress(CrawlError):
                 self._node.look_at_row()
             if self._stopped.wait(INTERVAL):

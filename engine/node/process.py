@@ -25,6 +25,7 @@ from engine.node.fetch_loop import FetchLoop
 from engine.node.harvest import Harvester
 from engine.node.knowledge import Knowledge
 from engine.node.pipeline import Pipeline
+from engine.node.processor import Processor, work_in_batches
 from engine.node.ringer import Ringer
 from engine.node.room import Room
 from engine.node.seen import Seen
@@ -121,7 +122,7 @@ class Node:
 
     def run(self) -> int:
         """Work until told to end; returns the exit code."""
-        beat = Beating(self)
+        beat = Beating(self, Processor(lambda: self.loop.native_id))
         while (known := self._register()) is None:
             if self.draining.is_set():
                 return 0
@@ -258,6 +259,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--role", type=Role, required=True)
     options = parser.parse_args(arguments)
     logs.to_stderr()
+    work_in_batches()
     gc.freeze()  # what was imported stays; looking at it again and again is a twentieth of a page's time
     gc.set_threshold(20_000, 20, 20)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
