@@ -57,6 +57,7 @@ class FetchLoop(threading.Thread):
         self._slots: dict[int, _Slot] = {}
         self._submitted = 0  # written by who submits
         self._ended = 0  # written by the loop
+        self._giving_back = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pipeline: Pipeline | None = None
         self._room: asyncio.Semaphore
@@ -83,7 +84,7 @@ class FetchLoop(threading.Thread):
         self._loop.call_soon_threadsafe(self._begin, jobs)
 
     def give_back(self, reason: str | None) -> None:
-        """End what runs: unsent jobs become READY at once; with a reason, sent ones INCOMPLETE."""
+        """End what runs: jobs unsent, or yet to come, become READY at once; with a reason, sent ones INCOMPLETE."""
         if self._loop is not None and self._loop.is_running():
             self._loop.call_soon_threadsafe(self._cancel, reason)
 
@@ -117,7 +118,8 @@ class FetchLoop(threading.Thread):
     def _begin(self, jobs: list[LeasedJob]) -> None:
         assert self._loop is not None
         for job in jobs:
-            self._slots[job.id] = _Slot(self._loop.create_task(self._work(job)), time.monotonic())
+            task = self._loop.create_task(self._work(job))
+            self._slots[job.id] = _Slot(task, time.monotonic(), unwanted=self._giving_back)
 
     async def _work(self, job: LeasedJob) -> None:
         assert self._pipeline is not None
@@ -162,6 +164,7 @@ class FetchLoop(threading.Thread):
         )
 
     def _cancel(self, reason: str | None) -> None:
+        self._giving_back = True
         for slot in list(self._slots.values()):
             if not slot.entered:
                 slot.unwanted = True

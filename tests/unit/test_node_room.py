@@ -3,18 +3,9 @@
 from dataclasses import dataclass, field, replace
 
 import pytest
+from leased_jobs import leased
 
-from engine.model.job import JobKind, LeasedJob, Origin, Request
 from engine.node.room import Room
-
-
-def leased(number: int) -> LeasedJob:
-    url = f"http://a/{number}"
-    return LeasedJob(
-        id=number, lease=1, run=1, sequence=1, host=1, kind=JobKind.PAGE, group="g", locator_id=None, root=number,
-        locator="", locator_url=url, url=url, origin=Origin.LINK, depth=0, priority=0, attempts=0, crashes=0, hops=0,
-        target=None, request=Request(), send_at=None, delay=0.0, stored=None, defs_version=1, links_too=False,
-    )  # fmt: skip
 
 
 @dataclass
