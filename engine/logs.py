@@ -17,7 +17,12 @@ class Sparing(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it is written."""
-        text, now = record.getMessage(), time.monotonic()
+        if record.exc_info:
+            return True
+        try:
+            text, now = record.getMessage(), time.monotonic()
+        except (TypeError, ValueError):
+            return True  # who writes it tells what is wrong with it
         said_at, held_back = self._said.get(text, (-_SILENT_SECONDS, 0))
         if now - said_at < _SILENT_SECONDS:
             self._said[text] = said_at, held_back + 1

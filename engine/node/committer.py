@@ -27,7 +27,7 @@ _PART, _OF = 3, 4
 """Of what the node holds, so much is committed together."""
 _RETRY_PAUSE = 0.1
 _BUSY_SECONDS = 3.0
-"""For each of the two databases, so that both together are shorter than a thread may be silent."""
+"""For each of the two databases: between them a tick, so that neither looks like a thread that hangs."""
 
 
 class Committer(threading.Thread):
@@ -137,10 +137,11 @@ class Committer(threading.Thread):
     def _commit(self, db: Database, group: list[Finished]) -> Committed:
         """One attempt. The places it frees are filled by the same transaction."""
         with self._room.turn:
+            self.ticked_at = time.monotonic()
             slicer = None if self._room.alone else self._refill()
             wish = slicer.wish([f.job for f in group]) if slicer is not None else None
             result = commit(db, self._node, self._run, group, self._places, boottime(), renew=self._renew, wish=wish)
-            if slicer is not None and result.leased:
+            if slicer is not None and (result.leased or result.shared):
                 slicer.hand_on(db, result.leased)
                 self._room.fed()
         return result

@@ -45,6 +45,8 @@ TICK_LIMIT, BEYOND_DEADLINE = 10.0, 5.0
 ORPHAN_SECONDS = 2.5
 _BUSY_SECONDS = 0.5
 """A node that waits for a busy database to register beats between two attempts."""
+_LAST_LEASE = 2.0
+"""Seconds that a commit under way has to hand on what it leased before the node was told to stop."""
 _LAST_COMMIT = 4.0
 """Seconds beyond the grace in which the last commit must succeed; less than the supervisor waits."""
 
@@ -218,9 +220,11 @@ class Node:
 
     def _finish(self) -> None:
         """Let jobs end, up to the grace; commit; say goodbye."""
-        self.loop.give_back(None)
         grace = ORPHAN_SECONDS / 2 if self.orphaned.is_set() else self.settings.grace
         deadline = time.monotonic() + grace
+        if self.room.turn.acquire(timeout=min(grace, _LAST_LEASE)):
+            self.room.turn.release()  # a commit that was to fill its places has done so, and no other will
+        self.loop.give_back(None)
         while self.loop.busy and time.monotonic() < deadline:
             if self.orphaned.is_set():
                 deadline = min(deadline, time.monotonic() + ORPHAN_SECONDS / 2)

@@ -37,16 +37,19 @@ class Processor:
         self._looked_at = 0.0
         self._waited = 0
         self._pause = _FIRST_PAUSE
-        self._loose_until = 0.0
+        self._loose_until = self._blind_until = 0.0
 
     def look(self) -> None:
         """Look at how long the thread had to wait; keep the threads together, or let them go. To be called often."""
-        if len(self._allowed) < 2 or (thread := self._thread()) is None:
+        now = time.monotonic()
+        if len(self._allowed) < 2 or now < self._blind_until or (thread := self._thread()) is None:
             return
         try:
-            self._look(Path(f"/proc/self/task/{thread}"), time.monotonic())
-        except (OSError, ValueError, IndexError):
-            self._allowed = set()  # the system does not tell, or does not let us
+            self._look(Path(f"/proc/self/task/{thread}"), now)
+        except (OSError, ValueError, IndexError):  # the system does not tell, or does not let us, perhaps for a while
+            self._blind_until, self._kept_since = now + _LONGEST_PAUSE, None
+            with contextlib.suppress(OSError):
+                self._place(self._allowed)
 
     def _look(self, task: Path, now: float) -> None:
         waited = int((task / "schedstat").read_text().split()[1])

@@ -12,7 +12,7 @@ _ROOMY, _GATHER_SECONDS = 2, 0.008
 _SPARE = 4
 """One job more for so many slots waits in the node, to begin when a slot is free."""
 _FED_SECONDS = 0.025
-"""For so long after a commit brought new jobs the node leaves the rings to others, who look every 20 ms."""
+"""For so long after a commit filled its places a node at work leaves the rings to others, who look every 20 ms."""
 
 
 class Room:
@@ -72,7 +72,7 @@ class Room:
             self.alone = any(job.crashes for job in jobs)
 
     def fed(self) -> None:
-        """Those taken last came with the commit that made room for them."""
+        """A commit filled the places it freed, as far as this node's share goes."""
         self._fed_at = time.monotonic()
 
     def let_go(self, jobs: Sequence[LeasedJob]) -> None:

@@ -98,6 +98,8 @@ class Committed:
     due: tuple[float, ...]
     leased: tuple[LeasedJob, ...] = ()
     """The node's next jobs, where it could take them at once."""
+    shared: bool = False
+    """It was left more than it may take: the rings are first of all for other nodes."""
 
 
 def commit(
@@ -114,7 +116,8 @@ def commit(
     """Write a group. Where it fails, it is written job by job, and the offender is FAILED with the reason.
 
     `renew`: pages whose defs changed while they were worked are to be re-extracted. `wish`: what the node would
-    lease next. It is served in the same transaction, if no sequence waits for its turn but those that would ring now.
+    lease next. It is served in the same transaction, if no sequence waits for its turn but those of these jobs and
+    those to be rung now.
 
     Raises Fenced (the node's epoch is over), Busy (nothing was written: try again) or StorageError.
     """
@@ -160,7 +163,10 @@ def _write(
     places.settle()
     due = {f.not_before for f in finished if f.not_before} | {f.backoff_until for f in finished if f.backoff_until}
     due |= {one.due for one in leased if one.due is not None}
-    return Committed(won, tuple(ring), tuple(sorted(due)), tuple(job for one in leased for job in one.jobs))
+    return Committed(
+        won, tuple(ring), tuple(sorted(due)), leased=tuple(job for one in leased for job in one.jobs),
+        shared=any(one.shared for one in leased),
+    )  # fmt: skip
 
 
 def _refill(
@@ -175,15 +181,23 @@ def _refill(
     waiting = sequences.rung(db, run, len(own) + 1)
     if not own.issuperset(waiting):
         return [], ring
-    asked = [*ring, *(sequence for sequence in waiting if sequence not in ring)]
-    leased = serve(db, wish, asked, now)
-    left = []
-    for sequence, one in zip(ring, leased, strict=False):
-        if one.ring or not one.jobs:
-            left.append(sequence)
-        else:
+    left = dict.fromkeys(ring)
+
+    def answered(sequence: int, one: Lease) -> None:
+        if sequence in left and one.jobs and not one.ring:
             sequences.answered(db, sequence, None)
-    return leased, left
+            del left[sequence]
+
+    try:
+        with db.savepoint():
+            leased = serve(db, wish, sequences.neediest(db, waiting), now, answered)
+    except Busy:
+        raise
+    except Exception:
+        if not db.in_transaction:
+            raise
+        return [], ring  # a fault of the lease is no fault of these results: who answers the ring will tell it
+    return leased, list(left)
 
 
 def _alone(db: Database, run: int, finished: Finished, places: Places, renew: bool) -> tuple[frozenset[int], set[int]]:

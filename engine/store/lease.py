@@ -1,6 +1,6 @@
 """The lease: which jobs of a rung sequence a node may take now, fair to the others and polite to the host."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,6 +42,8 @@ class Lease:
     """Ring the sequence again: it has work left that may be leased."""
     due: float | None = None
     """Boot-time second at which the sequence is to be looked at again; None: something else will ring."""
+    shared: bool = False
+    """There was more, which is for other nodes: it is beyond this one's share of the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +97,15 @@ def lease(db: Database, wish: Wish, sequences: Sequence[int], now: float) -> lis
     with db.transaction():
         if nodes.role(db, wish.node) is None:
             raise Fenced(f"node epoch {wish.node} is over", "Another process took its place; this one ends.")
-        got = serve(db, wish, sequences, now)
-        for sequence, one in zip(sequences, got, strict=True):
-            rings.answered(db, sequence, now if one.ring else None)
-        return got
+        return serve(db, wish, sequences, now, lambda s, one: rings.answered(db, s, now if one.ring else None))
 
 
-def serve(db: Database, wish: Wish, sequences: Sequence[int], now: float) -> list[Lease]:
+def serve(
+    db: Database, wish: Wish, sequences: Iterable[int], now: float, answered: Callable[[int, Lease], None]
+) -> list[Lease]:
     """Lease from sequences in their order, in the open transaction; those left when no slot is free ring again.
 
-    Their rings are the caller's affair.
+    `answered` deals with the ring of each before the next is judged: who has been served waits no longer.
     """
     got: list[Lease] = []
     for sequence in sequences:
@@ -113,6 +114,7 @@ def serve(db: Database, wish: Wish, sequences: Sequence[int], now: float) -> lis
             continue
         one = _lease_one(db, wish, sequence, now)
         got.append(one)
+        answered(sequence, one)
         if one.jobs:
             wish = _left_of(wish, one.jobs)
     return got
@@ -120,12 +122,12 @@ def serve(db: Database, wish: Wish, sequences: Sequence[int], now: float) -> lis
 
 def _left_of(wish: Wish, taken: Sequence[LeasedJob]) -> Wish:
     """What is still wished once these are taken: nothing beside a suspect."""
-    host = taken[0].host
+    host, loads = taken[0].host, 0 if taken[0].kind is JobKind.EXTRACT else len(taken)
     return replace(
         wish,
         free=0 if any(job.crashes for job in taken) else wish.free - len(taken),
         held=wish.held + len(taken),
-        on_hosts={**wish.on_hosts, host: wish.on_hosts.get(host, 0) + len(taken)},
+        on_hosts={**wish.on_hosts, host: wish.on_hosts.get(host, 0) + loads},
     )
 
 
@@ -137,7 +139,10 @@ def _lease_one(db: Database, wish: Wish, sequence: int, now: float) -> Lease:
     if s.kind == "extract":
         return _lease_extracts(db, wish, sequence, s)
     due = _blocked_until(s, now)
-    wanted = _pages_left(db, s, _allowed(s, wish)) if due == 0 else 0
+    if wish.slots and s.delay:
+        return Lease()  # its send times are counted from now on, and a commit still has to reach the disk
+    allowed, fair = _allowed(s, wish), _fair(s, wish)
+    wanted = _pages_left(db, s, min(allowed, fair)) if due == 0 else 0
     if wanted == _NO_MORE:
         skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIPPED_AT_ONCE)
         return Lease(ring=skipped == _SKIPPED_AT_ONCE)
@@ -164,7 +169,7 @@ def _lease_one(db: Database, wish: Wish, sequence: int, now: float) -> Lease:
     if next_at is not None:
         # also where nothing is left: children may come while the host's clock runs
         due = next_at - rings.LOOKAHEAD
-    return Lease(taken, again, due or None)
+    return Lease(taken, again, due or None, shared=due == 0 and fair < min(allowed, s.ready))
 
 
 def _lease_extracts(db: Database, wish: Wish, sequence: int, s: _Standing) -> Lease:
@@ -221,12 +226,17 @@ def _allowed(s: _Standing, wish: Wish) -> int:
     if allowed < most and not s.others_wait:
         allowed = max(allowed, min(most, quota(1, s.slots) - s.taken))
     allowed = min(allowed, s.host_concurrency - int(s.host_taken))
-    if wish.slots:
-        fair = -(-s.host_concurrency * wish.slots // max(s.slots, wish.slots))
-        allowed = min(allowed, fair - wish.on_hosts.get(s.host, 0))
     if s.delay:
         allowed = min(allowed, max(1, int(_RESERVED_SECONDS / s.delay)))
     return max(0, allowed)
+
+
+def _fair(s: _Standing, wish: Wish) -> int:
+    """What is left of the node's share of the host: it has a part of the host's room as of all slots, rounded up."""
+    if not wish.slots:
+        return wish.free
+    share_of_host = -(-s.host_concurrency * wish.slots // max(s.slots, wish.slots))
+    return max(0, share_of_host - wish.on_hosts.get(s.host, 0))
 
 
 def _pages_left(db: Database, s: _Standing, wanted: int) -> int:

@@ -3,7 +3,7 @@
 The counters in the table are the triggers' alone; here only rings, pauses and limits are written.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import orjson
@@ -40,6 +40,7 @@ UPDATE sequences SET rung_at = ?
 WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
 """
 _RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL LIMIT ?"
+_NEEDIEST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM json_each(?)) ORDER BY taken, id"
 _LEASED = "UPDATE sequences SET rung_at = ? WHERE id = ?"
 _LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
 _SILENCE = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
@@ -143,6 +144,13 @@ def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
 def rung(db: Database, run: int, limit: int) -> list[int]:
     """Sequences that wait for their turn, at most `limit`."""
     return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
+
+
+def neediest(db: Database, listed: Sequence[int]) -> list[int]:
+    """These sequences, those with the fewest jobs under way first."""
+    if len(listed) < 2:
+        return list(listed)
+    return [int(row[0]) for row in db.all(_NEEDIEST, ("[" + ",".join(map(str, listed)) + "]",))]
 
 
 def answered(db: Database, sequence: int, rung_at: float | None) -> None:

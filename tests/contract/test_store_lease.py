@@ -10,7 +10,7 @@ from engine.model.job import JobKind
 from engine.model.node import NodeState
 from engine.store import jobs, nodes, runs, sequences
 from engine.store.hosts import Manners
-from engine.store.lease import Lease
+from engine.store.lease import Lease, lease
 
 Houses = Callable[..., House]
 WIDE = Manners(delay=0.0, concurrency=10_000, robots=False)
@@ -274,3 +274,14 @@ def test_a_fenced_node_gets_nothing_and_is_told_so(house: House) -> None:
 
 def test_a_sequence_that_is_not_there_gives_nothing(house: House) -> None:
     assert house.lease(99) == Lease()
+
+
+def test_who_is_served_first_no_longer_waits_beside_the_next(houses: Houses) -> None:
+    house = houses(slots=64, manners={"a:80": WIDE, "b:80": WIDE})
+    house.seed("http://a/1")
+    house.seed(*[f"http://b/{number}" for number in range(200)])
+    one, two = house.sequence("http://a/1"), house.sequence("http://b/1")
+    house.lease(two, free=29)
+    first, second = lease(house.db, house.wish(free=20), [one, two], house.now)
+    assert (len(first.jobs), len(second.jobs)) == (1, 19)
+    assert (first.ring, second.ring) == (False, True)

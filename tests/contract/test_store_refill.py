@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+import pytest
 from store_house import House, Page
 
 from engine.model.job import JobState
-from engine.store import jobs
+from engine.store import candidates, jobs
 from engine.store.commit import Finished
 from engine.store.hosts import Manners
 
@@ -90,10 +91,55 @@ def test_of_a_host_a_node_takes_its_fair_share_and_leaves_the_rest_to_others(hou
     told = house.commit(*map(house.done, first[:6]), free=30, held=2, slots=32, on_hosts={1: 2})
     assert len(told.leased) == 2
     assert told.ring == (1,)
+    assert told.shared
     assert len(house.lease(1, node=house.nodes[1]).jobs) == 4
     told = house.commit(*map(house.done, first[6:]), free=30, held=2, slots=32, on_hosts={1: 2})
     assert len(told.leased) == 2
     assert told.ring == ()
+
+
+def test_who_has_more_than_its_share_leaves_what_it_frees_to_others(houses: Houses) -> None:
+    house = houses(slots=128, nodes_=4, manners={"a:80": Manners(delay=0.0, concurrency=8, robots=False)})
+    house.seed(*pages("a", 40))
+    first = house.lease(1, free=32).jobs
+    told = house.commit(*map(house.done, first[:6]), free=38, held=2, slots=32, on_hosts={1: 2})
+    assert (told.leased, told.ring, told.shared) == ((), (1,), True)
+
+
+def test_a_host_with_a_delay_is_left_to_its_ring(houses: Houses) -> None:
+    """Its send times would be counted from before the commit reached the disk."""
+    house = houses(manners={"a:80": Manners(delay=0.1, concurrency=8, robots=False)})
+    house.seed(*pages("a", 40))
+    first = house.lease(1, free=4).jobs
+    house.now += 1.0
+    told = house.commit(*map(house.done, first), free=4, slots=32)
+    assert (told.leased, told.ring, told.shared) == ((), (1,), False)
+
+
+def test_of_several_groups_on_a_host_the_one_with_the_fewest_under_way_is_served_first(houses: Houses) -> None:
+    house = houses(manners={"a:80": Manners(delay=0.0, concurrency=4, robots=False)})
+    house.seed(*pages("a", 20))
+    house.seed(*pages("a", 20, first=50), group="other")
+    held = house.lease(1, free=4).jobs
+    house.lease(2, node=house.nodes[0], free=4)
+    told = house.commit(house.done(held[0]), free=1, held=3)
+    assert [job.group for job in told.leased] == ["other"]
+    assert told.ring == (1,)
+
+
+def test_a_fault_of_the_lease_is_no_fault_of_the_results(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.seed(*pages("a", 6))
+    taken = house.lease(1, free=2).jobs
+
+    def broken(*_: object, **__: object) -> None:
+        raise ValueError("no such request")
+
+    monkeypatch.setattr(candidates, "leased", broken)
+    told = house.commit(*map(house.done, taken), free=2)
+    assert len(told.won) == 2
+    assert told.leased == ()
+    assert house.db.one("SELECT taken, done, ready FROM sequences WHERE id = 1") == (0, 2, 4)
+    assert house.rung() == {1}
 
 
 def test_a_node_alone_has_the_whole_host(houses: Houses) -> None:
