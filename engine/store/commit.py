@@ -16,6 +16,8 @@ from engine.store.lease import Lease, Wish, serve
 from engine.store.metrics import Effort
 from engine.store.rows import NewRow
 
+_FEW = 4
+"""Sequences that a commit serves itself; of more the queue keeps the order."""
 _TO_BE_READ_AGAIN = (JobState.READY, JobState.INCOMPLETE)
 
 
@@ -116,8 +118,7 @@ def commit(
     """Write a group. Where it fails, it is written job by job, and the offender is FAILED with the reason.
 
     `renew`: pages whose defs changed while they were worked are to be re-extracted. `wish`: what the node would
-    lease next. It is served in the same transaction, if no sequence waits for its turn but those of these jobs and
-    those to be rung now.
+    lease next. It is served in the same transaction, if only few sequences wait for their turn.
 
     Raises Fenced (the node's epoch is over), Busy (nothing was written: try again) or StorageError.
     """
@@ -156,7 +157,7 @@ def _write(
                 won, touched = _apply(db, run, finished, places, renew)
             ring = sequences.ring_hosts(db, touched, now)
             if wish is not None:
-                leased, ring = _refill(db, run, wish, finished, ring, now)
+                leased, ring = _refill(db, run, wish, ring, now)
     except BaseException:
         places.forget()
         raise
@@ -169,17 +170,14 @@ def _write(
     )  # fmt: skip
 
 
-def _refill(
-    db: Database, run: int, wish: Wish, finished: Sequence[Finished], ring: list[int], now: float
-) -> tuple[list[Lease], list[int]]:
-    """Lease in the place of these jobs, if no sequence waits for its turn but theirs and those to be rung now.
+def _refill(db: Database, run: int, wish: Wish, ring: list[int], now: float) -> tuple[list[Lease], list[int]]:
+    """Lease from the sequences that wait for their turn, where they are few; who has the least under way comes first.
 
     Returns the leases, and what is still to be rung: where nothing was leased another node may fare better. A ring
     that is on its way already stays as it is.
     """
-    own = {*ring, *(f.job.sequence for f in finished)}
-    waiting = sequences.rung(db, run, len(own) + 1)
-    if not own.issuperset(waiting):
+    waiting = sequences.rung(db, run, _FEW + 1)
+    if len(waiting) > _FEW:
         return [], ring
     left = dict.fromkeys(ring)
 

@@ -38,16 +38,23 @@ def test_without_a_wish_nothing_is_leased_but_rung(houses: Houses) -> None:
     assert (told.leased, told.ring) == ((), (1,))
 
 
-def test_a_sequence_that_waits_for_its_turn_is_not_passed_by(houses: Houses) -> None:
+def test_a_sequence_that_waits_for_its_turn_comes_first(houses: Houses) -> None:
     house = houses(manners={"a:80": WIDE, "b:80": WIDE})
     house.seed(*pages("a", 6))
     house.seed(*pages("b", 6))
-    taken = house.lease(1, free=2).jobs
-    told = house.commit(*map(house.done, taken), free=2)
+    taken = house.lease(1, free=3).jobs
+    told = house.commit(*map(house.done, taken[:2]), free=2, held=1)
+    assert [job.url for job in told.leased] == pages("b", 2)
+    assert told.ring == ()
+    assert house.rung() == {1, 2}, "both are on their way"
+
+
+def test_of_many_that_wait_the_queue_keeps_the_order(houses: Houses) -> None:
+    house = houses(manners={f"{name}:80": WIDE for name in "abcdef"})
+    for name in "abcdef":
+        house.seed(*pages(name, 6))
+    told = house.commit(house.done(house.lease(1, free=1).jobs[0]), free=1)
     assert told.leased == ()
-    house.lease(2, free=6)
-    (job,) = house.lease(1, free=1).jobs
-    assert len(house.commit(house.done(job), free=1).leased) == 1, "all of b are in hand: it waits for nothing"
 
 
 def test_a_ring_on_its_way_is_left_to_whom_it_reaches(house: House) -> None:
