@@ -62,7 +62,7 @@ def library_of(house: House, site: Site, **more: float) -> Library:
 )
 def test_while_starting(house: House, site: Site, delay: float, fate: str) -> None:
     """The moment is chosen by time: it falls before the lock, into the start of the children, or behind it."""
-    library = library_of(house, site)
+    library = library_of(house, site, delay=0.15)
     running = house.start()
     until(lambda: running.over, delay)
     meet(running, fate)
