@@ -1,7 +1,12 @@
 """`python -m engine.append`: the appender process."""
 
+import logging
+import os
 import sys
 
 from engine.append.process import main
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    code = main(sys.argv[1:])
+    logging.shutdown()
+    os._exit(code)  # all is said and written
