@@ -52,7 +52,9 @@ class Processor:
                 self._place(self._allowed)
 
     def _look(self, task: Path, now: float) -> None:
-        waited = int((task / "schedstat").read_text().split()[1])
+        ran, waited = map(int, (task / "schedstat").read_text().split()[:2])
+        if not ran:
+            raise ValueError("a kernel that keeps no account tells nothing but zeros")
         crowded = (waited - self._waited) / _NANO > _CROWDED * (now - self._looked_at)
         self._waited, self._looked_at = waited, now
         if self._kept_since is None:

@@ -126,6 +126,12 @@ def test_who_is_crowded_again_and_again_is_let_go_for_longer(tmp_path: Path) -> 
     assert processor.placed[-1] == {1}, "a place that was good for long is looked for again at once"
 
 
+def test_a_kernel_that_keeps_no_account_is_not_believed(tmp_path: Path) -> None:
+    (tmp_path / "schedstat").write_text("0 0 0\n")
+    with pytest.raises(ValueError, match="nothing but zeros"):
+        Recorded()._look(tmp_path, 100.0)
+
+
 def test_where_the_system_tells_nothing_threads_are_let_go() -> None:
     processor = Recorded()
     processor._thread = lambda: 2**22 + 1
