@@ -1,5 +1,6 @@
 """Candidates: due jobs of a sequence as a lease chooses from them, and as a node works them. Reads only."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -20,6 +21,15 @@ ORDER BY j.priority DESC, j.id LIMIT ?
 _DUE = _CANDIDATES.format(suspect="= 0", index="")
 # left free, the planner reads all due jobs for their order, to find that none is a suspect
 _SUSPECTS = _CANDIDATES.format(suspect="> 0", index="INDEXED BY jobs_suspect")
+_ANY_SUSPECT = """
+SELECT EXISTS (SELECT 1 FROM json_each(?) s CROSS JOIN jobs j INDEXED BY jobs_suspect
+    WHERE j.sequence = s.value AND j.state = 'READY' AND j.crashes > 0)
+"""
+
+
+def any_suspect(db: Database, sequences: Iterable[int]) -> bool:
+    """Whether one of these sequences has a READY job in whose hands a node died."""
+    return bool(db.value(_ANY_SUSPECT, ("[" + ",".join(map(str, sequences)) + "]",)))
 
 
 def due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[tuple[Any, ...]]:

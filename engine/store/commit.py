@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
-from engine.store import documents, events, hosts, jobs, metrics, nodes, replacing, rows, sequences
+from engine.store import candidates, documents, events, hosts, jobs, metrics, nodes, replacing, rows, sequences
 from engine.store.connector import Busy, Database
 from engine.store.documents import NewDocument, Stored
 from engine.store.events import Event
@@ -101,7 +101,7 @@ class Committed:
     leased: tuple[LeasedJob, ...] = ()
     """The node's next jobs, where it could take them at once."""
     shared: bool = False
-    """It was left more than it may take: the rings are first of all for other nodes."""
+    """It was left what it may not take: the rings are first of all for other nodes."""
 
 
 def commit(
@@ -179,6 +179,8 @@ def _refill(db: Database, run: int, wish: Wish, ring: list[int], now: float) -> 
     waiting = sequences.rung(db, run, _FEW + 1)
     if len(waiting) > _FEW:
         return [], ring
+    if wish.held and candidates.any_suspect(db, waiting):
+        return [Lease(shared=True)], ring  # it waits for a node that holds nothing, who must have a chance at the ring
     left = dict.fromkeys(ring)
 
     def answered(sequence: int, one: Lease) -> None:

@@ -43,7 +43,7 @@ class Lease:
     due: float | None = None
     """Boot-time second at which the sequence is to be looked at again; None: something else will ring."""
     shared: bool = False
-    """There was more, which is for other nodes: it is beyond this one's share of the host."""
+    """There was more, which is for other nodes: beyond this one's share of the host, or to be worked alone."""
 
 
 @dataclass(frozen=True, slots=True)
