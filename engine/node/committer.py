@@ -138,7 +138,7 @@ class Committer(threading.Thread):
         """One attempt. The places it frees are filled by the same transaction."""
         with self._room.turn:
             self.ticked_at = time.monotonic()
-            slicer = None if self._room.alone else self._refill()
+            slicer = self._refill()
             wish = slicer.wish([f.job for f in group]) if slicer is not None else None
             result = commit(db, self._node, self._run, group, self._places, boottime(), renew=self._renew, wish=wish)
             if slicer is not None and (result.leased or result.shared):

@@ -202,7 +202,7 @@ class Node:
 
     def _refill(self) -> Slicer | None:
         """Who leases in the commit that frees places; None: they stay free."""
-        return self._slicer if self._takes_any and not self.room.alone else None
+        return self._slicer if self._takes_any else None
 
     def _answer(self, sequences: list[int]) -> None:
         if not self.draining.is_set():
