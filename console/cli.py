@@ -13,6 +13,7 @@ from console.inspecting import INSPECTING
 from console.options import checked, common, settings_of
 from console.steering import STEERING
 from console.terminal import interactive
+from console.writing import give_up
 from engine import __version__
 from engine.errors import CrawlError, DefsError, UsageError
 
@@ -23,7 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     told = list(sys.argv[1:] if arguments is None else arguments)
     if not told or (told[0].startswith("-") and told[0] not in ("--version", "--help", "-h")):
         told.insert(0, "run")  # a bare `crawl-console` is a run
-    sys.exit(_guarded(told))
+    code = _guarded(told)
+    try:
+        sys.stderr.flush()
+    except OSError:  # its terminal is gone; how the command ended stays true
+        give_up(sys.stderr)
+    sys.exit(code)
 
 
 def _open_missing_streams() -> None:
@@ -53,7 +59,7 @@ def _guarded(told: list[str]) -> int:
         click.echo(str(error) if isinstance(error, DefsError) else f"error: {error}", err=True)
         return error.exit_code
     except (BrokenPipeError, SystemExit):  # who read our output has read enough; click makes a SystemExit of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        give_up(sys.stdout)
         return 0
     except Exception as error:
         if "CRAWL_TRACEBACK" in os.environ:

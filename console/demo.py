@@ -2,7 +2,6 @@
 
 import contextlib
 import csv
-import os
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import TextIO
 
 from console.headless import Headless, run
 from console.shop_server import serving
+from console.writing import give_up
 from engine.errors import CrawlError
 from engine.settings import Settings
 
@@ -38,7 +38,7 @@ def demo(data: Path, settings: Settings, *, pages: int, latency: float, errors: 
         try:
             _show(data, defs, stream)
         except BrokenPipeError:  # who reads it has seen enough; how the crawl ended stays true
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            give_up(stream)
     return code
 
 

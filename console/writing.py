@@ -1,8 +1,10 @@
 """Lines to stdout, words to stderr: many lines at a time, and none that a narrow encoding could stop."""
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterable
+from typing import IO
 
 
 def write(lines: Iterable[str]) -> None:
@@ -18,6 +20,11 @@ def tell(text: str) -> None:
     with contextlib.suppress(OSError):
         sys.stderr.write(_fitting(f"{text}\n", sys.stderr.encoding))
         sys.stderr.flush()
+
+
+def give_up(stream: IO[str]) -> None:
+    """Nobody reads a stream any more: what is still to be written to it goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _fitting(text: str, encoding: str | None) -> str:
