@@ -10,10 +10,13 @@ from types import FrameType
 from typing import Any
 
 from engine.errors import StorageError
+from engine.nudge import Nudge
 from engine.settings import Settings
 from engine.supervise.lock import Lock
 
 _TICK, _HURRY = 0.1, 0.02
+_REST = 0.01
+"""Seconds between two ticks at least, however often nodes run out of work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +110,7 @@ def _build(asked: Headless, lock: Lock, signals: "_Signals") -> Any:
         ),
         lock,
         given_up=lambda: signals.came,
+        nudge=signals.nudge.file,
     )
 
 
@@ -116,10 +120,13 @@ class _Signals:
     def __init__(self) -> None:
         self._seen: list[int] = []
         self._told = 0
+        self.nudge = Nudge()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._note)
         self._reloads = 0
         signal.signal(signal.SIGHUP, self._note_reload)
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # only with a handler does a child's end nudge
+        self.nudge.heed_signals()
 
     @property
     def came(self) -> bool:
@@ -152,10 +159,12 @@ class _Signals:
                 supervisor.killed = True
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, but not past a signal."""
-        deadline = time.monotonic() + seconds
-        while self._told == len(self._seen) and (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(left, 0.02))
+        """Sleep, but not past a signal, the end of a child, or the moment a node runs out of work."""
+        begun = time.monotonic()
+        if not self.came:
+            self.nudge.wait(seconds)
+        if not self.came:
+            time.sleep(max(0.0, begun + _REST - time.monotonic()))
 
     def _note_reload(self, _number: int, _frame: FrameType | None) -> None:
         self._reloads += 1

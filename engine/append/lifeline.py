@@ -5,6 +5,8 @@ import signal
 import threading
 import time
 
+from engine.nudge import Nudge
+
 LAST_SECONDS = 2.5
 """Seconds from the pipe's end to the end of the process, should its loop hang."""
 
@@ -15,6 +17,7 @@ class Lifeline:
     def __init__(self, file: int = 0) -> None:
         self._file = file
         self._rest = b""
+        self._nudge = Nudge()
         self.cut = False
         self.draining = False
 
@@ -30,6 +33,7 @@ class Lifeline:
 
     def heed(self) -> None:
         """From now on obey SIGTERM, leave SIGINT and SIGHUP to the supervisor."""
+        self._nudge.heed_signals()
         signal.signal(signal.SIGTERM, self._drain)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -38,6 +42,10 @@ class Lifeline:
         """Wait for the pipe's end in a thread of its own."""
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
+    def wait(self, seconds: float) -> None:
+        """Sleep, but not past the pipe's end or a signal."""
+        self._nudge.wait(seconds)
+
     def _watch(self) -> None:
         try:
             while os.read(self._file, 4096):
@@ -45,6 +53,7 @@ class Lifeline:
         except OSError:
             pass
         self.cut = True
+        self._nudge.give()
         time.sleep(LAST_SECONDS)
         os._exit(0)  # nothing is lost: the next process cuts every file to what is recorded
 

@@ -10,7 +10,6 @@ from engine.beats import INTERVAL, Beat, BeatWriter, resident_bytes
 
 LIMIT = 30.0
 """Seconds without a tick of the loop after which the beat stops."""
-_NAP = 0.05
 
 
 class Pulse:
@@ -44,7 +43,7 @@ class Pulse:
         asked = self._lifeline.draining
         while (left := end - time.monotonic()) > 0 and not self._lifeline.cut and self._lifeline.draining == asked:
             self.tick()
-            time.sleep(min(left, _NAP))
+            self._lifeline.wait(left)
         self.tick()
 
     def end(self) -> None:

@@ -44,12 +44,14 @@ class Committer(threading.Thread):
         ringer: Ringer,
         room: Room,
         refill: Callable[[], Slicer | None],
+        idle: Callable[[], None] = lambda: None,
         fenced: Callable[[], None],
         broken: Callable[[CrawlError], None],
         renew: bool = True,
     ) -> None:
         """`refill` tells who leases in the place of what is committed, in the same transaction; None: nobody does.
 
+        `idle` is called after a commit that leaves the node without a job.
         `renew`: whether pages that went stale while they were worked are re-extracted.
         """
         super().__init__(name="committer", daemon=True)
@@ -62,6 +64,7 @@ class Committer(threading.Thread):
         self._renew = renew
         self._room = room
         self._refill = refill
+        self._idle = idle
         self._fenced = fenced
         self._broken = broken
         self._condition = threading.Condition()
@@ -133,6 +136,8 @@ class Committer(threading.Thread):
                 time.sleep(_RETRY_PAUSE)
         self._room.let_go([f.job for f in group])
         self._after(group, result)
+        if not self._room.held:
+            self._idle()
 
     def _commit(self, db: Database, group: list[Finished]) -> Committed:
         """One attempt. The places it frees are filled by the same transaction."""

@@ -30,6 +30,7 @@ from engine.node.ringer import Ringer
 from engine.node.room import Room
 from engine.node.seen import Seen
 from engine.node.slice import Slicer
+from engine.nudge import give
 from engine.queue import Doorbells
 from engine.settings import Settings
 from engine.space import Space, data_places
@@ -54,7 +55,11 @@ _LAST_COMMIT = 4.0
 class Node:
     """One node: everything it holds, and the switches that end it."""
 
-    def __init__(self, folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, live: float):
+    def __init__(
+        self, folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, live: float,
+        nudge: int | None = None,
+    ) -> None:  # fmt: skip
+        """`nudge`: the file by which it wakes its supervisor when it runs out of work; None: it does not."""
         self.folder = folder
         self.epoch = epoch
         self.name = f"n{number}"
@@ -84,6 +89,7 @@ class Node:
             renew=settings.on_reload == "reextract",
             room=self.room,
             refill=self._refill,
+            idle=lambda: None if nudge is None else give(nudge),
             fenced=self._fenced,
             broken=self._broken,
         )
@@ -258,14 +264,15 @@ def main(arguments: Sequence[str]) -> int:
     """Run a node. Its settings come as the first line of stdin, which then stays open as the lifeline."""
     parser = argparse.ArgumentParser(prog="crawl-console node")
     parser.add_argument("--data", type=Path, required=True)
-    for name in ("run", "epoch", "number"):
-        parser.add_argument(f"--{name}", type=int, required=True)
+    for name in ("run", "epoch", "number", "nudge"):
+        parser.add_argument(f"--{name}", type=int, required=name != "nudge")
     parser.add_argument("--role", type=Role, required=True)
     options = parser.parse_args(arguments)
     logs.to_stderr()
     work_in_batches()
     gc.freeze()  # what was imported stays; looking at it again and again is a twentieth of a page's time
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     told = sys.stdin.readline()
@@ -275,7 +282,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         node = Node(
             options.data, run=options.run, epoch=options.epoch, number=options.number, role=options.role,
-            settings=settings, live=settings.live_seconds,
+            settings=settings, live=settings.live_seconds, nudge=options.nudge,
         )  # fmt: skip
         # a thread takes the signal: a handler would run inside whatever lock the main thread holds just then
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

@@ -167,23 +167,27 @@ class Child:
                 os.killpg(self.process.pid, number)
 
 
-def spawn(module: str, arguments: Sequence[str], *, first_line: str, log: Path) -> subprocess.Popen[bytes]:
+def spawn(
+    module: str, arguments: Sequence[str], *, first_line: str, log: Path, nudge: int | None = None
+) -> subprocess.Popen[bytes]:
     """Start `python -m module` in a session of its own, its output in `log`, its stdin the lifeline.
 
     `-P`: a folder of the user's that is named like one of our packages is not taken for it.
 
-    `first_line` is what it is told. Raises CrawlError where it cannot be started.
+    `first_line` is what it is told, `nudge` the file by which it may wake its supervisor. Raises CrawlError where it
+    cannot be started.
     """
     with contextlib.suppress(OSError):
         log.parent.mkdir(mode=0o700, exist_ok=True)
     try:
         with _opened(log) as output:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, *arguments],
+                [sys.executable, "-P", "-m", module, *arguments, *([] if nudge is None else ["--nudge", str(nudge)])],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                pass_fds=[] if nudge is None else [nudge],
                 env={**_MEMORY_HABITS, **os.environ},
             )
         assert process.stdin is not None

@@ -37,14 +37,16 @@ class Crew:
 
     def __init__(
         self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings,
-        ring: Callable[[list[int]], None], scribe: Scribe,
+        ring: Callable[[list[int]], None], scribe: Scribe, nudge: int | None,
     ) -> None:  # fmt: skip
+        """`nudge`: the file by which a node that is out of work wakes the supervisor (engine.nudge)."""
         self._db = db
         self._folder = folder
         self._run = run
         self._supervisor = supervisor
         self._settings = settings
         self._ring = ring
+        self._nudge = nudge
         self.scribe = scribe
         self.nodes: list[Child] = []
         self._due: list[_Due] = []
@@ -98,6 +100,7 @@ class Crew:
              "--role", role],
             first_line=self._settings.to_json(),
             log=self._folder / "logs" / f"n{number}.log",
+            nudge=self._nudge,
         )  # fmt: skip
         beat = self._folder / "beats" / f"n{epoch}"
         child = Child("node", epoch, number, role, process, beat, time.monotonic(), replaces, crashes)

@@ -77,11 +77,14 @@ class Plan:
     """Whether files get only rows that no earlier run has."""
 
 
-def build_supervisor(plan: Plan, lock: Lock, given_up: Callable[[], bool] = lambda: False) -> Supervisor:
+def build_supervisor(
+    plan: Plan, lock: Lock, *, given_up: Callable[[], bool] = lambda: False, nudge: int | None = None
+) -> Supervisor:
     """A supervisor ready to start. The lock is held; nothing runs yet.
 
-    A busy database is waited for, until `given_up` says no more. Raises StorageError on a damaged or unusable one,
-    and where the folder cannot be written; UsageError on a bad `-o`.
+    `nudge`: the file by which nodes wake the one who ticks it (engine.nudge). A busy database is waited for, until
+    `given_up` says no more. Raises StorageError on a damaged or unusable one, and where the folder cannot be written;
+    UsageError on a bad `-o`.
     """
     folder = plan.folder.absolute()
     patient(lambda: prepare(folder), given_up=given_up)
@@ -100,7 +103,7 @@ def build_supervisor(plan: Plan, lock: Lock, given_up: Callable[[], bool] = lamb
     rings = Rings(db, folder, run.seq)
     scribe = Scribe(db, folder, run=run.seq, supervisor=epoch, settings=plan.settings)
     crew = Crew(
-        db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring, scribe=scribe
+        db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring, scribe=scribe, nudge=nudge
     )  # fmt: skip
     places = places_of(run.seq, plan.definitions, plan.settings)
     seeding = Seeding(db, run, plan.definitions, change.version, places)

@@ -27,6 +27,9 @@ class Desk:
     committer: Committer
     seen: Seen
     told: "queue.Queue[int]"
+    room: Room
+    idle: "queue.Queue[int]"
+    """The jobs done so far, each time no job was left."""
 
     def commit(self, finished: Finished) -> None:
         self.committer.add(finished)
@@ -48,7 +51,8 @@ class ToldRoom(Room):
 @pytest.fixture
 def desk(house: House) -> Desk:
     bells = Doorbells(house.folder)
-    seen, told = Seen(), queue.Queue[int]()
+    seen, told, idle = Seen(), queue.Queue[int](), queue.Queue[int]()
+    room = ToldRoom(told)
     ringer = Ringer(house.folder, house.run, lambda: bells)
     committer = Committer(
         house.folder,
@@ -57,13 +61,14 @@ def desk(house: House) -> Desk:
         places=house.new_places(),
         seen=seen,
         ringer=ringer,
-        room=ToldRoom(told),
+        room=room,
         refill=lambda: None,
+        idle=lambda: idle.put(committer.done),
         fenced=lambda: None,
         broken=lambda error: told.put(-1),
     )
     committer.start()
-    yield Desk(committer, seen, told)
+    yield Desk(committer, seen, told, room, idle)
     committer.stop()
     committer.join(5)
     bells.close()
@@ -93,3 +98,14 @@ def test_results_dropped_and_retried_lose_no_page(house: House, desk: Desk, seed
     assert dropped > 5
     assert sorted(house.jobs("url, state")) == sorted((f"http://a/{n}", "DONE") for n in range(SITE))
     house.check_counters()
+
+
+def test_the_commit_that_leaves_the_node_without_a_job_says_so(house: House, desk: Desk) -> None:
+    for number in range(3):
+        house.seed(f"http://a/{number}")
+    got = house.lease(house.sequence("http://a/0"), free=3).jobs
+    desk.room.take(got)
+    for job in got:
+        assert desk.idle.empty()
+        desk.commit(house.done(job))
+    assert desk.idle.get(timeout=10) == 3

@@ -4,6 +4,8 @@ import os
 import random
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -151,3 +153,26 @@ def test_at_any_moment_sweep(house: House, site: Site, seed: int) -> None:
         assert done.code in (0, 130, 137, -9, -2), done.err
         house.assert_nobody_left()
     made_whole(house, library)
+
+
+SLOW_TICK = """
+import sys, time
+import console.headless
+from console.cli import main
+console.headless._TICK = console.headless._HURRY = 6.0
+main(sys.argv[1:])
+"""
+
+
+def test_a_run_is_led_by_what_happens_and_not_by_the_clock(house: House, site: Site) -> None:
+    """A supervisor that looks every six seconds ends a run all the same once its nodes are out of work, and gone.
+
+    Five looks are needed. One falls asleep before any node is up; the others come when something happened.
+    """
+    library = library_of(house, site)
+    where = ["--defs", str(house.defs), "--data", str(house.data), "--nodes", "2"]
+    command = [sys.executable, "-c", SLOW_TICK, "run", "--no-ui", "--progress", "quiet", *where]
+    begun = time.monotonic()
+    assert subprocess.run(command, cwd=house.folder, timeout=60, capture_output=True).returncode == 0
+    assert time.monotonic() - begun < 3 * 6.0
+    assert house.counted("entry", "book") == library.rows()

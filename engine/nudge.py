@@ -1,0 +1,38 @@
+"""A nudge wakes a sleeper at once: a signal gives it, another thread, or another process that was handed its file."""
+
+import contextlib
+import os
+import selectors
+import signal
+
+
+class Nudge:
+    """A pipe one thread sleeps on. Nudges given meanwhile are not lost: the next sleep is over at once."""
+
+    def __init__(self) -> None:
+        self._read, self.file = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self.file, False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._read, selectors.EVENT_READ)
+
+    def heed_signals(self) -> None:
+        """Every signal that has a handler in Python is a nudge from now on. Only the main thread may ask for it."""
+        signal.set_wakeup_fd(self.file, warn_on_full_buffer=False)
+
+    def give(self) -> None:
+        """Wake the sleeper."""
+        give(self.file)
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until a nudge comes, at most so long. Those that came so far are used up."""
+        if self._selector.select(seconds):
+            with contextlib.suppress(BlockingIOError):
+                while os.read(self._read, 4096):
+                    pass
+
+
+def give(file: int) -> None:
+    """Nudge whoever sleeps on the other end, if anybody is left there; a pipe full of nudges needs no more."""
+    with contextlib.suppress(OSError):
+        os.write(file, b"\0")
