@@ -29,7 +29,7 @@ from engine.store.runs import Run
 BATCH_ROWS, FIRST_ROWS, FEWEST_ROWS = 5_000, 500, 16
 BATCH_CHARACTERS = 8_000_000
 """A batch of large rows is made smaller, so that memory stays flat."""
-FLUSH_EVERY = 0.1
+FLUSH_EVERY = 0.2
 """Seconds between two flushes while rows come in slowly."""
 IDLE_LEAST, IDLE_MOST = 0.02, 0.1
 RETRY = 1.0

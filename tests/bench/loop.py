@@ -25,7 +25,7 @@ def crawl(defs: Path, profile: Path | None) -> dict[str, float]:
     ends = socket.socketpair()
     children = []
     for part, end in enumerate(ends):
-        command = [sys.executable, "-m", "tests.bench.loop_part", "--part", str(part), "--socket", str(end.fileno())]
+        command = [sys.executable, "-m", "tests.bench.loop_start", "--part", str(part), "--socket", str(end.fileno())]
         if profile is not None:
             command += ["--profile", f"{profile}.{part}"]
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[end.fileno()])

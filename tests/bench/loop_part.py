@@ -229,7 +229,3 @@ def main() -> int:
             part = runner.run(crawl())
     print(json.dumps({"pages": part.pages, "rows": len(part.rows), "failed": part.failed}))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
