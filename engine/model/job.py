@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class JobState(StrEnum):
@@ -74,8 +75,7 @@ class StoredPage:
     """Wall clock, seconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeasedJob:
+class LeasedJob(NamedTuple):
     """A job in a node's hands. `lease` fences every write about it: it is never used twice."""
 
     id: int

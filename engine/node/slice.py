@@ -3,7 +3,6 @@
 import itertools
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from engine.clock import boottime
@@ -119,4 +118,4 @@ def _with_documents(
     found = documents.stored(db, pages[0].run, list(keys.values()), oldest)
     if not found:
         return list(jobs)
-    return [replace(job, stored=found.get(keys[job.id])) if job.id in keys else job for job in jobs]
+    return [job._replace(stored=found.get(keys[job.id])) if job.id in keys else job for job in jobs]

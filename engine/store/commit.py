@@ -8,7 +8,7 @@ from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store import candidates, documents, events, hosts, jobs, metrics, nodes, replacing, rows, sequences
 from engine.store.connector import Busy, Database
-from engine.store.documents import NewDocument, Stored
+from engine.store.documents import NewDocument
 from engine.store.events import Event
 from engine.store.intake import Places
 from engine.store.jobs import NewLink, Verdict
@@ -70,8 +70,8 @@ class Finished:
     document: NewDocument | None = None
     page: int | None = None
     """The document it used, stored before."""
-    stored: Stored | None = None
-    """Where `document` lies, once it does."""
+    stored: int | None = None
+    """The page in pages.db that holds `document`, once it does."""
     rows: tuple[MadeRow, ...] = ()
     rejected: tuple[tuple[str, int], ...] = ()
     """Records turned away, by dataDef."""
@@ -263,7 +263,7 @@ def _verdict(db: Database, f: Finished, places: Places, touched: set[int]) -> Ve
         place = places.find(db, f.job.group, *f.moves_to, f.job.kind)
         touched.add(place.host)
         sequence = place.sequence
-    document = f.stored.page if f.stored else f.page
+    document = f.stored or f.page
     return Verdict(
         id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts, not_before=f.not_before, sequence=sequence,
         hops=f.hops, target=f.target, document=document,

@@ -1,10 +1,8 @@
 """Documents: fetched pages as stored. Bodies go to pages.db first, then crawl.db refers to them."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import orjson
 import zstandard
@@ -16,7 +14,7 @@ from engine.store.schema import PAGES
 _LAST_PAGE = "SELECT seq FROM sqlite_sequence WHERE name = 'pages'"
 _ADD_PAGE = "INSERT INTO pages (id, headers, body) {values}"
 _ADD = """
-INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest) {values}
+INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size) {values}
 """
 _ALIAS = "INSERT INTO document_aliases (key, document) {values} ON CONFLICT DO NOTHING"
 _STORED = """
@@ -58,14 +56,6 @@ class NewDocument:
     body: bytes
 
 
-class Stored(NamedTuple):
-    """Where a body lies in pages.db, and what tells it from another."""
-
-    page: int
-    digest: bytes
-    """16 bytes, of the compressed form: a fifth of the bytes to read, and as good to see that a page changed."""
-
-
 class Pages:
     """The bodies, in pages.db. One owner thread."""
 
@@ -74,8 +64,8 @@ class Pages:
         self._compressor = zstandard.ZstdCompressor(compression_params=_HABITS)
         self._decompressor = zstandard.ZstdDecompressor()
 
-    def add(self, documents: Sequence[NewDocument]) -> list[Stored]:
-        """Store bodies durably; returns where, in order."""
+    def add(self, documents: Sequence[NewDocument]) -> list[int]:
+        """Store bodies durably; returns their pages' ids, in order."""
         # All bodies in one call: the interpreter's lock is handed around once, not once a page.
         bodies = self._compressor.multi_compress_to_buffer([d.body or b"\0" for d in documents])
         packed = [
@@ -85,7 +75,7 @@ class Pages:
         with self._db.transaction():
             first = int(self._db.value(_LAST_PAGE) or 0) + 1
             self._db.each(_ADD_PAGE, [(first + i, *page) for i, page in enumerate(packed)])
-        return [Stored(first + i, _digest(body)) for i, (_, body) in enumerate(packed)]
+        return list(range(first, first + len(packed)))
 
     def read(self, page: int) -> bytes | None:
         """The body of a page; None: it is missing."""
@@ -109,16 +99,13 @@ class Pages:
         self._db.close()
 
 
-def add(db: Database, run: int, documents: Sequence[tuple[Stored, NewDocument]]) -> None:
-    """Refer to bodies that are stored."""
+def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) -> None:
+    """Refer to bodies that are stored, by their pages' ids."""
     db.each(
         _ADD,
-        [
-            (at.page, run, d.keys[0], d.url, d.status, d.content_type, d.fetched_at, len(d.body), at.digest)
-            for at, d in documents
-        ],
+        [(page, run, d.keys[0], d.url, d.status, d.content_type, d.fetched_at, len(d.body)) for page, d in documents],
     )
-    db.each(_ALIAS, [(key, at.page) for at, d in documents for key in d.keys[1:]])
+    db.each(_ALIAS, [(key, page) for page, d in documents for key in d.keys[1:]])
 
 
 def stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: float) -> dict[bytes, StoredPage]:
@@ -151,7 +138,3 @@ def headers(pages: Database, document: int) -> tuple[tuple[str, str], ...]:
     """The headers a document came with, from pages.db."""
     told = pages.value(_HEADERS, (document,))
     return tuple((str(name), str(value)) for name, value in orjson.loads(told)) if told else ()
-
-
-def _digest(body: bytes) -> bytes:
-    return hashlib.sha256(body).digest()[:16]

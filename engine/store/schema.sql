@@ -194,7 +194,7 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL,
-    digest       BLOB NOT NULL
+    digest       BLOB NOT NULL                     -- until schema-2.sql
 );
 CREATE INDEX documents_key ON documents(key);
 

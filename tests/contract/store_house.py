@@ -15,7 +15,7 @@ from engine.model.run import RunState
 from engine.store import events, jobs, locators, nodes, runs, sequences, supervisors, versions
 from engine.store.commit import Child, Committed, Finished, MadeRow, commit
 from engine.store.connector import Database
-from engine.store.documents import NewDocument, Stored
+from engine.store.documents import NewDocument
 from engine.store.events import Event
 from engine.store.hosts import Manners
 from engine.store.intake import Place, Places
@@ -270,9 +270,7 @@ def unwritable(house: House, job: LeasedJob, how: str) -> Finished:
         case "level":
             return house.done(job, events=(Event(1.0, "LOUD", "n1", "page", "x", job.id),))  # type: ignore[arg-type]
         case "document":
-            return replace(
-                house.done(job), document=replace(document("http://a/x"), url="\ud800"), stored=Stored(1, b"")
-            )
+            return replace(house.done(job), document=replace(document("http://a/x"), url="\ud800"), stored=1)
         case "link":
             bad = child(Page("http://a/9"))._replace(url="http://a/\ud800")
             return replace(house.done(job), children=(bad,))

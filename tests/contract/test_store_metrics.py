@@ -1,7 +1,5 @@
 """What fetching cost: counted by the commit that accepted the result, once, under the group of its job."""
 
-from dataclasses import replace
-
 import pytest
 
 from engine.model.job import JobState
@@ -31,7 +29,7 @@ def test_a_commit_adds_up_by_group(house: House) -> None:
 def test_a_result_that_lost_its_lease_counts_for_nothing(house: House) -> None:
     house.seed("http://a/1", "http://a/2")
     one, two = house.take("http://a/1")
-    house.commit(spent(house.done(replace(one, lease=one.lease + 1))), spent(house.done(two)))
+    house.commit(spent(house.done(one._replace(lease=one.lease + 1))), spent(house.done(two)))
     house.commit(spent(house.done(two)))
     assert metrics.listed(house.db, house.run) == [Effort("g", 1, 0.5, 100, 0)]
 

@@ -11,11 +11,12 @@ import pytest
 from store_house import House, Page
 
 from engine.errors import StorageError
-from engine.store import snapshot
+from engine.store import documents, runs, snapshot
 from engine.store.connector import Database, patiently
+from engine.store.documents import NewDocument
 from engine.store.hosts import Manners
 from engine.store.lease import Wish, lease
-from engine.store.schema import CRAWL, PAGES, prepare
+from engine.store.schema import CRAWL, MIGRATIONS, PAGES, prepare
 
 PROCESSES = 4
 _spawned = multiprocessing.get_context("spawn")
@@ -61,7 +62,7 @@ def test_processes_that_prepare_a_data_dir_at_once_all_succeed(tmp_path: Path) -
     for i in range(12):
         for name, table in ((CRAWL, "jobs"), (PAGES, "pages")):
             db = Database.open(tmp_path / str(i) / name)
-            assert db.value("PRAGMA user_version") == 1
+            assert db.value("PRAGMA user_version") == len(MIGRATIONS[name])
             assert db.value("PRAGMA journal_mode") == "wal"
             assert db.value(f"SELECT count(*) FROM {table}") == 0
             assert (tmp_path / str(i) / name).stat().st_mode & 0o777 == 0o600
@@ -148,6 +149,28 @@ def test_a_database_of_a_newer_program_is_refused(tmp_path: Path) -> None:
     db.close()
     with pytest.raises(StorageError, match="newer crawl-console"):
         prepare(tmp_path)
+
+
+def test_a_data_dir_of_the_first_schema_is_taken_along(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    db = Database.open(tmp_path / CRAWL)
+    with db.transaction():
+        db.execute("ALTER TABLE documents ADD COLUMN digest BLOB NOT NULL DEFAULT x'00'")
+        db.execute("PRAGMA user_version = 1")
+        run = runs.create(db, None, 0.0).seq
+        db.execute(
+            "INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size) VALUES "
+            f"(7, {run}, x'01', 'http://a/', 200, 'text/html', 1.0, 3)"
+        )
+    db.close()
+    prepare(tmp_path)
+    db = Database.open(tmp_path / CRAWL)
+    assert db.value("PRAGMA user_version") == len(MIGRATIONS[CRAWL])
+    assert documents.stored(db, run, [b"\x01"], 0.0)[b"\x01"].page == 7
+    with db.transaction():
+        documents.add(db, run, [(8, NewDocument((b"\x02",), "http://a/2", 200, "text/html", 2.0, (), b"two"))])
+    assert documents.about(db, 8) == ("http://a/2", 200, "text/html", 3, 2.0)
+    db.close()
 
 
 def test_preparing_again_changes_nothing(house: House) -> None:

@@ -12,7 +12,6 @@ from engine.model.definition import DataDef, Definitions, Field, Link, Task, Tas
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store import extracts, hosts, jobs, outputs, rows, runs, sequences, versions
 from engine.store.commit import Finished, MadeRow, commit
-from engine.store.documents import Stored
 from engine.store.filter import Filter, Words
 from engine.store.hosts import Manners
 from engine.store.lease import Lease
@@ -66,7 +65,7 @@ class Shop:
         self.page = getattr(self, "page", 0) + 1
         return replace(
             self.house.done(job), rows=self.rows(job, "book", "shelf"), document=document(job.url),
-            stored=Stored(self.page, b""), **more,
+            stored=self.page, **more,
         )  # fmt: skip
 
     def queue(self) -> None:

@@ -15,7 +15,6 @@ from engine.model.run import RunState, Stage
 from engine.store import documents, outputs, retry, rows, runs, supervisors
 from engine.store.browse import count
 from engine.store.commit import Finished
-from engine.store.documents import Stored
 from engine.store.retry import retry as again
 
 
@@ -99,10 +98,8 @@ def test_what_it_fetched_is_fetched_again(house: House) -> None:
     house.seed("http://a/1", "http://a/2")
     one, two = house.take("http://a/")
     gone = document("http://b/else", came_by=["http://a/1"])
-    house.commit(
-        Finished(job=one, state=JobState.FAILED, reason="HTTP 404 (gone)", document=gone, stored=Stored(1, b"x"))
-    )
-    house.commit(house.done(two, document=document("http://a/2"), stored=Stored(2, b"y")))
+    house.commit(Finished(job=one, state=JobState.FAILED, reason="HTTP 404 (gone)", document=gone, stored=1))
+    house.commit(house.done(two, document=document("http://a/2"), stored=2))
     keys = [document_key(u) for u in ("http://a/1", "http://b/else", "http://a/2")]
     assert set(documents.stored(house.db, house.run, keys, 0.0)) == set(keys)
     assert again(house.db, house.run, parse("")) == 1

@@ -1,6 +1,6 @@
 """When a node asks for more, how much it may take, and when it leaves the rings to others."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 from leased_jobs import leased
@@ -91,7 +91,7 @@ def test_what_will_be_free_is_told_before_it_is(node: Node) -> None:
 
 
 def test_beside_a_suspect_there_is_no_room(node: Node) -> None:
-    node.room.take([replace(leased(1), crashes=1)])
+    node.room.take([leased(1)._replace(crashes=1)])
     node.busy = 1
     assert node.room.alone
     assert node.room.free == 0
