@@ -11,8 +11,9 @@ _ROOMY, _GATHER_SECONDS = 2, 0.008
 """A lease waits until half of the slots are free, or so many seconds; one for each slot would cost too much."""
 _SPARE = 4
 """One job more for so many slots waits in the node, to begin when a slot is free."""
-_FED_SECONDS = 0.025
-"""For so long after a commit filled its places a node at work leaves the rings to others, who look every 20 ms."""
+_FED_SECONDS = 0.05
+"""For so long after a commit filled its places a node leaves the rings to others, who look every 20 ms, as long as it
+holds jobs: their commit will lease again."""
 
 
 class Room:
@@ -90,7 +91,7 @@ class Room:
             self._wake()
 
     def _is_fed(self) -> bool:
-        return time.monotonic() - self._fed_at < _FED_SECONDS and self._busy() > 0
+        return time.monotonic() - self._fed_at < _FED_SECONDS and self.held > 0
 
 
 def _hosts(jobs: Sequence[LeasedJob]) -> Counter[int]:

@@ -76,10 +76,12 @@ def test_a_fed_node_leaves_the_rings_to_others_for_a_moment(node: Node) -> None:
     assert not node.room.worth_asking()
     node.room.freed()
     assert node.woken == 0
-    node.now += 0.03
+    node.now += 0.06
     assert node.room.worth_asking(), "nobody else wanted it"
     node.room.fed()
     node.busy = 0
+    assert not node.room.worth_asking(), "the commit of what it holds will lease"
+    node.room.let_go([leased(number) for number in range(20)])
     assert node.room.worth_asking(), "it has nothing to work"
 
 
