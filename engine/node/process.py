@@ -271,7 +271,7 @@ def main(arguments: Sequence[str]) -> int:
     logs.to_stderr()
     work_in_batches()
     gc.freeze()  # what was imported stays; looking at it again and again is a twentieth of a page's time
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
     gc.enable()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
