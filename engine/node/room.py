@@ -14,6 +14,9 @@ _SPARE = 4
 _FED_SECONDS = 0.05
 """For so long after a commit filled its places a node leaves the rings to others, who look every 20 ms, as long as it
 holds jobs: their commit will lease again."""
+_UNASKED_SECONDS = 0.08
+"""But for so long at most. Some rings only the queue can answer, such as those of hosts with a delay: they come 100 ms
+before their time (`store.sequences.LOOKAHEAD`), and waiting for the next look takes 20."""
 
 
 class Room:
@@ -28,6 +31,7 @@ class Room:
         self._starved = False
         self._since: float | None = None
         self._fed_at = -_FED_SECONDS
+        self._asked_at = -_UNASKED_SECONDS
         self._on_hosts: Counter[int] = Counter()
         self.turn = threading.Lock()
         self.held = 0
@@ -63,6 +67,8 @@ class Room:
             self._since = now
         few = free * _ROOMY < self.concurrency and now - (self._since or now) < _GATHER_SECONDS
         self._starved = free <= 0 or few or self._is_fed()
+        if not self._starved:
+            self._asked_at = now
         return not self._starved
 
     def take(self, jobs: Sequence[LeasedJob]) -> None:
@@ -91,7 +97,8 @@ class Room:
             self._wake()
 
     def _is_fed(self) -> bool:
-        return time.monotonic() - self._fed_at < _FED_SECONDS and self.held > 0
+        now = time.monotonic()
+        return now - self._fed_at < _FED_SECONDS and now - self._asked_at < _UNASKED_SECONDS and self.held > 0
 
 
 def _hosts(jobs: Sequence[LeasedJob]) -> Counter[int]:

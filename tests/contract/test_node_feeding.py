@@ -1,12 +1,14 @@
 """A committer and a slicer on a real store: one ring begins a crawl, and its commits feed the node to the end."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
 from store_house import House, Page, child
 
+from engine.clock import boottime
 from engine.model.job import JobState, LeasedJob
 from engine.node.committer import Committer
 from engine.node.ringer import Ringer
@@ -15,6 +17,7 @@ from engine.node.seen import Seen
 from engine.node.slice import Slicer
 from engine.queue import Doorbells
 from engine.store.commit import Finished
+from engine.store.hosts import Manners
 
 SITE = 200
 
@@ -104,3 +107,61 @@ def test_a_node_that_drains_is_not_fed(house: House, node: Node) -> None:
     assert node.room.held == 0
     assert node.working == []
     assert house.counted()[1]["done"] == 3
+
+
+def test_a_polite_host_is_not_forgotten_beside_one_that_feeds_every_commit(houses: Callable[..., House]) -> None:
+    """Only the queue can serve a host with a delay. Beside it a fast host's commits follow each other all the time."""
+    house = houses(slots=16, manners={"a:80": Manners(0, 100, False), "b:80": Manners(0.1, 100, False)})
+    house.now = boottime()
+    rung = house.seed(*(f"http://a/{n}" for n in range(20_000))) + house.seed(*(f"http://b/{n}" for n in range(50)))
+    under_way: list[tuple[float, LeasedJob]] = []
+    lock = threading.Lock()
+    bells = Doorbells(
+        house.folder, on_slice=lambda s: slicer.answer(s), gate=lambda: room.worth_asking(), room=lambda: room.free
+    )
+    ringer = Ringer(house.folder, house.run, lambda: bells)
+    room = Room(16, busy=lambda: len(under_way), wake=bells.wake)
+
+    def submit(jobs: list[LeasedJob]) -> None:
+        with lock:
+            under_way.extend((max(boottime(), job.send_at or 0.0) + 0.01, job) for job in jobs)
+
+    def fail(error: Exception) -> None:
+        raise AssertionError from error
+
+    slicer = Slicer(
+        house.folder, node=house.nodes[0], batch=32, room=room, submit=submit, fresh_since=lambda _: 0.0,
+        ringer=ringer, fenced=lambda: None, broken=fail,
+    )  # fmt: skip
+    committer = Committer(
+        house.folder, node=house.nodes[0], run=house.run, places=house.new_places(), seen=Seen(), ringer=ringer,
+        room=room, refill=lambda: slicer, fenced=lambda: None, broken=fail,
+    )  # fmt: skip
+
+    def fetch() -> None:
+        end = boottime() + 3.0
+        while boottime() < end:
+            with lock:
+                due = [job for at, job in under_way if at <= boottime()]
+                under_way[:] = [(at, job) for at, job in under_way if at > boottime()]
+            for job in due:
+                committer.add(Finished(job=job, state=JobState.DONE, attempts=1))
+            room.freed()
+            time.sleep(0.002)
+        bells.stop()
+
+    ringer.start()
+    committer.start()
+    bells.ring(rung)
+    loop = threading.Thread(target=fetch)
+    loop.start()
+    bells.consume()
+    loop.join()
+    committer.stop()
+    committer.join(5)
+    ringer.stop()
+    ringer.join(5)
+    bells.close()
+    done = [job for (job,) in house.db.all("SELECT url FROM jobs WHERE state = 'DONE'")]
+    polite = sum(url.startswith("http://b/") for url in done)
+    assert polite >= 15, f"{polite} of 30 that its delay allows; {len(done) - polite} of the other host"

@@ -1,6 +1,7 @@
 """When a node asks for more, how much it may take, and when it leaves the rings to others."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 from leased_jobs import leased
@@ -70,6 +71,7 @@ def test_who_starved_is_woken_once_there_is_room(node: Node) -> None:
 
 
 def test_a_fed_node_leaves_the_rings_to_others_for_a_moment(node: Node) -> None:
+    assert node.room.worth_asking()
     node.take(20)
     node.room.fed()
     assert node.room.free == 20
@@ -83,6 +85,19 @@ def test_a_fed_node_leaves_the_rings_to_others_for_a_moment(node: Node) -> None:
     assert not node.room.worth_asking(), "the commit of what it holds will lease"
     node.room.let_go([leased(number) for number in range(20)])
     assert node.room.worth_asking(), "it has nothing to work"
+
+
+def test_a_node_that_every_commit_feeds_asks_all_the_same_now_and_then(node: Node) -> None:
+    """A host with a delay is served by its ring alone: beside a fast host it must not wait for that one's end."""
+    node.take(20)
+    asked = []
+    for _ in range(100):
+        node.now += 0.01
+        node.room.fed()
+        if node.room.worth_asking():
+            asked.append(node.now)
+    assert len(asked) >= 10
+    assert all(later - earlier <= 0.1 for earlier, later in pairwise(asked))
 
 
 def test_what_will_be_free_is_told_before_it_is(node: Node) -> None:
