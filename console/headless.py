@@ -15,7 +15,7 @@ from engine.settings import Settings
 from engine.supervise.lock import Lock
 
 _TICK, _HURRY = 0.1, 0.02
-_REST = 0.01
+_REST = 0.005
 """Seconds between two ticks at least, however often nodes run out of work."""
 
 

@@ -40,6 +40,8 @@ _KNOWN = "SELECT id FROM documents WHERE id IN ({ids})"
 
 _HABITS = zstandard.ZstdCompressionParameters.from_level(3, hash_log=15, chain_log=14)
 """Tables that stay in a processor's own cache: a tenth faster, and half a percent larger at most."""
+_LOG_PAGES = 256
+"""Of 16 kB: the write-ahead log stays small, so that the end of a run has little to fold."""
 _EMPTY = zstandard.ZstdCompressor(compression_params=_HABITS).compress(b"")
 
 
@@ -61,6 +63,8 @@ class Pages:
 
     def __init__(self, folder: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
         self._db = Database.open(folder / PAGES, read_only=read_only, busy_seconds=busy_seconds)
+        if not read_only:
+            self._db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         self._compressor = zstandard.ZstdCompressor(compression_params=_HABITS)
         self._decompressor = zstandard.ZstdDecompressor()
 
