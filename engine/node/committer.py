@@ -165,7 +165,7 @@ class Committer(threading.Thread):
 
 def _store_bodies(pages: Pages, group: list[Finished]) -> None:
     """Put the new documents of a group into pages.db, once."""
-    fresh = [f for f in group if f.document is not None and f.stored is None]
+    fresh = [f for f in group if f.document is not None and f.page is None]
     if fresh:
-        for f, stored in zip(fresh, pages.add([f.document for f in fresh if f.document]), strict=True):
-            f.stored = stored
+        for f, page in zip(fresh, pages.add([f.document for f in fresh if f.document]), strict=True):
+            f.page = page

@@ -264,8 +264,9 @@ def main(arguments: Sequence[str]) -> int:
     """Run a node. Its settings come as the first line of stdin, which then stays open as the lifeline."""
     parser = argparse.ArgumentParser(prog="crawl-console node")
     parser.add_argument("--data", type=Path, required=True)
-    for name in ("run", "epoch", "number", "nudge"):
-        parser.add_argument(f"--{name}", type=int, required=name != "nudge")
+    for name in ("run", "epoch", "number"):
+        parser.add_argument(f"--{name}", type=int, required=True)
+    parser.add_argument("--nudge", type=int)
     parser.add_argument("--role", type=Role, required=True)
     options = parser.parse_args(arguments)
     logs.to_stderr()

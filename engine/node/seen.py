@@ -15,12 +15,6 @@ class Seen:
         self._keys: dict[bytes, None] = {}
         self._limit = limit
 
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._keys
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
     def unknown(self, links: Iterable[FoundLink]) -> list[FoundLink]:
         """Those of the links whose job it does not know: on most pages of a site one in a hundred, so asked at once."""
         known = self._keys

@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from engine.model.job import JobKind, LeasedJob, Origin, Request
-from engine.store.connector import Database
+from engine.store.connector import Database, id_list
 
 _CANDIDATES = """
 SELECT json_group_array(json_array(id, url, target, depth, priority, attempts, crashes, hops, origin,
@@ -32,14 +32,14 @@ SELECT EXISTS (SELECT 1 FROM json_each(?) s CROSS JOIN jobs j INDEXED BY jobs_su
 
 def any_suspect(db: Database, sequences: Iterable[int]) -> bool:
     """Whether one of these sequences has a READY job in whose hands a node died."""
-    return bool(db.value(_ANY_SUSPECT, ("[" + ",".join(map(str, sequences)) + "]",)))
+    return bool(db.value(_ANY_SUSPECT, (id_list(sequences),)))
 
 
 def due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[list[Any]]:
     """Due jobs of a sequence, best first, none whose page another job is fetching right now.
 
-    `suspects`: those in whose hands a node died, and no others. They come as one value: row by row, the interpreter's
-    lock would be handed around once for every job.
+    `suspects`: those in whose hands a node died, and no others. They come as one value, in which SQLite promises no
+    order: row by row, the interpreter's lock would be handed around once for every job.
     """
     found: list[list[Any]] = orjson.loads(db.value(_SUSPECTS if suspects else _DUE, (sequence, limit)))
     return sorted(found, key=_best_first)

@@ -69,9 +69,7 @@ class Finished:
     """Host key and origin of the host under whose clock it continues."""
     document: NewDocument | None = None
     page: int | None = None
-    """The document it used, stored before."""
-    stored: int | None = None
-    """The page in pages.db that holds `document`, once it does."""
+    """The stored page it used: an earlier one, or where `document` lies, once it does."""
     rows: tuple[MadeRow, ...] = ()
     rejected: tuple[tuple[str, int], ...] = ()
     """Records turned away, by dataDef."""
@@ -232,7 +230,7 @@ def _apply(
     spent = {f.job.id for f in finished if f.job.page is not None and f.state is JobState.DONE}
     won = jobs.finish(db, [_verdict(db, f, places, touched) for f in finished], spent)
     held = [f for f in finished if f.job.id in won]
-    documents.add(db, run, [(f.stored, f.document) for f in held if f.document and f.stored])
+    documents.add(db, run, [(f.page, f.document) for f in held if f.document and f.page])
     if spent:
         replacing.take_back(db, run, [f for f in held if f.job.id in spent])
     rows.add(db, run, [NewRow(f.job.page or f.job.id, row.data_def_id, row.data) for f in held for row in f.rows])
@@ -263,10 +261,9 @@ def _verdict(db: Database, f: Finished, places: Places, touched: set[int]) -> Ve
         place = places.find(db, f.job.group, *f.moves_to, f.job.kind)
         touched.add(place.host)
         sequence = place.sequence
-    document = f.stored or f.page
     return Verdict(
         id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts, not_before=f.not_before, sequence=sequence,
-        hops=f.hops, target=f.target, document=document,
+        hops=f.hops, target=f.target, document=f.page,
         defs=None if f.lossy else f.job.defs_version, reason=f.reason,
     )  # fmt: skip
 

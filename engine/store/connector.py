@@ -258,3 +258,8 @@ def patiently(database: Database, work: Any, *, seconds: float = 60.0, pause: fl
 def placeholders(items: Iterable[Any]) -> str:
     """`?,?,?` for an IN list."""
     return ",".join("?" for _ in items)
+
+
+def id_list(ids: Iterable[int]) -> str:
+    """The ids as JSON, for `json_each`."""
+    return "[" + ",".join(map(str, ids)) + "]"

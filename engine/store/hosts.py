@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from engine.store.connector import Database
+from engine.store.connector import Database, id_list
 
 _ENSURE = """
 INSERT INTO hosts (run, key, origin, delay, concurrency, robots) VALUES (?, ?, ?, ?, ?, ?)
@@ -73,7 +73,7 @@ def punish(db: Database, host: int, until: float) -> None:
 
 def calm(db: Database, hosts: Iterable[int]) -> None:
     """These hosts answered well: their strikes are forgotten."""
-    db.execute(_CALM, ("[" + ",".join(map(str, hosts)) + "]",))
+    db.execute(_CALM, (id_list(hosts),))
 
 
 def erred(db: Database, host: int, count: int) -> None:

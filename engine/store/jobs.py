@@ -8,7 +8,7 @@ import orjson
 
 from engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
 from engine.store import sequences
-from engine.store.connector import Database, placeholders
+from engine.store.connector import Database, id_list, placeholders
 from engine.store.transitions import sources
 
 CRASHES = 3
@@ -232,7 +232,7 @@ def finish(db: Database, verdicts: Sequence[Verdict], spent: Container[int] = ()
     )
     db.each(_FINISH, kept)
     if spent:
-        db.execute(_DROP, (_listed(id_ for id_ in held if id_ in spent),))
+        db.execute(_DROP, (id_list(id_ for id_ in held if id_ in spent),))
     for v in verdicts:
         if v.sequence is not None and v.id in held:
             db.execute(_MOVE, (v.sequence, v.id))
@@ -278,7 +278,7 @@ def reopen(db: Database, ids: Sequence[int], moves: Sequence[tuple[int, int]]) -
 
     `moves`: sequence and job, of those that redirects had led to another host.
     """
-    listed = orjson.dumps(ids).decode()
+    listed = id_list(ids)
     db.execute(_DROP_OF_PAGES, (listed,))  # a page that is fetched anew is worked anew
     count = int(db.execute(_REOPEN, (listed,)).rowcount)
     for move in moves:
@@ -303,7 +303,7 @@ def revive(db: Database, sequence: int, reason: str, limit: int) -> int:
 
 def queue_extracts(db: Database, pages: Iterable[int]) -> None:
     """Make the jobs in which these done pages are worked anew; one that waits already does for both."""
-    listed = _listed(pages)
+    listed = id_list(pages)
     sequences.ensure_extracts(db, listed)
     db.execute(_QUEUE_EXTRACTS, (listed,))
 
@@ -315,7 +315,7 @@ def drop_extracts(db: Database, sequence: int, limit: int) -> int:
 
 def made_with(db: Database, version: int, pages: Iterable[int]) -> None:
     """The rows of these done pages are those of that def version."""
-    db.execute(_MADE_WITH, (version, _listed(pages)))
+    db.execute(_MADE_WITH, (version, id_list(pages)))
 
 
 def mark_linked(db: Database, run: int, version: int, identities: Iterable[bytes]) -> None:
@@ -331,10 +331,6 @@ def unmade(db: Database, run: int, groups: Sequence[str], after: int, upto: int)
 def any_open(db: Database, run: int) -> bool:
     """Whether a job of any kind is READY, TAKEN or INCOMPLETE: read from the indexes, not the counters."""
     return bool(db.value(_OPEN, {"run": run}))
-
-
-def _listed(ids: Iterable[int]) -> str:
-    return "[" + ",".join(map(str, ids)) + "]"
 
 
 def rebase(db: Database, shift: float) -> None:

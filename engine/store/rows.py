@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from engine.store.connector import Database
+from engine.store.connector import Database, id_list
 
 _ADD = "INSERT INTO rows (run, job, data_def, data) {values}"
 _COUNT = """
@@ -131,7 +131,7 @@ def take_back_rejected(db: Database, jobs: str, kept: str) -> list[tuple[str, in
 
 def take_back(db: Database, run: int, jobs: Sequence[int]) -> dict[str, int]:
     """Delete the rows of jobs that ended, and count them no more; returns the first row's id by dataDef."""
-    listed = "[" + ",".join(map(str, jobs)) + "]"
+    listed = id_list(jobs)
     found = replace(db, listed, "[]")
     for name, made, _ in found:
         count(db, run, name, -made, 0)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from engine.store.connector import Database, placeholders
+from engine.store.connector import Database, id_list, placeholders
 
 LOOKAHEAD = 0.1
 """Seconds before a host's clock is due at which its send times may already be leased."""
@@ -120,8 +120,7 @@ def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: 
 
 def ring_hosts(db: Database, hosts: Iterable[int], now: float) -> list[int]:
     """Mark the sequences of these hosts that may be leased now as rung; returns those to ring after COMMIT."""
-    listed = "[" + ",".join(map(str, hosts)) + "]"
-    rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": listed})
+    rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": id_list(hosts)})
     return [int(row[0]) for row in rows]
 
 
@@ -150,7 +149,7 @@ def neediest(db: Database, listed: Sequence[int]) -> list[int]:
     """These sequences, those with the fewest jobs under way first."""
     if len(listed) < 2:
         return list(listed)
-    return [int(row[0]) for row in db.all(_NEEDIEST, ("[" + ",".join(map(str, listed)) + "]",))]
+    return [int(row[0]) for row in db.all(_NEEDIEST, (id_list(listed),))]
 
 
 def answered(db: Database, sequence: int, rung_at: float | None) -> None:

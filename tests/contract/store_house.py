@@ -270,7 +270,7 @@ def unwritable(house: House, job: LeasedJob, how: str) -> Finished:
         case "level":
             return house.done(job, events=(Event(1.0, "LOUD", "n1", "page", "x", job.id),))  # type: ignore[arg-type]
         case "document":
-            return replace(house.done(job), document=replace(document("http://a/x"), url="\ud800"), stored=1)
+            return replace(house.done(job), document=replace(document("http://a/x"), url="\ud800"), page=1)
         case "link":
             bad = child(Page("http://a/9"))._replace(url="http://a/\ud800")
             return replace(house.done(job), children=(bad,))

@@ -9,6 +9,7 @@ import pytest
 from store_house import House, Page, child
 
 from engine.model.job import LeasedJob
+from engine.model.record import FoundLink
 from engine.node.committer import Committer
 from engine.node.ringer import Ringer
 from engine.node.room import Room
@@ -88,7 +89,8 @@ def test_results_dropped_and_retried_lose_no_page(house: House, desk: Desk, seed
         for job in got:
             number = int(job.url.rpartition("/")[2])
             links = [Page(f"http://a/{n}") for n in (number + 1, number + 2) if n < SITE]
-            unknown = [link for link in links if child(link).identity not in desk.seen]
+            found = {FoundLink(link.url, link.group, 0, None, child(link).identity): link for link in links}
+            unknown = [found[link] for link in desk.seen.unknown(found)]
             if dice.random() < 0.2:
                 dropped += 1
                 with house.db.transaction():

@@ -27,15 +27,19 @@ class Node:
     """One whose loop is this test: it finishes jobs when it is told to."""
 
     house: House
+    slots: int = 32
     draining: bool = False
     working: list[LeasedJob] = field(default_factory=list)
     news: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
         house, epoch = self.house, self.house.nodes[0]
-        self.bells = Doorbells(house.folder)
+        self.bells = Doorbells(
+            house.folder, on_slice=lambda rung: self.slicer.answer(rung), gate=lambda: self.room.worth_asking(),
+            room=lambda: self.room.free,
+        )  # fmt: skip
         self.ringer = Ringer(house.folder, house.run, lambda: self.bells)
-        self.room = Room(32, busy=lambda: len(self.working), wake=lambda: None)
+        self.room = Room(self.slots, busy=lambda: len(self.working), wake=self.bells.wake)
         self.slicer = Slicer(
             house.folder, node=epoch, batch=32, room=self.room, submit=self.submit, fresh_since=lambda _: 0.0,
             ringer=self.ringer, fenced=lambda: None, broken=self.fail,
@@ -114,54 +118,35 @@ def test_a_polite_host_is_not_forgotten_beside_one_that_feeds_every_commit(house
     house = houses(slots=16, manners={"a:80": Manners(0, 100, False), "b:80": Manners(0.1, 100, False)})
     house.now = boottime()
     rung = house.seed(*(f"http://a/{n}" for n in range(20_000))) + house.seed(*(f"http://b/{n}" for n in range(50)))
-    under_way: list[tuple[float, LeasedJob]] = []
-    lock = threading.Lock()
-    bells = Doorbells(
-        house.folder, on_slice=lambda s: slicer.answer(s), gate=lambda: room.worth_asking(), room=lambda: room.free
-    )
-    ringer = Ringer(house.folder, house.run, lambda: bells)
-    room = Room(16, busy=lambda: len(under_way), wake=bells.wake)
-
-    def submit(jobs: list[LeasedJob]) -> None:
-        with lock:
-            under_way.extend((max(boottime(), job.send_at or 0.0) + 0.01, job) for job in jobs)
-
-    def fail(error: Exception) -> None:
-        raise AssertionError from error
-
-    slicer = Slicer(
-        house.folder, node=house.nodes[0], batch=32, room=room, submit=submit, fresh_since=lambda _: 0.0,
-        ringer=ringer, fenced=lambda: None, broken=fail,
-    )  # fmt: skip
-    committer = Committer(
-        house.folder, node=house.nodes[0], run=house.run, places=house.new_places(), seen=Seen(), ringer=ringer,
-        room=room, refill=lambda: slicer, fenced=lambda: None, broken=fail,
-    )  # fmt: skip
+    node = Node(house, slots=16)
 
     def fetch() -> None:
+        """Every job is answered 10 ms after it was begun, or after its send time."""
+        begun: dict[int, float] = {}
         end = boottime() + 3.0
-        while boottime() < end:
-            with lock:
-                due = [job for at, job in under_way if at <= boottime()]
-                under_way[:] = [(at, job) for at, job in under_way if at > boottime()]
+        while (now := boottime()) < end:
+            with node.news:
+                for job in node.working:
+                    begun.setdefault(job.id, max(now, job.send_at or 0.0))
+                due = [job for job in node.working if begun[job.id] + 0.01 <= now]
+                node.working = [job for job in node.working if job not in due]
             for job in due:
-                committer.add(Finished(job=job, state=JobState.DONE, attempts=1))
-            room.freed()
+                node.committer.add(Finished(job=job, state=JobState.DONE, attempts=1))
+            node.room.freed()
             time.sleep(0.002)
-        bells.stop()
+        node.bells.stop()
 
-    ringer.start()
-    committer.start()
-    bells.ring(rung)
     loop = threading.Thread(target=fetch)
-    loop.start()
-    bells.consume()
+    for thread in (node.ringer, node.committer, loop):
+        thread.start()
+    node.bells.ring(rung)
+    node.bells.consume()
     loop.join()
-    committer.stop()
-    committer.join(5)
-    ringer.stop()
-    ringer.join(5)
-    bells.close()
+    node.committer.stop()
+    node.committer.join(5)
+    node.ringer.stop()
+    node.ringer.join(5)
+    node.bells.close()
     done = [job for (job,) in house.db.all("SELECT url FROM jobs WHERE state = 'DONE'")]
     polite = sum(url.startswith("http://b/") for url in done)
     assert polite >= 15, f"{polite} of 30 that its delay allows; {len(done) - polite} of the other host"

@@ -165,7 +165,7 @@ def test_one_job_in_full(house: House) -> None:
     page = document("http://a/1", b"<p>hello</p>")
     (stored,) = pages.add([page])
     said = Event(3.0, "INFO", "n1", "page", "200 http://a/1", job.id)
-    house.commit(house.done(job, data=['{"title":"x"}'], document=page, stored=stored, events=(said,)))
+    house.commit(house.done(job, data=['{"title":"x"}'], document=page, page=stored, events=(said,)))
     with_headers = Database.open(house.folder / PAGES, read_only=True)
     told = browse.detail(house.db, job.id, pages=with_headers)
     with_headers.close()

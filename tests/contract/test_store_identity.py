@@ -27,7 +27,7 @@ def test_a_document_answers_for_its_url_and_for_those_redirected_to_it(house: Ho
     (job,) = house.take("http://a/")
     page = document("http://a/3", b"<p>three</p>", came_by=["http://a/1", "http://a/2"])
     (id_,) = pages.add([page])
-    house.commit(replace(house.done(job), document=page, stored=id_))
+    house.commit(replace(house.done(job), document=page, page=id_))
     keys = [document_key(f"http://a/{i}") for i in (1, 2, 3, 4)]
     found = documents.stored(house.db, house.run, keys, float("inf"))
     assert {key: s.page for key, s in found.items()} == dict.fromkeys(keys[:3], id_)
@@ -65,7 +65,7 @@ def test_the_document_of_a_lost_lease_is_swept_and_no_other(house: House, pages:
     (job,) = house.take("http://a/")
     told = [document(f"http://a/{i}", str(i).encode()) for i in range(5)]
     ids = pages.add(told)
-    house.commit(replace(house.done(job), document=told[2], stored=ids[2]))
+    house.commit(replace(house.done(job), document=told[2], page=ids[2]))
     assert pages.sweep(house.db, batch=2) == 4
     assert [pages.read(i) for i in ids] == [None, None, b"2", None, None]
     assert pages.sweep(house.db) == 0

@@ -65,7 +65,7 @@ class Shop:
         self.page = getattr(self, "page", 0) + 1
         return replace(
             self.house.done(job), rows=self.rows(job, "book", "shelf"), document=document(job.url),
-            stored=self.page, **more,
+            page=self.page, **more,
         )  # fmt: skip
 
     def queue(self) -> None:

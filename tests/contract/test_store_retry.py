@@ -98,8 +98,8 @@ def test_what_it_fetched_is_fetched_again(house: House) -> None:
     house.seed("http://a/1", "http://a/2")
     one, two = house.take("http://a/")
     gone = document("http://b/else", came_by=["http://a/1"])
-    house.commit(Finished(job=one, state=JobState.FAILED, reason="HTTP 404 (gone)", document=gone, stored=1))
-    house.commit(house.done(two, document=document("http://a/2"), stored=2))
+    house.commit(Finished(job=one, state=JobState.FAILED, reason="HTTP 404 (gone)", document=gone, page=1))
+    house.commit(house.done(two, document=document("http://a/2"), page=2))
     keys = [document_key(u) for u in ("http://a/1", "http://b/else", "http://a/2")]
     assert set(documents.stored(house.db, house.run, keys, 0.0)) == set(keys)
     assert again(house.db, house.run, parse("")) == 1
