@@ -1,10 +1,11 @@
 """Creating and migrating the database files. The only room that changes tables."""
 
 import contextlib
+import time
 from pathlib import Path
 
 from engine.errors import CrawlError, StorageError
-from engine.store.connector import Database, sqlite3
+from engine.store.connector import Database, patiently, sqlite3
 
 CRAWL, PAGES = "crawl.db", "pages.db"
 _ROOM = Path(__file__).parent
@@ -14,6 +15,9 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {CRAWL: ("schema.sql", "schema-2.sql"),
 """Scripts by file, applied in order; `PRAGMA user_version` says how many were."""
 _PAGE_SIZES = {CRAWL: 4096, PAGES: 16384}
 """A stored page has 4 kB as a rule: larger ones of SQLite's keep it in one piece. It takes a tenth less of the disk."""
+
+_SETTLED_SECONDS, _LOOK_AGAIN = 0.3, 0.02
+"""A process that makes a file, or closes it as the last one, is done within the first."""
 
 
 def prepare(folder: Path) -> None:
@@ -26,15 +30,27 @@ def prepare(folder: Path) -> None:
             f"SQLite {sqlite3.sqlite_version} is too old", "Use a Python whose sqlite3 has SQLite 3.51.3 or newer."
         )
     for name, scripts in MIGRATIONS.items():
-        _refuse(folder / name, scripts)  # all of them, before one is touched
+        _surely_refuse(folder / name, scripts)  # all of them, before one is touched
     for name, scripts in MIGRATIONS.items():
         path = folder / name
         database = Database.open(path, page_size=_PAGE_SIZES[name])
         try:
-            _migrate(database, scripts)
+            patiently(database, lambda d, s=scripts: _migrate(d, s), seconds=_SETTLED_SECONDS, pause=_LOOK_AGAIN)
         finally:
             database.close()
         path.chmod(0o600)
+
+
+def _surely_refuse(path: Path, scripts: tuple[str, ...]) -> None:
+    """Refuse only what stays as it is: who reads without a lock while another closes the file may see half of it."""
+    settled = time.monotonic() + _SETTLED_SECONDS
+    while True:
+        try:
+            return _refuse(path, scripts)
+        except StorageError:
+            if time.monotonic() >= settled:
+                raise
+            time.sleep(_LOOK_AGAIN)
 
 
 def _refuse(path: Path, scripts: tuple[str, ...]) -> None:
@@ -54,9 +70,9 @@ def _refuse(path: Path, scripts: tuple[str, ...]) -> None:
     )
     if head != _MAGIC:
         raise damaged
-    log = path.with_name(f"{path.name}-wal")
-    if log.exists() and log.stat().st_size:
-        return  # what lies in the log counts; only who may write can read it
+    with contextlib.suppress(FileNotFoundError):
+        if path.with_name(f"{path.name}-wal").stat().st_size:
+            return  # what lies in the log counts; only who may write can read it
     database = Database.open(path, immutable=True)
     try:
         _known(database, scripts)
