@@ -11,7 +11,7 @@ CRAWL, PAGES = "crawl.db", "pages.db"
 _ROOM = Path(__file__).parent
 _MAGIC = b"SQLite format 3\0"
 
-MIGRATIONS: dict[str, tuple[str, ...]] = {CRAWL: ("schema.sql", "schema-2.sql"), PAGES: ("pages.sql",)}
+MIGRATIONS: dict[str, tuple[str, ...]] = {CRAWL: ("schema.sql", "schema-2.sql"), PAGES: ("pages.sql", "pages-2.sql")}
 """Scripts by file, applied in order; `PRAGMA user_version` says how many were."""
 _PAGE_SIZES = {CRAWL: 4096, PAGES: 16384}
 """A stored page has 4 kB as a rule: larger ones of SQLite's keep it in one piece. It takes a tenth less of the disk."""

@@ -1,6 +1,7 @@
 """Several processes on one data dir: opening it at once, leasing and committing at once, dying with the lock."""
 
 import multiprocessing
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -149,6 +150,22 @@ def test_a_database_of_a_newer_program_is_refused(tmp_path: Path) -> None:
     db.close()
     with pytest.raises(StorageError, match="newer crawl-console"):
         prepare(tmp_path)
+
+
+def test_a_file_another_process_is_just_making_is_looked_at_again(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    made.mkdir()
+    prepare(made)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / CRAWL).write_bytes((made / CRAWL).read_bytes()[:4096])
+    whole = threading.Timer(0.1, (folder / CRAWL).write_bytes, [(made / CRAWL).read_bytes()])
+    whole.start()
+    prepare(folder)
+    whole.join()
+    db = Database.open(folder / CRAWL)
+    assert db.value("PRAGMA user_version") == len(MIGRATIONS[CRAWL])
+    db.close()
 
 
 def test_a_data_dir_of_the_first_schema_is_taken_along(tmp_path: Path) -> None:
