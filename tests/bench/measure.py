@@ -56,6 +56,8 @@ class Part:
     processes: int = 0
     cpu: float = 0.0
     largest: int = 0
+    steady: int = 0
+    """The median of what one process had at each look, of the one that had most."""
 
 
 class _Watch(threading.Thread):
@@ -69,7 +71,7 @@ class _Watch(threading.Thread):
         self._known: dict[int, psutil.Process] = {}
         self._looks: dict[int, int] = {}
         self._labels: dict[int, str] = {}
-        self._resident: dict[int, int] = {}
+        self._resident: dict[int, list[int]] = {}
         self.cpu: dict[int, float] = {}
         self.peak = 0
         self.largest = 0
@@ -91,7 +93,7 @@ class _Watch(threading.Thread):
             except GONE:
                 continue
             self.cpu[pid] = times.user + times.system
-            self._resident[pid] = max(resident, self._resident.get(pid, 0))
+            self._resident.setdefault(pid, []).append(resident)
             total += resident
             self.largest = max(self.largest, resident)
         self.peak = max(self.peak, total)
@@ -115,7 +117,9 @@ class _Watch(threading.Thread):
             part = found.setdefault(self._labels[pid], Part())
             part.processes += 1
             part.cpu += self.cpu[pid]
-            part.largest = max(part.largest, self._resident[pid])
+            seen = sorted(self._resident[pid])
+            part.largest = max(part.largest, seen[-1])
+            part.steady = max(part.steady, seen[len(seen) // 2])
         return found
 
 
@@ -186,8 +190,8 @@ def measure(
 def parts_table(done: Measured) -> str:
     """What each kind of process took."""
     return table(
-        ["process", "number", "CPU s", "largest MB"],
-        [[name, part.processes, part.cpu, part.largest / 1e6] for name, part in done.parts.items()],
+        ["process", "number", "CPU s", "steady MB", "largest MB"],
+        [[name, part.processes, part.cpu, part.steady / 1e6, part.largest / 1e6] for name, part in done.parts.items()],
     )
 
 
