@@ -30,6 +30,7 @@ class Beating(threading.Thread):
         while True:
             self.once(self._node.state())
             self._processor.look()
+            self._node.memory.look()
             with contextlib.suppress(CrawlError):
                 self._node.look_at_row()
             if self._stopped.wait(INTERVAL):

@@ -9,7 +9,6 @@ from pathlib import Path
 from engine.clock import boottime
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState
-from engine.node.memory import Memory
 from engine.node.ringer import Ringer
 from engine.node.room import Room
 from engine.node.seen import Seen
@@ -68,7 +67,6 @@ class Committer(threading.Thread):
         self._idle = idle
         self._fenced = fenced
         self._broken = broken
-        self._memory = Memory()
         self._condition = threading.Condition()
         self._finished: list[Finished] = []
         self._since = 0.0
@@ -138,7 +136,6 @@ class Committer(threading.Thread):
                 time.sleep(_RETRY_PAUSE)
         self._room.let_go([f.job for f in group])
         self._after(group, result)
-        self._memory.done_with(len(f.document.body) for f in group if f.document is not None)
         if not self._room.held:
             self._idle()
 

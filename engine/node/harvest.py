@@ -15,6 +15,7 @@ from engine.model.definition import TaskGroup
 from engine.model.job import LeasedJob
 from engine.model.record import FoundLink, Rejection
 from engine.node.knowledge import Knowledge
+from engine.node.memory import Memory
 from engine.node.seen import Seen
 from engine.store.commit import Child, MadeRow
 
@@ -41,9 +42,10 @@ class Harvest:
 class Harvester:
     """Works pages for one node; may be called from several threads."""
 
-    def __init__(self, knowledge: Knowledge, seen: Seen, *, run: str, run_time: str) -> None:
+    def __init__(self, knowledge: Knowledge, seen: Seen, memory: Memory, *, run: str, run_time: str) -> None:
         self._knowledge = knowledge
         self._seen = seen
+        self._memory = memory
         self._run = run
         self._run_time = run_time
 
@@ -51,6 +53,14 @@ class Harvester:
         self, job: LeasedJob, *, body: bytes, content_type: str, url: str, status: int, fetched_at: float
     ) -> Harvest:
         """Extract. Raises NotAPage or Unreadable."""
+        try:
+            return self._work(job, body, content_type, url, status, fetched_at)
+        finally:
+            self._memory.worked(len(body))
+
+    def _work(
+        self, job: LeasedJob, body: bytes, content_type: str, url: str, status: int, fetched_at: float
+    ) -> Harvest:
         page, damaged = opened(body, content_type, url=url, status=status, fetched_at=fetched_at)
         rule = self._knowledge.host_rule(job.defs_version, urls.host_key(url))
         context = Context(

@@ -3,27 +3,34 @@
 import ctypes
 import sys
 import time
-from collections.abc import Iterable
 
 _LARGE = 1_000_000
 """Bytes of a page whose tree takes 20 MB and more."""
-_EVERY = 2.0
-"""Large pages come together, lists of everything at a site's start: what they took is given back once for all."""
+_LATER = 2.0
+"""By then it is committed. Large pages come together, lists of everything at a site's start: once serves them all."""
 
 
 class Memory:
-    """The allocator keeps what was freed, tens of MB, where something that came later lies behind it. One owner."""
+    """The allocator keeps what was freed, tens of MB, where something that came later lies behind it."""
 
     def __init__(self) -> None:
-        self._since: float | None = None
+        self._last = float("-inf")
+        self._due: float | None = None
 
-    def done_with(self, sizes: Iterable[int]) -> None:
-        """Pages of so many bytes were let go. 2 s after a large one free memory is returned; that takes 1 to 25 ms."""
-        if self._since is None:
-            if any(size >= _LARGE for size in sizes):
-                self._since = time.monotonic()
-        elif time.monotonic() >= self._since + _EVERY:
-            self._since = None
+    def worked(self, size: int) -> None:
+        """A page of so many bytes was worked; any thread may say so."""
+        if size >= _LARGE:
+            self._last = time.monotonic()
+            if self._due is None:
+                self._due = self._last + _LATER
+
+    def look(self) -> None:
+        """Return free memory 2 s after a large page, which takes 1 to 25 ms. To be called often, by one thread."""
+        now = time.monotonic()
+        if self._due is not None and now >= self._due:
+            self._due = None
+            if self._last + _LATER > now:  # and what came since may still be held
+                self._due = self._last + _LATER
             _give_back()
 
 

@@ -18,6 +18,7 @@ from engine.model.job import JobKind, JobState, LeasedJob, Origin, Request, Stor
 from engine.node.clerk import Clerk
 from engine.node.harvest import Harvest, Harvester, NotAPage, Unreadable
 from engine.node.knowledge import Knowledge
+from engine.node.memory import Memory
 from engine.node.reextraction import PARSED_ON_THE_LOOP, Reextraction
 from engine.node.robots import RobotsDesk
 from engine.node.sitemaps import SitemapDesk
@@ -43,6 +44,7 @@ class Pipeline:
         clerk: Clerk,
         knowledge: Knowledge,
         harvester: Harvester,
+        memory: Memory,
         threads: Executor,
     ) -> None:
         """`source` names this node in events; `threads` parse large pages."""
@@ -55,7 +57,7 @@ class Pipeline:
         self._threads = threads
         self._reextraction = Reextraction(source=source, clerk=clerk, harvester=harvester, threads=threads)
         self._robots = RobotsDesk(self._send, clerk, settings.user_agent)
-        self._sitemaps = SitemapDesk(self._send, settings.max_body)
+        self._sitemaps = SitemapDesk(self._send, settings.max_body, memory)
         self._efforts: dict[int, tuple[int, float, int]] = {}
         """By job under way: answers read, their seconds, the bytes of their bodies."""
 

@@ -24,6 +24,7 @@ from engine.node.committer import Committer
 from engine.node.fetch_loop import FetchLoop
 from engine.node.harvest import Harvester
 from engine.node.knowledge import Knowledge
+from engine.node.memory import Memory
 from engine.node.pipeline import Pipeline
 from engine.node.processor import Processor, work_in_batches
 from engine.node.ringer import Ringer
@@ -78,6 +79,7 @@ class Node:
         self.bells = Doorbells(folder, on_slice=self._answer, gate=self._may_take, room=lambda: self.room.free)
         self.ringer = Ringer(folder, run, lambda: self.bells)
         self.seen = Seen()
+        self.memory = Memory()
         knowledge = Knowledge(settings, live, lambda: self._db, run)
         self.committer = Committer(
             folder,
@@ -104,7 +106,8 @@ class Node:
                 fetcher=self._fetcher,
                 clerk=clerk,
                 knowledge=knowledge,
-                harvester=Harvester(knowledge, self.seen, run=told.id, run_time=run_time),
+                harvester=Harvester(knowledge, self.seen, self.memory, run=told.id, run_time=run_time),
+                memory=self.memory,
                 threads=ThreadPoolExecutor(2, "parse"),
             )
 

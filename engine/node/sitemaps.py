@@ -8,6 +8,7 @@ from engine.fetch.redirects import next_hop
 from engine.fetch.unpack import unpack
 from engine.model.identity import link_key, locator_key
 from engine.model.job import JobKind, LeasedJob
+from engine.node.memory import Memory
 from engine.node.robots import Send
 from engine.store.commit import Child
 
@@ -20,9 +21,10 @@ _DEEPEST = 4
 class SitemapDesk:
     """One for each node."""
 
-    def __init__(self, send: Send, max_body: int) -> None:
+    def __init__(self, send: Send, max_body: int, memory: Memory) -> None:
         self._send = send
         self._max_body = max_body
+        self._memory = memory
 
     async def read(self, job: LeasedJob) -> tuple[Answer, tuple[Child, ...]]:
         """Fetch a sitemap; its answer, and the jobs it makes. Raises FetchFailed."""
@@ -35,6 +37,7 @@ class SitemapDesk:
         if answer.status >= 300:
             return answer, ()
         body = unpack(answer.body, "gzip", self._max_body) if answer.body.startswith(_GZIP) else answer.body
+        self._memory.worked(len(body))
         pages, sitemaps = entries(decode(body, "application/xml").text)
         children: dict[bytes, Child] = {}
         for written in pages:

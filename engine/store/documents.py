@@ -66,11 +66,13 @@ class Pages:
 
     def add(self, documents: Sequence[NewDocument]) -> list[int]:
         """Store bodies durably; returns their pages' ids, in order."""
-        bodies = self._packing.pack([d.body for d in documents])
-        packed = [(orjson.dumps(d.headers).decode(), body) for d, body in zip(documents, bodies, strict=True)]
+        bodies = [d.body for d in documents]
+        frames = self._packing.pack(bodies)
+        packed = [(orjson.dumps(d.headers).decode(), frame) for d, frame in zip(documents, frames, strict=True)]
         with self._db.transaction():
             first = int(self._db.value(_LAST_PAGE) or 0) + 1
             self._db.each(_ADD_PAGE, [(first + i, *page) for i, page in enumerate(packed)])
+        self._packing.learn(bodies)  # not before: what could not be stored comes again
         return list(range(first, first + len(packed)))
 
     def read(self, page: int) -> bytes | None:

@@ -1,7 +1,7 @@
 """How bodies lie in pages.db: plain at first, then with a dictionary learnt from them, and always readable."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from store_house import document
 from engine.errors import StorageError
 from engine.store.connector import Busy, Database
 from engine.store.documents import Pages
-from engine.store.packing import Packing
+from engine.store.packing import Packing, _learnt
 from engine.store.schema import PAGES, prepare
 
 _LOOK = 1_700
@@ -55,6 +55,14 @@ def _frames(folder: Path) -> list[tuple[int, int]]:
     rows = db.all("SELECT body FROM pages ORDER BY id")
     db.close()
     return [(zstandard.get_frame_parameters(row[0]).dict_id, len(row[0])) for row in rows]
+
+
+def _alter(folder: Path, *statements: str) -> None:
+    db = Database.open(folder / PAGES)
+    with db.transaction():
+        for statement in statements:
+            db.execute(statement)
+    db.close()
 
 
 def _read(folder: Path, kept: dict[int, bytes]) -> None:
@@ -109,6 +117,20 @@ def test_what_has_nothing_in_common_stays_without(folder: Path) -> None:
     _read(folder, kept)
 
 
+@pytest.mark.parametrize(("common", "number"), [(250, 0), (1_000, 32_768)])
+def test_it_must_save_a_tenth(folder: Path, common: int, number: int) -> None:
+    shared = random.Random("shared").randbytes(common)
+    _store(Pages(folder), lambda number: shared + _noise(number), 0, 80)
+    assert _frames(folder)[-1][0] == number
+
+
+def test_empty_bodies_are_no_lesson(folder: Path) -> None:
+    pages = Pages(folder)
+    _store(pages, lambda _: b"", 0, 100)
+    _store(pages, _shop, 100, 80)
+    assert _frames(folder)[-1][0] == 32_768
+
+
 def test_small_and_empty_bodies_and_large_ones(folder: Path) -> None:
     pages = Pages(folder)
     kept = _store(pages, lambda number: b"" if number % 2 else b"ok", 0, 100)
@@ -123,51 +145,141 @@ def test_small_and_empty_bodies_and_large_ones(folder: Path) -> None:
 def test_a_dictionary_that_is_gone_is_told(folder: Path) -> None:
     pages = Pages(folder)
     kept = _store(pages, _shop, 0, 80)
-    db = Database.open(folder / PAGES)
-    with db.transaction():
-        db.execute("DELETE FROM dictionaries")
-    db.close()
+    _alter(folder, "DELETE FROM dictionaries")
     fresh = Pages(folder, read_only=True)
     assert fresh.read(min(kept)) == kept[min(kept)]
     with pytest.raises(StorageError, match=r"pages\.db: damaged \(dictionary 32768 is missing\)"):
         fresh.read(max(kept))
 
 
-def test_a_damaged_dictionary_or_body_is_told_and_new_pages_go_without_it(folder: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "substr(body, 1, 8) || x'3f3f3f'",
+        "x'00' || substr(body, 2)",
+        "substr(body, 1, 4) || x'99990000' || substr(body, 9)",
+        "substr(body, 1, length(body) - 300) || zeroblob(200) || substr(body, length(body) - 99)",
+    ],
+    ids=["cut", "no dictionary", "another's number", "content"],
+)
+def test_a_damaged_dictionary_is_told_and_new_pages_can_be_read(folder: Path, damage: str) -> None:
     kept = _store(Pages(folder), _shop, 0, 80)
-    db = Database.open(folder / PAGES)
-    with db.transaction():
-        db.execute("UPDATE dictionaries SET body = CAST(substr(body, 1, 8) || x'3f3f3f' AS BLOB)")
-        db.execute("UPDATE pages SET body = CAST(substr(body, 1, 20) AS BLOB) WHERE id = 1")
-    db.close()
-    for page in (1, max(kept)):
+    _alter(folder, f"UPDATE dictionaries SET body = CAST({damage} AS BLOB)")
+    with pytest.raises(StorageError, match=r"pages\.db: damaged"):
+        _read(folder, {max(kept): kept[max(kept)]})
+    _read(folder, _store(Pages(folder), _shop, 80, 100))
+
+
+@pytest.mark.parametrize("number", [1, 80], ids=["plain", "with a dictionary"])
+def test_a_damaged_body_is_told(folder: Path, number: int) -> None:
+    kept = _store(Pages(folder), _shop, 0, 80)
+    whole = Database.open(folder / PAGES, read_only=True).value("SELECT body FROM pages WHERE id = ?", (number,))
+    packing = Packing(Database.open(folder / PAGES, read_only=True))
+    dice = random.Random(number)
+    told = 0
+    for _ in range(400):
+        broken = bytearray(whole)
+        broken[dice.randrange(4, len(whole))] ^= 1 << dice.randrange(8)
+        try:
+            assert packing.unpack(bytes(broken)) == kept[number]  # some bits of a frame mean nothing
+        except StorageError as error:
+            assert "pages.db: damaged (" in error.what
+            told += 1
+    assert told > 350
+    huge = b"\x28\xb5\x2f\xfd\xc0\x00" + (2**62).to_bytes(8, "little") + whole[14:]
+    for broken in (whole[:20], huge):
         with pytest.raises(StorageError, match=r"pages\.db: damaged"):
-            Pages(folder, read_only=True).read(page)
-    later = _store(Pages(folder), _shop, 80, 100)
-    assert _frames(folder)[-1][0] == 32_769
-    _read(folder, later)
+            packing.unpack(broken)
 
 
-def test_nothing_is_packed_with_what_could_not_be_written(folder: Path) -> None:
-    other = Database.open(folder / PAGES)
+def test_nothing_is_packed_with_what_could_not_be_written_and_it_is_tried_again_soon(folder: Path) -> None:
     db = Database.open(folder / PAGES, busy_seconds=0.05)
     packing = Packing(db)
+
+    def learnt(first: int) -> int:
+        """From pages so numbered; the number of the dictionary that packs the next one."""
+        packing.learn([_shop(number) for number in range(first, first + 60)])
+        return zstandard.get_frame_parameters(packing.pack([_shop(0)])[0]).dict_id
+
+    other = Database.open(folder / PAGES)
     with other.transaction():
-        packing.pack([_shop(number) for number in range(60)])
-        frames = packing.pack([_shop(60)])
+        assert learnt(0) == 0
         with pytest.raises(Busy), db.transaction():
             pass
-    assert zstandard.get_frame_parameters(frames[0]).dict_id == 0
+    full = db.value("PRAGMA max_page_count")
+    db.execute(f"PRAGMA max_page_count = {db.value('PRAGMA page_count')}")
+    assert learnt(60) == 0
     assert db.all("SELECT id FROM dictionaries") == []
+    db.execute(f"PRAGMA max_page_count = {full}")
+    assert learnt(120) == 32_768
+
+
+def test_pages_that_could_not_be_stored_teach_nothing(folder: Path) -> None:
+    pages = Pages(folder, busy_seconds=0.01)
+    group = [document("http://a/", _shop(number)) for number in range(20)]
+    other = Database.open(folder / PAGES)
+    with other.transaction():
+        for _ in range(4):
+            with pytest.raises(Busy):
+                pages.add(group)
+    pages.add(group)
+    pages.add(group)
+    assert {number for number, _ in _frames(folder)} == {0}
+    assert Database.open(folder / PAGES, read_only=True).all("SELECT id FROM dictionaries") == []
+
+
+def test_while_one_learns_another_waits_and_then_uses_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    others: list[Pages] = []
+
+    def crowded(samples: Sequence[bytes], number: int) -> bytes:
+        others.append(Pages(folder, busy_seconds=0.01))
+        with pytest.raises(Busy):
+            others[-1].add([document("http://a/", b"x")])
+        return _learnt(samples, number)
+
+    monkeypatch.setattr("engine.store.packing._learnt", crowded)
+    kept = _store(Pages(folder), _shop, 0, 80)
+    [other] = others
+    kept |= _store(other, _shop, 80, 80)
+    assert [number for number, _ in _frames(folder)] == [0] * 60 + [32_768] * 20 + [0] * 60 + [32_768] * 20
+    _read(folder, kept)
+
+
+def test_sites_that_take_turns_do_not_displace_each_others_dictionaries(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.store.packing._APART", 60)
+    first, second, kept = Pages(folder), Pages(folder), {}
+    with monkeypatch.context() as patch:
+        patch.setattr("engine.store.packing._KEPT", 1)
+        for number in range(0, 800, 20):
+            kept |= _store(first, _shop, number, 20) | _store(second, _news, number, 20)
+    for number in range(6):
+        kept |= _store(Pages(folder), _news if number % 2 else _shop, number * 100, 80)
+    assert {number for number, _ in _frames(folder)} == {0, 32_768, 32_769}
+    _read(folder, kept)
+
+
+def test_pages_of_more_kinds_than_are_held_ready_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.store.packing._KEPT", 3)
+    kept: dict[int, bytes] = {}
+    for kind in range(6):
+
+        def body(number: int, kind: int = kind) -> bytes:
+            lines = "".join(f"<{'abipqu'[kind]} id='{kind}-{i * (kind + 3)}'>{kind}{i}" for i in range(200))
+            return f"{lines}{random.Random(number).random()}".encode()
+
+        kept |= _store(Pages(folder), body, 0, 80)
+    assert {number for number, _ in _frames(folder)} == {0, *range(32_768, 32_774)}
+    _read(folder, kept)
+    some = random.Random(1).choices(sorted(kept), k=300)
+    pages = Pages(folder, read_only=True)
+    assert [pages.read(page) for page in some] == [kept[page] for page in some]
 
 
 def test_a_data_dir_from_before_dictionaries_is_taken_along(folder: Path) -> None:
     kept = _store(Pages(folder), _shop, 0, 20)
-    db = Database.open(folder / PAGES)
-    with db.transaction():
-        db.execute("DROP TABLE dictionaries")
-        db.execute("PRAGMA user_version = 1")
-    db.close()
+    _alter(folder, "DROP TABLE dictionaries", "PRAGMA user_version = 1")
     _read(folder, kept)
     prepare(folder)
     kept |= _store(Pages(folder), _shop, 20, 80)
@@ -184,4 +296,5 @@ def test_whatever_is_packed_comes_back(tmp_path_factory: pytest.TempPathFactory,
     for group in groups:
         group = [body + body for body in group]
         assert [reader.unpack(frame) for frame in packing.pack(group)] == group
+        packing.learn(group)
     db.close()

@@ -1,13 +1,22 @@
 """What large pages took goes back to the system, once for all that came together."""
 
+import asyncio
 import os
 import subprocess
 import sys
+from collections import deque
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from leased_jobs import leased
 
 from engine.node import memory
+from engine.node.harvest import Harvester, NotAPage
 from engine.node.memory import Memory
+from engine.node.seen import Seen
+from engine.node.sitemaps import SitemapDesk
 
 LARGE = 2_000_000
 _HOLE = """
@@ -24,8 +33,9 @@ full = resident()
 del hole
 kept = resident()
 of = memory.Memory()
-for _ in range(3):
-    of.done_with([2_000_000])
+of.worked(2_000_000)
+for _ in range(2):
+    of.look()
 print(full - kept, kept - resident())
 """
 
@@ -39,22 +49,67 @@ def test_memory_that_lies_before_what_is_still_needed_is_given_back() -> None:
     assert returned > 50_000_000
 
 
-def test_it_is_done_once_for_large_pages_that_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, done = [0.0], []
-    monkeypatch.setattr(memory.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(memory, "_give_back", lambda: done.append(now[0]))
+class Clock:
+    """Stands for the time, and tells when memory was given back."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.given: list[float] = []
+
+    def take(self, of: Memory, pages: Sequence[tuple[float, int]], *, until: float) -> None:
+        """Pages of some bytes are worked at some seconds; it looks every tenth of a second."""
+        coming = deque(pages)
+        for tenth in range(round(until * 10)):
+            self.now = tenth / 10
+            while coming and coming[0][0] <= self.now:
+                of.worked(coming.popleft()[1])
+            of.look()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(memory.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(memory, "_give_back", lambda: clock.given.append(clock.now))
+    return clock
+
+
+def test_it_is_done_once_for_large_pages_that_come_together(clock: Clock) -> None:
+    clock.take(Memory(), [(1.0, 999_999), (4.0, 1_000_000), (4.0, LARGE), (4.1, 1), (9.0, LARGE)], until=20)
+    assert clock.given == [6.0, 11.0]
+
+
+def test_what_comes_just_before_is_not_forgotten(clock: Clock) -> None:
+    clock.take(Memory(), [(4.0, LARGE), (5.9, LARGE)], until=20)
+    assert clock.given == [6.0, 7.9]
+
+
+def test_large_pages_without_an_end_do_not_put_it_off(clock: Clock) -> None:
+    clock.take(Memory(), [(4.0 + 1.5 * i, LARGE) for i in range(5)], until=20)
+    assert clock.given == [6.0, 7.5, 9.0, 10.5, 12.0]
+
+
+def test_a_large_body_that_is_no_page_counts(clock: Clock) -> None:
     of = Memory()
-    for at, sizes in (
-        (100.0, [30_000, 999_999]),
-        (103.0, [30_000]),
-        (104.0, [LARGE]),
-        (105.0, [LARGE, 1]),
-        (105.9, [1]),
-        (106.0, [1]),
-        (109.0, [1]),
-        (110.0, [LARGE]),
-        (120.0, []),
-    ):
-        now[0] = at
-        of.done_with(sizes)
-    assert done == [106.0, 120.0]
+    nothing: Any = None
+    harvester = Harvester(nothing, Seen(), of, run="r", run_time="")
+    with pytest.raises(NotAPage):
+        harvester.work(
+            leased(1), body=b"\x89PNG" + bytes(LARGE), content_type="image/png", url="", status=200, fetched_at=0
+        )
+    clock.take(of, [], until=5)
+    assert clock.given == [2.0]
+
+
+def test_a_large_sitemap_counts(clock: Clock) -> None:
+    of = Memory()
+    urls = "".join(f"<url><loc>http://a/{i}</loc></url>" for i in range(40_000))
+    answer: Any = SimpleNamespace(location=None, status=200, body=f"<urlset>{urls}</urlset>".encode())
+
+    async def send(*_: object) -> Any:
+        return answer
+
+    _, children = asyncio.run(SitemapDesk(send, 10_000_000, of).read(leased(1)))
+    assert len(children) == 40_000
+    clock.take(of, [], until=5)
+    assert clock.given == [2.0]
