@@ -15,10 +15,12 @@ class Nudge:
         os.set_blocking(self.file, False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._read, selectors.EVENT_READ)
+        self._heeds_signals = False
 
     def heed_signals(self) -> None:
         """Every signal that has a handler in Python is a nudge from now on. Only the main thread may ask for it."""
         signal.set_wakeup_fd(self.file, warn_on_full_buffer=False)
+        self._heeds_signals = True
 
     def give(self) -> None:
         """Wake the sleeper."""
@@ -30,6 +32,14 @@ class Nudge:
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._read, 4096):
                     pass
+
+    def close(self) -> None:
+        """Let go of the pipe. A process that needs it to its end need not; nobody may give or wait any more."""
+        if self._heeds_signals:
+            signal.set_wakeup_fd(-1)
+        self._selector.close()
+        os.close(self._read)
+        os.close(self.file)
 
 
 def give(file: int) -> None:

@@ -46,6 +46,10 @@ class Lifeline:
         """Sleep, but not past the pipe's end or a signal."""
         self._nudge.wait(seconds)
 
+    def close(self) -> None:
+        """Let go of what it sleeps on; not of the pipe from the supervisor, which it was given."""
+        self._nudge.close()
+
     def _watch(self) -> None:
         try:
             while os.read(self._file, 4096):

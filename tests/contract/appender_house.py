@@ -28,6 +28,16 @@ ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 COLUMNS = ("title", "price", "stock", "tags", "parts")
 
 
+class Alone(Appender):
+    """One that shares a process with others: it lets go of what its process would have ended with."""
+
+    def close(self) -> None:
+        super().close()
+        self._pulse.end()
+        self._lifeline.close()
+        self._db.close()
+
+
 class House:
     """`type_` is the type of every output; each dataDef has the columns `COLUMNS`."""
 
@@ -94,7 +104,8 @@ class House:
         lifeline = Lifeline()
         lifeline.draining = draining
         pulse = Pulse(self.folder / "beats" / f"a{epoch}", lifeline)
-        return Appender(db, self.run, epoch, OutputFolder(self.folder, self.run.id).path, pulse, lifeline)
+        with closing(OutputFolder(self.folder, self.run.id)) as folder:
+            return Alone(db, self.run, epoch, folder.path, pulse, lifeline)
 
     def drain(self) -> None:
         """A new appender writes all there is and ends."""

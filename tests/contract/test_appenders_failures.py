@@ -85,18 +85,19 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(
         job = house.add(books(3))
         axe.left = steps
         killed = False
-        try:
-            appender = house.appender(db=fragile.open(folder / CRAWL))
-            settle(appender)
-            house.add(books(3, start=10))
-            settle(appender)
-            house.add(books(2, start=20), job=job)
-            settle(appender)
-        except Killed:
-            killed = True
-        axe.left = -1
+        with closing(house.appender(db=fragile.open(folder / CRAWL))) as appender:
+            try:
+                settle(appender)
+                house.add(books(3, start=10))
+                settle(appender)
+                house.add(books(2, start=20), job=job)
+                settle(appender)
+            except Killed:
+                killed = True
+            axe.left = -1
         house.drain()
         assert house.found() == house.expected(), f"killed at step {steps}"
+        house.db.close()
         if not killed:
             break
     assert steps > 20
