@@ -36,6 +36,12 @@ _ABOUT = "SELECT url, status, content_type, size, fetched_at FROM documents WHER
 _HEADERS = "SELECT headers FROM pages WHERE id = ?"
 _ORPHANS = "SELECT id FROM pages WHERE id > ? ORDER BY id LIMIT ?"
 _KNOWN = "SELECT id FROM documents WHERE id IN ({ids})"
+_LAST_KNOWN = "SELECT max(id) FROM documents"
+_SERVING = "SELECT id FROM documents WHERE id > ? AND key <> x'' ORDER BY id LIMIT ?"
+_THERE = "SELECT id FROM pages WHERE id IN ({ids})"
+_FORGET = "DELETE FROM sqlite_sequence WHERE name = 'pages'"
+_GO_ON = "INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)"
+_UNALIASED = "DELETE FROM document_aliases WHERE document IN ({ids})"
 
 
 _LOG_PAGES = 256
@@ -79,6 +85,27 @@ class Pages:
         """The body of a page; None: it is missing."""
         row = self._db.one(_BODY, (page,))
         return None if row is None else self._packing.unpack(row[1])
+
+    def rejoin(self, crawl: Database, *, batch: int = 500) -> int:
+        """Where this file was lost, or is an older copy put back: what it no longer has serves no fetch any more.
+
+        New pages get ids behind those of all documents. Returns how many were lost; nothing is done twice.
+        """
+        last_known, lost, last = int(crawl.value(_LAST_KNOWN) or 0), 0, 0
+        if int(self._db.value(_LAST_PAGE) or 0) >= last_known:
+            return 0
+        while ids := [int(row[0]) for row in crawl.all(_SERVING, (last, batch))]:
+            there = {int(row[0]) for row in self._db.all(_THERE.format(ids=placeholders(ids)), ids)}
+            gone = [id_ for id_ in ids if id_ not in there]
+            if gone:
+                with crawl.transaction():
+                    crawl.execute(_UNALIASED.format(ids=placeholders(gone)), gone)
+                    crawl.execute(_RETIRE.format(ids=placeholders(gone)), gone)
+            lost, last = lost + len(gone), ids[-1]
+        with self._db.transaction():
+            self._db.execute(_FORGET)
+            self._db.execute(_GO_ON, (last_known,))
+        return lost
 
     def sweep(self, crawl: Database, *, batch: int = 500) -> int:
         """Delete bodies nothing refers to; only while no job is leased. Returns how many."""

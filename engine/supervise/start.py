@@ -33,7 +33,7 @@ from engine.store import (
 from engine.store.connector import Database
 from engine.store.events import Event
 from engine.store.runs import Run
-from engine.store.schema import CRAWL, prepare
+from engine.store.schema import CRAWL, PAGES, prepare
 from engine.supervise import checkpointing
 from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.children import kill_stranger
@@ -94,8 +94,7 @@ def build_supervisor(
         edition = Edition.of(plan.definitions)
         patient(lambda: _fence_left_overs(db, folder), given_up=given_up)
         run, epoch, change, steps = patient(lambda: _begin(db, plan, folder, edition), given_up=given_up)
-        if run.state is not RunState.NEW:
-            patient(lambda: _sweep(db, folder), given_up=given_up)
+        patient(lambda: _tidy(db, folder, run), given_up=given_up)
     except BaseException:
         db.close()
         raise
@@ -220,10 +219,16 @@ def _begin(db: Database, plan: Plan, folder: Path, edition: Edition) -> tuple[Ru
     return runs.get(db, run.seq), epoch, change, steps
 
 
-def _sweep(db: Database, folder: Path) -> None:
-    """Bodies that a crash left without a document are thrown away."""
+def _tidy(db: Database, folder: Path, run: Run) -> None:
+    """Bodies that a crash left without a document are thrown away, and documents that lost theirs serve no more."""
     pages = documents.Pages(folder, busy_seconds=_TICK_SECONDS)
     try:
-        pages.sweep(db)
+        lost = pages.rejoin(db)
+        if run.state is not RunState.NEW:
+            pages.sweep(db)
     finally:
         pages.close()
+    if lost:
+        text = f"{PAGES} has lost {lost} stored pages; they are fetched again where they are needed"
+        with db.transaction():
+            events.add(db, run.seq, [Event(time.time(), "WARNING", "supervisor", "page", text)])

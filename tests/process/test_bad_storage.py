@@ -308,3 +308,25 @@ def test_a_full_stdout_ends_without_a_traceback(house: House, site: Site) -> Non
         )
     assert b"Traceback" not in done.stderr
     assert house.status()["state"] == "DONE"
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["lost", "an older copy"])
+def test_stored_pages_that_are_lost_cost_fetches_but_no_page(house: House, site: Site, older: bool) -> None:
+    library = Library(site, shelves=3)
+    house.write(library.defs().replace("{list: {dataDef", "{live: P1D, list: {dataDef"))
+    house.crawl("--max-pages", "3", code=0)
+    copy = (house.data / "pages.db").read_bytes()
+    house.crawl("--max-pages", "9", code=0)
+    (house.data / "pages.db").unlink()
+    if older:
+        (house.data / "pages.db").write_bytes(copy)
+    done = house.crawl()
+    assert done.jobs == {"done": library.size}
+    assert house.counted("entry", "book") == library.rows()
+    [(text,)] = house.query("SELECT text FROM events WHERE text LIKE '%lost%'")
+    assert text.startswith(f"pages.db has lost {6 if older else 9} stored pages")
+    site.forget()
+    house.crawl("--fresh")
+    assert house.counted("entry", "book") == library.rows()
+    assert site.times("/shelf/0") == (0 if older else 1), "what the copy holds still serves"
+    assert house.query("SELECT count(*) FROM events WHERE text LIKE '%lost%'") == [(1,)]
