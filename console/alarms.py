@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from console.source import Look
+from console.units import plural
 
 _SHOWN_HOSTS = 3
 _STORM = 5
@@ -20,7 +21,14 @@ class Alarm:
 
 def alarms(look: Look, *, stale: float | None = None, why: str = "") -> list[Alarm]:
     """The worst first. `stale`: seconds since the last good look, where there was a bad one."""
-    return [*_of_the_look(stale, why), *_of_the_run(look), *_of_nodes(look), *_of_defs(look), *_of_hosts(look)]
+    return [
+        *_of_the_look(stale, why),
+        *_of_the_run(look),
+        *_of_nodes(look),
+        *_of_defs(look),
+        *_of_hosts(look),
+        *_of_sequences(look),
+    ]
 
 
 def _of_the_look(stale: float | None, why: str) -> list[Alarm]:
@@ -83,3 +91,10 @@ def _of_hosts(look: Look) -> list[Alarm]:
         Alarm("warn", f"{h['host']} answers 429 or 503: left alone for {h['backoff']:.0f} s", h["host"])
         for h in resting[:_SHOWN_HOSTS]
     ]
+
+
+def _of_sequences(look: Look) -> list[Alarm]:
+    count = look.snapshot.paused_sequences
+    if not count or look.supervisor is None:
+        return []
+    return [Alarm("warn", f"{plural(count, 'sequence')} paused by name: `resume` in the palette (:) lets it go on")]

@@ -8,6 +8,7 @@ import orjson
 
 from console.clean import clean
 from console.figures import figures
+from console.units import plural
 from engine.beats import SUPERVISOR, read_beat
 from engine.errors import StorageError
 from engine.identity import lives
@@ -109,6 +110,8 @@ def _lines(look: Snapshot) -> list[str]:
     owner = f"supervisor {pid}" if pid else "no supervisor"
     reason = f" ({run.reason})" if run.reason else ""
     paused = f"  PAUSED: {run.paused}" if run.paused else ""
+    if look.paused_sequences and not run.paused:
+        paused = f"  PAUSED: {plural(look.paused_sequences, 'sequence')}"
     jobs = ", ".join(f"{count} {name}" for name, count in look.jobs.items())
     lines = [f"run {run.id}  {run.state}{reason}  stage {run.stage}  defs v{run.defs_version}  {owner}{paused}", jobs]
     if look.reextraction is not None:
@@ -126,7 +129,7 @@ def _lines(look: Snapshot) -> list[str]:
     lines += [
         f"  {s['group']} on {s['host']}: {s['ready']} ready, {s['delayed']} waiting, {s['taken']} running,"
         f" {s['done']} done, {s['failed']} failed, {s['skipped']} skipped,"
-        f" {s['incomplete']} incomplete"
+        f" {s['incomplete']} incomplete{'  PAUSED' if s['paused'] else ''}"
         for s in look.sequences
     ]
     lines += [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]

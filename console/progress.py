@@ -10,6 +10,7 @@ import orjson
 
 from console.clean import clean
 from console.figures import figures
+from console.units import plural
 from engine.errors import CrawlError
 from engine.store import events, runs, snapshot
 from engine.store.connector import Database
@@ -41,10 +42,11 @@ class Progress:
     def begin(self, db: Database, run: int) -> None:
         """The first word: what is begun, and what was said about it."""
         self._from = events.last(db)
-        if self._mode in ("quiet", "json"):
-            return
         look = snapshot.read(db, run=run, shown=0)
         assert look.run is not None
+        self._shown_at, self._done = time.monotonic(), look.jobs["done"]
+        if self._mode in ("quiet", "json"):
+            return
         left = f", {look.jobs['ready']} jobs left" if look.jobs["ready"] or look.jobs["done"] else ""
         word = "goes on" if left else "begins"
         self._write(f"run {look.run.id} {word}: defs v{look.run.defs_version}{left}\n")
@@ -127,7 +129,7 @@ class Progress:
         if look.jobs["failed"] > _TOLD:
             self._write(f"  … and {look.jobs['failed'] - _TOLD} more failed\n")
         for name, count in look.rejected.items():
-            self._write(f"  {name}: {count} record{'s' if count != 1 else ''} rejected\n")
+            self._write(f"  {name}: {plural(count, 'record')} rejected\n")
         for text in snapshot.said(db, run, "row", self._from, _TOLD) if look.rejected else []:
             self._write(f"    {clean(text)}\n")
         for output in look.appenders:
@@ -150,5 +152,7 @@ def _line(look: Snapshot, rate: float) -> str:
     parts = [f"{jobs['done']} done", f"{jobs['taken']} running", f"{jobs['ready']} ready"]
     parts += [f"{jobs[name]} {name}" for name in ("failed", "skipped", "incomplete") if jobs[name]]
     if look.run is not None and look.run.paused:
-        parts.append(f"PAUSED ({look.run.paused}; `crawl-console resume`)")
+        parts.append(f"PAUSED ({look.run.paused}{'; `crawl-console resume`' if 'operator' in look.run.paused else ''})")
+    if look.paused_sequences:
+        parts.append(f"{plural(look.paused_sequences, 'sequence')} PAUSED (`crawl-console resume SEQ`)")
     return f"{', '.join(parts)}; {sum(look.rows.values())} rows; {rate:.1f} pages/s"

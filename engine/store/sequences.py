@@ -44,6 +44,7 @@ _NEEDIEST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM json_each(?
 _LEASED = "UPDATE sequences SET rung_at = ? WHERE id = ?"
 _LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
 _SILENCE = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
+_PAUSED = "SELECT count(*) FROM sequences WHERE run = ? AND paused AND kind <> 'extract'"
 _PAUSE = """
 UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND id IN (
     SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
@@ -165,6 +166,11 @@ def silence(db: Database, run: int) -> None:
 def pause(db: Database, run: int, told: str, paused: bool) -> int:
     """Hold or let go the sequences meant by an id, a group, or `group@host:port`; returns how many changed."""
     return int(db.execute(_PAUSE, {"paused": int(paused), "run": run, "told": told}).rowcount)
+
+
+def paused(db: Database, run: int) -> int:
+    """How many sequences are held by name."""
+    return int(db.value(_PAUSED, (run,)))
 
 
 def limit(db: Database, run: int, group: str, max_pages: int | None) -> None:

@@ -18,7 +18,7 @@ ORDER BY s.taken DESC, s.ready DESC, s.id LIMIT ?
 """
 _TOTALS = """
 SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + delayed), sum(taken), sum(delayed),
-    count(*)
+    count(*), sum(paused)
 FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
 """
 _HOSTS = """
@@ -36,8 +36,11 @@ _OUTPUTS = "SELECT appender, data_def, type, path, rows, bytes, cursor, dirty FR
 _APPENDER = """
 SELECT pid, state, beat_age, flush_ms, ended_at FROM appenders WHERE run = ? ORDER BY epoch DESC LIMIT 1
 """
-_BACKLOG = "SELECT count(*) FROM (SELECT 1 FROM rows WHERE run = ? AND id > ? LIMIT 10001)"
-"""Counted up to 10,001: more is only "more", and a look must stay cheap."""
+_BACKLOG = """
+SELECT d.name, count(*) FROM (SELECT data_def FROM rows WHERE run = ? AND id > ? LIMIT 10001) r
+JOIN data_defs d ON d.id = r.data_def GROUP BY d.name
+"""
+"""Of the next 10,001 rows of all dataDefs: more is only "more", and a look must stay cheap."""
 
 _FAILURES = """
 SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
@@ -72,6 +75,7 @@ class Snapshot:
     """What keeps the defs on disk from being used."""
     reextraction: tuple[int, int] | None = None
     """Pages re-extracted since the defs changed, and those found to be left; None: none is under way."""
+    paused_sequences: int = 0
 
 
 _NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
@@ -86,8 +90,8 @@ def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapsho
         if found is None:
             return NOTHING
         groups = db.all(_TOTALS, (found.seq,))
-        done, failed, skipped, incomplete, ready, taken, delayed, count = (
-            sum(int(row[column]) for row in groups) for column in range(1, 9)
+        done, failed, skipped, incomplete, ready, taken, delayed, count, paused = (
+            sum(int(row[column]) for row in groups) for column in range(1, 10)
         )
         workers = _nodes(db, found.seq)
         counts = rows.counts(db, found.seq)
@@ -108,7 +112,7 @@ def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapsho
             sequence_count=count,
             hosts=[_host(row) for row in db.all(_HOSTS, (found.seq, shown))],
             metrics=metrics.figures(
-                [Totals(g, d, f, s, i, r + t) for g, d, f, s, i, r, t, _, _ in groups],
+                [Totals(g, d, f, s, i, r + t) for g, d, f, s, i, r, t, *_ in groups],
                 metrics.listed(db, found.seq),
                 {n["id"]: n["done"] + n["failed"] for n in workers},
                 found.seconds,
@@ -116,21 +120,22 @@ def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapsho
             ),
             defs_problems=orjson.loads(supervisors.recall(db, "defs_problems") or "[]"),
             reextraction=_reextraction(db, found.seq),
+            paused_sequences=paused,
         )  # fmt: skip
 
 
 def _appenders(db: Database, run: int) -> list[dict[str, Any]]:
     process = db.one(_APPENDER, (run,))
     alive = process is not None and process[4] is None
-    backlogs: dict[int, int] = {}
+    backlogs: dict[int, dict[str, int]] = {}
     told = []
     for appender, data_def, kind, path, written, size, cursor, dirty in db.all(_OUTPUTS, (run,)):
         if cursor not in backlogs:
-            backlogs[cursor] = int(db.value(_BACKLOG, (run, cursor)))
+            backlogs[cursor] = {name: int(count) for name, count in db.all(_BACKLOG, (run, cursor))}
         told.append(
             {
                 "name": f"{appender}/{data_def}", "type": kind, "rows": written, "bytes": size, "path": path,
-                "backlog": backlogs[cursor], "rebuilding": bool(dirty),
+                "backlog": backlogs[cursor].get(data_def, 0), "rebuilding": bool(dirty),
                 "pid": process[0] if alive and process else None,
                 "beat_age": process[2] if alive and process else None,
                 "flush_ms": process[3] if process else None,

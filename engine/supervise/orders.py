@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from engine.model.node import Role
 from engine.store import runs, sequences
 from engine.store.commands import Command
+from engine.store.connector import Database
 from engine.supervise.children import Child
 from engine.supervise.ending import Ending
 
@@ -102,12 +103,24 @@ def _pause(supervisor: Supervisor, paused: bool, sequence: object) -> tuple[bool
     db, run = supervisor.db, supervisor.run.seq
     with db.transaction():
         if sequence is None:
+            before = runs.get(db, run).paused or ""
             runs.pause(db, run, "operator" if paused else None)
-            return True, "intake paused: jobs under way finish" if paused else "intake resumed"
+            return True, "intake paused: jobs under way finish" if paused else _resumed(db, run, before)
         count = sequences.pause(db, run, str(sequence), paused)
     if not count:
         return False, f"no sequence {sequence} to {'pause' if paused else 'resume'}: give an id, GROUP or GROUP@HOST"
     return True, f"{count} sequence{'s' if count > 1 else ''} {'paused' if paused else 'resumed'}"
+
+
+def _resumed(db: Database, run: int, before: str) -> str:
+    """What `resume` without a sequence did, and what it could not do."""
+    told = "intake resumed" if "operator" in before else "intake was not paused by an operator"
+    if "disk" in before:
+        told += "; the disk is nearly full: the run goes on when there is space"
+    count = sequences.paused(db, run)
+    if count:
+        told += f"; {count} sequence{'s' if count > 1 else ''} paused by name: `crawl-console resume SEQ`"
+    return told
 
 
 def _held(child: Child) -> int:

@@ -99,6 +99,7 @@ def look(**changed):
             sequence(2, "detail", "img.example:443", paused=True, done=20),
         ],
         "sequence_count": 2,
+        "paused_sequences": 1,
         "hosts": [
             host("shop.example:443", running=4, next_in=0.4),
             host("img.example:443", backoff=24.0, throttled=31, errors=3, strikes=4, running=0),

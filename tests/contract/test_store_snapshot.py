@@ -7,10 +7,11 @@ import orjson
 import pytest
 from store_house import House, Page, again, failed
 
+from engine.model.definition import DataDef, Field
 from engine.model.job import JobState
 from engine.model.node import Heart, NodeState, Role
-from engine.store import documents, jobs, nodes, outputs, runs, sequences, snapshot, supervisors
-from engine.store.commit import Finished
+from engine.store import documents, jobs, nodes, outputs, runs, sequences, snapshot, supervisors, versions
+from engine.store.commit import Finished, MadeRow
 from engine.store.hosts import Manners
 from engine.store.jobs import Verdict
 from engine.store.nodes import NodeBeat
@@ -100,6 +101,34 @@ def test_appenders_show_what_is_written_and_what_is_behind(houses: Houses) -> No
         outputs.mark_dirty(house.db, house.run, "book", 1)
     (told,) = snapshot.read(house.db).appenders
     assert (told["pid"], told["rebuilding"]) == (None, True)
+
+
+def test_an_output_is_behind_by_the_rows_of_its_own_data_def(houses: Houses) -> None:
+    house = houses()
+    house.seed("http://a/1")
+    [job] = house.take("http://a/")
+    with house.db.transaction():
+        shelf = versions.data_def_id(house.db, DataDef(name="shelf", fields=(Field(name="title"),)))
+    ids = {"book": house.book, "shelf": shelf}
+    rows = tuple(MadeRow(name, ids[name], "{}") for name in ("book", "shelf", "book", "shelf", "book"))
+    house.commit(Finished(job=job, state=JobState.DONE, rows=rows))
+    with house.db.transaction():
+        for name, cursor in (("book", 1), ("shelf", 0)):
+            outputs.ensure(
+                house.db, house.run, appender="rows", type_="csv", data_def=name, path=f"/x/{name}.csv",
+                settings={"columns": ["title"], "joins": {}, "delimiter": ","},
+            )  # fmt: skip
+            (output,) = [o for o in outputs.listed(house.db, house.run) if o.data_def == name]
+            outputs.advance(house.db, output.id, cursor=cursor, size=20, rows=cursor, inode=5)
+    assert {a["name"]: a["backlog"] for a in snapshot.read(house.db).appenders} == {"rows/book": 2, "rows/shelf": 2}
+
+
+def test_paused_sequences_are_counted(houses: Houses) -> None:
+    house = _busy(houses)
+    with house.db.transaction():
+        assert sequences.pause(house.db, house.run, "g@b:80", True) == 1
+        assert sequences.paused(house.db, house.run) == 1
+    assert snapshot.read(house.db, shown=0).paused_sequences == 1
 
 
 def test_the_printed_object_has_the_names_scripts_read(houses: Houses) -> None:

@@ -130,6 +130,12 @@ def test_pause_is_kept_over_a_restart_and_said(house: House, site: Site) -> None
 def test_one_group_is_paused_and_the_other_goes_on(house: House, site: Site) -> None:
     library, running = begun(house, site, nodes=2)
     assert house.order("pause", "books").code == 0
+    told = house.order("status").out
+    assert "PAUSED: 1 sequence\n" in told
+    assert [line.split()[0] for line in told.splitlines() if line.endswith("incomplete  PAUSED")] == ["books"]
+    assert until(lambda: "1 sequence PAUSED (`crawl-console resume SEQ`)" in running.err, 10), running.err
+    whole = house.order("resume")
+    assert (whole.code, whole.out.count("not paused"), whole.out.count("1 sequence paused by name")) == (0, 1, 1)
     assert until(lambda: site.times("/shelf/9") == 1, 15), "the shelves go on"
     assert not running.over
     fetched = len(site.paths)

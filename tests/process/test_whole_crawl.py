@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,20 @@ def test_bare_program_without_a_terminal_runs_headless(house: House, site: Site)
 def test_quiet_says_nothing_on_stderr(house: House, site: Site) -> None:
     house.write(Library(site, shelves=1).defs())
     assert house.crawl("--progress", "quiet").err == ""
+
+
+def test_what_an_earlier_process_did_is_no_pace_of_this_one(house: House, site: Site) -> None:
+    library = Library(site, shelves=3, books=20)
+    house.write(library.defs(concurrency=2))
+    house.crawl("--max-pages", "50")
+    for page in library.pages:
+        told = site.pages[page]
+        assert isinstance(told, Page)
+        site[page] = replace(told, delay=0.5)
+    lines = [json.loads(line) for line in house.crawl("--progress", "json").err.splitlines()]
+    paces = [line["pages_per_s"] for line in lines if "pages_per_s" in line]
+    assert paces
+    assert max(paces) < 20, "two at once, two a second each"
 
 
 def test_progress_as_json_is_json(house: House, site: Site) -> None:
