@@ -13,7 +13,7 @@ from engine.beats import SUPERVISOR, read_beat
 from engine.errors import StorageError
 from engine.identity import lives
 from engine.store import snapshot
-from engine.store.connector import Database
+from engine.store.connector import Database, at_rest
 from engine.store.schema import CRAWL, prepared
 from engine.store.snapshot import NOTHING, Snapshot
 
@@ -54,9 +54,7 @@ def opened(data: Path) -> Database | None:
             return None
     except OSError as error:
         raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
-    # without a log beside it nobody has it open, and a look must not leave one: a disk may be read-only, too
-    at_rest = not path.with_name(f"{path.name}-wal").exists()
-    db = Database.open(path, read_only=True, immutable=at_rest, busy_seconds=5)
+    db = Database.open(path, read_only=True, immutable=at_rest(path), busy_seconds=5)  # a look must not leave a log
     try:
         if prepared(db):
             return db
