@@ -66,6 +66,12 @@ def _guarded(told: list[str]) -> int:
     except Exception as error:
         if "CRAWL_TRACEBACK" in os.environ:
             raise
+        if isinstance(error, OSError) and error.strerror:  # a disk, a right, a full output: not ours to mend
+            give_up(sys.stdout)
+            where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+            click.echo(f"error: {where}{error.strerror}", err=True)
+            click.echo("  Check permissions, space, and where the output goes; then run it again.", err=True)
+            return 3
         click.echo(f"error: a fault of the program: {type(error).__name__}: {error}", err=True)
         click.echo("  Please report it with what CRAWL_TRACEBACK=1 shows.", err=True)
         return 3

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from console.datadir import opened
 from engine.append.export import export as write_rows
 from engine.append.export import export_sqlite
 from engine.append.novelty import Known
@@ -15,7 +16,6 @@ from engine.store import runs, versions
 from engine.store.connector import Database
 from engine.store.rowkeys import KEYS, RowKeys
 from engine.store.runs import Run
-from engine.store.schema import CRAWL
 from engine.supervise.outputs import settings_of
 
 _BY_ENDING = {".csv": "csv", ".jsonl": "jsonl", ".db": "sqlite", ".sqlite": "sqlite"}
@@ -29,14 +29,10 @@ def export(data: Path, name: str | None, format_: str | None, output: Path | Non
     Raises UsageError where it is unclear which rows, or where to.
     """
     format_ = format_ or _BY_ENDING.get(output.suffix.lower() if output else "", "csv")
-    if not (data / CRAWL).exists():
-        raise UsageError(f"{data}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
-    db = Database.open(data / CRAWL, read_only=True)
     with contextlib.ExitStack() as stack:
-        stack.callback(db.close)
+        db, run = stack.enter_context(opened(data))
         with db.snapshot():
-            run = runs.latest(db)
-            if run is None or run.defs_version is None:
+            if run.defs_version is None:
                 raise UsageError(f"{data}: no run yet", "Run `crawl-console run` first.")
             chosen = _chosen(versions.read(db, run.defs_version), name)
             if output is None and format_ == "sqlite":

@@ -8,12 +8,12 @@ import click
 import orjson
 
 from console.clean import clean
+from console.looking import opened
 from engine.errors import UsageError, suggest
 from engine.extract.context import fetched
 from engine.store import history, runs, snapshot
 from engine.store.connector import Database
 from engine.store.history import Past
-from engine.store.schema import CRAWL
 from engine.store.snapshot import Snapshot
 
 _NAMED = 10
@@ -23,9 +23,9 @@ def show_runs(data: Path, what: str, id_: str | None, *, count: int, as_json: bo
     """List the newest runs, or show one of them (the latest, where none is named). Raises UsageError, StorageError."""
     if what == "list" and id_ is not None:
         raise UsageError(f"runs list {id_}: a list has no RUN", f"Write `crawl-console runs show {id_}`.")
-    if not (data / CRAWL).exists():
+    db = opened(data)
+    if db is None:
         return _tell_nothing(data, what, as_json)
-    db = Database.open(data / CRAWL, read_only=True, busy_seconds=5)
     try:
         if what == "list":
             found = history.listed(db, count)

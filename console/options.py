@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from engine.errors import StorageError
+from engine.errors import StorageError, UsageError
 
 
 def common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -28,9 +28,12 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
 def _reachable(_context: click.Context, _option: click.Parameter, data: Path) -> Path:
     """Raises StorageError on a folder that is there, or may be there, and that this user may not look into."""
     try:
+        str(data.absolute()).encode()
         if not data.is_dir() or os.access(data, os.R_OK | os.X_OK):
             return data
         what = os.strerror(errno.EACCES)
+    except UnicodeEncodeError:
+        raise UsageError(f"{data}: a path that is no UTF-8", "Use another --data, or another folder.") from None
     except OSError as error:
         what = error.strerror or str(error)
     raise StorageError(f"{data}: {what}", "Mend its permissions, or use another --data.")

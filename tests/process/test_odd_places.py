@@ -36,6 +36,34 @@ def test_closed_streams_hinder_no_run(house: House, site: Site, closed: str) -> 
     assert house.counted("entry", "book") == library.rows()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("command", ["status", "events", "export book", "--help"])
+def test_an_output_that_is_full_is_told(house: House, site: Site, command: str) -> None:
+    house.write(Library(site, shelves=1).defs())
+    house.crawl()
+    where = [] if command == "--help" else ["--data", str(house.data)]
+    full = house.command(*command.split(), *where, tracer=["sh", "-c", '"$@" >/dev/full', "sh"]).wait()
+    assert full.code == 3
+    assert full.err.startswith("error: No space left on device\n")
+
+
+def test_a_path_that_is_no_text_is_refused(house: House, site: Site) -> None:
+    house.write(Library(site, shelves=1).defs())
+    done = house.start(data=house.folder / "d\udcff").wait()
+    assert done.code == 2
+    assert "no UTF-8" in done.err
+    assert site.visits == []
+
+
+@pytest.mark.parametrize("command", ["runs", "status", "state"])
+def test_a_database_nobody_filled_yet_has_no_run(house: House, command: str) -> None:
+    house.data.mkdir()
+    (house.data / "crawl.db").touch()
+    done = house.order(command)
+    assert (done.code, "no run yet" in done.out) == (0, True)
+    assert house.order("export").code == 2
+
+
 def test_strange_paths(house: House, site: Site) -> None:
     library = Library(site, shelves=1)
     house.write(library.defs())
