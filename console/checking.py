@@ -1,20 +1,21 @@
 """The command `check`: every problem of the defs, at once."""
 
-from collections.abc import Sized
+from collections.abc import Iterator, Sized
 from pathlib import Path
 
 import click
 import orjson
 
-from engine.defs.loader import load
+from engine.defs.loader import baseless, load
 from engine.errors import DefsError, Problem
+from engine.model.definition import Definitions
 
 
 def check(path: Path, *, as_json: bool) -> int:
     """Validate and tell; returns 0, or 2 where the defs cannot be used. Warnings alone are no problem."""
     try:
         loaded = load(path)
-        problems, good = list(loaded.warnings), True
+        problems, good = [*loaded.warnings, *_baseless(loaded.definitions)], True
     except DefsError as error:
         problems, good = error.problems, False
         remedy = error.remedy
@@ -32,6 +33,15 @@ def check(path: Path, *, as_json: bool) -> int:
         f" {_count(defs.task_groups, 'task group')}, {_count(defs.data_defs, 'dataDef')}"
     )
     return 0
+
+
+def _baseless(definitions: Definitions) -> Iterator[Problem]:
+    """Only a run knows whether it is given a base."""
+    for place, url in baseless(definitions):
+        message = f"relative URL '{url}': `run` needs --base-url, or write `baseUrl:`"
+        yield Problem(
+            file=place.file, line=place.line, column=place.column, code="no-base", message=message, warning=True
+        )
 
 
 def _count(things: Sized, word: str) -> str:

@@ -1,10 +1,12 @@
 """Loads the defs: files to trees to terms to `Definitions`, every mistake told at once. Changes nothing."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from engine import urls
 from engine.defs import conflicts, mistakes, names, references, sources, steps, yaml_tree
 from engine.defs.build import build
 from engine.defs.language import Defs
@@ -12,7 +14,7 @@ from engine.defs.merge import merge
 from engine.defs.problems import Problems
 from engine.defs.tree import Node
 from engine.errors import DefsError, Problem
-from engine.model.definition import Definitions, Locator
+from engine.model.definition import Definitions, Locator, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,16 @@ def load(path: Path) -> Loaded:
         for locator in group.locators:
             _check_seeds(locator, problems)
     return Loaded(definitions=definitions, warnings=tuple(problems.told(files)))
+
+
+def baseless(definitions: Definitions) -> Iterator[tuple[Place, str]]:
+    """URLs of locators that are no absolute ones, each with its locator's place, where the defs give them no base."""
+    if definitions.base_url is None:
+        for group in definitions.locator_groups:
+            for locator in group.locators:
+                for url in (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
+                    if not urls.is_web(url):
+                        yield locator.place, url
 
 
 def _terms(root: Node, problems: Problems) -> Defs | None:

@@ -81,12 +81,32 @@ def _xpath_problem(text: str) -> str | None:
 
     if not text:
         return "nothing follows `xpath:`"
+    nothing = etree.Element("html")
     try:
-        # Unknown functions, prefixes and variables show only when the expression runs.
-        etree.XPath(text)(etree.Element("html"))
+        for part in (text, *(f"self::*[{judged}]" for judged in _predicates(text))):
+            # Unknown functions, prefixes and variables show only when an expression runs, and that of a predicate
+            # runs only where there is something to judge.
+            etree.XPath(part, regexp=False)(nothing)
     except (etree.XPathError, ValueError) as error:
         return f"not an XPath expression: {str(error).lower()} in {_short(text)}"
     return None
+
+
+def _predicates(text: str) -> list[str]:
+    """What stands in brackets, inner ones too; texts in quotes hold none."""
+    found: list[str] = []
+    begun: list[int] = []
+    quote = ""
+    for at, sign in enumerate(text):
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign == "[":
+            begun.append(at + 1)
+        elif sign == "]" and begun:
+            found.append(text[begun.pop() : at])
+    return found
 
 
 def _jmespath_problem(text: str) -> str | None:

@@ -14,6 +14,7 @@ import orjson
 from engine import urls
 from engine.clock import boottime
 from engine.defs.braces import expand
+from engine.defs.loader import baseless
 from engine.errors import UsageError
 from engine.fetch.manners import manners_of
 from engine.model.definition import Definitions, Locator, LocatorGroup, Place
@@ -210,11 +211,9 @@ def unseedable(definitions: Definitions, base_url: str | None) -> tuple[Place, s
     """
     if base_url is not None and urls.normalize(base_url) is None:
         raise UsageError(f"--base-url {base_url}: not an http or https URL", "Write for example https://shop.example")
-    base = base_url or definitions.base_url
+    for place, url in () if base_url else baseless(definitions):
+        return place, f"relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
     for locator in (each for group in definitions.locator_groups for each in group.locators):
-        for url in () if base else (*locator.urls, *([locator.sitemap] if locator.sitemap else [])):
-            if not urls.is_web(url):
-                return locator.place, f"relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
         path = locator.from_file
         if path is not None and path != "-" and not os.access(path, os.R_OK):
             return locator.place, f"cannot read {path}", "Mend the `from` of the locator, or the file."

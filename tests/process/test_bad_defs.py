@@ -176,3 +176,18 @@ def test_a_bad_crawl_toml_or_environment_is_told(house: House) -> None:
         done = house.run("run", "--no-ui")
         assert done.code == 2, done.err
         assert "crawl.toml" in done.err
+
+
+def test_a_url_without_a_base_is_warned_of(house: House) -> None:
+    house.write(GOOD.replace("http://127.0.0.1:1/", "/shelf"))
+    told = house.run("check", str(house.defs))
+    assert told.code == 0
+    assert told.err.startswith("defs/crawl.yml:1:")
+    assert "warning no-base relative URL '/shelf'" in told.err
+    [problem] = house.run("check", str(house.defs), "--json").summary["problems"]
+    assert (problem["code"], problem["line"], problem["warning"]) == ("no-base", 1, True)
+    refused = house.start().wait()
+    assert refused.code == 2
+    assert "relative URL '/shelf'" in refused.err
+    house.write(GOOD.replace("http://127.0.0.1:1/", "/shelf") + "baseUrl: http://127.0.0.1:1/\n")
+    assert house.run("check", str(house.defs)).err == ""
