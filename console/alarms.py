@@ -5,6 +5,7 @@ from typing import Literal
 
 from console.source import Look
 from console.units import plural
+from engine.model.run import Stage
 
 _SHOWN_HOSTS = 3
 _STORM = 5
@@ -43,7 +44,10 @@ def _of_the_run(look: Look) -> list[Alarm]:
         return []
     live = run.state in ("NEW", "SEEDING", "READY", "DRAINING")
     if live and look.supervisor is None:
-        found.append(Alarm("bad", "the supervisor is gone: `crawl-console run` goes on; nothing was lost"))
+        if run.stage == Stage.SHUTDOWN_COMPLETE:
+            found.append(Alarm("warn", "jobs are READY again: `crawl-console run` goes on with them"))
+        else:
+            found.append(Alarm("bad", "the supervisor is gone: `crawl-console run` goes on; nothing was lost"))
     if run.paused and "disk" in run.paused:
         found.append(Alarm("bad", "disk nearly full: intake pauses until there is space"))
     if run.paused and "operator" in run.paused and live:

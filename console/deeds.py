@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from console import units
+from console.keys import KEYS, PLAIN
 from console.screens.dialogs import confirm
 from console.screens.keypanel import KeyPanel
 from console.source import Look
 from engine.errors import CrawlError
 from engine.store.events import Event
-from engine.store.filter import Filter, Words
+from engine.store.filter import RETRIED, Filter, Words
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -164,10 +165,13 @@ class Deeds(_Base):
             else:
                 self.order("scale", {"count": runners + by})
 
-    def retry(self, ids: Sequence[int], wanted: Filter) -> None:
-        """Make jobs READY again: those named, else all FAILED that match; asks first, with their number."""
+    def retry(self, ids: Sequence[int], wanted: Filter, *, marked: bool = False) -> None:
+        """Make jobs READY again: those named, else all that match; asks first, with their number.
+
+        Without a state in the filter that means the FAILED ones, or where all are `marked` whatever has ended.
+        """
         if not ids and not wanted.states.wanted:
-            wanted = replace(wanted, states=Words(("failed",)))
+            wanted = replace(wanted, states=Words(RETRIED if marked else ("failed",), wanted.states.unwanted))
         if ids:
             self._confirm_retry(len(ids), ids, wanted)
             return
@@ -185,9 +189,9 @@ class Deeds(_Base):
 
     def _confirm_retry(self, count: int, ids: Sequence[int], wanted: Filter) -> None:
         if not count:
-            self.say("retry: no failed job matches", "warning")
+            self.say(f"retry: no {' or '.join(wanted.states.wanted)} job matches", "warning")
             return
-        which = "marked" if ids else f"that match {wanted.text or 'state:failed'}"
+        which = "marked" if ids else f"that match {wanted.text or ' '.join(f'state:{s}' for s in wanted.states.wanted)}"
         self.ask_first(
             f"Retry {units.plural(count, 'job')}",
             [f"{units.plural(count, 'job')} {which} become READY again, as new; what they gave is taken back."],
@@ -246,7 +250,8 @@ class Deeds(_Base):
 
     def act_help(self) -> None:
         """The key panel."""
-        self.push_screen(KeyPanel(self.setup.config.keys))
+        plain = {key.id: PLAIN[key.shown] for key in KEYS if self.setup.ascii_only and key.shown in PLAIN}
+        self.push_screen(KeyPanel({**plain, **self.setup.config.keys}))
 
     def act_palette(self) -> None:
         """The command palette."""

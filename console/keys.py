@@ -69,5 +69,7 @@ KEYS: tuple[Key, ...] = (
     Key("quit", "q,ctrl+c", "q", "leave: detach, stop, kill", LEAVE),
 )
 
+PLAIN = {"↵": "enter", "⇧tab": "S-tab", "↓ j": "j", "↑ k": "k"}
+"""How keys are named on a terminal that has none of their signs."""
 BY_ID = {key.id: key for key in KEYS}
 SCREENS = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from console.keys import SCREENS
+from console.keys import PLAIN, SCREENS
 from console.screens import top_view
 from console.screens.view import View
 
@@ -22,10 +22,12 @@ class Ways(_Base):
     if TYPE_CHECKING:
         from console.paces import Paces
         from console.poller import Poller
+        from console.setup import Setup
         from console.tail import Tail
         from console.widgets.bars import Hints, Tabs
         from console.widgets.prompt import Prompt
 
+        setup: Setup
         views: dict[str, View]
         stack: list[View]
         paces: Paces
@@ -79,6 +81,8 @@ class Ways(_Base):
         """The breadcrumb and the hints are of the view that is shown."""
         self.tabs.crumbs = " > ".join(view.crumb() for view in self.stack)
         self.hints.hints = self.stack[-1].HINTS
+        if self.setup.ascii_only:
+            self.hints.hints = [(PLAIN.get(key, key), does) for key, does in self.hints.hints]
         self.tabs.redraw()
         self.hints.redraw()
 

@@ -13,6 +13,7 @@ from console.source import Look, Reading
 from console.trial import trial
 from console.widgets.canvas import Canvas, Line, Span
 from console.widgets.textpane import TextPane
+from engine.append.stored import parts
 from engine.store.browse import JobDetail
 from engine.store.filter import EVERY_JOB
 from engine.urls import without_credentials
@@ -243,5 +244,6 @@ def _rows(detail: JobDetail) -> Iterator[Span]:
         yield "no rows", "dim"
     for id_, data_def, text in detail.rows:
         yield f"{data_def}  row {id_}", "accent"
-        for name, value in orjson.loads(text).items():
-            yield f"  {name:<16} {value if isinstance(value, str) else orjson.dumps(value).decode()}", "text"
+        for name, written in parts(text).items():
+            shown = orjson.loads(written) if written[0] == '"' else written
+            yield f"  {name:<16} {shown}", "text"

@@ -225,7 +225,7 @@ class JobsView(View):
     def act_retry(self) -> None:
         """The marked jobs, or all that match."""
         marked = [] if self.table.every else [int(str(key)) for key in self.table.marks]
-        self.console_app.retry(marked, self.window.wanted)
+        self.console_app.retry(marked, self.window.wanted, marked=self.table.every)
 
     def act_payload(self) -> None:
         """The payload of the job under the cursor."""

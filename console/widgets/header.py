@@ -6,6 +6,7 @@ from console import units
 from console.paces import Paces, pages_per_s, rows_per_s
 from console.source import Look
 from console.widgets.canvas import Canvas, Line, Span
+from engine.model.run import Stage
 
 _GOOD = {"RUNNING", "DONE", "CRAWL_COMPLETE"}
 _WORDS = {
@@ -81,9 +82,9 @@ def state_of(look: Look) -> Span:
     run = look.snapshot.run
     if run is None:
         return "no run", "dim"
-    if run.state in _LIVE and look.supervisor is None:
-        return "OWNER GONE", "bad"
     stage = str(run.stage)
+    if run.state in _LIVE and look.supervisor is None:
+        return ("TO GO ON", "warn") if stage == Stage.SHUTDOWN_COMPLETE else ("OWNER GONE", "bad")
     word = _WORDS.get(stage, stage) if run.state in _LIVE and stage != "RUNNING" else str(run.state)
     if run.state in _LIVE and stage == "RUNNING":
         word = {"SEEDING": "SEEDING", "DRAINING": "DRAINING"}.get(str(run.state), "RUNNING")

@@ -181,7 +181,7 @@ class FakeSource:
             return None
         page = Page(9, job.url, 200, "text/html", len(self.page_text), AT, (("server", "tea/1"),))
         said = tuple(told for told in self.lines if told[1].job == id_)
-        return JobDetail(job, 1, "home", None, Request(), 3, page, said, ((1, "book", '{"title":"Tea"}'),))
+        return JobDetail(job, 1, "home", None, Request(), 3, page, said, ((1, "book", '{"title":"Tea","price":1.50}'),))
 
     def body(self, document):
         return self.page_text

@@ -104,6 +104,18 @@ async def test_marked_jobs_alone_are_retried(tmp_path):
         await console.until(lambda: [ids for _, ids in console.orders.retried] == [[2]])
 
 
+async def test_where_all_are_marked_all_that_ended_are_retried(tmp_path):
+    async with held(tmp_path, screen="jobs") as console:
+        await console.until(lambda: "item/3" in console.whole())
+        await console.press("asterisk", "r")
+        ended = sum(job.state in ("DONE", "FAILED", "SKIPPED", "INCOMPLETE") for job in console.source.jobs_)
+        assert 0 < ended < len(console.source.jobs_)
+        await console.until(lambda: f"Retry {ended} jobs" in console.whole())
+        assert "state:failed state:skipped state:done" in console.whole()
+        await console.press("y")
+        await console.until(lambda: console.orders.retried == [("", [])])
+
+
 async def test_read_only_orders_nothing(tmp_path):
     async with held(tmp_path, read_only=True) as console:
         assert "read-only" in console.whole()

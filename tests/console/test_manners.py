@@ -1,5 +1,7 @@
 """What the console says when things go wrong."""
 
+from dataclasses import replace
+
 import pytest
 
 from console.ascii import AsciiFilter
@@ -16,6 +18,16 @@ async def test_a_failed_poll_is_told_and_ends_nothing(tmp_path):
         assert "n1" in console.whole(), "the last figures stay"
         console.source.error = None
         await console.until(lambda: "stale" not in console.text()[0])
+
+
+async def test_a_run_that_ended_and_has_jobs_again_is_no_accident(tmp_path):
+    async with held(tmp_path) as console:
+        told = console.source.look
+        console.source.look = replace(told, run=replace(told.run, stage="SHUTDOWN_COMPLETE"))
+        console.source.alive = None
+        await console.until(lambda: "TO GO ON" in console.text()[0])
+        assert "jobs are READY again: `crawl-console run`" in console.whole()
+        assert "supervisor is gone" not in console.whole()
 
 
 async def test_a_supervisor_that_dies_is_told_with_what_to_do(tmp_path):
@@ -53,6 +65,15 @@ async def test_without_utf8_every_cell_is_ascii(tmp_path):
             assert all(segment.text.isascii() for segment in told)
             assert sum(s.cell_length for s in told) == sum(s.cell_length for s in drawn)
         assert any(isinstance(f, AsciiFilter) for f in console.app.get_line_filters())
+
+
+async def test_without_utf8_keys_are_named_by_letters(tmp_path):
+    async with held(tmp_path, ascii_only=True, size=(160, 48)) as console:
+        assert "enter jobs" in console.text()[-1]
+        await console.press("question_mark")
+        await console.until(lambda: "esc closes" in console.whole())
+        for told in ("enter  open", "S-tab  pane before", "    j  next row", "    k  row before", "    /  filter"):
+            assert told in console.whole()
 
 
 async def test_no_color_is_obeyed(tmp_path, monkeypatch):

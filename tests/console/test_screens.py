@@ -37,7 +37,7 @@ async def test_a_node_leads_to_its_jobs_and_a_job_and_back(tmp_path):
         await console.press("enter")
         await console.until(lambda: "job 1 DONE" in console.whole())
         assert "job 1" in console.text()[2]
-        for tab, told in (("Page", "server: tea/1"), ("Error", "no error"), ("Attempts", "84 ms"), ("Rows", "title")):
+        for tab, told in (("Page", "server: tea/1"), ("Error", "no error"), ("Attempts", "84 ms"), ("Rows", "1.50")):
             await console.press("tab")
             await console.until(lambda: f"[{tab}]" in console.whole() and told in console.whole())  # noqa: B023
         await console.press("escape", "escape")
