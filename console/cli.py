@@ -218,7 +218,10 @@ def extract(data_def: str | None, defs: Path, as_json: bool, data: Path, assign:
 
     from console.headless import Headless
     from console.headless import run as run_headless
+    from engine.store.schema import CRAWL
 
+    if not (data / CRAWL).exists():
+        raise UsageError(f"{data}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     settings = replace(settings_of(assign), on_reload="reextract", max_pages=None)  # nothing is fetched
     return run_headless(
         Headless(defs=defs, data=data, settings=settings, json=as_json, extract_only=True, data_def=data_def)

@@ -36,10 +36,15 @@ class Headless:
     data_def: str | None = None
     """With `extract_only`: the pages of this one, whether or not it changed."""
 
+    @property
+    def talks(self) -> bool:
+        """Whether stderr takes sentences beside progress and errors."""
+        return self.progress not in ("quiet", "json")
+
 
 def run(asked: Headless) -> int:
     """Run to the end; returns the exit code. Raises CrawlError where nothing could be started."""
-    signals = _Signals()
+    signals = _Signals(talks=asked.talks)
     lock = Lock.take(asked.data)
     try:
         supervisor = _build(asked, lock, signals)
@@ -55,7 +60,7 @@ def run(asked: Headless) -> int:
     progress = Progress(asked.progress, asked.data / CRAWL)
     db = Database.open(asked.data / CRAWL, read_only=True)
     progress.begin(db, supervisor.run.seq)
-    if supervisor.upkeep.news and asked.progress not in ("quiet", "json"):
+    if supervisor.upkeep.news and asked.talks:
         _say(f"  {supervisor.upkeep.news}")
     try:
         while not supervisor.over:
@@ -93,7 +98,7 @@ def _build(asked: Headless, lock: Lock, signals: "_Signals") -> Any:
     names = [d.name for d in loaded.definitions.data_defs]
     if asked.data_def is not None and asked.data_def not in names:
         raise UsageError(f"unknown dataDef '{asked.data_def}'{suggest(asked.data_def, names)}", "See the defs.")
-    for warning in loaded.warnings:
+    for warning in loaded.warnings if asked.talks else ():
         _say(str(warning))
     return build_supervisor(
         Plan(
@@ -117,7 +122,8 @@ def _build(asked: Headless, lock: Lock, signals: "_Signals") -> Any:
 class _Signals:
     """Signals as flags: handlers note them, the loop acts. The second one kills."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, talks: bool) -> None:
+        self._talks = talks
         self._seen: list[int] = []
         self._told = 0
         self.nudge = Nudge()
@@ -153,7 +159,8 @@ class _Signals:
         while self._told < len(self._seen):
             number, self._told = self._seen[self._told], self._told + 1
             if self._told == 1:
-                _say("stopping: jobs under way may finish; once more to kill")
+                if self._talks:
+                    _say("stopping: jobs under way may finish; once more to kill")
                 supervisor.stop(Ending.SIGINT if number == signal.SIGINT else Ending.SIGTERM, "cancelled by signal")
             else:
                 supervisor.killed = True

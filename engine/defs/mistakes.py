@@ -35,7 +35,7 @@ def _note_one(detail: ErrorDetails, root: Node, problems: Problems) -> None:
     if path[:1] == ("dataDefs",) and _find(root, path[:2])[1].entries.keys() & {*AXES}:
         return  # the whole of it is of a mode that is refused elsewhere
     key_place, node = _find(root, path)
-    key = str(path[-1]) if path and isinstance(path[-1], str) else "this item"
+    key = next((part for part in reversed(path) if isinstance(part, str)), "this item")
     model = _model_at(path[:-1])
     if kind == "extra_forbidden":
         _note_unknown(key, key_place, model, problems)

@@ -16,6 +16,7 @@ from engine.fetch.manners import manners_of, rule_for
 from engine.fetch.redirects import next_hop
 from engine.fetch.robots import LARGEST, RobotsRules, rules_for
 from engine.model.definition import Definitions
+from engine.model.identity import document_key
 from engine.model.job import Request
 from engine.settings import Settings
 
@@ -51,6 +52,7 @@ class _Visit:
 
     async def _followed(self, url: str) -> Answer:
         request, begun = Request(), 0.0
+        seen = {document_key(url, request.method, request.body)}
         for _ in range(self._settings.max_redirects + 1):
             await self._ask_robots(url)
             answer = await self._send(url, request)
@@ -61,6 +63,10 @@ class _Visit:
                 return replace(answer, elapsed=begun)
             request = next_hop(request, answer.status, url, answer.location)
             url = answer.location
+            key = document_key(url, request.method, request.body)
+            if key in seen:
+                raise NoPage(f"{urls.without_credentials(url)}: redirects in a circle", "The site must mend that.")
+            seen.add(key)
         raise NoPage(
             f"{urls.without_credentials(url)}: more than {self._settings.max_redirects} redirects",
             "Raise it with --set max_redirects=N.",

@@ -238,7 +238,7 @@ class Database:
         if "malformed" in text or "not a database" in text or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return StorageError(
                 f"{self.path}: damaged ({text})",
-                "Nothing was changed. Restore it from a copy, or use another --data directory.",
+                "Restore it from a copy, or use another --data directory.",
             )
         if "readonly" in text or "unable to open" in text:
             return StorageError(f"{self.path}: {text}", "Check the permissions of the data directory.")

@@ -313,6 +313,7 @@ def test_extract_without_a_run_says_so(house: House, site: Site) -> None:
     done = house.order("extract", "--defs", str(house.defs))
     assert done.code == 2
     assert "nothing was crawled here" in done.err
+    assert not house.data.exists()
 
 
 def test_hosts_do_not_slow_a_re_extraction(house: House, site: Site) -> None:

@@ -88,8 +88,11 @@ def test_what_a_crawl_would_not_take_is_not_tried(house: House, site: Site, here
     site["/image"] = Page(b"\x89PNG\r\n", headers={"Content-Type": "image/png"})
     assert "not a page: image/png" in here("book", site.url("/image"), code=1).err
     assert "connection refused" in here("book", "http://127.0.0.1:9/", code=1).err
-    site["/loop"] = moved("/loop")
-    assert "more than 10 redirects" in here("book", site.url("/loop"), code=1).err
+    site["/loop"], site["/back"] = moved("/back"), moved("/loop")
+    assert "redirects in a circle" in here("book", site.url("/loop"), code=1).err
+    for hop in range(12):
+        site[f"/hop/{hop}"] = moved(f"/hop/{hop + 1}")
+    assert "more than 10 redirects" in here("book", site.url("/hop/0"), code=1).err
     unknown = here("bok", site.url("/"), code=2)
     assert "did you mean 'book'?" in unknown.err
     assert "entry, nothing" in unknown.err

@@ -1,13 +1,14 @@
 """A whole crawl as a user runs it: what the files hold, what the summary says, what the program ends with."""
 
 import json
+import signal
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from .house import House, read_csv
+from .house import House, read_csv, until
 from .library import Library
 from .site import Page, Site, html
 
@@ -146,6 +147,17 @@ def test_what_an_earlier_process_did_is_no_pace_of_this_one(house: House, site: 
     paces = [line["pages_per_s"] for line in lines if "pages_per_s" in line]
     assert paces
     assert max(paces) < 20, "two at once, two a second each"
+
+
+def test_progress_as_json_stays_json_when_it_is_stopped(house: House, site: Site) -> None:
+    library = Library(site, shelves=5, delay=0.3)
+    house.write(library.defs(concurrency=1))
+    running = house.start("--progress", "json")
+    assert until(lambda: len(site.paths) > 2)
+    running.send(signal.SIGINT)
+    done = running.wait()
+    assert done.code == 130
+    assert all(json.loads(line)["jobs"] for line in done.err.splitlines())
 
 
 def test_progress_as_json_is_json(house: House, site: Site) -> None:
