@@ -101,4 +101,4 @@ def _of_sequences(look: Look) -> list[Alarm]:
     count = look.snapshot.paused_sequences
     if not count or look.supervisor is None:
         return []
-    return [Alarm("warn", f"{plural(count, 'sequence')} paused by name: `resume` in the palette (:) lets it go on")]
+    return [Alarm("warn", f"paused by name: {plural(count, 'sequence')} (palette `:`, resume)")]

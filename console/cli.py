@@ -1,5 +1,6 @@
 """The command line: names, flags and exit codes are a contract. Imports little, so that commands start at once."""
 
+import errno
 import gc
 import os
 import sys
@@ -17,6 +18,11 @@ from console.terminal import interactive
 from console.writing import give_up
 from engine import __version__
 from engine.errors import CrawlError, DefsError, UsageError
+
+_NOT_OURS = {
+    errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE,
+}  # fmt: skip
+"""A right, a disk, a full output: what is to be mended lies outside of the program."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,7 +72,7 @@ def _guarded(told: list[str]) -> int:
     except Exception as error:
         if "CRAWL_TRACEBACK" in os.environ:
             raise
-        if isinstance(error, OSError) and error.strerror:  # a disk, a right, a full output: not ours to mend
+        if isinstance(error, OSError) and error.errno in _NOT_OURS:
             give_up(sys.stdout)
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
             click.echo(f"error: {where}{error.strerror}", err=True)

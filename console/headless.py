@@ -60,8 +60,8 @@ def run(asked: Headless) -> int:
     progress = Progress(asked.progress, asked.data / CRAWL)
     db = Database.open(asked.data / CRAWL, read_only=True)
     progress.begin(db, supervisor.run.seq)
-    if supervisor.upkeep.news and asked.talks:
-        _say(f"  {supervisor.upkeep.news}")
+    for news in supervisor.upkeep.news if asked.talks else ():
+        _say(f"  {news}")
     try:
         while not supervisor.over:
             signals.pass_on(supervisor)

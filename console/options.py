@@ -1,14 +1,12 @@
 """What the commands of the command line share: the flags all take, and what `--set` says."""
 
-import errno
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from engine.errors import StorageError, UsageError
+from engine.errors import UsageError
 
 
 def common(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -16,7 +14,7 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     data = click.option(
         "--data",
         type=click.Path(path_type=Path, readable=False),
-        callback=_reachable,
+        callback=_written,
         default=Path("data"),
         show_default=True,
         help="The data directory.",
@@ -25,18 +23,13 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     return data(assign(command))
 
 
-def _reachable(_context: click.Context, _option: click.Parameter, data: Path) -> Path:
-    """Raises StorageError on a folder that is there, or may be there, and that this user may not look into."""
+def _written(_context: click.Context, _option: click.Parameter, data: Path) -> Path:
+    """Raises UsageError on a path that SQLite could not be told."""
     try:
         str(data.absolute()).encode()
-        if not data.is_dir() or os.access(data, os.R_OK | os.X_OK):
-            return data
-        what = os.strerror(errno.EACCES)
     except UnicodeEncodeError:
         raise UsageError(f"{data}: a path that is no UTF-8", "Use another --data, or another folder.") from None
-    except OSError as error:
-        what = error.strerror or str(error)
-    raise StorageError(f"{data}: {what}", "Mend its permissions, or use another --data.")
+    return data
 
 
 def settings_of(assign: Sequence[str], **flags: Any) -> Any:

@@ -37,8 +37,8 @@ class SitemapDesk:
         if answer.status >= 300:
             return answer, ()
         body = unpack(answer.body, "gzip", self._max_body) if answer.body.startswith(_GZIP) else answer.body
-        self._memory.worked(len(body))
         pages, sitemaps = entries(decode(body, "application/xml").text)
+        self._memory.worked(len(body))
         children: dict[bytes, Child] = {}
         for written in pages:
             found = urls.join(url, written)

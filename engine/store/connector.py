@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import os
 import sqlite3 as stdlib_sqlite3
 import sys
 import time
@@ -56,11 +55,10 @@ class Database:
     ) -> "Database":
         """Open a database file. `durable`: a commit survives power loss (synchronous FULL), else a process's death.
 
-        `immutable`: nobody writes it, and nothing beside it is touched, no log is read or made; so is what is only read
-        in a folder where no log can be made. `page_size`: bytes of a page, where the file is made anew.
+        `immutable`: nobody writes it, and nothing beside it is touched, no log is read or made. `page_size`: bytes of
+        a page, where the file is made anew.
         Raises StorageError, naming the file, where it cannot be opened or is not a database.
         """
-        immutable = immutable or (read_only and not os.access(path.parent, os.W_OK) and at_rest(path))
         read_only = read_only or immutable
         uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}{'&immutable=1' if immutable else ''}"
         try:

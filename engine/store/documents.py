@@ -1,5 +1,6 @@
 """Documents: fetched pages as stored. Bodies go to pages.db first, then crawl.db refers to them."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import orjson
 
 from engine.model.job import StoredPage
-from engine.store.connector import BUSY_SECONDS, Database, placeholders
+from engine.store import events
+from engine.store.connector import BUSY_SECONDS, Database, id_list, placeholders
+from engine.store.events import Event
 from engine.store.packing import Packing
 from engine.store.schema import PAGES
 
@@ -38,10 +41,12 @@ _ORPHANS = "SELECT id FROM pages WHERE id > ? ORDER BY id LIMIT ?"
 _KNOWN = "SELECT id FROM documents WHERE id IN ({ids})"
 _LAST_KNOWN = "SELECT max(id) FROM documents"
 _SERVING = "SELECT id FROM documents WHERE id > ? AND key <> x'' ORDER BY id LIMIT ?"
-_THERE = "SELECT id FROM pages WHERE id IN ({ids})"
+_THERE = "SELECT id FROM pages WHERE id IN (SELECT value FROM json_each(?))"
 _FORGET = "DELETE FROM sqlite_sequence WHERE name = 'pages'"
 _GO_ON = "INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)"
-_UNALIASED = "DELETE FROM document_aliases WHERE document IN ({ids})"
+_UNALIASED = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
+_UNSERVED = "UPDATE documents SET key = x'' WHERE id IN (SELECT value FROM json_each(?))"
+_LOOKED_AT, _GAP = 10_000, 1_000_000
 
 
 _LOG_PAGES = 256
@@ -64,8 +69,11 @@ class NewDocument:
 class Pages:
     """The bodies, in pages.db. One owner thread."""
 
-    def __init__(self, folder: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS) -> None:
-        self._db = Database.open(folder / PAGES, read_only=read_only, busy_seconds=busy_seconds)
+    def __init__(
+        self, folder: Path, *, read_only: bool = False, immutable: bool = False, busy_seconds: float = BUSY_SECONDS
+    ) -> None:
+        """As `Database.open`."""
+        self._db = Database.open(folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds)
         if not read_only:
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         self._packing = Packing(self._db)
@@ -86,26 +94,29 @@ class Pages:
         row = self._db.one(_BODY, (page,))
         return None if row is None else self._packing.unpack(row[1])
 
-    def rejoin(self, crawl: Database, *, batch: int = 500) -> int:
-        """Where this file was lost, or is an older copy put back: what it no longer has serves no fetch any more.
+    def rejoin(self, crawl: Database, run: int) -> int:
+        """Where this file was lost, or an older copy put back: what it no longer has serves no fetch any more.
 
-        New pages get ids behind those of all documents. Returns how many were lost; nothing is done twice.
+        New pages get ids far behind those of all documents, so that any file of before is found out as well. Returns
+        how many were lost, and has it noted in `run`; once, wherever this ends.
         """
-        last_known, lost, last = int(crawl.value(_LAST_KNOWN) or 0), 0, 0
+        last_known = int(crawl.value(_LAST_KNOWN) or 0)
         if int(self._db.value(_LAST_PAGE) or 0) >= last_known:
             return 0
-        while ids := [int(row[0]) for row in crawl.all(_SERVING, (last, batch))]:
-            there = {int(row[0]) for row in self._db.all(_THERE.format(ids=placeholders(ids)), ids)}
-            gone = [id_ for id_ in ids if id_ not in there]
-            if gone:
-                with crawl.transaction():
-                    crawl.execute(_UNALIASED.format(ids=placeholders(gone)), gone)
-                    crawl.execute(_RETIRE.format(ids=placeholders(gone)), gone)
-            lost, last = lost + len(gone), ids[-1]
+        lost, last = list[int](), 0
+        while ids := [int(row[0]) for row in crawl.all(_SERVING, (last, _LOOKED_AT))]:
+            there = {int(row[0]) for row in self._db.all(_THERE, (id_list(ids),))}
+            lost += [id_ for id_ in ids if id_ not in there]
+            last = ids[-1]
+        if lost:
+            with crawl.transaction():
+                crawl.execute(_UNALIASED, (id_list(lost),))
+                crawl.execute(_UNSERVED, (id_list(lost),))
+                events.add(crawl, run, [Event(time.time(), "WARNING", "supervisor", "page", lost_told(len(lost)))])
         with self._db.transaction():
             self._db.execute(_FORGET)
-            self._db.execute(_GO_ON, (last_known,))
-        return lost
+            self._db.execute(_GO_ON, (last_known + _GAP,))
+        return len(lost)
 
     def sweep(self, crawl: Database, *, batch: int = 500) -> int:
         """Delete bodies nothing refers to; only while no job is leased. Returns how many."""
@@ -122,6 +133,12 @@ class Pages:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+
+def lost_told(count: int) -> str:
+    """What an operator reads of stored pages that are gone."""
+    those = "1 stored page" if count == 1 else f"{count:,} stored pages"
+    return f"{PAGES} has lost {those}: no re-extraction can work them, and what needs them fetches again"
 
 
 def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from engine.clock import boottime
+from engine.model.run import RunState
 from engine.store import metrics, rows, runs, sequences, supervisors
 from engine.store.connector import Database
 from engine.store.metrics import Totals
@@ -18,7 +19,7 @@ ORDER BY s.taken DESC, s.ready DESC, s.id LIMIT ?
 """
 _TOTALS = """
 SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + delayed), sum(taken), sum(delayed),
-    count(*), sum(paused)
+    count(*)
 FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
 """
 _HOSTS = """
@@ -37,10 +38,11 @@ _APPENDER = """
 SELECT pid, state, beat_age, flush_ms, ended_at FROM appenders WHERE run = ? ORDER BY epoch DESC LIMIT 1
 """
 _BACKLOG = """
-SELECT d.name, count(*) FROM (SELECT data_def FROM rows WHERE run = ? AND id > ? LIMIT 10001) r
+SELECT d.name, count(*) FROM (SELECT data_def FROM rows WHERE run = ? AND id > ? LIMIT ?) r
 JOIN data_defs d ON d.id = r.data_def GROUP BY d.name
 """
-"""Of the next 10,001 rows of all dataDefs: more is only "more", and a look must stay cheap."""
+_MOST_BEHIND = 10_001
+"""Rows of all dataDefs together that are counted: more is only "more", and a look must stay cheap."""
 
 _FAILURES = """
 SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
@@ -90,8 +92,8 @@ def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapsho
         if found is None:
             return NOTHING
         groups = db.all(_TOTALS, (found.seq,))
-        done, failed, skipped, incomplete, ready, taken, delayed, count, paused = (
-            sum(int(row[column]) for row in groups) for column in range(1, 10)
+        done, failed, skipped, incomplete, ready, taken, delayed, count = (
+            sum(int(row[column]) for row in groups) for column in range(1, 9)
         )
         workers = _nodes(db, found.seq)
         counts = rows.counts(db, found.seq)
@@ -120,7 +122,7 @@ def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapsho
             ),
             defs_problems=orjson.loads(supervisors.recall(db, "defs_problems") or "[]"),
             reextraction=_reextraction(db, found.seq),
-            paused_sequences=paused,
+            paused_sequences=sequences.paused(db, found.seq) if found.state is not RunState.DONE else 0,
         )  # fmt: skip
 
 
@@ -131,11 +133,14 @@ def _appenders(db: Database, run: int) -> list[dict[str, Any]]:
     told = []
     for appender, data_def, kind, path, written, size, cursor, dirty in db.all(_OUTPUTS, (run,)):
         if cursor not in backlogs:
-            backlogs[cursor] = {name: int(count) for name, count in db.all(_BACKLOG, (run, cursor))}
+            backlogs[cursor] = dict(db.all(_BACKLOG, (run, cursor, _MOST_BEHIND)))
+        behind = backlogs[cursor]
+        more = sum(behind.values()) == _MOST_BEHIND
         told.append(
             {
                 "name": f"{appender}/{data_def}", "type": kind, "rows": written, "bytes": size, "path": path,
-                "backlog": backlogs[cursor].get(data_def, 0), "rebuilding": bool(dirty),
+                "backlog": _MOST_BEHIND if more else behind.get(data_def, 0),
+                "rebuilding": bool(dirty),
                 "pid": process[0] if alive and process else None,
                 "beat_age": process[2] if alive and process else None,
                 "flush_ms": process[3] if process else None,

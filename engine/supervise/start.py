@@ -33,7 +33,7 @@ from engine.store import (
 from engine.store.connector import Database
 from engine.store.events import Event
 from engine.store.runs import Run
-from engine.store.schema import CRAWL, PAGES, prepare
+from engine.store.schema import CRAWL, prepare
 from engine.supervise import checkpointing
 from engine.supervise.checkpointing import Checkpointing
 from engine.supervise.children import kill_stranger
@@ -94,7 +94,7 @@ def build_supervisor(
         edition = Edition.of(plan.definitions)
         patient(lambda: _fence_left_overs(db, folder), given_up=given_up)
         run, epoch, change, steps = patient(lambda: _begin(db, plan, folder, edition), given_up=given_up)
-        patient(lambda: _tidy(db, folder, run), given_up=given_up)
+        loss = patient(lambda: _tidy(db, folder, run), given_up=given_up)
     except BaseException:
         db.close()
         raise
@@ -120,7 +120,7 @@ def build_supervisor(
         )  # fmt: skip
     upkeep = Upkeep(
         db, run.seq, plan.settings, rings.ring, reload=reload, extract_only=plan.extract_only,
-        news=change.text if change.changed else "",
+        news=[text for text in (change.text if change.changed else "", loss) if text],
     )  # fmt: skip
     return Supervisor(
         db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding,
@@ -219,16 +219,16 @@ def _begin(db: Database, plan: Plan, folder: Path, edition: Edition) -> tuple[Ru
     return runs.get(db, run.seq), epoch, change, steps
 
 
-def _tidy(db: Database, folder: Path, run: Run) -> None:
-    """Bodies that a crash left without a document are thrown away, and documents that lost theirs serve no more."""
+def _tidy(db: Database, folder: Path, run: Run) -> str:
+    """Bodies that a crash left without a document are thrown away, and documents that lost theirs serve no more.
+
+    Returns what an operator should know of that.
+    """
     pages = documents.Pages(folder, busy_seconds=_TICK_SECONDS)
     try:
-        lost = pages.rejoin(db)
+        lost = pages.rejoin(db, run.seq)
         if run.state is not RunState.NEW:
             pages.sweep(db)
     finally:
         pages.close()
-    if lost:
-        text = f"{PAGES} has lost {lost} stored pages; they are fetched again where they are needed"
-        with db.transaction():
-            events.add(db, run.seq, [Event(time.time(), "WARNING", "supervisor", "page", text)])
+    return documents.lost_told(lost) if lost else ""

@@ -1,7 +1,7 @@
 """Upkeep: a run is kept to the defs in force, and may not end before it is. The supervisor asks it and ticks it."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from engine.settings import Settings
 from engine.store import extracts, jobs, outputs, rows
@@ -16,11 +16,11 @@ class Upkeep:
 
     def __init__(
         self, db: Database, run: int, settings: Settings, ring: Callable[[list[int]], None], *, reload: Reload | None,
-        extract_only: bool, news: str,
+        extract_only: bool, news: Sequence[str],
     ) -> None:  # fmt: skip
         """`reload`: None where the defs are not watched. `extract_only`: nothing is fetched.
 
-        `news`: what changed in the defs since the run was last worked.
+        `news`: what an operator should know of since the run was last worked, changed defs or lost pages.
         """
         self._db = db
         self._run = run

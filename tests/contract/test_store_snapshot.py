@@ -122,13 +122,25 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(houses: Houses) -> 
             outputs.advance(house.db, output.id, cursor=cursor, size=20, rows=cursor, inode=5)
     assert {a["name"]: a["backlog"] for a in snapshot.read(house.db).appenders} == {"rows/book": 2, "rows/shelf": 2}
 
+    with house.db.transaction():
+        house.db.execute(
+            "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001)"
+            " INSERT INTO rows (run, job, data_def, data) SELECT ?, ?, ?, '{}' FROM n",
+            (house.run, job.id, shelf),
+        )
+    told = {a["name"]: a["backlog"] for a in snapshot.read(house.db).appenders}
+    assert told == {"rows/book": 10_001, "rows/shelf": 10_001}, "so many that nobody counts whose they are"
 
-def test_paused_sequences_are_counted(houses: Houses) -> None:
+
+def test_paused_sequences_are_counted_until_the_run_is_done(houses: Houses) -> None:
     house = _busy(houses)
     with house.db.transaction():
         assert sequences.pause(house.db, house.run, "g@b:80", True) == 1
         assert sequences.paused(house.db, house.run) == 1
     assert snapshot.read(house.db, shown=0).paused_sequences == 1
+    with house.db.transaction():
+        house.db.execute("UPDATE runs SET state = 'DONE'")
+    assert snapshot.read(house.db, shown=0).paused_sequences == 0
 
 
 def test_the_printed_object_has_the_names_scripts_read(houses: Houses) -> None:

@@ -364,7 +364,8 @@ def test_stored_pages_that_are_lost_cost_fetches_but_no_page(house: House, site:
     assert done.jobs == {"done": library.size}
     assert house.counted("entry", "book") == library.rows()
     [(text,)] = house.query("SELECT text FROM events WHERE text LIKE '%lost%'")
-    assert text.startswith(f"pages.db has lost {6 if older else 9} stored pages")
+    assert text.startswith(f"pages.db has lost {6 if older else 9} stored pages: ")
+    assert text in done.err
     site.forget()
     house.crawl("--fresh")
     assert house.counted("entry", "book") == library.rows()

@@ -20,7 +20,7 @@ from engine.node.sitemaps import SitemapDesk
 
 LARGE = 2_000_000
 _HOLE = """
-import itertools, os
+import itertools, os, threading
 from engine.node import memory
 clock = itertools.count(0.0, 1.5)
 memory.time.monotonic = lambda: next(clock)
@@ -36,6 +36,9 @@ of = memory.Memory()
 of.worked(2_000_000)
 for _ in range(2):
     of.look()
+for thread in threading.enumerate():
+    if thread is not threading.main_thread():
+        thread.join()
 print(full - kept, kept - resident())
 """
 
