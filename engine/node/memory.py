@@ -7,7 +7,7 @@ import time
 
 _LARGE = 1_000_000
 """Bytes of a page whose tree takes 20 MB and more."""
-_LATER = 2.0
+_LATER = 1.0
 """By then it is committed. Large pages come together, lists of everything at a site's start: once serves them all."""
 
 
@@ -26,7 +26,7 @@ class Memory:
                 self._due = self._last + _LATER
 
     def look(self) -> None:
-        """Return free memory 2 s after a large page. To be called often, by one thread."""
+        """Return free memory 1 s after a large page. To be called often, by one thread."""
         now = time.monotonic()
         if self._due is not None and now >= self._due:
             self._due = None
