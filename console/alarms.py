@@ -42,15 +42,14 @@ def _of_the_run(look: Look) -> list[Alarm]:
     run, found = look.snapshot.run, []
     if run is None:
         return []
-    live = run.state in ("NEW", "SEEDING", "READY", "DRAINING")
-    if live and look.supervisor is None:
+    if run.state.is_open and look.supervisor is None:
         if run.stage == Stage.SHUTDOWN_COMPLETE:
             found.append(Alarm("warn", "jobs are READY again: `crawl-console run` goes on with them"))
         else:
             found.append(Alarm("bad", "the supervisor is gone: `crawl-console run` goes on; nothing was lost"))
     if run.paused and "disk" in run.paused:
         found.append(Alarm("bad", "disk nearly full: intake pauses until there is space"))
-    if run.paused and "operator" in run.paused and live:
+    if run.paused and "operator" in run.paused and run.state.is_open:
         found.append(Alarm("warn", "intake is paused by an operator: p resumes it"))
     if run.state == "FAILED":
         found.append(Alarm("bad", f"the run failed: {run.reason or 'see the log'}"))

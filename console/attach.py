@@ -10,6 +10,7 @@ from typing import TextIO
 
 from console import spawn, terminal
 from console.clean import clean
+from console.units import plural
 from engine.errors import LockHeld
 
 _LAST_WORDS = 5.0
@@ -98,7 +99,7 @@ def _say_how_it_was_left(asked: Attach, stream: TextIO) -> None:
         if pid is not None:
             nodes = sum(node["pid"] is not None for node in look.nodes)
             stream.write(
-                f"Detached; {nodes} node{'s' if nodes != 1 else ''} still running (supervisor {pid}, run {run.id}).\n"
+                f"Detached; {plural(nodes, 'node')} still running (supervisor {pid}, run {run.id}).\n"
                 f"Come back with `crawl-console run{where}`; stop with `crawl-console cancel{where}`.\n"
             )
         else:

@@ -1,11 +1,12 @@
 """The command `check`: every problem of the defs, at once."""
 
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import orjson
 
+from console.units import plural
 from engine.defs.loader import baseless, load
 from engine.errors import DefsError, Problem
 from engine.model.definition import Definitions
@@ -29,8 +30,8 @@ def check(path: Path, *, as_json: bool) -> int:
         return 2
     defs = loaded.definitions
     click.echo(
-        f"ok: {_count(defs.files, 'file')}, {_count(defs.locator_groups, 'locator group')},"
-        f" {_count(defs.task_groups, 'task group')}, {_count(defs.data_defs, 'dataDef')}"
+        f"ok: {plural(len(defs.files), 'file')}, {plural(len(defs.locator_groups), 'locator group')},"
+        f" {plural(len(defs.task_groups), 'task group')}, {plural(len(defs.data_defs), 'dataDef')}"
     )
     return 0
 
@@ -42,10 +43,6 @@ def _baseless(definitions: Definitions) -> Iterator[Problem]:
         yield Problem(
             file=place.file, line=place.line, column=place.column, code="no-base", message=message, warning=True
         )
-
-
-def _count(things: Sized, word: str) -> str:
-    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
 
 
 def told(problem: Problem) -> dict[str, object]:

@@ -222,12 +222,11 @@ def extract(data_def: str | None, defs: Path, as_json: bool, data: Path, assign:
     """Work the stored pages of the latest run anew with the defs on disk; fetch nothing."""
     from dataclasses import replace
 
+    from console.datadir import crawled
     from console.headless import Headless
     from console.headless import run as run_headless
-    from engine.store.schema import CRAWL
 
-    if not (data / CRAWL).exists():
-        raise UsageError(f"{data}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
+    crawled(data)  # before a lock makes the folder
     settings = replace(settings_of(assign), on_reload="reextract", max_pages=None)  # nothing is fetched
     return run_headless(
         Headless(defs=defs, data=data, settings=settings, json=as_json, extract_only=True, data_def=data_def)

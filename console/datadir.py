@@ -34,6 +34,14 @@ def opened(data: Path, *, write: bool = False) -> Iterator[tuple[Database, Run]]
         db.close()
 
 
+def crawled(data: Path) -> Path:
+    """Where the database of a data dir lies. Raises UsageError where nothing was crawled."""
+    path = data / CRAWL
+    if not path.exists():
+        raise UsageError(f"{data}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
+    return path
+
+
 def frozen(path: Path) -> bool:
     """Whether a database is read as it lies there: nobody has it open, and we may make no log beside it."""
     return at_rest(path) and not os.access(path.parent, os.W_OK)

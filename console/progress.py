@@ -41,11 +41,13 @@ class Progress:
 
     def begin(self, db: Database, run: int) -> None:
         """The first word: what is begun, and what was said about it."""
+        if self._mode == "quiet":
+            return
         self._from = events.last(db)
         look = snapshot.read(db, run=run, shown=0)
         assert look.run is not None
         self._shown_at, self._done = time.monotonic(), look.jobs["done"]
-        if self._mode in ("quiet", "json"):
+        if self._mode == "json":
             return
         left = f", {look.jobs['ready']} jobs left" if look.jobs["ready"] or look.jobs["done"] else ""
         word = "goes on" if left else "begins"

@@ -14,7 +14,7 @@ import click
 import orjson
 
 from console.clean import clean
-from console.datadir import frozen
+from console.datadir import crawled, frozen
 from engine import urls
 from engine.defs.loader import load
 from engine.errors import NoPage, UsageError
@@ -27,7 +27,7 @@ from engine.settings import Settings
 from engine.store import runs, worked
 from engine.store.connector import Database
 from engine.store.documents import Pages
-from engine.store.schema import CRAWL, PAGES
+from engine.store.schema import PAGES
 
 _TYPES = {".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html"}
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -126,9 +126,8 @@ def _read(source: str, limit: int) -> tuple[bytes, str]:
 
 
 def _stored(data: Path, job: int) -> tuple[Document, Way]:
-    if not (data / CRAWL).exists():
-        raise UsageError(f"{data}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
-    db = Database.open(data / CRAWL, read_only=True, immutable=frozen(data / CRAWL))
+    path = crawled(data)
+    db = Database.open(path, read_only=True, immutable=frozen(path))
     pages = Pages(data, read_only=True, immutable=frozen(data / PAGES))
     try:
         at = worked.of_job(db, job)

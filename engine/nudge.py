@@ -15,12 +15,10 @@ class Nudge:
         os.set_blocking(self.file, False)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._read, selectors.EVENT_READ)
-        self._heeds_signals = False
 
     def heed_signals(self) -> None:
         """Every signal that has a handler in Python is a nudge from now on. Only the main thread may ask for it."""
         signal.set_wakeup_fd(self.file, warn_on_full_buffer=False)
-        self._heeds_signals = True
 
     def give(self) -> None:
         """Wake the sleeper."""
@@ -34,9 +32,7 @@ class Nudge:
                     pass
 
     def close(self) -> None:
-        """Let go of the pipe. A process that needs it to its end need not; nobody may give or wait any more."""
-        if self._heeds_signals:
-            signal.set_wakeup_fd(-1)
+        """Let go of the pipe; nobody may give or wait any more. Not for one that heeds signals: it lasts to the end."""
         self._selector.close()
         os.close(self._read)
         os.close(self.file)

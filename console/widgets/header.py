@@ -15,7 +15,6 @@ _WORDS = {
     "STOPPING_NODES_FORCEFUL": "FORCING nodes",
     "STOPPING_APPENDER_FORCEFUL": "FORCING appender",
 }
-_LIVE = ("NEW", "SEEDING", "READY", "DRAINING")
 
 
 class Header(Canvas):
@@ -83,10 +82,10 @@ def state_of(look: Look) -> Span:
     if run is None:
         return "no run", "dim"
     stage = str(run.stage)
-    if run.state in _LIVE and look.supervisor is None:
+    if run.state.is_open and look.supervisor is None:
         return ("TO GO ON", "warn") if stage == Stage.SHUTDOWN_COMPLETE else ("OWNER GONE", "bad")
-    word = _WORDS.get(stage, stage) if run.state in _LIVE and stage != "RUNNING" else str(run.state)
-    if run.state in _LIVE and stage == "RUNNING":
+    word = _WORDS.get(stage, stage) if run.state.is_open and stage != "RUNNING" else str(run.state)
+    if run.state.is_open and stage == "RUNNING":
         word = {"SEEDING": "SEEDING", "DRAINING": "DRAINING"}.get(str(run.state), "RUNNING")
     return word, "good" if word in _GOOD else "bad" if word in ("FAILED", "KILLED") else "warn"
 

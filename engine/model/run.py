@@ -15,6 +15,11 @@ class RunState(StrEnum):
     KILLED = "KILLED"
     FAILED = "FAILED"
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is under way, or should be."""
+        return self in (RunState.NEW, RunState.SEEDING, RunState.READY, RunState.DRAINING)
+
 
 class Stage(StrEnum):
     """What the supervisor is doing with a run."""

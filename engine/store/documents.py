@@ -32,7 +32,7 @@ _KEYED = """
 SELECT d.id FROM documents d WHERE d.run = ? AND (d.key IN ({keys})
     OR d.id IN (SELECT document FROM document_aliases WHERE key IN ({keys})))
 """
-_RETIRE = "UPDATE documents SET key = x'' WHERE id IN ({ids})"
+_RETIRE = "UPDATE documents SET key = x'' WHERE id IN (SELECT value FROM json_each(?))"
 _UNALIAS = "DELETE FROM document_aliases WHERE key IN ({keys}) AND document IN ({ids})"
 _BODY = "SELECT headers, body FROM pages WHERE id = ?"
 _ABOUT = "SELECT url, status, content_type, size, fetched_at FROM documents WHERE id = ?"
@@ -45,7 +45,6 @@ _THERE = "SELECT id FROM pages WHERE id IN (SELECT value FROM json_each(?))"
 _FORGET = "DELETE FROM sqlite_sequence WHERE name = 'pages'"
 _GO_ON = "INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)"
 _UNALIASED = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
-_UNSERVED = "UPDATE documents SET key = x'' WHERE id IN (SELECT value FROM json_each(?))"
 _LOOKED_AT, _GAP = 10_000, 1_000_000
 
 
@@ -111,7 +110,7 @@ class Pages:
         if lost:
             with crawl.transaction():
                 crawl.execute(_UNALIASED, (id_list(lost),))
-                crawl.execute(_UNSERVED, (id_list(lost),))
+                crawl.execute(_RETIRE, (id_list(lost),))
                 events.add(crawl, run, [Event(time.time(), "WARNING", "supervisor", "page", lost_told(len(lost)))])
         with self._db.transaction():
             self._db.execute(_FORGET)
@@ -167,7 +166,7 @@ def retire(db: Database, run: int, keys: Sequence[bytes]) -> None:
     ids = [int(row[0]) for row in db.all(_KEYED.format(keys=marks), (run, *keys, *keys))]
     if ids:
         db.execute(_UNALIAS.format(keys=marks, ids=placeholders(ids)), (*keys, *ids))
-        db.execute(_RETIRE.format(ids=placeholders(ids)), ids)
+        db.execute(_RETIRE, (id_list(ids),))
 
 
 def about(db: Database, document: int) -> tuple[str, int, str, int, float] | None:

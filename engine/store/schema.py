@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from engine.errors import CrawlError, StorageError
-from engine.store.connector import Database, patiently, sqlite3
+from engine.store.connector import Database, at_rest, patiently, sqlite3
 
 CRAWL, PAGES = "crawl.db", "pages.db"
 _ROOM = Path(__file__).parent
@@ -92,7 +92,7 @@ def fold(folder: Path) -> None:
     """
     for name in MIGRATIONS:
         with contextlib.suppress(CrawlError):
-            if (folder / f"{name}-wal").exists():
+            if not at_rest(folder / name):
                 Database.open(folder / name, busy_seconds=0.5).close()
 
 

@@ -109,7 +109,7 @@ def _pause(supervisor: Supervisor, paused: bool, sequence: object) -> tuple[bool
         count = sequences.pause(db, run, str(sequence), paused)
     if not count:
         return False, f"no sequence {sequence} to {'pause' if paused else 'resume'}: give an id, GROUP or GROUP@HOST"
-    return True, f"{count} sequence{'s' if count > 1 else ''} {'paused' if paused else 'resumed'}"
+    return True, f"{_sequences(count)} {'paused' if paused else 'resumed'}"
 
 
 def _resumed(db: Database, run: int, before: str) -> str:
@@ -119,8 +119,12 @@ def _resumed(db: Database, run: int, before: str) -> str:
         told += "; the disk is nearly full: the run goes on when there is space"
     count = sequences.paused(db, run)
     if count:
-        told += f"; {count} sequence{'s' if count > 1 else ''} paused by name: `crawl-console resume SEQ`"
+        told += f"; {_sequences(count)} paused by name: `crawl-console resume SEQ`"
     return told
+
+
+def _sequences(count: int) -> str:
+    return f"{count} sequence{'s' if count > 1 else ''}"
 
 
 def _held(child: Child) -> int:

@@ -37,7 +37,8 @@ def run(**changed):
         "rates": {"pages_per_s": 42.1, "rows_per_s": 118.0},
     }  # fmt: skip
     known = dict.fromkeys(Run.__dataclass_fields__)
-    return Run(**{**known, **told, **changed})
+    made = {**known, **told, **changed}
+    return Run(**{**made, "state": RunState(made["state"])})
 
 
 def node(number, state="READY", role="RUNNER", **changed):

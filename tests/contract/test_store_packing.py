@@ -153,21 +153,23 @@ def test_a_dictionary_that_is_gone_is_told(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "follower"),
     [
-        "substr(body, 1, 8) || x'3f3f3f'",
-        "x'00' || substr(body, 2)",
-        "substr(body, 1, 4) || x'99990000' || substr(body, 9)",
-        "substr(body, 1, length(body) - 300) || zeroblob(200) || substr(body, length(body) - 99)",
+        ("substr(body, 1, 8) || x'3f3f3f'", 32_769),
+        ("x'00' || substr(body, 2)", 32_769),
+        ("substr(body, 1, 4) || x'99990000' || substr(body, 9)", 32_769),
+        ("substr(body, 1, length(body) - 300) || zeroblob(200) || substr(body, length(body) - 99)", 32_768),
     ],
     ids=["cut", "no dictionary", "another's number", "content"],
 )
-def test_a_damaged_dictionary_is_told_and_new_pages_can_be_read(folder: Path, damage: str) -> None:
+def test_a_damaged_dictionary_is_told_and_new_pages_can_be_read(folder: Path, damage: str, follower: int) -> None:
     kept = _store(Pages(folder), _shop, 0, 80)
     _alter(folder, f"UPDATE dictionaries SET body = CAST({damage} AS BLOB)")
     with pytest.raises(StorageError, match=r"pages\.db: damaged"):
         _read(folder, {max(kept): kept[max(kept)]})
-    _read(folder, _store(Pages(folder), _shop, 80, 100))
+    later = _store(Pages(folder), _shop, 80, 100)
+    assert _frames(folder)[-1][0] == follower
+    _read(folder, later)
 
 
 @pytest.mark.parametrize("number", [1, 80], ids=["plain", "with a dictionary"])
