@@ -1,5 +1,6 @@
 """Cancel, kill and SIGKILL in each stage of a run: the right exit code, nobody left; the next start makes it whole."""
 
+import contextlib
 import os
 import random
 import signal
@@ -136,7 +137,8 @@ def test_while_the_appender_drains(house: House, site: Site, fate: str) -> None:
     done = running.wait(30)
     assert done.code in FATES[fate], done.err
     if fate == "dies":  # a stopped process cannot read that its lifeline ended
-        os.kill(victim, signal.SIGCONT)
+        with contextlib.suppress(ProcessLookupError):  # on a slow machine it was replaced for its silence before
+            os.kill(victim, signal.SIGCONT)
     made_whole(house, library)
 
 
