@@ -119,7 +119,7 @@ def test_defs_that_cannot_be_used_end_it_before_any_screen(place):
     shown = console(place, "run")
     try:
         assert shown.wait() == 2
-        assert "a.yml:1:1: unknown-key" in shown.raw.decode()
+        assert "a.yml:1:1: unknown-key" in shown.raw.decode("utf-8", "replace")
         assert b"?1049h" not in shown.raw
     finally:
         shown.end()
@@ -170,7 +170,7 @@ def test_a_dumb_terminal_runs_headless_and_says_so(place):
     shown = Terminal(["demo", "--pages", "3", "--data", str(place / "data")], environ=environ, cwd=place)
     try:
         assert shown.wait(20) == 0
-        assert "no console here (TERM=dumb" in shown.raw.decode()
+        assert "no console here (TERM=dumb" in shown.raw.decode("utf-8", "replace")
         assert b"?1049h" not in shown.raw
     finally:
         shown.end()

@@ -271,13 +271,14 @@ def until(condition: Callable[[], object], seconds: float = 15.0) -> bool:
 
 
 def _processes() -> dict[int, str]:
+    """All living processes of the machine; what others were started with need not be text."""
     if not Path("/proc/self/cmdline").exists():
-        told = subprocess.run(["ps", "-axo", "pid=,stat=,command="], capture_output=True, text=True, check=True).stdout
-        lines = (line.split(None, 2) for line in told.splitlines())
+        told = subprocess.run(["ps", "-axo", "pid=,stat=,command="], capture_output=True, check=True).stdout
+        lines = (line.split(None, 2) for line in os.fsdecode(told).splitlines())
         return {int(line[0]): line[2] for line in lines if len(line) == 3 and "Z" not in line[1]}
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):  # an unreaped process has an empty command line
-                found[int(folder.name)] = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                found[int(folder.name)] = os.fsdecode((folder / "cmdline").read_bytes().replace(b"\0", b" "))
     return found

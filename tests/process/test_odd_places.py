@@ -55,6 +55,13 @@ def test_a_path_that_is_no_text_is_refused(house: House, site: Site) -> None:
     assert site.visits == []
 
 
+def test_a_process_whose_arguments_are_no_text_is_seen(house: House) -> None:
+    command = [sys.executable, "-c", "input()", house.folder / "console\udcff"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as it:
+        assert until(lambda: it.pid in house.alive(), 5)
+    assert it.pid not in house.alive()
+
+
 @pytest.mark.parametrize("command", ["runs", "status", "state"])
 def test_a_database_nobody_filled_yet_has_no_run(house: House, command: str) -> None:
     house.data.mkdir()
