@@ -43,25 +43,25 @@ def pages_done(text):
 def test_a_crawl_is_watched_steered_left_and_cancelled(place):
     first = console(place, "demo", *BUSY)
     try:
-        first.until(lambda text: pages_done(text) > 5, 15)
+        first.until(lambda text: pages_done(text) > 5)
         seen = pages_done(first.text())
-        first.until(lambda text: pages_done(text) > seen, 5)
+        first.until(lambda text: pages_done(text) > seen)
 
         first.press("x")
-        first.until("drains", 5)
+        first.until("drains")
         first.press("jj")  # the node under the cursor is now another one
-        first.until(lambda text: re.search(r"> +n[23] ", text), 5)
+        first.until(lambda text: re.search(r"> +n[23] ", text))
         first.press("gj X")
-        first.until("n2 dies at once", 5)
+        first.until("n2 dies at once")
         first.press("y")
-        first.until("✗ dead", 5)
-        first.until(lambda text: re.search(r"replaced by|n3 +runner", text), 8)
+        first.until("✗ dead")
+        first.until(lambda text: re.search(r"replaced by|n3 +runner", text))
 
         first.press("q")
-        first.until("Leave the console", 5)
+        first.until("Leave the console")
         first.press("d")
         assert first.wait() == 0
-        first.until("Detached;", 2)
+        first.until("Detached;")
         assert first.restored() == []
     finally:
         first.end()
@@ -70,13 +70,13 @@ def test_a_crawl_is_watched_steered_left_and_cancelled(place):
 
     again = console(place, "run")
     try:
-        again.until("RUNNING", 5)
-        again.until(f"owner {supervisor.pid}", 5)
+        again.until("RUNNING")
+        again.until(f"owner {supervisor.pid}")
         again.press("c")
-        again.until("Cancel the run", 5)
+        again.until("Cancel the run")
         again.press("y")
-        again.until("CANCELLED", 10)
-        again.until("goes on where it stopped", 5)
+        again.until("CANCELLED")
+        again.until("goes on where it stopped")
         again.press("q")
         assert again.wait() == 143
         assert again.restored() == []
@@ -90,7 +90,7 @@ def test_a_crawl_is_watched_steered_left_and_cancelled(place):
 def test_signals_restore_the_terminal_and_stop_no_crawl(place):
     shown = console(place, "demo", *BUSY)
     try:
-        shown.until("RUNNING", 15)
+        shown.until("RUNNING")
         os.kill(shown.pid, signal.SIGTERM)
         assert shown.wait() == 143
         assert shown.restored() == []
@@ -100,10 +100,10 @@ def test_signals_restore_the_terminal_and_stop_no_crawl(place):
         shown.end()
     shown = console(place, "run")
     try:
-        shown.until("RUNNING", 10)
+        shown.until("RUNNING")
         os.kill(told.pid, signal.SIGKILL)
-        shown.until("OWNER GONE", 5)
-        shown.until("`crawl-console run` goes on", 5)
+        shown.until("OWNER GONE")
+        shown.until("`crawl-console run` goes on")
         os.kill(shown.pid, signal.SIGHUP)
         assert shown.wait() == 129
         assert shown.restored() == []
@@ -128,15 +128,15 @@ def test_defs_that_cannot_be_used_end_it_before_any_screen(place):
 def test_a_suspended_console_comes_back_whole(place):
     shown = console(place, "run", "--read-only")
     try:
-        shown.until("no run yet", 10)
+        shown.until("no run yet")
         shown.press("\x1a")
         os.waitpid(shown.pid, os.WUNTRACED)
         shown.read(0.5)
         assert shown.restored() == []
         os.kill(shown.pid, signal.SIGCONT)
-        shown.until("crawl-console", 5)
-        shown.until("[1 Nodes]", 5)
-        shown.until("q quit", 5)
+        shown.until("crawl-console")
+        shown.until("[1 Nodes]")
+        shown.until("q quit")
         shown.press("q")
         assert shown.wait() == 0
     finally:
@@ -150,14 +150,14 @@ def test_the_editor_gets_the_terminal_and_gives_it_back(place):
     environ = {"EDITOR": f"{sys.executable} {place / 'editor.py'}", "VISUAL": ""}
     shown = console(place, "run", "--read-only", environ=environ)
     try:
-        shown.until("no run yet", 10)
+        shown.until("no run yet")
         shown.press("5")
-        shown.until("a.yml", 5)
+        shown.until("a.yml")
         shown.press("e")
-        shown.until("a.yml: edited", 5)
+        shown.until("a.yml: edited")
         assert b"I EDIT" in shown.raw
         assert (place / "told").read_text().endswith("a.yml")
-        shown.until("[5 Defs]", 5)
+        shown.until("[5 Defs]")
         shown.press("q")
         assert shown.wait() == 0
         assert shown.restored() == []

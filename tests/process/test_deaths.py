@@ -9,6 +9,9 @@ import time
 
 import pytest
 
+from engine.node.process import ORPHAN_SECONDS
+from engine.supervise.children import MISSED_LIMIT, TIMEOUT
+
 from .house import House, Running, until
 from .library import Library
 from .site import Page, Site
@@ -150,14 +153,14 @@ def test_kill_at_each_write_sweep(house: House, site: Site, name: str, number: i
     killed_at_write(house, site, name, number)
 
 
-def test_children_of_a_dead_supervisor_leave_within_three_seconds(house: House, site: Site) -> None:
+def test_children_of_a_dead_supervisor_leave_by_themselves(house: House, site: Site) -> None:
     library = library_of(house, site, delay=0.2)
     running = under_way(house, site, "--backups", "1")
     kill(running.pid)
     began = time.monotonic()
     running.wait()
-    assert until(lambda: not house.alive(), 10)
-    assert time.monotonic() - began < 3.5
+    house.assert_nobody_left()
+    assert time.monotonic() - began < 2 * ORPHAN_SECONDS
     done_then = house.query("SELECT count(*) FROM jobs WHERE state = 'DONE'")[0][0]
     time.sleep(0.3)
     asked = len(site.paths)
@@ -170,17 +173,16 @@ def test_children_of_a_dead_supervisor_leave_within_three_seconds(house: House, 
     assert house.counted("entry", "book") == library.rows()
 
 
-def test_a_dead_node_is_noticed_within_a_second_and_its_backup_takes_over(house: House, site: Site) -> None:
+def test_a_dead_node_is_noticed_by_its_end_and_its_backup_takes_over(house: House, site: Site) -> None:
     library = library_of(house, site, delay=0.25)
     running = under_way(house, site, "--backups", "1")
     told = {node["id"]: node for node in house.status()["nodes"]}
     kill(told["n1"]["pid"])
-    began = time.monotonic()
-    assert until(lambda: house.query("SELECT state FROM nodes WHERE number = 1") == [("DEAD",)], 5)
-    assert time.monotonic() - began < 1
+    assert until(lambda: house.query("SELECT state FROM nodes WHERE number = 1") == [("DEAD",)])
+    assert house.query("SELECT reason FROM nodes WHERE number = 1") == [("died: signal 9",)]
     assert house.query("SELECT role, heart FROM nodes WHERE number = 1") == [("DEAD_RUNNER", "ASYSTOLE")]
     assert house.query("SELECT role FROM nodes WHERE number = 3") == [("RUNNER",)]
-    assert until(lambda: len(house.query("SELECT 1 FROM nodes")) == 4, 5)
+    assert until(lambda: len(house.query("SELECT 1 FROM nodes")) == 4)
     assert house.query("SELECT role, replaces FROM nodes WHERE number = 4") == [("BACKUP_RUNNER", 1)]
     done = running.wait()
     assert done.code == 0
@@ -196,13 +198,13 @@ def test_a_stopped_node_is_taken_over_and_writes_nothing_when_it_wakes(house: Ho
     victim, epoch = house.query(holder)[0]
     os.kill(victim, signal.SIGSTOP)
     began = time.monotonic()
-    assert until(lambda: house.query(f"SELECT state FROM nodes WHERE epoch = {epoch}") == [("DEAD",)], 8)
-    assert 2 < time.monotonic() - began < 4.5
+    assert until(lambda: house.query(f"SELECT state FROM nodes WHERE epoch = {epoch}") == [("DEAD",)])
+    assert time.monotonic() - began > TIMEOUT * MISSED_LIMIT - 1, "its last beat was a second old at most"
     try:
         os.kill(victim, signal.SIGCONT)
     except ProcessLookupError:
         pass  # it was fenced by SIGKILL, which a stopped process obeys too
-    assert until(lambda: victim not in house.alive(), 3)
+    assert until(lambda: victim not in house.alive())
     done = running.wait()
     assert done.code == 0
     house.assert_clean(done)
@@ -224,7 +226,7 @@ def test_a_node_that_hangs_at_the_very_end_does_not_keep_the_run(house: House, s
     [(victim,)] = house.query(idle)
     os.kill(victim, signal.SIGSTOP)
     hold.set()
-    done = running.wait(15)
+    done = running.wait()
     assert done.code == 0, done.err
     house.assert_clean(done)
     assert house.counted("entry", "book") == library.rows()
@@ -239,7 +241,7 @@ def test_a_zombie_that_outlives_its_supervisor_writes_nothing(house: House, site
     kill(running.pid)
     running.wait()
     again = house.start()
-    assert until(lambda: victim not in house.alive() or again.over, 8)
+    assert until(lambda: victim not in house.alive() or again.over)
     assert victim not in house.alive()
     done = again.wait()
     assert done.code == 0, done.err
@@ -284,7 +286,7 @@ def test_an_appender_lost_at_the_very_end_is_replaced(house: House, site: Site, 
     assert until(lambda: house.query("SELECT stage FROM runs") == [("STOPPING_APPENDER_GRACEFUL",)])
     if fate == "dies":
         kill(victim)
-    done = running.wait(15)
+    done = running.wait()
     assert done.code == 0, done.err
     house.assert_clean(done)
     assert house.counted("entry", "book") == library.rows()

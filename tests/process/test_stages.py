@@ -88,14 +88,14 @@ def test_while_seeding(house: House, site: Site, fate: str) -> None:
     running = house.start()
     assert until(lambda: standing(house, "state") == "SEEDING", 10), running.err
     meet(running, fate)
-    done = running.wait(15)
+    done = running.wait()
     assert done.code in FATES[fate], done.err
     house.assert_nobody_left()
     assert house.query("SELECT count(*) FROM jobs")[0][0] < 30000
     again = house.start()
     assert until(lambda: house.query("SELECT count(*) FROM jobs") == [(30000,)], 20), "all seeds are there, once"
     meet(again, "kill")
-    again.wait(15)
+    again.wait()
 
 
 @pytest.mark.parametrize("fate", FATES)

@@ -54,7 +54,7 @@ def test_during_and_after_a_run(house: House, site: Site) -> None:
     assert told["defs_version"] == 1
     assert told["jobs"]["done"] > 0
     running.send(signal.SIGINT)
-    done = running.wait(10)
+    done = running.wait()
     told = house.status()
     assert told["state"] == "CANCELLED"
     assert told["stage"] == "SHUTDOWN_COMPLETE"

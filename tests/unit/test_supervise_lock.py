@@ -45,7 +45,7 @@ def test_a_second_supervisor_is_refused_at_once_and_told_who_holds_it(
     began = time.monotonic()
     with pytest.raises(LockHeld) as told:
         Lock.take(tmp_path)
-    assert time.monotonic() - began < 0.3
+    assert time.monotonic() - began < 0.5, "it waits only for a holder that has yet to say who it is"
     assert told.value.what == f"{tmp_path}: held by another supervisor (pid {other.pid}, run 4711ab)"
     assert told.value.exit_code == 4
     assert told.value.remedy
