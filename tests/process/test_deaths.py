@@ -9,12 +9,10 @@ import time
 
 import pytest
 
-from engine.node.process import ORPHAN_SECONDS
-from engine.supervise.children import MISSED_LIMIT, TIMEOUT
-
 from .house import House, Running, until
 from .library import Library
 from .site import Page, Site
+from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -153,14 +151,14 @@ def test_kill_at_each_write_sweep(house: House, site: Site, name: str, number: i
     killed_at_write(house, site, name, number)
 
 
-def test_children_of_a_dead_supervisor_leave_by_themselves(house: House, site: Site) -> None:
+def test_children_of_a_dead_supervisor_leave_within_three_seconds(house: House, site: Site) -> None:
     library = library_of(house, site, delay=0.2)
     running = under_way(house, site, "--backups", "1")
+    watch = Stopwatch()
     kill(running.pid)
-    began = time.monotonic()
     running.wait()
     house.assert_nobody_left()
-    assert time.monotonic() - began < 2 * ORPHAN_SECONDS
+    assert watch.seconds() < 3
     done_then = house.query("SELECT count(*) FROM jobs WHERE state = 'DONE'")[0][0]
     time.sleep(0.3)
     asked = len(site.paths)
@@ -173,12 +171,14 @@ def test_children_of_a_dead_supervisor_leave_by_themselves(house: House, site: S
     assert house.counted("entry", "book") == library.rows()
 
 
-def test_a_dead_node_is_noticed_by_its_end_and_its_backup_takes_over(house: House, site: Site) -> None:
+def test_a_dead_node_is_noticed_within_a_second_and_its_backup_takes_over(house: House, site: Site) -> None:
     library = library_of(house, site, delay=0.25)
     running = under_way(house, site, "--backups", "1")
     told = {node["id"]: node for node in house.status()["nodes"]}
+    watch = Stopwatch()
     kill(told["n1"]["pid"])
     assert until(lambda: house.query("SELECT state FROM nodes WHERE number = 1") == [("DEAD",)])
+    assert watch.seconds() < 1
     assert house.query("SELECT reason FROM nodes WHERE number = 1") == [("died: signal 9",)]
     assert house.query("SELECT role, heart FROM nodes WHERE number = 1") == [("DEAD_RUNNER", "ASYSTOLE")]
     assert house.query("SELECT role FROM nodes WHERE number = 3") == [("RUNNER",)]
@@ -196,10 +196,11 @@ def test_a_stopped_node_is_taken_over_and_writes_nothing_when_it_wakes(house: Ho
     holder = "SELECT pid, epoch FROM nodes WHERE epoch IN (SELECT node FROM jobs WHERE state = 'TAKEN')"
     assert until(lambda: house.query(holder))
     victim, epoch = house.query(holder)[0]
+    watch, began = Stopwatch(), time.monotonic()
     os.kill(victim, signal.SIGSTOP)
-    began = time.monotonic()
     assert until(lambda: house.query(f"SELECT state FROM nodes WHERE epoch = {epoch}") == [("DEAD",)])
-    assert time.monotonic() - began > TIMEOUT * MISSED_LIMIT - 1, "its last beat was a second old at most"
+    assert watch.seconds() < 4.5
+    assert time.monotonic() - began > 2
     try:
         os.kill(victim, signal.SIGCONT)
     except ProcessLookupError:

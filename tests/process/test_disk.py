@@ -14,6 +14,7 @@ from .house import House, Running, until
 from .library import Library
 from .site import Site
 from .small_disk import SmallDisk, small_disk
+from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -113,10 +114,10 @@ def test_a_cancel_on_a_full_disk_ends_in_time_and_loses_nothing(
     running = under_way(small, site, "--grace", "1")
     ballast = disk.fill()
     time.sleep(1.5 if number == signal.SIGINT else 0.1)
+    watch = Stopwatch()
     running.send(number)
-    began = time.monotonic()
     done = running.wait()
-    assert time.monotonic() - began < 20, "the grace is 1 s, and a node has 5 s beyond it"
+    assert watch.seconds() < 1 + 5 + 3, "the grace, what a node has beyond it, and a little"
     assert done.code == code, done.err
     small.assert_nobody_left()
     ballast.unlink()
@@ -130,10 +131,10 @@ def test_a_hard_kill_on_a_full_disk_ends_at_once(small: House, disk: SmallDisk, 
     ballast = disk.fill()
     running.send(signal.SIGTERM)
     time.sleep(0.5)
-    began = time.monotonic()
+    watch = Stopwatch()
     running.send(signal.SIGTERM)
     assert running.wait().code == 137
-    assert time.monotonic() - began < 10
+    assert watch.seconds() < 3
     small.assert_nobody_left()
     ballast.unlink()
     small.crawl("--set", f"min_free={LEAST}")
