@@ -230,3 +230,15 @@ def test_the_end_of_a_run_and_a_retry_exclude_each_other(houses: Callable[..., H
         if first == "end":
             with pytest.raises(UsageError):
                 again(house.db, house.run, parse(""))
+
+
+def test_what_was_turned_away_counts_once_however_often_its_page_is_done(house: House) -> None:
+    house.seed("http://a/1", "http://a/2")
+    one, two = house.take("http://a/")
+    house.commit(house.done(one, rejected=(("book", 3),)), house.done(two, rejected=(("book", 1),)))
+    for left in (2, 5):
+        assert again(house.db, house.run, parse("state:done a/1")) == 1
+        assert rows.counts(house.db, house.run)["book"] == (0, 1)
+        (one,) = house.take("http://a/")
+        house.commit(house.done(one, rejected=(("book", left),)))
+        assert rows.counts(house.db, house.run)["book"] == (0, 1 + left)
