@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from appender_house import TYPES, House, books, started, until
+from stopwatch import Stopwatch
 
 from engine.beats import read_beat
 from engine.store import nodes, supervisors
@@ -109,8 +110,10 @@ def test_the_end_of_the_lifeline_ends_it(house: House, spawned: list[subprocess.
     spawned.append(process)
     assert started(house, 1)
     assert process.stdin
+    watch = Stopwatch()
     process.stdin.close()
     assert process.wait(timeout=20) == 0
+    assert watch.seconds() < 3
     house.add(books(3))
     house.drain()
     assert house.found() == house.expected()

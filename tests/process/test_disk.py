@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from stopwatch import Stopwatch
 
 from .house import House, Running, until
 from .library import Library
 from .site import Site
 from .small_disk import SmallDisk, small_disk
-from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from stopwatch import Stopwatch
 
 from .house import House, until
 from .site import Site
-from .stopwatch import Stopwatch
 from .test_deaths import kill, library_of, under_way, victims
 
 pytestmark = pytest.mark.timeout(180)

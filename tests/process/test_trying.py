@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from stopwatch import Stopwatch
 
 from console.cli import main
 from console.live_preview import LivePreview
@@ -228,7 +229,9 @@ def test_the_live_preview_shows_what_each_save_changes(house: House, site: Site)
 
     assert seen()[0].startswith("20 pages: +0 added, ~0 changed, −0 vanished, 20 same")
     house.write(library.defs().replace("{selector: b, required: true}", '{selector: b, match: "[0-9-]+"}'))
+    watch = Stopwatch()
     first = seen()
+    assert watch.seconds() < 2, "some ten milliseconds, on a machine with nothing else to do"
     assert first[0].startswith("20 pages: +0 added, ~20 changed")
     assert any(re.fullmatch(r"  ~ isbn: ISBN (\d+-\d) → \1", line) for line in first)
     house.write(library.defs().replace("{selector: b, required: true}", "{selector: blink}"))

@@ -53,20 +53,20 @@ def test_disguised_depth_is_seen(page: bytes) -> None:
 
 
 def test_the_scan_itself_is_bounded() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     too_deep(b"<span><div>" + b"<x>" * 9_000 + b"<i></i>" * 10_000 + b"</span>" * 200_000)
     too_deep(b"<a" * 1_000_000)
     too_deep(b"<a " + b"/" * 3_000_000 + b"<b>" * 20_000)
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("look", ["tree", "element"])
 def test_a_deep_page_is_refused_at_the_first_look(look: str) -> None:
     page = Page.of(url="http://h/", text="<DIV>" * 100_000, kind="html", status=200, fetched_at=0)
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(PageTooDeep, match="http://h/ nests more than 10,000 open tags"):
         getattr(page, look)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 1
 
 
 def bomb(size: int, closing: str = "") -> str:
@@ -76,10 +76,10 @@ def bomb(size: int, closing: str = "") -> str:
 @pytest.mark.parametrize("look", ["tree", "element"])
 def test_a_page_of_unclosed_formatting_is_refused(look: str) -> None:
     page = Page.of(url="http://h/", text=bomb(2_000), kind="html", status=200, fetched_at=0)
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(PageTooDeep, match="http://h/ leaves so many formatting tags open"):
         getattr(page, look)
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 1
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stopwatch import Stopwatch
 from test_extract_pages import CONTEXT, extract, page
 
 from engine.extract import effort
@@ -123,9 +124,9 @@ SLOW_TEXT = "a" * 80 + "b"
 
 def test_a_slow_pattern_is_a_rejection_and_costs_a_second_a_page() -> None:
     data_def = DataDef(name="d", block="p", fields=(Field(name="f", match=SLOW),))
-    began = time.monotonic()
+    watch = Stopwatch()
     found = extract(data_def, f"<p>{SLOW_TEXT}</p>" * 50 + "<p>a</p>")
-    assert time.monotonic() - began < 10
+    assert watch.seconds() < 3
     assert len(found.rejected) == 51
     assert "found no answer within 0.5 s" in found.rejected[0].reason
     assert "took more than 1 s on this page" in found.rejected[-1].reason
