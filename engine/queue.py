@@ -220,17 +220,13 @@ class Doorbells:
             self._consumer.stop_flag.set()
         self.wake()
 
-    def empty(self) -> bool:
-        """Whether no ring waits: one look at an index. Raises sqlite3.Error on a damaged file."""
-        return not self._huey.storage.sql("SELECT 1 FROM task LIMIT 1", results=True)
-
-    def healthy(self) -> bool:
-        """Whether the file is there, is the one that is open, and can be read."""
+    def waiting(self) -> bool | None:
+        """Whether a ring waits: one look at an index. None where the file is gone, is another one, or is damaged."""
         try:
-            self.empty()
-            return bool(_inode(str(self._path)) == self._huey.storage._inode)
+            found = bool(self._huey.storage.sql("SELECT 1 FROM task LIMIT 1", results=True))
         except sqlite3.Error:
-            return False
+            return None
+        return found if _inode(str(self._path)) == self._huey.storage._inode else None
 
     def close(self) -> None:
         """Close the file."""

@@ -40,8 +40,10 @@ class Rings:
         if not late and now - self._repaired_at < _REPAIR_SECONDS:
             return
         self._repaired_at = now
-        self._heal()
-        lost_before = now - (_REPAIR_SECONDS if self._bells.empty() else _SURELY_LOST)
+        waiting = self._bells.waiting()
+        if waiting is None:
+            self._heal()
+        lost_before = now - (_SURELY_LOST if waiting else _REPAIR_SECONDS)
         with self._db.transaction():
             if late:
                 jobs.promote(self._db, self._run, now)
@@ -50,15 +52,14 @@ class Rings:
         self.ring(rung)
 
     def _heal(self) -> None:
-        if not self._bells.healthy():
-            _log.warning("queue.db is missing or damaged; it is made anew")
-            self._bells.close()
-            try:
-                self._bells = self._fresh()
-            except (StorageError, OSError) as error:  # on a full disk, say: the next look tries again
-                raise Busy(str(error)) from error
-            with self._db.transaction():
-                sequences.silence(self._db, self._run)
+        _log.warning("queue.db is missing or damaged; it is made anew")
+        self._bells.close()
+        try:
+            self._bells = self._fresh()
+        except (StorageError, OSError) as error:  # on a full disk, say: the next look tries again
+            raise Busy(str(error)) from error
+        with self._db.transaction():
+            sequences.silence(self._db, self._run)
 
     def close(self) -> None:
         """Close the queue."""

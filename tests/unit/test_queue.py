@@ -101,9 +101,9 @@ def test_each_ring_is_answered_by_one_node(tmp_path: Path) -> None:
 
 def test_a_message_is_json_and_says_only_which_sequence(tmp_path: Path) -> None:
     bells = Doorbells(tmp_path)
-    assert bells.empty()
+    assert bells.waiting() is False
     bells.ring([7])
-    assert not bells.empty()
+    assert bells.waiting() is True
     (message,) = _messages(tmp_path)
     told = json.loads(message)
     assert [7] in told
@@ -150,7 +150,7 @@ def test_a_closed_gate_leaves_rings_to_others(tmp_path: Path) -> None:
         open_.set()
         node.bells.wake()
         assert node.hears(1)
-    assert bells.empty()
+    assert bells.waiting() is False
 
 
 def test_a_wake_answers_at_once(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_queue_that_was_replaced_or_damaged_heals_while_nodes_consume(
     with listening(tmp_path) as node:
         supervisor.ring([1])
         assert node.hears(1)
-        assert supervisor.healthy()
+        assert supervisor.waiting() is not None
         if how == "damaged":
             with (tmp_path / QUEUE).open("r+b") as file:
                 file.write(b"\xa5" * file.seek(0, 2) or b"")
@@ -191,17 +191,22 @@ def test_a_queue_that_was_replaced_or_damaged_heals_while_nodes_consume(
     supervisor.close()
 
 
-def test_a_missing_or_foreign_file_is_not_healthy(tmp_path: Path) -> None:
+def test_of_a_missing_or_foreign_file_nothing_is_said(tmp_path: Path) -> None:
     bells = Doorbells(tmp_path)
-    assert bells.healthy()
+    assert bells.waiting() is False
     discard(tmp_path)
-    assert not bells.healthy()
+    assert bells.waiting() is None
     other = Doorbells(tmp_path)
-    assert not bells.healthy(), "another file has its name now"
-    assert other.healthy()
+    assert bells.waiting() is None, "another file has its name now"
+    assert other.waiting() is False
     discard(tmp_path)
     (tmp_path / QUEUE).write_bytes(b"not a database" * 1000)
-    assert not other.healthy()
+    assert other.waiting() is None
+    other.close()
+    assert other.waiting() is None, "it cannot be opened"
+    discard(tmp_path)
+    (tmp_path / QUEUE).mkdir()
+    assert other.waiting() is None
 
 
 def test_a_ring_that_cannot_be_written_is_logged_and_not_raised(
