@@ -36,7 +36,7 @@ def console(place, *arguments, **options):
 
 
 def pages_done(text):
-    found = re.search(r" n1 .*?(\d+) +\d+ ", text)
+    found = re.search(r" n1 .* [\d.]+ +(\d+) +\d+ ", text)
     return int(found[1]) if found else 0
 
 

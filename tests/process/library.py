@@ -1,6 +1,7 @@
 """A library to crawl: shelves in a row, each naming its books; with the rows an exact crawl must give."""
 
 from collections import Counter
+from collections.abc import Callable
 
 from .site import Asked, Page, Site, html
 
@@ -34,7 +35,7 @@ hosts:
 
 
 class Library:
-    """`shelves` pages with `books` each, all but instant or `delay` seconds slow."""
+    """`shelves` pages with `books` each, all but instant or `delay` seconds slow, which may be changed meanwhile."""
 
     def __init__(self, site: Site, shelves: int = 4, books: int = 5, delay: float = 0.0) -> None:
         self.site, self.shelves, self.books, self.delay = site, shelves, books, delay
@@ -72,8 +73,8 @@ class Library:
         following = f'<a class="next" href="/shelf/{shelf + 1}">on</a>' if shelf + 1 < self.shelves else ""
         return html(f"<ul>{entries}</ul>{following}")
 
-    def _slow(self, body: str) -> Page:
-        return Page(body, delay=self.delay)
+    def _slow(self, body: str) -> Callable[[Asked], Page]:
+        return lambda _: Page(body, delay=self.delay)
 
 
 def ok(_: Asked) -> Page:

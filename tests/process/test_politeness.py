@@ -4,6 +4,7 @@ import time
 from itertools import pairwise
 
 import pytest
+from stopwatch import slowness
 
 from .house import House, until
 from .library import Library, ok
@@ -28,7 +29,7 @@ def defs(*urls: str, host: str = "robots: false") -> str:
 
 def least(delay: float) -> float:
     """The shortest gap to be seen: a request may be sent late by a tenth, and arrive late on a loaded machine."""
-    return delay - min(0.05, delay / 10) - 0.02
+    return delay - min(0.05, delay / 10) - 0.02 * slowness()
 
 
 def test_robots_txt_is_asked_for_once_a_host_and_obeyed(house: House, site: Site, second_site: Site) -> None:
@@ -131,7 +132,7 @@ def test_delay_is_held_by_all_nodes_together_and_no_slower(house: House, site: S
     times = site.begun()
     gaps = [b - a for a, b in pairwise(times)]
     assert min(gaps) >= least(delay), sorted(gaps)[:5]
-    assert (times[-1] - times[0]) / (count - 1) <= delay * 1.25
+    assert (times[-1] - times[0]) / (count - 1) <= delay * 1.25 * slowness()
 
 
 def test_delay_counts_redirects_and_robots_too(house: House, site: Site) -> None:

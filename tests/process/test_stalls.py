@@ -35,7 +35,7 @@ def at_work(house: House) -> int:
     return len(house.query("SELECT 1 FROM nodes WHERE heart = 'HEALTHY'"))
 
 
-def stopped_in_a_transaction(house: House, pids: list[int], seconds: float = 10.0) -> int:
+def stopped_in_a_transaction(house: House, pids: list[int], seconds: float = 30.0) -> int:
     """Stop the first of these processes that is caught while it holds the write lock; its pid."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -59,8 +59,9 @@ def process_state(pid: int) -> str:
 def test_a_process_stopped_inside_a_transaction_is_ended_and_the_others_go_on(
     house: House, site: Site, kind: str
 ) -> None:
-    library, running = begun(house, site, books=30)
+    library, running = begun(house, site, books=100)
     victim = stopped_in_a_transaction(house, house.children(kind))
+    library.delay = 0
     at, asked = time.monotonic(), len(site.paths)
     assert until(lambda: victim not in house.alive(), 8), "the culprit was not found"
     assert time.monotonic() - at < 8

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(90)
 LIVING = "SELECT number FROM nodes WHERE ended_at IS NULL ORDER BY number"
 
 
-def begun(house: House, site: Site, *, nodes: int, delay: float = 0.1) -> tuple[Library, Running]:
+def begun(house: House, site: Site, *, nodes: int, delay: float = 0.5) -> tuple[Library, Running]:
     library = Library(site, shelves=10, books=8, delay=delay)
     house.write(library.defs(concurrency=5))
     running = house.start(nodes=nodes)
@@ -29,6 +29,7 @@ def numbers(house: House) -> list[int]:
 
 
 def ended(house: House, running: Running, library: Library) -> dict[str, Any]:
+    library.delay = 0
     done = running.wait()
     assert done.code == 0, done.err
     house.assert_clean(done)

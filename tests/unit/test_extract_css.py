@@ -171,7 +171,7 @@ def written(chain: list[tuple[str, str]]) -> str:
     return "".join(tag if at == 0 else f" {combinator} {tag}" for at, (combinator, tag) in enumerate(chain))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(plants, st.lists(chains, min_size=1, max_size=2), st.integers(0, 100))
 def test_selection_equals_matching_by_hand(plant: Plant, alternatives: list[list[tuple[str, str]]], pick: int) -> None:
     nodes = plant.walk()

@@ -187,7 +187,7 @@ hrefs = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(paths, st.lists(hrefs, max_size=6)), min_size=1, max_size=4))
 def test_links_equal_those_of_urllib(pages: list[tuple[str, list[str]]]) -> None:
     extractor = Extractor(DataDef(name="d", links=(Link(selector="a[href]"),)))

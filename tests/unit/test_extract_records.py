@@ -205,7 +205,7 @@ pieces = st.sampled_from(
 markup = st.lists(pieces | st.text(max_size=5), max_size=25).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(markup | st.text(st.characters()), st.sampled_from(["html", "xml", "json"]))
 def test_no_page_breaks_extraction(text: str, kind: str) -> None:
     for extractor in EXTRACTORS:
@@ -217,7 +217,7 @@ def test_no_page_breaks_extraction(text: str, kind: str) -> None:
             assert link.url.startswith("http")
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.binary(max_size=200))
 def test_no_bytes_break_extraction(raw: bytes) -> None:
     for errors in ("replace", "surrogateescape"):
@@ -232,7 +232,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(json_values)
 def test_no_json_breaks_extraction(given_value: object) -> None:
     import json
