@@ -49,9 +49,10 @@ def test_a_crawl_is_watched_steered_left_and_cancelled(place):
 
         first.press("x")
         first.until("drains")
-        first.press("jj")  # the node under the cursor is now another one
-        first.until(lambda text: re.search(r"> +n[23] ", text))
-        first.press("gj X")
+        first.until(lambda text: not re.search(r"n1 +runner", text))  # it is gone
+        first.press("j")
+        first.until(lambda text: re.search(r"> +n3 ", text))
+        first.press("g X")
         first.until("n2 dies at once")
         first.press("y")
         first.until("✗ dead")

@@ -1,7 +1,7 @@
 """A library to crawl: shelves in a row, each naming its books; with the rows an exact crawl must give."""
 
 from collections import Counter
-from collections.abc import Callable
+from dataclasses import replace
 
 from .site import Asked, Page, Site, html
 
@@ -35,7 +35,7 @@ hosts:
 
 
 class Library:
-    """`shelves` pages with `books` each, all but instant or `delay` seconds slow, which may be changed meanwhile."""
+    """`shelves` pages with `books` each, all but instant or `delay` seconds slow."""
 
     def __init__(self, site: Site, shelves: int = 4, books: int = 5, delay: float = 0.0) -> None:
         self.site, self.shelves, self.books, self.delay = site, shelves, books, delay
@@ -43,6 +43,13 @@ class Library:
             site[f"/shelf/{shelf}"] = self._slow(self._shelf(shelf))
             for book in range(books):
                 site[f"/book/{shelf}-{book}"] = self._slow(html(f"<b>ISBN {shelf:03d}-{book}</b>"))
+
+    def pace(self, delay: float) -> None:
+        """Answer so slowly from now on."""
+        for path in self.pages:
+            page = self.site.pages[path]
+            if isinstance(page, Page):
+                self.site[path] = replace(page, delay=delay)
 
     @property
     def size(self) -> int:
@@ -73,8 +80,8 @@ class Library:
         following = f'<a class="next" href="/shelf/{shelf + 1}">on</a>' if shelf + 1 < self.shelves else ""
         return html(f"<ul>{entries}</ul>{following}")
 
-    def _slow(self, body: str) -> Callable[[Asked], Page]:
-        return lambda _: Page(body, delay=self.delay)
+    def _slow(self, body: str) -> Page:
+        return Page(body, delay=self.delay)
 
 
 def ok(_: Asked) -> Page:

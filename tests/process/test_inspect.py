@@ -144,6 +144,7 @@ def test_followers_go_on_until_the_run_ends(house: House, site: Site) -> None:
     house.write(library.defs(concurrency=2))
     running = house.start()
     assert until(lambda: len(site.paths) > 3)
+    library.pace(3)
     followed = follow(house, "events", "-f", "--json", "--limit", "2")
     interrupted = follow(house, "events", "-f", "--match", "200 ")
     files = house.command("logs", "-f", "--data", str(house.data))
@@ -157,6 +158,7 @@ def test_followers_go_on_until_the_run_ends(house: House, site: Site) -> None:
     assert until(lambda: "n77: cut" in files.out)
     extra.unlink()
     extra.write_text("anew, no end")
+    library.pace(0)
     assert running.wait().code == 0
     assert "n77: anew, no end" in files.wait().out
     done = followed.wait()

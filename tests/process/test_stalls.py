@@ -61,7 +61,7 @@ def test_a_process_stopped_inside_a_transaction_is_ended_and_the_others_go_on(
 ) -> None:
     library, running = begun(house, site, books=100)
     victim = stopped_in_a_transaction(house, house.children(kind))
-    library.delay = 0
+    library.pace(0)
     at, asked = time.monotonic(), len(site.paths)
     assert until(lambda: victim not in house.alive(), 8), "the culprit was not found"
     assert time.monotonic() - at < 8

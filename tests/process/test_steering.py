@@ -29,7 +29,7 @@ def numbers(house: House) -> list[int]:
 
 
 def ended(house: House, running: Running, library: Library) -> dict[str, Any]:
-    library.delay = 0
+    library.pace(0)
     done = running.wait()
     assert done.code == 0, done.err
     house.assert_clean(done)
