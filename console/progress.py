@@ -49,9 +49,10 @@ class Progress:
         self._shown_at, self._done = time.monotonic(), look.jobs["done"]
         if self._mode == "json":
             return
-        left = f", {look.jobs['ready']} jobs left" if look.jobs["ready"] or look.jobs["done"] else ""
+        left = [f"{plural(look.jobs['ready'], 'job')} left"] if look.jobs["ready"] or look.jobs["done"] else []
         word = "goes on" if left else "begins"
-        self._write(f"run {look.run.id} {word}: defs v{look.run.defs_version}{left}\n")
+        told = ", ".join([f"defs v{look.run.defs_version}", *left, *_paused(look)])
+        self._write(f"run {look.run.id} {word}: {told}\n")
         self._tell_new(db, run)
 
     def _tell_new(self, db: Database, run: int) -> None:
@@ -153,8 +154,14 @@ def _line(look: Snapshot, rate: float) -> str:
     jobs = look.jobs
     parts = [f"{jobs['done']} done", f"{jobs['taken']} running", f"{jobs['ready']} ready"]
     parts += [f"{jobs[name]} {name}" for name in ("failed", "skipped", "incomplete") if jobs[name]]
+    return f"{', '.join(parts + _paused(look))}; {sum(look.rows.values())} rows; {rate:.1f} pages/s"
+
+
+def _paused(look: Snapshot) -> list[str]:
+    """What is paused, and what ends that."""
+    told = []
     if look.run is not None and look.run.paused:
-        parts.append(f"PAUSED ({look.run.paused}{'; `crawl-console resume`' if 'operator' in look.run.paused else ''})")
+        told.append(f"PAUSED ({look.run.paused}{'; `crawl-console resume`' if 'operator' in look.run.paused else ''})")
     if look.paused_sequences:
-        parts.append(f"{plural(look.paused_sequences, 'sequence')} PAUSED (`crawl-console resume SEQ`)")
-    return f"{', '.join(parts)}; {sum(look.rows.values())} rows; {rate:.1f} pages/s"
+        told.append(f"{plural(look.paused_sequences, 'sequence')} PAUSED (`crawl-console resume SEQ`)")
+    return told

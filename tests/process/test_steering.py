@@ -122,7 +122,8 @@ def test_pause_is_kept_over_a_restart_and_said(house: House, site: Site) -> None
     assert running.wait().code == 130
     fetched = len(site.paths)
     again = house.start("--progress", "plain")
-    assert until(lambda: "PAUSED (operator" in again.err, 10), again.err
+    assert until(lambda: "\n" in again.err), house.standing()
+    assert "PAUSED (operator; `crawl-console resume`)" in again.err.splitlines()[0]
     assert len(site.paths) == fetched
     assert house.order("resume").code == 0
     ended(house, again, library)
