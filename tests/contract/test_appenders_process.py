@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from appender_house import TYPES, House, books, started, until
-from stopwatch import Stopwatch
+from process.stopwatch import Stopwatch
 
 from engine.beats import read_beat
 from engine.store import nodes, supervisors

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .stopwatch import Stopwatch
+
 CRAWL = [sys.executable, "-m", "console"]
 LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
 """Gives a command its terminal, by a Python of its own: what a process with threads forks must not run on in Python."""
@@ -184,11 +186,14 @@ class House:
                 os.kill(pid, signal.SIGKILL)
 
     def assert_nobody_left(self, seconds: float = 10.0) -> None:
-        assert until(lambda: not self.alive(), seconds), f"still alive: {self.alive()}"
+        if self.alive():
+            watch = Stopwatch()
+            assert until(lambda: not self.alive()), f"still alive: {self.alive()}"
+            assert watch.seconds() < seconds
 
     def assert_clean(self, done: Done | None = None) -> None:
         """No process, no traceback, no damage, no job in anybody's hands."""
-        self.assert_nobody_left()
+        self.assert_nobody_left(2.0)
         assert "Traceback" not in self.logs(), self.logs()[-4000:]
         assert done is None or "Traceback" not in done.err, done.err
         if (self.data / "crawl.db").exists():

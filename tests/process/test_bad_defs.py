@@ -93,7 +93,7 @@ def test_all_mistakes_are_told_at_once_and_nothing_is_started(house: House, site
     assert done.out == ""
     assert not (house.data / "crawl.db").exists()
     assert site.visits == []
-    house.assert_nobody_left()
+    house.assert_nobody_left(1)
 
 
 def test_bad_defs_leave_an_unfinished_run_as_it_is(house: House, site: Site) -> None:

@@ -172,7 +172,7 @@ def test_the_name_of_no_host_is_a_failure_of_its_job(house: House) -> None:
     done = house.start("--set", "max_attempts=1").wait()
     assert done.code in (1, 2), done.err
     assert "Traceback" not in done.err
-    house.assert_nobody_left()
+    house.assert_nobody_left(2)
 
 
 def test_connection_refused_is_retried_then_told(house: House, site: Site) -> None:
@@ -235,5 +235,5 @@ def random_pages(house: House, site: Site, seed: int) -> None:
     done = house.start("--set", "max_attempts=1").wait()
     assert done.code in (0, 1), done.err
     house.assert_clean(done)
-    house.assert_nobody_left()
+    house.assert_nobody_left(2)
     assert "fault of the program" not in str(house.query("SELECT reason FROM jobs WHERE reason IS NOT NULL"))

@@ -8,11 +8,11 @@ import threading
 import time
 
 import pytest
-from stopwatch import Stopwatch
 
 from .house import House, Running, until
 from .library import Library
 from .site import Page, Site
+from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(120)
 

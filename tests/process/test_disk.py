@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stopwatch import Stopwatch
 
 from .house import House, Running, until
 from .library import Library
 from .site import Site
 from .small_disk import SmallDisk, small_disk
+from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -119,7 +119,7 @@ def test_a_cancel_on_a_full_disk_ends_in_time_and_loses_nothing(
     done = running.wait()
     assert watch.seconds() < 1 + 5 + 3, "the grace, what a node has beyond it, and a little"
     assert done.code == code, done.err
-    small.assert_nobody_left()
+    small.assert_nobody_left(2)
     ballast.unlink()
     small.crawl("--set", f"min_free={LEAST}")
     assert_exact(small, site, library)
@@ -135,7 +135,7 @@ def test_a_hard_kill_on_a_full_disk_ends_at_once(small: House, disk: SmallDisk, 
     running.send(signal.SIGTERM)
     assert running.wait().code == 137
     assert watch.seconds() < 3
-    small.assert_nobody_left()
+    small.assert_nobody_left(2)
     ballast.unlink()
     small.crawl("--set", f"min_free={LEAST}")
     assert_exact(small, site, library)

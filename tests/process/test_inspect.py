@@ -9,11 +9,11 @@ import subprocess
 import sys
 
 import pytest
-from stopwatch import Stopwatch
 
 from .house import House, Running, until
 from .library import Library
 from .site import Asked, Page, Site, html
+from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from stopwatch import Stopwatch
 
 from .house import House, until
 from .site import Site
+from .stopwatch import Stopwatch
 from .test_deaths import kill, library_of, under_way, victims
 
 pytestmark = pytest.mark.timeout(180)
@@ -120,6 +120,6 @@ def test_a_stop_while_the_database_is_locked_ends_in_time(
             time.sleep(0.1)
         assert running.wait().code == code, running.err
         assert watch.seconds() < seconds
-        house.assert_nobody_left()
+        house.assert_nobody_left(3)
     house.crawl()
     assert house.counted("entry", "book") == library.rows()

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from stopwatch import Stopwatch
 
 from console.on_end import run_on_end
 
 from .house import House, until
 from .library import Library
 from .site import Site
+from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(90)
 

@@ -4,11 +4,11 @@ import time
 from itertools import pairwise
 
 import pytest
-from stopwatch import slowness
 
 from .house import House, until
 from .library import Library, ok
 from .site import Asked, Page, Site, html, moved
+from .stopwatch import slowness
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
-from stopwatch import Stopwatch
 
 from .house import House
 from .library import Library
 from .site import Site
+from .stopwatch import Stopwatch
 from .test_deaths import under_way
 
 pytestmark = pytest.mark.timeout(60)

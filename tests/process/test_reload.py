@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from stopwatch import Stopwatch
 
 from .held import GATE, Held, changed, events, fresh, outputs, saved, settled, version
 from .house import House, until
 from .library import Library
 from .site import Page, Site, html
+from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from stopwatch import Stopwatch
 
 from console.cli import main
 from console.live_preview import LivePreview
@@ -23,6 +22,7 @@ from engine.node.preview import preview
 from .house import CRAWL, LAUNCH, Done, House
 from .library import Library
 from .site import Page, Site, html, moved
+from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(90)
 

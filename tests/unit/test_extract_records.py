@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stopwatch import Stopwatch
+from process.stopwatch import Stopwatch
 from test_extract_pages import CONTEXT, extract, page
 
 from engine.extract import effort

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from fetch_server import Exchange, Site, serving
-from stopwatch import Stopwatch
+from process.stopwatch import Stopwatch
 
 from engine.fetch.answer import Answer
 from engine.fetch.client import Fetcher

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import pytest
-from stopwatch import Stopwatch
+from process.stopwatch import Stopwatch
 
 from console.demo import demo_defs
 from console.shop import CATEGORIES, MOVED, UNPRICED, Shop, expected, product

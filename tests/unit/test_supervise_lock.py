@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stopwatch import Stopwatch
+from process.stopwatch import Stopwatch
 
 from engine.errors import LockHeld, StorageError
 from engine.identity import identity_of
