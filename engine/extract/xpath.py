@@ -44,7 +44,10 @@ def from_html(markup: str, tag: str) -> etree._Element | None:
     root = parsed(markup.encode("utf-8", "replace"))
     if root is None:
         return None
-    found = next(root.iter(tag), None)
+    try:
+        found = next(root.iter(tag), None)
+    except ValueError:  # a name with control characters, which HTML allows and XML does not: no element here has it
+        return None
     return None if found is None else detached(found)
 
 

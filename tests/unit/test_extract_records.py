@@ -4,7 +4,7 @@ import time
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from process.stopwatch import Stopwatch
 from test_extract_pages import CONTEXT, extract, page
@@ -200,14 +200,14 @@ EXTRACTORS = tuple(map(Extractor, (EVERYTHING, PATHS, JSONS, BOOK)))
 
 TAGS = "<p> </p> </div> <b> </b> x> '#y?z'> <table> <td> <svg> <script> </script> <!-- -->"
 MORE = "<template> &#xD800; &amp é <select><option> <title> <math> <frameset> <![CDATA[ <?xml <html>"
-pieces = st.sampled_from(
-    [*f"{TAGS} {MORE} <body> nofollow".split(), "<a href=", "<div class=x>", "<base href=//>", "\0", "\ud800", " "]
-)
+ODD = ["<a href=", "<div class=x>", "<base href=//>", "<a", "\0", "\x1f", "\ud800", " "]
+pieces = st.sampled_from([*f"{TAGS} {MORE} <body> nofollow".split(), *ODD])
 markup = st.lists(pieces | st.text(max_size=5), max_size=25).map("".join)
 
 
 @settings(max_examples=150)
 @given(markup | st.text(st.characters()), st.sampled_from(["html", "xml", "json"]))
+@example("<A\x1f<p>", "html")
 def test_no_page_breaks_extraction(text: str, kind: str) -> None:
     for extractor in EXTRACTORS:
         found = extractor.extract(page(text, kind=kind), CONTEXT)  # type: ignore[arg-type]
