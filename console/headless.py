@@ -200,6 +200,7 @@ def _conclude(asked: Headless, summary: str, signals: _Signals) -> None:
 
 
 def _say(text: str) -> None:
+    """On stderr; on a terminal in the place of the line that shows how far the run is."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(("\r\x1b[K" if sys.stderr.isatty() else "") + text + "\n")
         sys.stderr.flush()
