@@ -44,7 +44,7 @@ class Headless:
 
 def run(asked: Headless) -> int:
     """Run to the end; returns the exit code. Raises CrawlError where nothing could be started."""
-    signals = _Signals(talks=asked.talks)
+    signals = _Signals()
     lock = Lock.take(asked.data)
     try:
         supervisor = _build(asked, lock, signals)
@@ -60,11 +60,11 @@ def run(asked: Headless) -> int:
     progress = Progress(asked.progress, asked.data / CRAWL)
     db = Database.open(asked.data / CRAWL, read_only=True)
     progress.begin(db, supervisor.run.seq)
-    for news in supervisor.upkeep.news if asked.talks else ():
-        _say(f"  {news}")
+    for news in supervisor.upkeep.news:
+        progress.say(f"  {news}")
     try:
         while not supervisor.over:
-            signals.pass_on(supervisor)
+            signals.pass_on(supervisor, progress)
             supervisor.tick()
             progress.alarm(supervisor.disk.alarm)
             progress.show()
@@ -122,8 +122,7 @@ def _build(asked: Headless, lock: Lock, signals: "_Signals") -> Any:
 class _Signals:
     """Signals as flags: handlers note them, the loop acts. The second one kills."""
 
-    def __init__(self, *, talks: bool) -> None:
-        self._talks = talks
+    def __init__(self) -> None:
         self._seen: list[int] = []
         self._told = 0
         self.nudge = Nudge()
@@ -149,8 +148,8 @@ class _Signals:
         """How many came."""
         return len(self._seen)
 
-    def pass_on(self, supervisor: Any) -> None:
-        """Tell the supervisor of signals it does not know yet."""
+    def pass_on(self, supervisor: Any, progress: Any) -> None:
+        """Tell the supervisor of signals it does not know yet, and whoever looks on of the first."""
         from engine.supervise.ending import Ending
 
         if self._reloads:
@@ -159,8 +158,7 @@ class _Signals:
         while self._told < len(self._seen):
             number, self._told = self._seen[self._told], self._told + 1
             if self._told == 1:
-                if self._talks:
-                    _say("stopping: jobs under way may finish; once more to kill")
+                progress.say("stopping: jobs under way may finish; once more to kill")
                 supervisor.stop(Ending.SIGINT if number == signal.SIGINT else Ending.SIGTERM, "cancelled by signal")
             else:
                 supervisor.killed = True
@@ -200,7 +198,6 @@ def _conclude(asked: Headless, summary: str, signals: _Signals) -> None:
 
 
 def _say(text: str) -> None:
-    """On stderr; on a terminal in the place of the line that shows how far the run is."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(("\r\x1b[K" if sys.stderr.isatty() else "") + text + "\n")
+        sys.stderr.write(text + "\n")
         sys.stderr.flush()

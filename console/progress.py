@@ -59,7 +59,7 @@ class Progress:
         """Problems of seeds and defs, as they come."""
         for kind in ("seed", "defs", "appender"):
             for text in snapshot.said(db, run, kind, self._told.get(kind, self._from), _TOLD):
-                self._write(("\r\x1b[K" if self._mode == "tty" else "") + f"  {clean(text)}\n")
+                self.say(f"  {clean(text)}")
             self._told[kind] = events.last(db)
 
     def _tell_if_possible(self) -> None:
@@ -74,10 +74,13 @@ class Progress:
     def alarm(self, text: str) -> None:
         """What holds the run, once; and that it is over. From memory: the database may be what is in trouble."""
         before, self._alarm = self._alarm, text
-        if bool(text) != bool(before) and self._mode not in ("quiet", "json"):
-            clear = "\r\x1b[K" if self._mode == "tty" else ""
-            told = f"PAUSED: {clean(text)}" if text else "there is space again: the run goes on"
-            self._write(f"{clear}{told}\n")
+        if bool(text) != bool(before):
+            self.say(f"PAUSED: {clean(text)}" if text else "there is space again: the run goes on")
+
+    def say(self, text: str) -> None:
+        """A sentence, in the place of the line that shows how far the run is; none where stderr is quiet, or JSON."""
+        if self._mode not in ("quiet", "json"):
+            self._write(("\r\x1b[K" if self._mode == "tty" else "") + text + "\n")
 
     def show(self) -> None:
         """Show, if it is time to."""
@@ -119,12 +122,9 @@ class Progress:
             return
         assert look.run is not None
         self._tell_new(db, run)
-        clear = "\r\x1b[K" if self._mode == "tty" else ""
         because = f": {reason}" if reason else ""
         rate = look.jobs["done"] / look.run.seconds if look.run.seconds else 0.0
-        self._write(
-            f"{clear}run {look.run.id} {look.run.state}{because}; {look.run.seconds:.1f} s\n{_line(look, rate)}\n"
-        )
+        self.say(f"run {look.run.id} {look.run.state}{because}; {look.run.seconds:.1f} s\n{_line(look, rate)}")
         for line in figures(look):
             self._write(f"{clean(line)}\n")
         for url, why in snapshot.failures(db, run, _TOLD) if look.jobs["failed"] else []:
