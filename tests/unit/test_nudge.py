@@ -75,7 +75,7 @@ def test_a_signal_wakes_the_sleeper() -> None:
 CHILD_ENDS = """
 import subprocess, sys, time
 from console.headless import _Signals
-signals = _Signals(talks=False)
+signals = _Signals()
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 child.stdin.close()
 begun = time.monotonic()
