@@ -13,7 +13,7 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _leave)  # nothing is begun while modules are still being imported
     try:
-        from console.cli import main as run
+        from console.cli.main import main as run
 
         if signal.getsignal(signal.SIGINT) is _leave:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,18 +13,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from engine.append.beat_thread import Pulse
 from engine.append.files import inode_of
-from engine.append.kinds import writer_of
 from engine.append.lifeline import Lifeline
-from engine.append.novelty import Novelty
-from engine.append.pulse import Pulse
+from engine.append.only_new import Novelty
+from engine.append.registry import writer_of
 from engine.append.turns import CutOff, Turn
 from engine.append.writer import Batch, Extent, Writer
 from engine.errors import CrawlError, Fenced, StorageError
-from engine.store import nodes, outputs, rows, runs
-from engine.store.connector import Busy, Database
-from engine.store.outputs import Output
-from engine.store.runs import Run
+from engine.store.db.connector import Busy, Database
+from engine.store.tables import nodes, outputs, rows, runs
+from engine.store.tables.outputs import Output
+from engine.store.tables.runs import Run
 
 BATCH_ROWS, FIRST_ROWS, FEWEST_ROWS = 5_000, 500, 16
 BATCH_CHARACTERS = 8_000_000

@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from engine.append.stored import as_texts, nested, one_line, parts
-from engine.model.written import written
+from engine.append.row_json import as_texts, nested, one_line, parts
+from engine.model.text_value import written
 
 
 class CsvEncoder:

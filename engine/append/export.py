@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from engine.append.kinds import encoder_of
-from engine.append.novelty import Known
+from engine.append.only_new import Known
+from engine.append.registry import encoder_of
 from engine.append.sqlite import Table, fill
 from engine.append.writer import Batch
-from engine.store import rows
-from engine.store.connector import Database
+from engine.store.db.connector import Database
+from engine.store.tables import rows
 
 BATCH_ROWS = 2_000
 

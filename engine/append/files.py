@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from engine.append.writer import Batch, Encoder, Extent
-from engine.store.outputs import Output
+from engine.store.tables.outputs import Output
 
 
 class FileWriter:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 
-from engine.append.stored import as_texts, in_order, one_line, parts
+from engine.append.row_json import as_texts, in_order, one_line, parts
 
 
 class JsonlEncoder:

@@ -5,7 +5,7 @@ import signal
 import threading
 import time
 
-from engine.nudge import Nudge
+from engine.runtime.wakeup import Nudge
 
 LAST_SECONDS = 2.5
 """Seconds from the pipe's end to the end of the process, should its loop hang."""

@@ -6,17 +6,17 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from engine import logs
 from engine.append.appender import Appender
-from engine.append.folder import OutputFolder
+from engine.append.beat_thread import Pulse
 from engine.append.lifeline import Lifeline
-from engine.append.pulse import Pulse
+from engine.append.output_dir import OutputFolder
 from engine.errors import CrawlError, Fenced
-from engine.identity import identity_of
+from engine.runtime import log_dedup
+from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
-from engine.store import nodes, runs
-from engine.store.connector import Busy, Database
-from engine.store.schema import CRAWL
+from engine.store.db.connector import Busy, Database
+from engine.store.db.schema import CRAWL
+from engine.store.tables import nodes, runs
 
 BEATS = "beats"
 _LOCK_EVERY = 0.05
@@ -28,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
 
     The first line of stdin is the JSON of the settings; stdin stays open for as long as the supervisor lives.
     """
-    logs.to_stderr()
+    log_dedup.to_stderr()
     parser = argparse.ArgumentParser(prog="engine.append", description="Write the rows of a run to its outputs.")
     parser.add_argument("--data", type=Path, required=True, help="the data dir")
     parser.add_argument("--run", type=int, required=True, help="the run's number")

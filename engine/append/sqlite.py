@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.append.stored import Digits, as_values, nested, one_line, parts
+from engine.append.row_json import Digits, as_values, nested, one_line, parts
 from engine.append.writer import Batch, Extent
 from engine.errors import StorageError
-from engine.model.written import written
-from engine.store.connector import Database, sqlite3
-from engine.store.outputs import Output
+from engine.model.text_value import written
+from engine.store.db.connector import Database, sqlite3
+from engine.store.tables.outputs import Output
 
 KEY = "_id"
 """The column of the row's id; under another name where a field has this one."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from engine.store.outputs import Output
+from engine.store.tables.outputs import Output
 
 Batch = Sequence[tuple[int, str]]
 """Rows of one dataDef in order of id: id, JSON."""

@@ -22,7 +22,7 @@ from engine.defs.language import (
     TaskGroupTerm,
     TaskTerm,
 )
-from engine.defs.tree import Entry, Node, plain_data
+from engine.defs.yaml_node import Entry, Node, plain_data
 from engine.model.definition import (
     Appender,
     DataDef,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from engine.defs.language import AXES
 from engine.defs.names import as_file
 from engine.defs.problems import Problems
-from engine.defs.tree import Node
+from engine.defs.yaml_node import Node
 from engine.model.definition import Place
 from engine.urls import host_of, normalize
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
-from engine.defs.terms import (
+from engine.defs.scalars import (
     AnyText,
     AtLeastOne,
     BaseUrl,

@@ -7,12 +7,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from engine import urls
-from engine.defs import conflicts, mistakes, names, references, sources, steps, yaml_tree
+from engine.defs import conflicts, names, pydantic_errors, references, sources, steps, yaml_tree
 from engine.defs.build import build
 from engine.defs.language import Defs
 from engine.defs.merge import merge
 from engine.defs.problems import Problems
-from engine.defs.tree import Node
+from engine.defs.yaml_node import Node
 from engine.errors import DefsError, Problem
 from engine.model.definition import Definitions, Locator, Place
 
@@ -65,7 +65,7 @@ def _terms(root: Node, problems: Problems) -> Defs | None:
     try:
         return Defs.model_validate(root.value())
     except ValidationError as error:
-        mistakes.note(error, root, problems)
+        pydantic_errors.note(error, root, problems)
         return None
 
 

@@ -2,7 +2,7 @@
 
 from engine.defs.language import Defs
 from engine.defs.problems import Problems
-from engine.defs.tree import Entry, Node
+from engine.defs.yaml_node import Entry, Node
 from engine.errors import suggest
 from engine.model.definition import Place
 

@@ -3,7 +3,7 @@
 import unicodedata
 
 from engine.defs.problems import Problems
-from engine.defs.tree import Node
+from engine.defs.yaml_node import Node
 from engine.model.definition import Place
 
 MAX_LENGTH = 200

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from engine.defs.language import TaskGroupTerm
 from engine.defs.problems import Problems
-from engine.defs.tree import Entry, Node
+from engine.defs.yaml_node import Entry, Node
 from engine.errors import suggest
 
 _RESERVED = frozenset(field.alias or name for name, field in TaskGroupTerm.model_fields.items())

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from engine.defs.problems import Problems
-from engine.defs.tree import Entry, Node
+from engine.defs.yaml_node import Entry, Node
 from engine.errors import suggest
 
 RECORD_DEFAULT = "recordDefault"

@@ -18,7 +18,7 @@ from engine.defs import sources
 from engine.defs.loader import load
 from engine.defs.problems import Problems
 from engine.errors import DefsError, Problem
-from engine.model.edition import Edition
+from engine.model.fingerprint import Edition
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from engine.defs.problems import Problems
-from engine.defs.tree import Entry, Node
+from engine.defs.yaml_node import Entry, Node
 from engine.model.definition import Place
 
 MAX_DEPTH = 40

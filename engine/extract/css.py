@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from engine.extract.css_terms import Query, Step, split
+from engine.extract.css_syntax import Query, Step, split
 
 _MARK = "crawl-console-mark"
 

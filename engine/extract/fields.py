@@ -5,16 +5,16 @@ Knows selectors, patterns and types; not how records are put together.
 
 from typing import TYPE_CHECKING, Any
 
-from engine.extract.content import Item, read
+from engine.extract.budget import Effort
 from engine.extract.convert import converter, default_converter
-from engine.extract.effort import Effort
+from engine.extract.node_value import Item, read
 from engine.extract.patterns import Pattern, TooSlow
 from engine.extract.selectors import Scope, Selector, compiled
 from engine.model.definition import Field, Place
-from engine.model.written import written
+from engine.model.text_value import written
 
 if TYPE_CHECKING:
-    from engine.extract.content import Node
+    from engine.extract.node_value import Node
 
 _MARKUP = frozenset(("html", "outerHtml"))
 

@@ -6,7 +6,7 @@ from typing import Any
 from engine.extract.fields import Unfit
 from engine.extract.patterns import Patience, Pattern, TooSlow
 from engine.model.definition import DataDef, Filter
-from engine.model.written import written
+from engine.model.text_value import written
 
 
 class Sieve:

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 from selectolax.lexbor import LexborNode
 
 from engine import urls
-from engine.extract.content import CONTENTS, Item, read
-from engine.extract.effort import Effort
+from engine.extract.budget import Effort
+from engine.extract.node_value import CONTENTS, Item, read
 from engine.extract.page import Page, host_name
 from engine.extract.patterns import Pattern, TooSlow
 from engine.extract.selectors import Scope, Selector, compiled
 from engine.model.definition import DataDef, Link
-from engine.model.identity import link_key
+from engine.model.job_key import link_key
 from engine.model.record import FoundLink, Rejection
 
 if TYPE_CHECKING:
-    from engine.extract.content import Node
+    from engine.extract.node_value import Node
 
 REMEMBERED = 40_000
 """hrefs whose outcome is kept, for each link of a dataDef; about 0.3 KB each."""

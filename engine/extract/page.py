@@ -8,8 +8,8 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
 from engine import urls
 from engine.errors import CrawlError
-from engine.extract.depth import LIMIT, too_deep
 from engine.extract.formatting import repeats_too_much
+from engine.extract.nesting_guard import LIMIT, too_deep
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

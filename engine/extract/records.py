@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from engine.extract.budget import Effort, TooMuch
 from engine.extract.context import Context
-from engine.extract.effort import Effort, TooMuch
 from engine.extract.fields import Reader, Unfit
 from engine.extract.filters import Sieve
 from engine.extract.links import Followed

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from engine.extract.content import Item
 from engine.extract.css import Css
-from engine.extract.grammar import JMESPATH, XPATH
+from engine.extract.node_value import Item
 from engine.extract.page import NOTHING, Page
+from engine.extract.selector_syntax import JMESPATH, XPATH
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-    from engine.extract.content import Node
+    from engine.extract.node_value import Node
 
 # Outside of a table the parser drops the tags of its parts.
 _IN_TABLE = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"))

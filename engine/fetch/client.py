@@ -9,12 +9,12 @@ from types import MappingProxyType
 from aiohttp.abc import AbstractResolver
 
 from engine import urls
-from engine.fetch.answer import Answer, target_of, text_of, wait_of
 from engine.fetch.cookies import SessionCookies
-from engine.fetch.failure import FetchFailed
-from engine.fetch.outgoing import outgoing
+from engine.fetch.decompress import OFFERED, unpack
+from engine.fetch.errors import FetchFailed
+from engine.fetch.request import outgoing
+from engine.fetch.response import Answer, target_of, text_of, wait_of
 from engine.fetch.transport import Body, Wire
-from engine.fetch.unpack import OFFERED, unpack
 from engine.model.job import Request
 from engine.settings import Settings
 

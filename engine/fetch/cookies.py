@@ -5,7 +5,7 @@ from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy
 import httpx
 
 from engine import urls
-from engine.fetch.outgoing import Outgoing
+from engine.fetch.request import Outgoing
 
 _MOST_SITES = 5000
 _MOST_COOKIES = 150

@@ -1,7 +1,7 @@
 """What of a request travels on to a redirect's target. Pure; following and counting hops is the caller's part."""
 
 from engine import urls
-from engine.fetch.failure import FetchFailed
+from engine.fetch.errors import FetchFailed
 from engine.model.job import Request
 from engine.model.variables import names
 

@@ -11,9 +11,9 @@ from aiohttp.abc import AbstractResolver
 from httpx_aiohttp import AiohttpTransport
 from yarl import URL
 
-from engine.fetch.failure import FetchFailed
-from engine.fetch.outgoing import Outgoing
-from engine.fetch.unpack import too_large
+from engine.fetch.decompress import too_large
+from engine.fetch.errors import FetchFailed
+from engine.fetch.request import Outgoing
 
 _LONGEST_HEADER = 64 * 1024
 """Bytes of one header line; policies and cookies of real sites pass aiohttp's 8 KB."""

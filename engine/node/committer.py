@@ -6,18 +6,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.clock import boottime
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState
+from engine.node.capacity import Room
 from engine.node.ringer import Ringer
-from engine.node.room import Room
-from engine.node.seen import Seen
+from engine.node.seen_set import Seen
 from engine.node.slice import Slicer
-from engine.store.commit import Committed, Finished, commit
-from engine.store.connector import Busy, Database
-from engine.store.documents import Pages
-from engine.store.intake import Places
-from engine.store.schema import CRAWL
+from engine.runtime.clock import boottime
+from engine.store.db.connector import Busy, Database
+from engine.store.db.schema import CRAWL
+from engine.store.pages.documents import Pages
+from engine.store.transactions.commit import Committed, Finished, commit
+from engine.store.transactions.placement import Places
 
 _log = logging.getLogger(__name__)
 

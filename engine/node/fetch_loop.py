@@ -12,8 +12,8 @@ import uvloop
 from engine import urls
 from engine.model.job import JobState, LeasedJob
 from engine.node.pipeline import Pipeline
-from engine.store.commit import Finished
-from engine.store.events import Event
+from engine.store.tables.events import Event
+from engine.store.transactions.commit import Finished
 
 _log = logging.getLogger(__name__)
 _TICK = 0.1

@@ -7,25 +7,25 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 
 from engine import urls
-from engine.clock import boottime
-from engine.fetch.answer import Answer
 from engine.fetch.client import Fetcher
-from engine.fetch.failure import FetchFailed
+from engine.fetch.errors import FetchFailed
 from engine.fetch.politeness import host_backoff, retry_wait, verdict
 from engine.fetch.redirects import next_hop
-from engine.model.identity import document_key
+from engine.fetch.response import Answer
 from engine.model.job import JobKind, JobState, LeasedJob, Origin, Request, StoredPage
-from engine.node.clerk import Clerk
-from engine.node.harvest import Harvest, Harvester, NotAPage, Unreadable
-from engine.node.knowledge import Knowledge
+from engine.model.job_key import document_key
+from engine.node.db_access import Clerk
+from engine.node.def_cache import Knowledge
+from engine.node.extraction import Harvest, Harvester, NotAPage, Unreadable
 from engine.node.memory import Memory
 from engine.node.reextraction import PARSED_ON_THE_LOOP, Reextraction
-from engine.node.robots import RobotsDesk
-from engine.node.sitemaps import SitemapDesk
+from engine.node.robots_job import RobotsDesk
+from engine.node.sitemap_job import SitemapDesk
+from engine.runtime.clock import boottime
 from engine.settings import Settings
-from engine.store.commit import Finished
-from engine.store.documents import NewDocument
-from engine.store.events import Event, Level
+from engine.store.pages.documents import NewDocument
+from engine.store.tables.events import Event, Level
+from engine.store.transactions.commit import Finished
 
 _LATE_AT_MOST = 0.05
 _REJECTIONS_TOLD = 5

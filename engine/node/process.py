@@ -13,32 +13,32 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from engine import logs
 from engine.errors import CrawlError, Fenced
 from engine.fetch.client import Fetcher
-from engine.identity import identity_of
 from engine.model.node import NodeState, Role
-from engine.node.beating import Beating
-from engine.node.clerk import Clerk
+from engine.node.beat_thread import Beating
+from engine.node.capacity import Room
 from engine.node.committer import Committer
+from engine.node.db_access import Clerk
+from engine.node.def_cache import Knowledge
+from engine.node.extraction import Harvester
 from engine.node.fetch_loop import FetchLoop
-from engine.node.harvest import Harvester
-from engine.node.knowledge import Knowledge
 from engine.node.memory import Memory
 from engine.node.pipeline import Pipeline
-from engine.node.processor import Processor, work_in_batches
 from engine.node.ringer import Ringer
-from engine.node.room import Room
-from engine.node.seen import Seen
+from engine.node.seen_set import Seen
 from engine.node.slice import Slicer
-from engine.nudge import give
+from engine.node.tuning import Processor, work_in_batches
 from engine.queue import Doorbells
+from engine.runtime import log_dedup
+from engine.runtime.disk_space import Space, data_places
+from engine.runtime.process_identity import identity_of
+from engine.runtime.wakeup import give
 from engine.settings import Settings
-from engine.space import Space, data_places
-from engine.store import nodes, runs
-from engine.store.connector import Busy, Database, patiently
-from engine.store.intake import Places
-from engine.store.schema import CRAWL
+from engine.store.db.connector import Busy, Database, patiently
+from engine.store.db.schema import CRAWL
+from engine.store.tables import nodes, runs
+from engine.store.transactions.placement import Places
 
 _log = logging.getLogger(__name__)
 
@@ -272,7 +272,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--nudge", type=int)
     parser.add_argument("--role", type=Role, required=True)
     options = parser.parse_args(arguments)
-    logs.to_stderr()
+    log_dedup.to_stderr()
     work_in_batches()
     gc.freeze()  # what was imported stays; looking at it again and again is a twentieth of a page's time
     gc.set_threshold(100_000, 20, 20)

@@ -6,10 +6,10 @@ from concurrent.futures import Executor
 
 from engine import urls
 from engine.model.job import JobState, LeasedJob
-from engine.node.clerk import Clerk
-from engine.node.harvest import Harvest, Harvester, NotAPage, Unreadable
-from engine.store.commit import Finished
-from engine.store.events import Event
+from engine.node.db_access import Clerk
+from engine.node.extraction import Harvest, Harvester, NotAPage, Unreadable
+from engine.store.tables.events import Event
+from engine.store.transactions.commit import Finished
 
 PARSED_ON_THE_LOOP = 64 * 1024
 """Bytes of a page that is parsed where the fetches are waited for; a larger one would hold them up."""

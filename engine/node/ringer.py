@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from engine.clock import boottime
 from engine.errors import CrawlError
 from engine.queue import Doorbells
-from engine.store import jobs, sequences
-from engine.store.connector import Database
-from engine.store.schema import CRAWL
+from engine.runtime.clock import boottime
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL
+from engine.store.tables import jobs, sequences
 
 _log = logging.getLogger(__name__)
 _SAME_MOMENT = 0.005

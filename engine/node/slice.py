@@ -5,16 +5,16 @@ import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine.clock import boottime
 from engine.errors import CrawlError, Fenced
-from engine.model.identity import document_key
 from engine.model.job import JobKind, LeasedJob
+from engine.model.job_key import document_key
+from engine.node.capacity import Room
 from engine.node.ringer import Ringer
-from engine.node.room import Room
-from engine.store import documents
-from engine.store.connector import Busy, Database, patiently
-from engine.store.lease import Lease, Wish, lease
-from engine.store.schema import CRAWL
+from engine.runtime.clock import boottime
+from engine.store.db.connector import Busy, Database, patiently
+from engine.store.db.schema import CRAWL
+from engine.store.pages import documents
+from engine.store.transactions.lease import Lease, Wish, lease
 
 _log = logging.getLogger(__name__)
 

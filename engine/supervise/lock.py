@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import LockHeld, StorageError
-from engine.identity import identity_of
+from engine.runtime.process_identity import identity_of
 
 NAME = "supervisor.lock"
 

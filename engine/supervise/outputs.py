@@ -5,9 +5,9 @@ from typing import Any
 
 from engine.errors import UsageError
 from engine.model.definition import Appender, DataDef, Definitions
-from engine.store import outputs
-from engine.store.connector import Database
-from engine.store.outputs import Output
+from engine.store.db.connector import Database
+from engine.store.tables import outputs
+from engine.store.tables.outputs import Output
 
 _SUFFIXES = {"csv": "csv", "jsonl": "jsonl", "db": "sqlite", "sqlite": "sqlite"}
 _EXTENSIONS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}

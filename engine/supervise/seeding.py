@@ -12,24 +12,24 @@ from pathlib import Path
 import orjson
 
 from engine import urls
-from engine.clock import boottime
-from engine.defs.braces import expand
 from engine.defs.loader import baseless
+from engine.defs.url_patterns import expand
 from engine.errors import UsageError
-from engine.fetch.manners import manners_of
+from engine.fetch.host_policy import manners_of
 from engine.model.definition import Definitions, Locator, LocatorGroup, Place
-from engine.model.identity import link_key, locator_key
 from engine.model.job import JobKind
+from engine.model.job_key import link_key, locator_key
 from engine.model.run import RunState
+from engine.runtime.clock import boottime
 from engine.settings import Settings
-from engine.store import checkpoints, events, jobs, locators, runs, sequences
-from engine.store.checkpoints import Checkpoint
-from engine.store.connector import Busy, Database
-from engine.store.events import Event
-from engine.store.intake import Places
-from engine.store.jobs import NewLocator
-from engine.store.runs import Run
-from engine.supervise.steps import SEEDER, seeder_hash
+from engine.store.db.connector import Busy, Database
+from engine.store.tables import checkpoints, events, jobs, locators, runs, sequences
+from engine.store.tables.checkpoints import Checkpoint
+from engine.store.tables.events import Event
+from engine.store.tables.jobs import NewLocator
+from engine.store.tables.runs import Run
+from engine.store.transactions.placement import Places
+from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
 
 _BATCH = 2000
 _TOLD = 5

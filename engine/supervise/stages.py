@@ -3,9 +3,9 @@
 import time
 
 from engine.model.run import Stage
-from engine.store import events, runs
-from engine.store.connector import Busy, Database
-from engine.store.events import Event
+from engine.store.db.connector import Busy, Database
+from engine.store.tables import events, runs
+from engine.store.tables.events import Event
 
 _EVERY = 1.0
 

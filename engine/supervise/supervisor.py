@@ -9,24 +9,24 @@ from engine.errors import CrawlError, StorageError, UsageError
 from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
-from engine.store import commands, events, jobs, runs, sequences, supervisors
-from engine.store.connector import Busy, Database
-from engine.store.events import Event, Level
-from engine.store.runs import Run
-from engine.store.schema import fold
-from engine.supervise.books import Books
-from engine.supervise.checkpointing import Checkpointing
-from engine.supervise.crew import Crew
-from engine.supervise.disk import Disk
-from engine.supervise.ending import EXIT_CODES, Ending
+from engine.store.db.connector import Busy, Database
+from engine.store.db.retry_busy import patient
+from engine.store.db.schema import fold
+from engine.store.tables import commands, events, jobs, runs, sequences, supervisors
+from engine.store.tables.events import Event, Level
+from engine.store.tables.runs import Run
+from engine.supervise.checkpoints.tracker import Checkpointing
+from engine.supervise.command_handlers import carry_out
+from engine.supervise.disk_guard import Disk
+from engine.supervise.doorbell_repair import Rings
+from engine.supervise.exit_reason import EXIT_CODES, Ending
 from engine.supervise.lock import Lock
-from engine.supervise.orders import carry_out
-from engine.supervise.patience import patient
-from engine.supervise.rings import Rings
+from engine.supervise.lock_watch import Trouble
+from engine.supervise.node_pool import Crew
+from engine.supervise.reload.defs_sync import Upkeep
+from engine.supervise.run_stats import Books
 from engine.supervise.seeding import Seeding
 from engine.supervise.stages import FORCED, GOING, Stages
-from engine.supervise.trouble import Trouble
-from engine.supervise.upkeep import Upkeep
 
 _NATURAL_NODES, _NATURAL_APPENDER = 1800.0, 300.0
 _FORCE_SECONDS = 10.0

@@ -20,18 +20,18 @@ import threading
 import time
 from pathlib import Path
 
-from engine.identity import identity_of
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.identity import link_key
+from engine.model.job_key import link_key
 from engine.model.node import Role
 from engine.model.run import RunState, Stage
-from engine.store import events, jobs, nodes, runs, supervisors, versions
-from engine.store.connector import Database
-from engine.store.events import Event
-from engine.store.hosts import Manners
-from engine.store.intake import Places
-from engine.store.jobs import NewLink
-from engine.store.schema import CRAWL, prepare
+from engine.runtime.process_identity import identity_of
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, prepare
+from engine.store.tables import events, jobs, nodes, runs, supervisors, versions
+from engine.store.tables.events import Event
+from engine.store.tables.hosts import Manners
+from engine.store.tables.jobs import NewLink
+from engine.store.transactions.placement import Places
 
 GROUP, FLOW = "docs", 1_000
 _WAY = (Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING)

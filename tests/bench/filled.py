@@ -7,13 +7,13 @@ from itertools import islice
 from pathlib import Path
 
 from engine import urls
-from engine.model.identity import link_key
-from engine.store import jobs, runs
-from engine.store.connector import Database
-from engine.store.hosts import Manners
-from engine.store.intake import Places
-from engine.store.jobs import NewLink
-from engine.store.schema import CRAWL
+from engine.model.job_key import link_key
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL
+from engine.store.tables import jobs, runs
+from engine.store.tables.hosts import Manners
+from engine.store.tables.jobs import NewLink
+from engine.store.transactions.placement import Places
 from tests.bench.contest import PROJECT, console, write_defs
 from tests.bench.pages import path_of
 from tests.bench.site import Site

@@ -23,7 +23,7 @@ from engine.extract.page import Page
 from engine.extract.records import Extractor
 from engine.fetch.client import Fetcher
 from engine.fetch.decode import decode
-from engine.fetch.failure import FetchFailed
+from engine.fetch.errors import FetchFailed
 from engine.model.definition import Definitions
 from engine.model.job import Request
 from engine.settings import Settings

@@ -11,20 +11,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.clock import boottime
-from engine.identity import identity_of
 from engine.model.job import JobState
 from engine.model.node import Role
 from engine.model.run import RunState
+from engine.runtime.clock import boottime
+from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
-from engine.store import nodes, runs, snapshot, supervisors
-from engine.store.commit import Finished, MadeRow, commit
-from engine.store.connector import Database
-from engine.store.events import Event
-from engine.store.hosts import Manners
-from engine.store.intake import Places
-from engine.store.lease import Wish, lease
-from engine.store.schema import CRAWL
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL
+from engine.store.read import snapshot
+from engine.store.tables import nodes, runs, supervisors
+from engine.store.tables.events import Event
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.commit import Finished, MadeRow, commit
+from engine.store.transactions.lease import Wish, lease
+from engine.store.transactions.placement import Places
 from tests.bench.contest import CONCURRENCY, console
 from tests.bench.filled import Filled, begin, fill, run, spread
 from tests.bench.report import machine, machine_line, put, table

@@ -80,7 +80,7 @@ def _cpu() -> str:
 
 
 def _sqlite() -> str:
-    from engine.store.connector import sqlite3 as ours
+    from engine.store.db.connector import sqlite3 as ours
 
     return f"{ours.sqlite_version} (crawl.db), {sqlite3.sqlite_version} (queue.db)"
 

@@ -17,18 +17,18 @@ import uvloop
 
 from engine import urls
 from engine.defs.loader import load
+from engine.extract.budget import Effort
 from engine.extract.context import Context
-from engine.extract.depth import too_deep
-from engine.extract.effort import Effort
 from engine.extract.links import Followed
+from engine.extract.nesting_guard import too_deep
 from engine.extract.page import Page
 from engine.extract.records import Extractor
-from engine.fetch.answer import Answer
 from engine.fetch.client import Fetcher
 from engine.fetch.decode import decode
+from engine.fetch.response import Answer
 from engine.model.definition import DataDef
-from engine.model.identity import link_key
 from engine.model.job import Request
+from engine.model.job_key import link_key
 from engine.settings import Settings
 from tests.bench.contest import write_defs
 from tests.bench.report import machine, machine_line, put, table

@@ -7,20 +7,20 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from console.app import Console
-from console.config import Config
-from console.setup import Setup
-from console.source import Accepted
+from console.tui.app import Console
+from console.tui.config import Config
+from console.tui.options import Setup
+from console.tui.state.source import Accepted
 from engine.errors import CrawlError
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import Request
 from engine.model.run import RunState, Stage
-from engine.store.browse import JobDetail, JobLine, Listing, Page
-from engine.store.events import Event
-from engine.store.runs import Run
-from engine.store.samples import Sample
-from engine.store.snapshot import NOTHING
-from engine.store.supervisors import Epoch
+from engine.store.read.browse import JobDetail, JobLine, Listing, Page
+from engine.store.read.snapshot import NOTHING
+from engine.store.tables.events import Event
+from engine.store.tables.runs import Run
+from engine.store.tables.samples import Sample
+from engine.store.tables.supervisors import Epoch
 
 AT = 1_700_000_000.0
 """A moment: 22:13:20 UTC."""

@@ -9,12 +9,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from console.app import Console
-from console.config import Config
-from console.demo import demo_defs
-from console.orders import CommandOrders
-from console.setup import Setup
-from console.source import Store
+from console.cli.commands.demo import demo_defs
+from console.tui.app import Console
+from console.tui.config import Config
+from console.tui.options import Setup
+from console.tui.state.control import CommandOrders
+from console.tui.state.source import Store
 from engine.supervise.lock import holder
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "screens"

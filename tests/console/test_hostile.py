@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from console.clean import clean
-from console.leaving import Leaving
-from engine.store.events import Event
+from console.sanitize import clean
+from console.tui.quit import Leaving
+from engine.store.tables.events import Event
 from tests.console.fakes import AT, FakeSource, held, host, line, look, node, output, run, sequence
 
 PIECES = (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from console.config import Config, load
-from console.keys import BY_ID, KEYS
+from console.tui.bindings import BY_ID, KEYS
+from console.tui.config import Config, load
 from tests.console.fakes import FakeOrders, FakeSource, held, look, node, run
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "console.md"
@@ -165,7 +165,7 @@ async def test_the_log_is_searched_filtered_and_followed(tmp_path):
 
 
 async def test_a_log_that_stands_still_counts_what_is_new(tmp_path):
-    from engine.store.events import Event
+    from engine.store.tables.events import Event
 
     async with held(tmp_path, screen="log") as console:
         await console.press("k")

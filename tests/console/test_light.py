@@ -12,11 +12,12 @@ def loaded(code):
 
 
 def test_headless_runs_and_nodes_never_load_textual():
-    code = "import console.cli, console.headless, console.attach, engine.node.process, engine.supervise.start"
+    names = ["console.cli.main", "console.cli.commands.run", "console.tui.attach"]
+    code = "import " + ", ".join([*names, "engine.node.process", "engine.supervise.build"])
     assert not [name for name in loaded(code) if name.startswith("textual")]
 
 
 def test_a_console_starts_without_parsers_and_clients():
-    code = "import console.app, console.orders, console.attach, console.screens.nodes"
+    code = "import console.tui.app, console.tui.state.control, console.tui.attach, console.tui.screens.nodes"
     heavy = {"lxml", "selectolax", "httpx", "aiohttp", "pydantic", "huey", "watchfiles", "sqlite_utils"}
     assert loaded(code) & heavy == set()

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from console.ascii import AsciiFilter
-from console.cli import main
+from console.cli.main import main
 from console.terminal import ascii_only, why_not
+from console.tui.ascii_filter import AsciiFilter
 from tests.console.fakes import held, look, run
 
 

@@ -149,7 +149,7 @@ async def test_defs_show_files_problems_and_data_defs(tmp_path):
 
 
 async def test_plots_span_minutes_to_hours(tmp_path, monkeypatch):
-    monkeypatch.setattr("console.screens.plots.time.time", lambda: 1_700_000_300.0)
+    monkeypatch.setattr("console.tui.screens.plots.time.time", lambda: 1_700_000_300.0)
     source = FakeSource()
     source.samples_ = samples()
     async with held(tmp_path, source=source, screen="plots") as console:
@@ -183,7 +183,7 @@ async def test_tiny_windows_keep_to_one_pane(tmp_path):
 
 
 async def test_a_data_dir_without_a_run(tmp_path):
-    from engine.store.snapshot import NOTHING
+    from engine.store.read.snapshot import NOTHING
 
     source = FakeSource()
     source.look, source.alive = NOTHING, None

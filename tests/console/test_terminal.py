@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.identity import identity_of
+from engine.runtime.process_identity import identity_of
 from engine.supervise.lock import holder
 from tests.console.terminals import Terminal
 

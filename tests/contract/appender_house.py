@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from engine.append.appender import Appender, Turn
-from engine.append.folder import OutputFolder
+from engine.append.beat_thread import Pulse
 from engine.append.lifeline import Lifeline
-from engine.append.pulse import Pulse
-from engine.beats import read_beat
+from engine.append.output_dir import OutputFolder
 from engine.model.definition import DataDef, Definitions, Field
+from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
-from engine.store import nodes, outputs, rows, runs, supervisors, versions
-from engine.store.connector import Database, sqlite3
-from engine.store.rows import NewRow
-from engine.store.schema import CRAWL, prepare
+from engine.store.db.connector import Database, sqlite3
+from engine.store.db.schema import CRAWL, prepare
+from engine.store.tables import nodes, outputs, rows, runs, supervisors, versions
+from engine.store.tables.rows import NewRow
 
 TYPES = ("csv", "jsonl", "sqlite")
 ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}

@@ -8,20 +8,20 @@ from typing import Any
 
 from engine import urls
 from engine.model.definition import DataDef, Definitions, Field
-from engine.model.identity import document_key, link_key, locator_key
 from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.job_key import document_key, link_key, locator_key
 from engine.model.node import Role
 from engine.model.run import RunState
-from engine.store import events, jobs, locators, nodes, runs, sequences, supervisors, versions
-from engine.store.commit import Child, Committed, Finished, MadeRow, commit
-from engine.store.connector import Database
-from engine.store.documents import NewDocument
-from engine.store.events import Event
-from engine.store.hosts import Manners
-from engine.store.intake import Place, Places
-from engine.store.jobs import NewLocator
-from engine.store.lease import Lease, Wish, lease
-from engine.store.schema import CRAWL, prepare
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, prepare
+from engine.store.pages.documents import NewDocument
+from engine.store.tables import events, jobs, locators, nodes, runs, sequences, supervisors, versions
+from engine.store.tables.events import Event
+from engine.store.tables.hosts import Manners
+from engine.store.tables.jobs import NewLocator
+from engine.store.transactions.commit import Child, Committed, Finished, MadeRow, commit
+from engine.store.transactions.lease import Lease, Wish, lease
+from engine.store.transactions.placement import Place, Places
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
 CALM = Manners(delay=0.0, concurrency=8, robots=False)

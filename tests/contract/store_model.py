@@ -12,13 +12,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from store_house import House, Page, again, failed, moved
 
 from engine.errors import Fenced
-from engine.model.fairness import quota
-from engine.model.identity import link_key
 from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.job_key import link_key
 from engine.model.node import Heart, NodeState, Role
-from engine.store import hosts, jobs, nodes, runs, sequences
-from engine.store.commit import Finished, Robots
-from engine.store.hosts import Manners
+from engine.model.quota import quota
+from engine.store.tables import hosts, jobs, nodes, runs, sequences
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.commit import Finished, Robots
 
 HOSTS = {
     "a:80": Manners(delay=0.0, concurrency=3, robots=False),

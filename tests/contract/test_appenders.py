@@ -10,8 +10,8 @@ from appender_house import COLUMNS, TYPES, House, book, books, recorded, settle
 
 from engine.append.turns import Turn
 from engine.errors import CrawlError
-from engine.store import outputs, rows, runs
-from engine.store.connector import Database
+from engine.store.db.connector import Database
+from engine.store.tables import outputs, rows, runs
 
 
 @pytest.fixture(params=TYPES)

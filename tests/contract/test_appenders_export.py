@@ -7,7 +7,7 @@ from appender_house import COLUMNS, House, books, read
 
 from engine.append.export import export, export_sqlite
 from engine.errors import CrawlError, StorageError
-from engine.store.connector import sqlite3
+from engine.store.db.connector import sqlite3
 
 JOINS = {"tags": ";"}
 

@@ -13,9 +13,9 @@ from engine.append import appender as loop
 from engine.append import sqlite as sqlite_output
 from engine.append.appender import Turn
 from engine.errors import Fenced
-from engine.store import outputs, rows, supervisors
-from engine.store.connector import Busy, Database
-from engine.store.schema import CRAWL
+from engine.store.db.connector import Busy, Database
+from engine.store.db.schema import CRAWL
+from engine.store.tables import outputs, rows, supervisors
 
 
 @pytest.fixture(params=TYPES)

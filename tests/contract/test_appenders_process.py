@@ -13,10 +13,10 @@ import pytest
 from appender_house import TYPES, House, books, started, until
 from process.stopwatch import Stopwatch
 
-from engine.beats import read_beat
-from engine.store import nodes, supervisors
-from engine.store.connector import Database
-from engine.store.schema import CRAWL
+from engine.runtime.beat_file import read_beat
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL
+from engine.store.tables import nodes, supervisors
 
 
 @pytest.fixture(params=TYPES)

@@ -10,13 +10,13 @@ from store_house import House, Page, child
 
 from engine.model.job import LeasedJob
 from engine.model.record import FoundLink
+from engine.node.capacity import Room
 from engine.node.committer import Committer
 from engine.node.ringer import Ringer
-from engine.node.room import Room
-from engine.node.seen import Seen
+from engine.node.seen_set import Seen
 from engine.queue import Doorbells
-from engine.store import jobs, sequences
-from engine.store.commit import Finished
+from engine.store.tables import jobs, sequences
+from engine.store.transactions.commit import Finished
 
 SITE = 60
 

@@ -5,10 +5,10 @@ import contextlib
 import pytest
 from store_house import House
 
-from console import datadir
-from console.datadir import opened
-from engine.store.connector import Busy, Database
-from engine.store.schema import CRAWL
+from console import client
+from console.client import opened
+from engine.store.db.connector import Busy, Database
+from engine.store.db.schema import CRAWL
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def resting(house: House) -> House:
 
 
 def test_what_lies_still_is_read_and_nothing_is_left_beside_it(resting: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(datadir.os, "access", lambda *_: False)
+    monkeypatch.setattr(client.os, "access", lambda *_: False)
     before = sorted(resting.folder.iterdir())
     with opened(resting.folder) as (db, run):
         assert run.seq == resting.run
@@ -30,7 +30,7 @@ def test_what_lies_still_is_read_and_nothing_is_left_beside_it(resting: House, m
 
 @pytest.mark.parametrize("ended", [False, True], ids=["it goes on", "it ended meanwhile"])
 def test_a_crawl_that_begins_meanwhile_is_told(resting: House, monkeypatch: pytest.MonkeyPatch, ended: bool) -> None:
-    monkeypatch.setattr(datadir.os, "access", lambda *_: False)
+    monkeypatch.setattr(client.os, "access", lambda *_: False)
     with contextlib.ExitStack() as stack:
         stack.enter_context(pytest.raises(Busy, match="a crawl began while it was read"))
         db, _ = stack.enter_context(opened(resting.folder))

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 import pytest
 from store_house import House, Page, child
 
-from engine.clock import boottime
 from engine.model.job import JobState, LeasedJob
+from engine.node.capacity import Room
 from engine.node.committer import Committer
 from engine.node.ringer import Ringer
-from engine.node.room import Room
-from engine.node.seen import Seen
+from engine.node.seen_set import Seen
 from engine.node.slice import Slicer
 from engine.queue import Doorbells
-from engine.store.commit import Finished
-from engine.store.hosts import Manners
+from engine.runtime.clock import boottime
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.commit import Finished
 
 SITE = 200
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 import pytest
 from store_house import House, Page, again, document, failed
 
-from console.filter import matching, parse
+from console.filter_syntax import matching, parse
 from engine.errors import UsageError
-from engine.store import browse
-from engine.store.browse import Cursor
-from engine.store.connector import Database
-from engine.store.documents import Pages
-from engine.store.events import Event
-from engine.store.hosts import Manners
-from engine.store.schema import PAGES
+from engine.store.db.connector import Database
+from engine.store.db.schema import PAGES
+from engine.store.pages.documents import Pages
+from engine.store.read import browse
+from engine.store.read.browse import Cursor
+from engine.store.tables.events import Event
+from engine.store.tables.hosts import Manners
 
 
 def listed(house: House, text: str = "", *, limit: int = 3, backwards: bool = False, seconds: float = 9.0) -> list[int]:
@@ -120,7 +120,7 @@ def test_age_is_that_of_the_last_change(mixed: House) -> None:
 
 
 def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: House) -> None:
-    from engine.store import runs
+    from engine.store.tables import runs
 
     old, mixed.run = mixed.run, 0
     with mixed.db.transaction():

@@ -6,12 +6,12 @@ import pytest
 
 from engine.errors import StorageError
 from engine.model.definition import DataDef, Definitions, Field, Link, Locator, LocatorGroup, Task, TaskGroup
-from engine.store import checkpoints, jobs, outputs, runs
-from engine.store.checkpoints import Checkpoint
-from engine.supervise import checkpointing
-from engine.supervise.checkpointing import Checkpointing
-from engine.supervise.state_file import StateFile
-from engine.supervise.steps import blueprint
+from engine.store.tables import checkpoints, jobs, outputs, runs
+from engine.store.tables.checkpoints import Checkpoint
+from engine.supervise.checkpoints import tracker
+from engine.supervise.checkpoints.state_file import StateFile
+from engine.supervise.checkpoints.step_graph import blueprint
+from engine.supervise.checkpoints.tracker import Checkpointing
 from tests.contract.store_house import House, Page, failed
 
 STEP = Checkpoint(step="loader", group="g", content_hash="1")
@@ -57,7 +57,7 @@ def begun(house: House) -> Checkpointing:
     """A run whose seeder is complete, with one job in the group `g`, and an output."""
     with house.db.transaction():
         outputs.ensure(house.db, house.run, appender="rows", type_="csv", data_def="book", path="/x", settings={})
-        checkpointing.publish(house.db, house.run, STEPS, 1)
+        tracker.publish(house.db, house.run, STEPS, 1)
         (seeder,) = [c for c in checkpoints.listed(house.db, house.run) if c.step == "seeder"]
         checkpoints.write(house.db, house.run, [replace(seeder, completed_at=1.0, status="valid")])
         runs.seeded(house.db, house.run, 1)
@@ -184,7 +184,7 @@ def test_a_restart_keeps_what_is_complete(house: House) -> None:
     before = checkpoints.listed(house.db, house.run)
     with house.db.transaction():
         jobs.release_all(house.db, house.run, "x")
-        checkpointing.publish(house.db, house.run, STEPS, 1)
+        tracker.publish(house.db, house.run, STEPS, 1)
     again = Checkpointing(house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run)))
     (job,) = house.take("http://a/far", "far")
     house.commit(house.done(job, data=["{}"]))

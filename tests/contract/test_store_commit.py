@@ -10,12 +10,12 @@ from store_house import House, Page, again, failed, moved, unwritable
 from engine.errors import Fenced
 from engine.model.job import JobState
 from engine.model.node import NodeState, Role
-from engine.store import jobs, nodes, rows, sequences
-from engine.store.commit import Finished, commit
-from engine.store.connector import Busy, Database
-from engine.store.events import Event
-from engine.store.hosts import Manners
-from engine.store.schema import CRAWL
+from engine.store.db.connector import Busy, Database
+from engine.store.db.schema import CRAWL
+from engine.store.tables import jobs, nodes, rows, sequences
+from engine.store.tables.events import Event
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.commit import Finished, commit
 
 Houses = Callable[..., House]
 

@@ -6,7 +6,7 @@ import pytest
 from store_house import House
 
 from engine.model.job import JobState
-from engine.store import runs, sequences
+from engine.store.tables import runs, sequences
 
 STANDINGS: list[tuple[JobState, float | None]] = [*((state, None) for state in JobState), (JobState.READY, 1005.0)]
 

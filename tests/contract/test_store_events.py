@@ -3,9 +3,9 @@
 import pytest
 from store_house import House
 
-from console.filter import parse_events
-from engine.store import events
-from engine.store.events import Event
+from console.filter_syntax import parse_events
+from engine.store.tables import events
+from engine.store.tables.events import Event
 
 
 @pytest.fixture

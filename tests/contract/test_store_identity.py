@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 from store_house import House, Page, again, document
 
-from engine.model.identity import document_key
 from engine.model.job import StoredPage
-from engine.store import documents
-from engine.store.documents import Pages
+from engine.model.job_key import document_key
+from engine.store.pages import documents
+from engine.store.pages.documents import Pages
 
 Houses = Callable[..., House]
 

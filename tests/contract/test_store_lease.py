@@ -8,9 +8,9 @@ from store_house import House, Page, again, failed, moved
 from engine.errors import Fenced
 from engine.model.job import JobKind
 from engine.model.node import NodeState
-from engine.store import jobs, nodes, runs, sequences
-from engine.store.hosts import Manners
-from engine.store.lease import Lease, lease
+from engine.store.tables import jobs, nodes, runs, sequences
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.lease import Lease, lease
 
 Houses = Callable[..., House]
 WIDE = Manners(delay=0.0, concurrency=10_000, robots=False)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from store_house import House, document
 
-from engine.model.identity import document_key
-from engine.store import documents
-from engine.store.connector import Database
-from engine.store.documents import Pages
-from engine.store.schema import CRAWL, PAGES, prepare
+from engine.model.job_key import document_key
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, PAGES, prepare
+from engine.store.pages import documents
+from engine.store.pages.documents import Pages
 
 ALIAS = "http://a/old"
 

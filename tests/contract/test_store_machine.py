@@ -13,7 +13,7 @@ from store_model import HOSTS, Model
 
 from engine.errors import Fenced
 from engine.model.node import Role
-from engine.store import jobs, runs, sequences
+from engine.store.tables import jobs, runs, sequences
 
 pages = st.builds(
     lambda host, number, group: Page(f"http://{host}/{number}", group),

@@ -6,12 +6,12 @@ from itertools import pairwise
 import pytest
 from store_house import House, Page, again
 
-from engine.clock import boottime
 from engine.model.job import JobKind, JobState
-from engine.store import hosts, jobs, sequences
-from engine.store.commit import Finished, Robots
-from engine.store.hosts import Manners
-from engine.store.lease import Lease
+from engine.runtime.clock import boottime
+from engine.store.tables import hosts, jobs, sequences
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.commit import Finished, Robots
+from engine.store.transactions.lease import Lease
 
 Houses = Callable[..., House]
 WIDE = Manners(delay=0.0, concurrency=10_000, robots=False)

@@ -3,9 +3,10 @@
 import pytest
 
 from engine.model.job import JobState
-from engine.store import metrics, runs, snapshot
-from engine.store.commit import Finished
-from engine.store.metrics import Effort, Totals, figures
+from engine.store.read import snapshot
+from engine.store.tables import metrics, runs
+from engine.store.tables.metrics import Effort, Totals, figures
+from engine.store.transactions.commit import Finished
 from tests.contract.store_house import House, again, failed, unwritable
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from store_house import document
 
 from engine.errors import StorageError
-from engine.store.connector import Busy, Database
-from engine.store.documents import Pages
-from engine.store.packing import Packing, _learnt
-from engine.store.schema import PAGES, prepare
+from engine.store.db.connector import Busy, Database
+from engine.store.db.schema import PAGES, prepare
+from engine.store.pages.documents import Pages
+from engine.store.pages.packing import Packing, _learnt
 
 _LOOK = 1_700
 """Pages after which it has looked again, in groups of 20."""
@@ -239,7 +239,7 @@ def test_while_one_learns_another_waits_and_then_uses_it(folder: Path, monkeypat
             others[-1].add([document("http://a/", b"x")])
         return _learnt(samples, number)
 
-    monkeypatch.setattr("engine.store.packing._learnt", crowded)
+    monkeypatch.setattr("engine.store.pages.packing._learnt", crowded)
     kept = _store(Pages(folder), _shop, 0, 80)
     [other] = others
     kept |= _store(other, _shop, 80, 80)
@@ -250,10 +250,10 @@ def test_while_one_learns_another_waits_and_then_uses_it(folder: Path, monkeypat
 def test_sites_that_take_turns_do_not_displace_each_others_dictionaries(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.store.packing._APART", 60)
+    monkeypatch.setattr("engine.store.pages.packing._APART", 60)
     first, second, kept = Pages(folder), Pages(folder), {}
     with monkeypatch.context() as patch:
-        patch.setattr("engine.store.packing._KEPT", 1)
+        patch.setattr("engine.store.pages.packing._KEPT", 1)
         for number in range(0, 800, 20):
             kept |= _store(first, _shop, number, 20) | _store(second, _news, number, 20)
     for number in range(6):
@@ -263,7 +263,7 @@ def test_sites_that_take_turns_do_not_displace_each_others_dictionaries(
 
 
 def test_pages_of_more_kinds_than_are_held_ready_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.store.packing._KEPT", 3)
+    monkeypatch.setattr("engine.store.pages.packing._KEPT", 3)
     kept: dict[int, bytes] = {}
     for kind in range(6):
 

@@ -12,12 +12,14 @@ import pytest
 from store_house import House, Page
 
 from engine.errors import StorageError
-from engine.store import documents, runs, snapshot
-from engine.store.connector import Database, patiently
-from engine.store.documents import NewDocument
-from engine.store.hosts import Manners
-from engine.store.lease import Wish, lease
-from engine.store.schema import CRAWL, MIGRATIONS, PAGES, prepare
+from engine.store.db.connector import Database, patiently
+from engine.store.db.schema import CRAWL, MIGRATIONS, PAGES, prepare
+from engine.store.pages import documents
+from engine.store.pages.documents import NewDocument
+from engine.store.read import snapshot
+from engine.store.tables import runs
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.lease import Wish, lease
 
 PROCESSES = 4
 _spawned = multiprocessing.get_context("spawn")

@@ -10,13 +10,14 @@ from store_house import House, Page, document
 
 from engine.model.definition import DataDef, Definitions, Field, Link, Task, TaskGroup
 from engine.model.job import JobKind, JobState, LeasedJob
-from engine.store import extracts, hosts, jobs, outputs, rows, runs, sequences, versions
-from engine.store.commit import Finished, MadeRow, commit
-from engine.store.filter import Filter, Words
-from engine.store.hosts import Manners
-from engine.store.lease import Lease
-from engine.store.retry import retry
-from engine.supervise.renewal import LACKING, Renewal
+from engine.store.db.filter import Filter, Words
+from engine.store.read import stale_pages
+from engine.store.tables import hosts, jobs, outputs, rows, runs, sequences, versions
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.commit import Finished, MadeRow, commit
+from engine.store.transactions.lease import Lease
+from engine.store.transactions.retry import retry
+from engine.supervise.reload.stale_page_scan import LACKING, Renewal
 
 Houses = Callable[..., House]
 
@@ -72,7 +73,7 @@ class Shop:
         """Give all stale pages to the nodes."""
         db, run = self.house.db, self.house.run
         with db.transaction():
-            found = extracts.stale(db, run, versions.current(db, run), 0, extracts.last_job(db))
+            found = stale_pages.stale(db, run, versions.current(db, run), 0, stale_pages.last_job(db))
             jobs.queue_extracts(db, [page for page, _, lost in found if not lost])
 
     def lease(self, free: int = 32) -> Lease:
@@ -105,7 +106,9 @@ def test_only_a_change_of_the_pages_defs_makes_a_page_stale(shop: Shop) -> None:
     db, run = shop.house.db, shop.house.run
 
     def stale() -> list[int]:
-        return [page for page, _, _ in extracts.stale(db, run, versions.current(db, run), 0, extracts.last_job(db))]
+        return [
+            page for page, _, _ in stale_pages.stale(db, run, versions.current(db, run), 0, stale_pages.last_job(db))
+        ]
 
     assert stale() == []
     shop.publish(defs("title", groups=("g", "other")))
@@ -272,34 +275,34 @@ def test_jobs_of_a_lacking_group_are_skipped_and_revived_in_batches(houses: Hous
     house.seed(*[f"http://a/m{i}" for i in range(30)], group="more")
     (waiting,) = house.take("http://a/m0", "more", free=1)
     house.commit(Finished(job=waiting, state=JobState.READY, attempts=1, not_before=house.now + 100))
-    renewal = Renewal(house.db, house.run)
+    planner = Renewal(house.db, house.run)
     shop.publish(defs("title"))
     assert house.take("http://a/m0", "more") == (), "held before all of them are skipped"
-    while not renewal.done:
-        renewal.step()
+    while not planner.done:
+        planner.step()
     told = "SELECT state, reason, count(*) FROM jobs WHERE url LIKE '%/m%' GROUP BY 1, 2"
     assert house.db.all(told) == [("SKIPPED", LACKING, 30)]
     house.check_counters()
     shop.publish(defs("title", groups=("g", "more")))
-    renewal.step()
-    while not renewal.done:
-        renewal.step()
+    planner.step()
+    while not planner.done:
+        planner.step()
     assert house.db.all(told) == [("READY", None, 30)]
     assert len(house.take("http://a/m0", "more", free=8)) > 0
     house.check_counters()
 
 
 def test_the_search_goes_on_where_it_was(houses: Houses, monkeypatch: pytest.MonkeyPatch) -> None:
-    from engine.supervise import renewal
+    from engine.supervise.reload import stale_page_scan
 
-    monkeypatch.setattr(renewal, "_STRETCH", 7)
-    monkeypatch.setattr(renewal, "_AHEAD", 10)
+    monkeypatch.setattr(stale_page_scan, "_STRETCH", 7)
+    monkeypatch.setattr(stale_page_scan, "_AHEAD", 10)
     house = houses()
     shop = Shop(house, pages=25)
     shop.publish(defs("title", "price"))
     told = {
         "at": 0,
-        "upto": extracts.last_job(house.db),
+        "upto": stale_pages.last_job(house.db),
         "lost": 0,
         "before": {"book": 25},
         "groups": [],
@@ -326,7 +329,7 @@ def test_the_search_goes_on_where_it_was(houses: Houses, monkeypatch: pytest.Mon
 
 def test_no_look_for_stale_pages_reads_more_than_its_stretch(shop: Shop) -> None:
     house = shop.house
-    plans = house.plans(lambda: extracts.stale(house.db, house.run, 2, 0, 10))
+    plans = house.plans(lambda: stale_pages.stale(house.db, house.run, 2, 0, 10))
     [(_, plan)] = plans
     assert plan[0] == "SEARCH j USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", plan
     assert not any(line.startswith("SCAN") for line in plan), plan

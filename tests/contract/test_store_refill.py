@@ -6,9 +6,10 @@ import pytest
 from store_house import House, Page
 
 from engine.model.job import JobState
-from engine.store import candidates, jobs
-from engine.store.commit import Finished
-from engine.store.hosts import Manners
+from engine.store.read import candidates
+from engine.store.tables import jobs
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.commit import Finished
 
 Houses = Callable[..., House]
 WIDE = Manners(delay=0.0, concurrency=100, robots=False)

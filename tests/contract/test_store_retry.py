@@ -6,16 +6,18 @@ from collections.abc import Callable
 import pytest
 from store_house import House, Page, document, failed, moved
 
-from console.filter import matching, parse
+from console.filter_syntax import matching, parse
 from engine.errors import UsageError
-from engine.identity import identity_of
-from engine.model.identity import document_key
 from engine.model.job import JobState, LeasedJob
+from engine.model.job_key import document_key
 from engine.model.run import RunState, Stage
-from engine.store import documents, outputs, retry, rows, runs, supervisors
-from engine.store.browse import count
-from engine.store.commit import Finished
-from engine.store.retry import retry as again
+from engine.runtime.process_identity import identity_of
+from engine.store.pages import documents
+from engine.store.read.browse import count
+from engine.store.tables import outputs, rows, runs, supervisors
+from engine.store.transactions import retry
+from engine.store.transactions.commit import Finished
+from engine.store.transactions.retry import retry as again
 
 
 def end_in(house: House, state: JobState, job: LeasedJob, reason: str = "it broke") -> None:
@@ -213,7 +215,7 @@ def test_an_end_between_two_batches_is_told(governed: House, monkeypatch: pytest
 
 def test_the_end_of_a_run_and_a_retry_exclude_each_other(houses: Callable[..., House]) -> None:
     """Whichever transaction comes first, the run is not DONE with a job that is READY."""
-    from engine.store import jobs
+    from engine.store.tables import jobs
 
     for first in ("end", "retry"):
         house = houses()

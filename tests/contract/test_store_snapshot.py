@@ -10,11 +10,13 @@ from store_house import House, Page, again, failed
 from engine.model.definition import DataDef, Field
 from engine.model.job import JobState
 from engine.model.node import Heart, NodeState, Role
-from engine.store import documents, jobs, nodes, outputs, runs, sequences, snapshot, supervisors, versions
-from engine.store.commit import Finished, MadeRow
-from engine.store.hosts import Manners
-from engine.store.jobs import Verdict
-from engine.store.nodes import NodeBeat
+from engine.store.pages import documents
+from engine.store.read import snapshot
+from engine.store.tables import jobs, nodes, outputs, runs, sequences, supervisors, versions
+from engine.store.tables.hosts import Manners
+from engine.store.tables.jobs import Verdict
+from engine.store.tables.nodes import NodeBeat
+from engine.store.transactions.commit import Finished, MadeRow
 
 Houses = Callable[..., House]
 

@@ -21,10 +21,10 @@ from engine.model.node import (
     Role,
 )
 from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
-from engine.store import jobs, nodes, runs
-from engine.store.jobs import Verdict
-from engine.store.nodes import NodeBeat
-from engine.store.transitions import sources
+from engine.store.db.transitions import sources
+from engine.store.tables import jobs, nodes, runs
+from engine.store.tables.jobs import Verdict
+from engine.store.tables.nodes import NodeBeat
 
 LEASE = 77
 

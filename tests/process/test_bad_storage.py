@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.store.connector import Database
+from engine.store.db.connector import Database
 
 from .house import House, read_csv, until
 from .library import Library

@@ -116,7 +116,14 @@ sys.meta_path.insert(0, Interrupts())
 from console.__main__ import main
 main()
 """
-IMPORTED = ["click", "engine.errors", "console.cli", "console.headless", "engine.defs.loader", "engine.supervise.start"]
+IMPORTED = [
+    "click",
+    "engine.errors",
+    "console.cli.main",
+    "console.cli.commands.run",
+    "engine.defs.loader",
+    "engine.supervise.build",
+]
 
 
 @pytest.mark.parametrize("module", IMPORTED)
@@ -149,6 +156,6 @@ def test_a_refused_start_imports_little(house: House) -> None:
     finally:
         lock.release()
     assert done.returncode == 4, done.stderr
-    heavy = ("pydantic", "yaml", "httpx", "huey", "sqlite3", "orjson", "textual", "rich", "engine.store.connector")
+    heavy = ("pydantic", "yaml", "httpx", "huey", "sqlite3", "orjson", "textual", "rich", "engine.store.db.connector")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if "|" in line}
     assert not [name for name in imported if name.startswith(heavy)]

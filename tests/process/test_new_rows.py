@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from console.cli import main
+from console.cli.main import main
 
 from .house import Done, House, until
 from .library import Library

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from console.on_end import run_on_end
+from console.cli.on_end import run_on_end
 
 from .house import House, until
 from .library import Library

@@ -159,9 +159,9 @@ def test_at_any_moment_sweep(house: House, site: Site, seed: int) -> None:
 
 SLOW_TICK = """
 import sys, time
-import console.headless
-from console.cli import main
-console.headless._TICK = console.headless._HURRY = 6.0
+import console.cli.commands.run
+from console.cli.main import main
+console.cli.commands.run._TICK = console.cli.commands.run._HURRY = 6.0
 main(sys.argv[1:])
 """
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from engine.store import writer_lock
+from engine.store.db import writer_lock
 
 from .house import House, Running, until
 from .library import Library

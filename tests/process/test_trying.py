@@ -13,11 +13,11 @@ from collections.abc import Callable
 
 import pytest
 
-from console.cli import main
-from console.live_preview import LivePreview
+from console.cli.main import main
+from console.tui.state.live_preview import LivePreview
 from engine.defs.loader import load
 from engine.errors import UsageError
-from engine.node.preview import preview
+from engine.preview.stored_pages import preview
 
 from .house import CRAWL, LAUNCH, Done, House
 from .library import Library

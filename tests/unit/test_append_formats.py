@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.append import stored
+from engine.append import row_json
 from engine.append.csv import CsvEncoder
 from engine.append.jsonl import JsonlEncoder
-from engine.append.kinds import encoder_of, writer_of
+from engine.append.registry import encoder_of, writer_of
+from engine.append.row_json import Digits
 from engine.append.sqlite import Table
-from engine.append.stored import Digits
 from engine.errors import CrawlError
-from engine.model.written import written
-from engine.store.connector import sqlite3
-from engine.store.outputs import Output
+from engine.model.text_value import written
+from engine.store.db.connector import sqlite3
+from engine.store.tables.outputs import Output
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 decimals = st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**12), max_value=10**12)
@@ -80,13 +80,13 @@ def numbers(value: Any) -> list[Any]:
 @given(records)
 def test_parts_are_the_json_of_each_field(row: dict[str, Any]) -> None:
     text = as_stored(row)
-    assert json.loads(text) == {key: json.loads(part) for key, part in stored.parts(text).items()}
-    assert "{" + ",".join(f"{orjson.dumps(k).decode()}:{v}" for k, v in stored.parts(text).items()) + "}" == text
+    assert json.loads(text) == {key: json.loads(part) for key, part in row_json.parts(text).items()}
+    assert "{" + ",".join(f"{orjson.dumps(k).decode()}:{v}" for k, v in row_json.parts(text).items()) + "}" == text
 
 
 def test_parts_of_spaced_json() -> None:
-    assert stored.parts(' { "a" : [1, 2] ,\n "b":{"c" : "}"} } ') == {"a": "[1, 2]", "b": '{"c" : "}"}'}
-    assert stored.parts("{ }") == {}
+    assert row_json.parts(' { "a" : [1, 2] ,\n "b":{"c" : "}"} } ') == {"a": "[1, 2]", "b": '{"c" : "}"}'}
+    assert row_json.parts("{ }") == {}
 
 
 def test_a_stored_row_is_one_line_of_jsonl_as_it_is() -> None:

@@ -4,10 +4,10 @@ import sys
 import time
 from pathlib import Path
 
-from engine.append.folder import OutputFolder
 from engine.append.lifeline import Lifeline
-from engine.clock import boot_id
-from engine.identity import identity_of
+from engine.append.output_dir import OutputFolder
+from engine.runtime.clock import boot_id
+from engine.runtime.process_identity import identity_of
 
 
 def test_the_first_line_is_read_alone_and_the_rest_ignored() -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from engine.append import novelty
-from engine.append.novelty import Known, digest
-from engine.store.connector import Database
-from engine.store.rowkeys import KEYS, RowKeys
-from engine.store.schema import CRAWL, prepare
+from engine.append import only_new
+from engine.append.only_new import Known, digest
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, prepare
+from engine.store.tables.rowkeys import KEYS, RowKeys
 
 
 @pytest.fixture
@@ -71,9 +71,9 @@ def test_values_of_a_key_do_not_run_together() -> None:
 
 
 def test_steps_and_rivals_come_to_the_same(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(novelty, "STEP_ROWS", 7)
-    monkeypatch.setattr(novelty, "FEWEST_ROWS", 2)
-    monkeypatch.setattr(novelty, "STEP_CHARACTERS", 100)
+    monkeypatch.setattr(only_new, "STEP_ROWS", 7)
+    monkeypatch.setattr(only_new, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(only_new, "STEP_CHARACTERS", 100)
     rng = random.Random(4)
     truth: dict[int, set[int]] = {}
     for run in range(1, 6):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.beats import Beat, BeatWriter, read_beat, resident_bytes
+from engine.runtime.beat_file import Beat, BeatWriter, read_beat, resident_bytes
 
 FULL = Beat(
     number=2**40, state="DRAINING", in_flight=31, done=10**9, failed=7, rss=2**35, lag=0.25, flush_ms=1.5, rows=8,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.defs.braces import MAX_URLS, count, expand
+from engine.defs.url_patterns import MAX_URLS, count, expand
 from engine.errors import UsageError
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.defs.loader import load
 from engine.defs.watcher import Look, Watcher, fingerprint
-from engine.model.edition import Edition
+from engine.model.fingerprint import Edition
 
 GOOD = """\
 locatorGroups: {{g: {{locators: [{{url: "http://a.example/{n}"}}]}}}}

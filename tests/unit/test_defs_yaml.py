@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.defs.problems import Problems
-from engine.defs.tree import Node, plain_data
+from engine.defs.yaml_node import Node, plain_data
 from engine.defs.yaml_tree import parse
 
 

@@ -9,12 +9,12 @@ import click
 import orjson
 import pytest
 
-from console.checking import told as told_of
-from console.cli import crawl_console
-from console.filter import EVENT_KEYS, JOB_KEYS, JOB_NUMBERS
-from console.listing import as_object
-from console.looking import full
-from console.steering import STEERING
+from console.cli.commands.check import told as told_of
+from console.cli.commands.listing import as_object
+from console.cli.commands.status import full
+from console.cli.main import crawl_console
+from console.cli.steering import STEERING
+from console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMBERS
 from engine import __version__
 from engine.defs import language
 from engine.defs.loader import load
@@ -25,12 +25,12 @@ from engine.model.node import Heart, NodeState, Role
 from engine.model.run import RunState, Stage
 from engine.model.variables import DOCUMENT_VARIABLES
 from engine.settings import PROJECT_URL, Settings, explain
-from engine.store import snapshot
-from engine.store.browse import JobLine
-from engine.store.checkpoints import Checkpoint, projected
-from engine.store.events import Event
-from engine.store.metrics import Totals, figures
-from engine.store.snapshot import NOTHING
+from engine.store.read import snapshot
+from engine.store.read.browse import JobLine
+from engine.store.read.snapshot import NOTHING
+from engine.store.tables.checkpoints import Checkpoint, projected
+from engine.store.tables.events import Event
+from engine.store.tables.metrics import Totals, figures
 
 ROOT = Path(__file__).resolve().parents[2]
 README, DEFS, COMMANDS, SETTINGS = (
@@ -165,7 +165,7 @@ def test_the_keys_status_adds_are_documented():
 
 def literal_keys(function):
     """The keys of the objects a function of the snapshot makes, from its source: no run is needed to know them."""
-    source = (ROOT / "engine/store/snapshot.py").read_text("utf-8")
+    source = (ROOT / "engine/store/read/snapshot.py").read_text("utf-8")
     body = re.search(rf"^def {function}\(.*?(?=^def |\Z)", source, re.MULTILINE | re.DOTALL)
     assert body
     return set(re.findall(r'"([a-z_]+)":', body.group()))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from engine.extract.css import Css
-from engine.extract.css_terms import Query, split
+from engine.extract.css_syntax import Query, split
 
 TRAP = """
 <div class="outer x" id="o"><section id="s">

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from engine.extract.depth import LIMIT, too_deep
 from engine.extract.formatting import repeats_too_much
+from engine.extract.nesting_guard import LIMIT, too_deep
 from engine.extract.page import Page, PageTooDeep
 
 

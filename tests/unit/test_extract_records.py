@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from process.stopwatch import Stopwatch
 from test_extract_pages import CONTEXT, extract, page
 
-from engine.extract import effort
+from engine.extract import budget
 from engine.extract.records import Extractor
 from engine.model.definition import DataDef, Field, Filter, Link, Place
 from engine.model.record import FoundLink
-from engine.model.written import written
+from engine.model.text_value import written
 
 BOOKS = """
 <article class="product_pod"><h3><a href="/catalogue/a.html" title="A Light">A..</a></h3>
@@ -161,12 +161,12 @@ def test_time_and_length_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     nested = "<div>" * 9_000 + "x" * 20_000
     data_def = DataDef(name="d", block="div", fields=(Field(name="f", selector="p div.x b"), Field(name="g")))
     began = time.monotonic()
-    monkeypatch.setattr(effort, "SECONDS", 1.0)
+    monkeypatch.setattr(budget, "SECONDS", 1.0)
     found = extract(data_def, nested)
     assert time.monotonic() - began < 20
     assert found.rejected[-1].field == ""
-    monkeypatch.setattr(effort, "SECONDS", 60.0)
-    monkeypatch.setattr(effort, "CHARACTERS", 100_000)
+    monkeypatch.setattr(budget, "SECONDS", 60.0)
+    monkeypatch.setattr(budget, "CHARACTERS", 100_000)
     found = extract(DataDef(name="d", block="div", fields=(Field(name="g"),)), nested)
     assert 0 < len(found.rows) <= 5
     assert "100,000 characters" in found.rejected[0].reason

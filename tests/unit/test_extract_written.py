@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.written import written
+from engine.model.text_value import written
 
 
 @pytest.mark.parametrize(

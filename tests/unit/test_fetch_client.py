@@ -14,9 +14,9 @@ import pytest
 import zstandard
 from fetch_server import Exchange, Site, serving
 
-from engine.fetch.answer import Answer
 from engine.fetch.client import Fetcher
-from engine.fetch.failure import FetchFailed
+from engine.fetch.errors import FetchFailed
+from engine.fetch.response import Answer
 from engine.model.job import Request
 
 GET = Request()

@@ -16,9 +16,9 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from fetch_server import Exchange, Site, serving
 from process.stopwatch import Stopwatch
 
-from engine.fetch.answer import Answer
 from engine.fetch.client import Fetcher
-from engine.fetch.failure import FetchFailed, one_line
+from engine.fetch.errors import FetchFailed, one_line
+from engine.fetch.response import Answer
 from engine.model.job import Request
 
 GET = Request()

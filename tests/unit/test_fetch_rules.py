@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from multidict import CIMultiDict
 
 from engine.fetch.cookies import SessionCookies
-from engine.fetch.failure import FetchFailed
-from engine.fetch.outgoing import Outgoing
+from engine.fetch.errors import FetchFailed
 from engine.fetch.politeness import host_backoff, retry_wait, retryable_status, verdict
 from engine.fetch.redirects import next_hop
+from engine.fetch.request import Outgoing
 from engine.fetch.robots import LARGEST, RobotsRules, rules_for
 from engine.model.job import Request
 

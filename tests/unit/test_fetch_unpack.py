@@ -11,8 +11,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fetch.failure import FetchFailed
-from engine.fetch.unpack import unpack
+from engine.fetch.decompress import unpack
+from engine.fetch.errors import FetchFailed
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "gzip": gzip.compress,

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.filter import Pattern, matching, parse, parse_events
+from console.filter_syntax import Pattern, matching, parse, parse_events
 from engine.errors import UsageError
-from engine.store.filter import Comparison, Filter, Words
+from engine.store.db.filter import Comparison, Filter, Words
 
 
 def test_every_kind_of_term() -> None:

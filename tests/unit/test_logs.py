@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from engine.logs import Sparing
+from engine.runtime.log_dedup import Sparing
 
 
 def record(text: str, *args: object) -> logging.LogRecord:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.fairness import quota, share
+from engine.model.quota import quota, share
 
 
 @pytest.mark.parametrize(

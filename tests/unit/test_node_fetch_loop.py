@@ -10,7 +10,7 @@ from leased_jobs import leased
 
 from engine.model.job import JobState, LeasedJob
 from engine.node.fetch_loop import FetchLoop
-from engine.store.commit import Finished
+from engine.store.transactions.commit import Finished
 
 
 class Fetching:

@@ -13,10 +13,10 @@ import pytest
 from leased_jobs import leased
 
 from engine.node import memory
-from engine.node.harvest import Harvester, NotAPage
+from engine.node.extraction import Harvester, NotAPage
 from engine.node.memory import Memory
-from engine.node.seen import Seen
-from engine.node.sitemaps import SitemapDesk
+from engine.node.seen_set import Seen
+from engine.node.sitemap_job import SitemapDesk
 
 LARGE = 2_000_000
 _HOLE = """

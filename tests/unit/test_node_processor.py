@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.node.processor import Processor
+from engine.node.tuning import Processor
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists() or len(os.sched_getaffinity(0)) < 2,
@@ -25,7 +25,7 @@ while True: pass
 """
 NODE = """
 import os, sys, threading, time
-from engine.node.processor import Processor
+from engine.node.tuning import Processor
 
 def work():
     while True: pass

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from leased_jobs import leased
 
-from engine.node.room import Room
+from engine.node.capacity import Room
 
 
 @dataclass

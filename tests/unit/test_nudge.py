@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 
-from engine.nudge import Nudge, give
+from engine.runtime.wakeup import Nudge, give
 
 LONG = 20.0
 
@@ -32,7 +32,7 @@ def test_another_thread_wakes_the_sleeper() -> None:
 
 def test_another_process_wakes_the_sleeper_by_the_file_it_was_handed() -> None:
     nudge = Nudge()
-    text = f"from engine.nudge import give; give({nudge.file})"
+    text = f"from engine.runtime.wakeup import give; give({nudge.file})"
     process = subprocess.Popen([sys.executable, "-c", text], pass_fds=[nudge.file])
     assert slept(nudge, LONG) < LONG / 2
     assert process.wait(timeout=LONG) == 0
@@ -52,7 +52,7 @@ def test_a_full_pipe_and_one_nobody_reads_are_no_trouble() -> None:
 
 WAKES = """
 import os, signal, sys, threading, time
-from engine.nudge import Nudge
+from engine.runtime.wakeup import Nudge
 signal.signal(signal.SIGTERM, lambda *_: None)
 nudge = Nudge()
 nudge.heed_signals()
@@ -74,7 +74,7 @@ def test_a_signal_wakes_the_sleeper() -> None:
 
 CHILD_ENDS = """
 import subprocess, sys, time
-from console.headless import _Signals
+from console.cli.commands.run import _Signals
 signals = _Signals()
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 child.stdin.close()

@@ -13,9 +13,9 @@ from urllib.parse import quote, urlsplit
 import pytest
 from process.stopwatch import Stopwatch
 
-from console.demo import demo_defs
-from console.shop import CATEGORIES, MOVED, UNPRICED, Shop, expected, product
-from console.shop_server import serving
+from console.cli.commands.demo import demo_defs
+from console.demo.server import serving
+from console.demo.site import CATEGORIES, MOVED, UNPRICED, Shop, expected, product
 from engine import urls
 from engine.defs.loader import load
 from engine.extract.context import Context
@@ -234,7 +234,7 @@ def test_latency_is_kept_and_visitors_do_not_wait_for_each_other():
 
 def test_the_server_ends_with_a_parent_that_is_killed():
     code = (
-        "import time\nfrom console.shop_server import serving\n"
+        "import time\nfrom console.demo.server import serving\n"
         "with serving(pages=5) as address:\n print(address, flush=True)\n time.sleep(60)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=Path.cwd())

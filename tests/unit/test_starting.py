@@ -9,8 +9,8 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from console.cli import crawl_console, main
-from console.starting import init
+from console.cli.commands.starting import init
+from console.cli.main import crawl_console, main
 from engine.defs.loader import load
 from engine.defs.schema import schema
 from engine.errors import UsageError

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import load
-from engine.model.edition import Edition
-from engine.supervise.changes import changed_data_defs, described, relinked, stale_groups
+from engine.model.fingerprint import Edition
+from engine.supervise.reload.diff import changed_data_defs, described, relinked, stale_groups
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://a.example/"}]}}

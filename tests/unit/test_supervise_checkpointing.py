@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from engine.store.checkpoints import Checkpoint
-from engine.store.sequences import Standing
-from engine.supervise.checkpointing import Standings, compared, cut, settle
-from engine.supervise.steps import Blueprint, Step
+from engine.store.tables.checkpoints import Checkpoint
+from engine.store.tables.sequences import Standing
+from engine.supervise.checkpoints.step_graph import Blueprint, Step
+from engine.supervise.checkpoints.tracker import Standings, compared, cut, settle
 
 CHAIN = ("seeder", "loader", "parser", "filter", "appender")
 

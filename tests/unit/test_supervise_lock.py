@@ -13,7 +13,7 @@ import pytest
 from process.stopwatch import Stopwatch
 
 from engine.errors import LockHeld, StorageError
-from engine.identity import identity_of
+from engine.runtime.process_identity import identity_of
 from engine.supervise.lock import NAME, Lock, holder
 
 _HOLD = """

@@ -8,10 +8,10 @@ import pytest
 
 from engine.errors import UsageError
 from engine.model.definition import Appender, DataDef, Definitions, Field, Link
-from engine.store import outputs as table
-from engine.store import rows, runs
-from engine.store.connector import Database
-from engine.store.schema import CRAWL, prepare
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, prepare
+from engine.store.tables import outputs as table
+from engine.store.tables import rows, runs
 from engine.supervise.outputs import appender_of, declare, settings_of
 
 BOOK = DataDef(name="book", fields=(Field(name="title"), Field(name="tags", all=True, join=";")))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.beats import Beat
 from engine.model.node import Heart
-from engine.supervise.children import Pulse
+from engine.runtime.beat_file import Beat
+from engine.supervise.child_process import Pulse
 
 
 def _beat(number: int) -> Beat:

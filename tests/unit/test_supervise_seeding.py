@@ -12,11 +12,11 @@ import pytest
 from engine.errors import UsageError
 from engine.model.definition import Definitions, Locator, LocatorGroup, TaskGroup
 from engine.model.run import RunState
-from engine.store import checkpoints, runs, sequences, versions
-from engine.store.connector import Database
-from engine.store.hosts import Manners
-from engine.store.intake import Places
-from engine.store.schema import CRAWL, prepare
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, prepare
+from engine.store.tables import checkpoints, runs, sequences, versions
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.placement import Places
 from engine.supervise import seeding
 from engine.supervise.seeding import Seeding, request_of
 

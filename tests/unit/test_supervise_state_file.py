@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.store import checkpoints, runs
-from engine.store.checkpoints import Checkpoint
-from engine.store.connector import Database
-from engine.store.schema import CRAWL, prepare
-from engine.supervise.state_file import StateFile
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, prepare
+from engine.store.tables import checkpoints, runs
+from engine.store.tables.checkpoints import Checkpoint
+from engine.supervise.checkpoints.state_file import StateFile
 
 KEYS = [
     "run", "group", "step_name", "completed", "completed_at", "validation_status", "reason", "content_hash",

@@ -19,7 +19,7 @@ from engine.model.definition import (
     Task,
     TaskGroup,
 )
-from engine.supervise.steps import Blueprint, blueprint
+from engine.supervise.checkpoints.step_graph import Blueprint, blueprint
 
 ENTRY = DataDef(
     name="entry",

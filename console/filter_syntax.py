@@ -1,0 +1,188 @@
+"""The filter grammar: what an operator writes to say which jobs or events are meant. Knows no table and no screen.
+
+    host:shop.example state:failed group:g node:n2 kind:robots age>5m attempts>2 timeout !robots "two words"
+
+All terms must hold; of several with one key, one. A bare word is a regular expression, searched in URL and reason,
+large and small letters alike. `!` in front negates a term. Quotes keep blanks together, and make a key plain text.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import regex
+
+from engine.errors import UsageError, suggest
+from engine.model.job import JobKind
+from engine.store.db.filter import STATES, Comparison, EventFilter, Filter, Operator, Words
+
+SEARCH_SECONDS = 0.1
+"""A search in one text may take so long."""
+
+_TERM = re.compile(r'(!?)(?:"((?:[^"\\]|\\.)*)"(?=\s|$)|(\S+))\s*')
+_KEYED = re.compile(r"([a-z]+):(?!//)(\S*)")
+_COMPARED = re.compile(r"([a-z]+)(<=|>=|<|>)(\S*)")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)?")
+_SECONDS = {None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_NEGATED: dict[str, Operator] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+JOB_KEYS = ("host", "state", "group", "node", "kind")
+EVENT_KEYS = ("level", "source", "kind")
+JOB_NUMBERS = ("age", "attempts", "crashes", "depth", "priority")
+_LEVELS = ("info", "warning", "error")
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression to be found in one of a row's texts, or in none of them. Raises UsageError on a bad one."""
+
+    text: str
+    negated: bool = False
+    _find: Callable[..., Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            compiled = regex.compile(self.text, regex.IGNORECASE)
+        except (regex.error, ValueError, RecursionError, OverflowError, LookupError) as error:
+            raise UsageError(
+                f"'{self.text}' is no regular expression: {error}",
+                "A backslash makes a sign plain: \\( \\[ \\* \\+ \\?",
+            ) from error
+        object.__setattr__(self, "_find", compiled.search)
+
+    def accepts(self, *texts: str) -> bool:
+        """Whether a row with these texts is wanted. Raises UsageError where a search takes too long."""
+        try:
+            found = any(self._find(text, timeout=SEARCH_SECONDS) for text in texts if text)
+        except TimeoutError:
+            raise UsageError(f"the search for '{self.text}' takes too long", "Write a simpler pattern.") from None
+        return found is not self.negated
+
+
+def parse(text: str) -> Filter:
+    """The jobs a line of the grammar means. Raises UsageError saying what is wrong, and what is known."""
+    words, numbers, searches = _parsed(text, JOB_KEYS, JOB_NUMBERS)
+    for state in (*words["state"].wanted, *words["state"].unwanted):
+        _known(state, STATES, "state")
+    for kind in (*words["kind"].wanted, *words["kind"].unwanted):
+        _known(kind, [str(k) for k in JobKind], "kind")
+    return Filter(
+        text=text.strip(), states=words["state"], groups=words["group"], hosts=words["host"], nodes=words["node"],
+        kinds=words["kind"] or Words((str(JobKind.PAGE),)), comparisons=numbers, searches=searches,
+    )  # fmt: skip
+
+
+def parse_events(text: str) -> EventFilter:
+    """The events a line of the grammar means: `level:error source:n1 kind:page age<5m`, words and `!`.
+
+    Raises UsageError.
+    """
+    words, ages, searches = _parsed(text, EVENT_KEYS, ("age",))
+    for level in (*words["level"].wanted, *words["level"].unwanted):
+        _known(level, _LEVELS, "level")
+    levels = Words(tuple(map(str.upper, words["level"].wanted)), tuple(map(str.upper, words["level"].unwanted)))
+    return EventFilter(
+        text=text.strip(), levels=levels, sources=words["source"], kinds=words["kind"], ages=ages, searches=searches
+    )
+
+
+def matching(pattern: str | None, states: Sequence[str] = ()) -> Filter:
+    """The jobs in one of the states in whose URL or reason a pattern is found. Raises UsageError."""
+    told = [f"state:{state}" for state in states] + ([pattern] if pattern else [])
+    searches = (Pattern(pattern),) if pattern else ()
+    return Filter(text=" ".join(told), states=Words(tuple(states)), searches=searches)
+
+
+def _parsed(
+    text: str, keys: Sequence[str], numbers: Sequence[str]
+) -> tuple[dict[str, Words], tuple[Comparison, ...], tuple[Pattern, ...]]:
+    wanted: dict[str, list[str]] = {key: [] for key in keys}
+    unwanted: dict[str, list[str]] = {key: [] for key in keys}
+    comparisons: list[Comparison] = []
+    searches: list[Pattern] = []
+    at, text = 0, text.strip()
+    while at < len(text):
+        found = _TERM.match(text, at)
+        assert found is not None, "a term is what is not blank"
+        at, negated = found.end(), found[1] == "!"
+        if found[2] is not None:
+            searches.append(_search(found[2].replace('\\"', '"'), negated))
+            continue
+        word = found[3]
+        if word.startswith('"'):
+            raise UsageError(f"a quote is not closed: {word}", 'Quote a phrase as in "no answer".')
+        if compared := _COMPARED.fullmatch(word):
+            comparisons.append(_comparison(compared, numbers, negated))
+        elif keyed := _keyed(word, keys, numbers):
+            key, value = keyed
+            if key in numbers:
+                comparisons += _equal(key, value, negated)
+            else:
+                (unwanted if negated else wanted)[key] += _values(key, value)
+        else:
+            searches.append(_search(word, negated))
+    words = {key: Words(tuple(wanted[key]), tuple(unwanted[key])) for key in keys}
+    return words, tuple(comparisons), tuple(searches)
+
+
+def _search(text: str, negated: bool) -> Pattern:
+    if text in ("", "!"):
+        raise UsageError("nothing to search for", "Write a word behind `!`, or between the quotes.")
+    return Pattern(text, negated)
+
+
+def _keyed(word: str, keys: Sequence[str], numbers: Sequence[str]) -> tuple[str, str] | None:
+    """Key and value; None for a word that only looks so: a URL, or a host with its port."""
+    found = _KEYED.fullmatch(word)
+    if found is None:
+        return None
+    if found[1] not in keys and found[1] not in numbers:
+        if found[2][:1].isdigit():
+            return None
+        _refuse(found[1], keys, numbers)
+    if not found[2]:
+        raise UsageError(f"nothing behind '{word}'", f"Write it together, as in {found[1]}:x.")
+    return found[1], found[2]
+
+
+def _values(key: str, value: str) -> list[str]:
+    listed = [part for part in value.split(",") if part]
+    if key == "source":
+        return listed
+    return listed if key == "group" else [part.lower() for part in listed]
+
+
+def _equal(key: str, value: str, negated: bool) -> list[Comparison]:
+    if negated or key == "age":
+        raise UsageError(f"'{key}:{value}' cannot be told", f"Compare, as in {key}>2.")
+    return [Comparison(cast(Any, key), "=", _number(key, value))]
+
+
+def _comparison(found: re.Match[str], numbers: Sequence[str], negated: bool) -> Comparison:
+    name, operator, value = found.groups()
+    if name not in numbers:
+        _refuse(name, (), numbers)
+    sign = _NEGATED[operator] if negated else cast(Operator, operator)
+    return Comparison(cast(Any, name), sign, _number(name, value))
+
+
+def _number(name: str, value: str) -> float:
+    span = _SPAN.fullmatch(value)
+    if span is None or (span[2] and name != "age"):
+        example = "age>5m (s, m, h, d)" if name == "age" else f"{name}>2"
+        raise UsageError(f"'{value}' cannot be compared with {name}", f"Write a number, as in {example}.")
+    return float(span[1]) * _SECONDS[span[2]]
+
+
+def _known(value: str, known: Sequence[str], what: str) -> None:
+    if value not in known:
+        raise UsageError(f"unknown {what} '{value}'{suggest(value, list(known))}", f"Known: {', '.join(known)}.")
+
+
+def _refuse(name: str, keys: Sequence[str], numbers: Sequence[str]) -> None:
+    known = [*(f"{key}:" for key in keys), *(f"{number}>" for number in numbers)]
+    raise UsageError(
+        f"unknown key '{name}'{suggest(name, [*keys, *numbers])}",
+        f"Known: {' '.join(known)}; in quotes it is searched for as text.",
+    )

@@ -1,0 +1,92 @@
+"""Figures as an operator reads them: short counts, ages, clocks, bars, sparklines. Knows nothing of widgets."""
+
+import time
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+_SPARKS = "▁▂▃▄▅▆▇█"
+_UNITS = ("", "k", "M", "G", "T")
+
+
+def format_count(number: float) -> str:
+    """A count in at most 6 characters: `12480`, `1.25M`."""
+    if abs(number) < 100_000:
+        return str(int(number))
+    return _scaled(number, 1000.0)
+
+
+def format_size(number: float) -> str:
+    """Bytes in at most 6 characters: `84`, `12.3k`, `1.2G`."""
+    return _scaled(number, 1024.0) if abs(number) >= 1024 else str(int(number))
+
+
+def _scaled(number: float, step: float) -> str:
+    power = 0
+    while abs(number) >= step and power < len(_UNITS) - 1:
+        number, power = number / step, power + 1
+    return f"{number:.{2 if abs(number) < 10 else 1 if abs(number) < 100 else 0}f}{_UNITS[power]}"
+
+
+def format_rate(number: float) -> str:
+    """Something a second: `0.0`, `42.1`, `204`."""
+    return f"{number:.1f}" if abs(number) < 99.95 else format_count(round(number))
+
+
+def format_age(seconds: float | None) -> str:
+    """A short time: `20ms`, `0.3s`, `12s`, `4m05`, `1h02`, `3d04`; `-` where there is none."""
+    if seconds is None:
+        return "-"
+    if 0.001 <= seconds < 0.095:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 9.95:
+        return f"{max(0.0, seconds):.1f}s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}"
+    if whole < 86_400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}"
+    return f"{whole // 86_400}d{whole % 86_400 // 3600:02}"
+
+
+def format_clock(seconds: float | None) -> str:
+    """A duration as `00:04:56`; `--:--:--` where it is not known, `>99h` where it makes no sense."""
+    if seconds is None:
+        return "--:--:--"
+    whole = int(seconds)
+    return f"{whole // 3600:02}:{whole % 3600 // 60:02}:{whole % 60:02}" if whole < 360_000 else ">99h"
+
+
+def format_time(at: float) -> str:
+    """A wall-clock moment of today: `12:04:31`."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+def progress_bar(share: float, width: int) -> str:
+    """A progress bar of that many cells; `share` 0..1."""
+    full = round(max(0.0, min(1.0, share)) * width)
+    return "━" * full + "─" * (width - full)
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """The last values, one cell each, against the highest of them."""
+    shown = list(values)[-width:]
+    top = max(shown, default=0.0)
+    if top <= 0:
+        return _SPARKS[0] * len(shown)
+    return "".join(_SPARKS[min(7, int(value / top * 7.999))] if value > 0 else _SPARKS[0] for value in shown)
+
+
+def short_url(url: str) -> str:
+    """A URL without its scheme, its letters as they are read: what is left tells more in a narrow column."""
+    rest = url.partition("://")[2] or url
+    try:
+        return unquote(rest, errors="strict") if "%" in rest else rest
+    except UnicodeDecodeError:
+        return rest
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 job`, `12 jobs`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

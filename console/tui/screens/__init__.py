@@ -1,0 +1,38 @@
+"""What the console shows: one screen, or one dialog, a file. A screen is imported when it is first gone to."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from console.tui.screens.base import View
+    from console.tui.state.log_buffer import Tail
+    from console.tui.state.rates import Paces
+
+
+def top_view(name: str, paces: "Paces", tail: "Tail") -> "View":
+    """One of the seven screens."""
+    match name:
+        case "jobs" | "failed":
+            from console.tui.screens.jobs import JobsView
+            from console.tui.state.filters import of_state
+
+            return JobsView(of_state("failed"), name=name) if name == "failed" else JobsView()
+        case "defs":
+            from console.tui.screens.defs import DefsView
+
+            return DefsView()
+        case "plots":
+            from console.tui.screens.plots import PlotsView
+
+            return PlotsView()
+        case "hosts":
+            from console.tui.screens.hosts import HostsView
+
+            return HostsView()
+        case "log":
+            from console.tui.screens.log import LogView
+
+            return LogView(tail)
+        case _:
+            from console.tui.screens.nodes import NodesView
+
+            return NodesView(paces, tail)

@@ -1,0 +1,242 @@
+"""Screen 5, Defs: files and their problems, the dataDefs in force, and what they make of a stored page."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from textual.app import ComposeResult
+
+from console.format import format_count, format_size, format_time
+from console.tui.screens.base import View
+from console.tui.state.live_preview import LivePreview, files_of, stamp
+from console.tui.state.source import Accepted, Look, Reading
+from console.tui.widgets.line_canvas import Span
+from console.tui.widgets.line_table import Column, Row, Table
+from console.tui.widgets.text_view import TextPane
+
+_SHOWN_LINES = 2_000
+_GLANCE = 0.1
+"""Seconds between two looks at the files while a preview is open: a save is to be seen at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a reading gave: name, path, size and time of each file."""
+
+    files: tuple[tuple[str, Path, int, float], ...]
+
+
+class Files(Table):
+    """The files of the defs."""
+
+    COLUMNS = (Column("FILE", 0), Column("BYTES", 7, right=True), Column("CHANGED", 8), Column("PROBLEMS", 10))
+    EMPTY = "no files: --defs names their directory"
+
+
+class DataDefs(Table):
+    """What is extracted."""
+
+    COLUMNS = (
+        Column("DATADEF", 0), Column("GROUPS", 24), Column("ROWS", 7, right=True), Column("REJECTED", 8, right=True)
+    )  # fmt: skip
+    EMPTY = "no dataDefs yet"
+
+
+class DefsView(View):
+    """Files, dataDefs, and below them problems, a file's text, or a trial's rows."""
+
+    NAME = "defs"
+    SHOWN = 0
+    HINTS = (
+        ("↵", "text, or try"), ("e", "edit"), ("t", "try"), ("^r", "reload"), ("tab", "panes"), ("z", "zoom"),
+        ("?", "keys"), ("q", "quit"),
+    )  # fmt: skip
+    DEFAULT_CSS = """
+    DefsView { layout: vertical; }
+    DefsView Files, DefsView DataDefs { height: auto; max-height: 30%; min-height: 2; }
+    DefsView TextPane { height: 1fr; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Found | None = None
+        self.text: Sequence[Span] | None = None
+        self.trying: LivePreview | None = None
+        self._stamp: tuple[tuple[str, int, int], ...] = ()
+        self._busy = False
+        self._zoomed = False
+
+    def compose(self) -> ComposeResult:
+        """Three panes."""
+        self.files, self.data_defs, self.pane = Files(), DataDefs(), TextPane("problems")
+        yield from (self.files, self.data_defs, self.pane)
+
+    def on_mount(self) -> None:
+        """Glance at the files while a preview is open."""
+        self.set_interval(_GLANCE, self._glance)
+
+    def crumb(self) -> str:
+        """Defs, and the version."""
+        accepted = self.console_app.accepted
+        return f"Defs v{accepted.version}" if accepted else "Defs"
+
+    def reading(self) -> Reading | None:
+        """The files on disk."""
+        defs = self.console_app.setup.defs
+        return lambda source, look: Found(tuple(_files(defs)))  # noqa: ARG005
+
+    def show(self, look: Look) -> None:
+        """Files, dataDefs, problems."""
+        self.look = look
+        if look.asked is self and isinstance(look.found, Found):
+            self.found = look.found
+            self._fill(look)
+
+    def _fill(self, look: Look) -> None:
+        assert self.found is not None
+        problems = look.snapshot.defs_problems
+        self.files.show([_file(file, problems) for file in self.found.files])
+        accepted = look.accepted
+        self.data_defs.show(_data_defs(accepted, look) if accepted else [])
+        self.files.styles.height = min(len(self.files.rows), 8) + 1
+        self.data_defs.styles.height = min(len(self.data_defs.rows), 8) + 1
+        if self.text is None:
+            self.pane.heading = f"problems {len(problems)}" if problems else "problems"
+            self.pane.show([(_problem(p), "bad") for p in problems] or [_all_well(accepted)])
+        self.console_app.recrumb()
+
+    # --- what keys do here
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """A file's text, or a trial of the dataDef."""
+        event.stop()
+        if event.table is self.files:
+            self._read(event.row.subject[1], event.row.subject[0])
+        else:
+            self.act_try()
+
+    def _read(self, path: Path, name: str) -> None:
+        try:
+            lines = path.read_text("utf-8", "replace").splitlines()[:_SHOWN_LINES]
+        except OSError as error:
+            lines = [str(error)]
+        problems = self.look.snapshot.defs_problems if self.look else []
+        bad = {p["line"]: p["message"] for p in problems if Path(p["file"]).name == path.name}
+        self.text = [
+            span
+            for number, line in enumerate(lines, 1)
+            for span in (
+                (f"{number:>4}  {line}", "bad" if number in bad else "text"),
+                *([(f"      ^ {bad[number]}", "warn")] if number in bad else []),
+            )
+        ]
+        self.trying, self.pane.heading, self.pane.wrap, self.pane.first = None, name, False, 0
+        self.pane.show(self.text)
+
+    def act_back(self) -> None:
+        """Back to the problems, then out of here."""
+        if self.text is not None:
+            self.text, self.trying, self.pane.wrap = None, None, True
+            if self.look is not None:
+                self._fill(self.look)
+        else:
+            self.console_app.act_back()
+
+    def act_edit(self) -> None:
+        """The file under the cursor; at the line of its first problem."""
+        row = self.files.row
+        if row is None:
+            self.console_app.edit(None)
+            return
+        name, path = row.subject[0], row.subject[1]
+        problems = self.look.snapshot.defs_problems if self.look else []
+        line = next((p["line"] for p in problems if Path(p["file"]).name == Path(name).name), 1)
+        self.console_app.edit((path, line))
+
+    def act_try(self) -> None:
+        """What the dataDef on disk makes of the newest stored pages of its groups; again at each save."""
+        row = self.data_defs.row
+        if row is None:
+            self.console_app.say("try: choose a dataDef (tab)", "warning")
+            return
+        if not row.subject:
+            self.console_app.say(f"try: no group uses {row.key}", "warning")
+            return
+        setup = self.console_app.setup
+        self.trying = LivePreview(setup.data, setup.defs, str(row.key))
+        self.text, self.pane.heading = (
+            [("looking at stored pages…", "accent")],
+            f"preview of {row.key}; again at each save",
+        )
+        self.pane.first = 0
+        self.pane.show(self.text)
+        self._stamp = ()
+        self._glance()
+
+    def _glance(self) -> None:
+        """Look anew where a file was saved; one look at a time."""
+        live = self.trying
+        if live is None or self._busy or not self.display:
+            return
+        now = stamp(self.console_app.setup.defs)
+        if now == self._stamp:
+            return
+        self._stamp, self._busy = now, True
+        self.console_app.aside(lambda: self.console_app.aside_told(self._tried, live, live.look()))
+
+    def _tried(self, live: LivePreview, lines: Sequence[Span]) -> None:
+        self._busy = False
+        if live is self.trying:
+            self.text = lines
+            self.pane.show(lines)
+
+    def act_zoom(self) -> None:
+        """The focused pane alone, or all."""
+        self._zoomed = not self._zoomed
+        focused = self.screen.focused
+        for pane in self.panes() if self._zoomed else (self.files, self.data_defs, self.pane):
+            pane.display = not self._zoomed or pane is focused
+
+
+def _files(defs: Path) -> list[tuple[str, Path, int, float]]:
+    return [
+        (str(path.relative_to(defs) if path != defs else path.name), path, told.st_size, told.st_mtime)
+        for path, told in files_of(defs)
+    ]
+
+
+def _file(file: tuple[str, Path, int, float], problems: list[dict[str, Any]]) -> Row:
+    name, path, size, changed = file
+    count = sum(Path(p["file"]).name == path.name for p in problems)
+    today = time.time() - changed < 86_400
+    when = format_time(changed) if today else time.strftime("%d %b %y", time.localtime(changed))[:8]
+    verdict: Span = (f"✗ {count}", "bad") if count else ("✓ none", "good")
+    return Row(name, ((name, "text"), (format_size(size), "dim"), (when, "dim"), verdict),
+               (name, size, changed, count), (name, path))  # fmt: skip
+
+
+def _data_defs(accepted: Accepted, look: Look) -> list[Row]:
+    defs = accepted.definitions
+    rows = []
+    for data_def in defs.data_defs:
+        groups = [g.name for g in defs.task_groups if any(t.data_def == data_def.name for t in g.tasks)]
+        made = look.snapshot.rows.get(data_def.name, 0)
+        lost = look.snapshot.rejected.get(data_def.name, 0)
+        cells: tuple[Span, ...] = (
+            (data_def.name, "strong"), (", ".join(groups) or "no group", "text"), (format_count(made), "text"),
+            (format_count(lost), "warn" if lost else "dim"),
+        )  # fmt: skip
+        rows.append(Row(data_def.name, cells, (data_def.name, ", ".join(groups), made, lost), groups))
+    return rows
+
+
+def _problem(problem: dict[str, Any]) -> str:
+    return f"{problem['file']}:{problem['line']}:{problem['col']}: {problem['code']} {problem['message']}"
+
+
+def _all_well(accepted: Accepted | None) -> Span:
+    if accepted is None:
+        return ("no defs were accepted yet", "dim")
+    return (f"✓ none: v{accepted.version} is in force since {format_time(accepted.at)}", "good")

@@ -1,0 +1,81 @@
+"""Dialogs: yes or no, and how to leave. What is harmless has the focus; nothing in them is parsed as markup."""
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+from console.sanitize import clean
+
+
+class Dialog(ModalScreen[str]):
+    """A question with buttons; answers with the id of the one that was chosen, or with the last one's at `esc`."""
+
+    DEFAULT_CSS = """
+    Dialog { align: center middle; }
+    Dialog > Vertical {
+        width: 66; max-width: 96%; height: auto; max-height: 96%; padding: 0 2;
+        border: round $primary; background: $panel;
+    }
+    Dialog .lines { height: auto; margin: 1 0; }
+    Dialog Horizontal { height: auto; align-horizontal: right; }
+    Dialog Button { min-width: 6; margin-left: 2; padding: 0 1; }
+    Dialog Button:focus { text-style: bold reverse; }
+    Dialog.grave > Vertical { border: round $error; }
+    """
+    BINDINGS = [("left,shift+tab,h", "app.focus_previous", ""), ("right,tab,l", "app.focus_next", "")]  # noqa: RUF012
+
+    def __init__(
+        self, title: str, lines: Sequence[str], buttons: Sequence[tuple[str, str, str]], *, grave: bool = False
+    ) -> None:
+        """`buttons`: key, id and label; the last one is the harmless one, and has the focus."""
+        super().__init__(classes="grave" if grave else "")
+        self._title = title
+        self._lines = lines
+        self._buttons = buttons
+
+    def compose(self) -> ComposeResult:
+        """The lines, and the buttons below."""
+        with Vertical() as box:
+            box.border_title = Content(clean(self._title))
+            yield Static(Content("\n".join(clean(line) for line in self._lines)), classes="lines", markup=False)
+            with Horizontal():
+                for key, id_, label in self._buttons:
+                    yield Button(Content(f"{key} {clean(label)}"), id=id_, compact=True)
+
+    def on_mount(self) -> None:
+        """The harmless button has the focus."""
+        self.query_one(f"#{self._buttons[-1][1]}", Button).focus()
+
+    def on_key(self, event: object) -> None:
+        """A button's key chooses it."""
+        pressed = getattr(event, "key", "")
+        for key, id_, _ in self._buttons:
+            if pressed == {"esc": "escape"}.get(key, key):
+                event.stop()  # type: ignore[attr-defined]
+                self.dismiss(id_)
+                return
+        if pressed in ("escape", "ctrl+c", "q"):
+            event.stop()  # type: ignore[attr-defined]
+            self.dismiss(self._buttons[-1][1])
+
+    def on_button_pressed(self, event: Button.Pressed) -> None:
+        """So does a click, or enter."""
+        self.dismiss(event.button.id)
+
+
+def confirm(title: str, lines: Sequence[str], yes: str, *, grave: bool = False) -> Dialog:
+    """A dialog that answers `yes` or `no`; Cancel has the focus."""
+    return Dialog(title, lines, (("y", "yes", yes), ("n", "no", "Cancel")), grave=grave)
+
+
+def leaving(lines: Sequence[str]) -> Dialog:
+    """How to leave: answers `detach`, `stop`, `kill` or `stay`."""
+    return Dialog(
+        "Leave the console",
+        lines,
+        (("d", "detach", "Detach"), ("s", "stop", "Stop"), ("k", "kill", "Kill"), ("esc", "stay", "Stay")),
+    )

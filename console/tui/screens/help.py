@@ -1,0 +1,53 @@
+"""The key panel: every key by group, in as many columns as there is room for."""
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from console.tui.bindings import KEYS
+
+
+class KeyPanel(ModalScreen[None]):
+    """All keys; any key closes it."""
+
+    DEFAULT_CSS = """
+    KeyPanel { align: center middle; }
+    KeyPanel > VerticalScroll {
+        width: 96%; max-width: 150; height: auto; max-height: 100%; padding: 0 1;
+        border: round $primary; background: $panel;
+    }
+    KeyPanel Static { height: auto; }
+    """
+    BINDINGS = [("escape,q,question_mark,enter,ctrl+c", "dismiss", "")]  # noqa: RUF012
+
+    def __init__(self, shown: dict[str, str]) -> None:
+        """`shown`: keys that the user's keymap changed, by id."""
+        super().__init__()
+        self._shown = shown
+
+    def compose(self) -> ComposeResult:
+        """The table."""
+        with VerticalScroll() as box:
+            box.border_title = Content("Keys")
+            box.border_subtitle = Content("esc closes")
+            yield Static(Content(self._text()), markup=False)
+
+    def _text(self) -> str:
+        width = min(150, self.app.size.width * 96 // 100) - 6
+        columns = max(1, min(4, width // 35))
+        each = width // columns
+        cells: list[str] = []
+        group = ""
+        for key in KEYS:
+            if key.group != group:
+                group = key.group
+                cells.append(f"── {group} ".ljust(each - 2, "─"))
+            cells.append(f"{self._shown.get(key.id, key.shown):>5}  {key.does}")
+        rows = -(-len(cells) // columns)
+        lines = []
+        for row in range(rows):
+            parts = [cells[row + c * rows] for c in range(columns) if row + c * rows < len(cells)]
+            lines.append("".join(part[: each - 1].ljust(each) for part in parts))
+        return "\n".join(lines)

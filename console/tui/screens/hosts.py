@@ -1,0 +1,108 @@
+"""Screen 3, Hosts: how politely each is treated, and how it answers. The slowest is one `s` away."""
+
+from typing import Any
+
+from textual.app import ComposeResult
+
+from console.format import format_age, format_count, format_rate
+from console.tui.screens.base import View
+from console.tui.state.filters import of_host
+from console.tui.state.source import Look
+from console.tui.widgets.line_table import Column, Row, Table
+
+
+class Hosts(Table):
+    """One line a host."""
+
+    COLUMNS = (
+        Column("HOST", 0), Column("RUN", 5, right=True), Column("WAITING", 7, right=True),
+        Column("DELAY", 6, right=True), Column("NEXT", 6, right=True), Column("BACKOFF", 7, right=True),
+        Column("429", 5, right=True), Column("ERR", 5, right=True), Column("ROBOTS", 10),
+        Column("PAGES/S", 7, right=True, least=100), Column("STATE", 12, least=110),
+    )  # fmt: skip
+    EMPTY = "no hosts yet"
+
+
+class HostsView(View):
+    """The table, under the filter."""
+
+    NAME = "hosts"
+    SHOWN = 1_000
+    _sought = ""
+    HINTS = (
+        ("↵", "jobs of host"), ("s", "sort"), ("S", "reverse"), ("/", "filter"), ("^s", "export"), ("?", "keys"),
+        ("q", "quit"),
+    )  # fmt: skip
+
+    def compose(self) -> ComposeResult:
+        """One table."""
+        self.table = Hosts()
+        yield self.table
+
+    def crumb(self) -> str:
+        """Hosts, and the filter."""
+        count = len(self.table.rows)
+        if self.table.sought:
+            return f"Hosts /{self.table.sought}"
+        return f"Hosts > {count}" if count < self.SHOWN else f"Hosts > the first {count}"
+
+    def show(self, look: Look) -> None:
+        """Those of a look."""
+        if self.look is not None and self.look.snapshot is look.snapshot and not self._sifted():
+            return
+        self.look = look
+        done = self._pages(look)
+        self.table.show_sought([_row(host, done.get(host["host"], 0.0)) for host in look.snapshot.hosts])
+        self.console_app.recrumb()
+
+    def _sifted(self) -> bool:
+        """Whether the filter is another one than at the last look."""
+        before, self._sought = self._sought, self.table.sought
+        return before != self._sought
+
+    def on_table_opened(self, event: Table.Opened) -> None:
+        """The host's jobs."""
+        event.stop()
+        self.console_app.push_jobs(of_host(str(event.row.key)))
+
+    def _pages(self, look: Look) -> dict[str, float]:
+        """Pages a second by host."""
+        done: dict[str, int] = {}
+        for sequence in look.snapshot.sequences:
+            done[sequence["host"]] = done.get(sequence["host"], 0) + sequence["done"]
+        return self.console_app.paces.hosts_at(done, look.at)
+
+
+def _row(host: dict[str, Any], speed: float) -> Row:
+    full = host["running"] >= host["concurrency"]
+    robots = {"off": "off", "wanted": "fetching"}.get(host["robots"], f"ok {host['robots_status'] or ''}")
+    if host["backoff"]:
+        state = ("↓ backs off", "warn")
+    elif host["next_in"] and host["waiting"]:
+        state = ("◷ delayed", "text")
+    elif host["running"]:
+        state = ("■ full", "accent") if full else ("▶ busy", "good")
+    else:
+        state = ("● waits", "text") if host["waiting"] else ("○ idle", "dim")
+    mark = "↓" if host["backoff"] else ""
+    return Row(
+        host["host"],
+        (
+            (host["host"], "strong" if host["running"] else "text"),
+            (f"{host['running']}/{host['concurrency']}", "good" if host["running"] else "dim"),
+            (format_count(host["waiting"]), "text" if host["waiting"] else "dim"),
+            (format_age(host["delay"]) if host["delay"] else "-", "text" if host["delay"] else "dim"),
+            (format_age(host["next_in"]) if host["next_in"] else "now", "text" if host["next_in"] else "dim"),
+            (mark + format_age(host["backoff"]) if host["backoff"] else "-", "warn" if host["backoff"] else "dim"),
+            (format_count(host["throttled"]), "warn" if host["throttled"] else "dim"),
+            (format_count(host["errors"]), "bad" if host["errors"] else "dim"),
+            (robots, "dim"),
+            (format_rate(speed), "text"),
+            state,
+        ),
+        (
+            host["host"], host["running"], host["waiting"], host["delay"], host["next_in"], host["backoff"],
+            host["throttled"], host["errors"], host["robots"], speed, state[0],
+        ),
+        host,
+    )  # fmt: skip

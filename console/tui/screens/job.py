@@ -1,0 +1,249 @@
+"""One job: payload, page, error, attempts and rows, each on a tab; `t` adds what the defs on disk make of its page."""
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import orjson
+from textual.app import ComposeResult
+
+from console.format import format_age, format_size, format_time, plural
+from console.tui.screens.base import View
+from console.tui.state.source import Look, Reading
+from console.tui.state.try_process import trial
+from console.tui.widgets.line_canvas import Canvas, Line, Span
+from console.tui.widgets.text_view import TextPane
+from engine.append.row_json import parts
+from engine.store.db.filter import EVERY_JOB
+from engine.store.read.browse import JobDetail
+from engine.urls import without_credentials
+
+TABS = ("Payload", "Page", "Error", "Attempts", "Rows", "Try")
+_PLACE = re.compile(r"(\S+\.ya?ml):(\d+)")
+_SHOWN_BYTES, _SHOWN_LINES = 200_000, 1_500
+
+
+class TabLine(Canvas):
+    """Which tab is shown."""
+
+    current = "Payload"
+
+    def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
+        """One line."""
+        return [
+            Line([(f"[{t}]" if t == self.current else f" {t} ", "tab" if t == self.current else "text") for t in TABS])
+        ]
+
+
+class JobView(View):
+    """Reads the job at each look; its page once."""
+
+    NAME = "jobs"
+    SHOWN = 0
+    HINTS = (
+        ("tab", "next tab"), ("r", "retry"), ("o", "browser"), ("y", "copy"), ("e", "edit def"), ("t", "try"),
+        ("esc", "back"), ("?", "keys"), ("q", "quit"),
+    )  # fmt: skip
+    DEFAULT_CSS = "JobView { layout: vertical; } JobView TabLine { height: 1; } JobView TextPane { height: 1fr; }"
+
+    def __init__(self, job: int, tab: str = "Payload") -> None:
+        super().__init__()
+        self.job = job
+        self.tab = tab
+        self.detail: JobDetail | None = None
+        self.body: tuple[int, bytes | None] | None = None
+        self.tried: list[Span] = [("t tries the defs on disk on the stored page; nothing is written", "dim")]
+
+    def compose(self) -> ComposeResult:
+        """Tabs above, text below."""
+        self.tab_line = TabLine()
+        self.pane = TextPane()
+        yield self.tab_line
+        yield self.pane
+
+    def crumb(self) -> str:
+        """The job's number."""
+        return f"job {self.job}"
+
+    def reading(self) -> Reading | None:
+        """The job, and its page where that is looked at and not known yet."""
+        job, known = self.job, self.body[0] if self.body else None
+
+        def read(source: object, _look: object) -> object:
+            detail = source.job(job)  # type: ignore[attr-defined]
+            page = detail.page.id if detail is not None and detail.page is not None else None
+            if page is None or page == known:
+                return detail, None
+            return detail, (page, source.body(page))  # type: ignore[attr-defined]
+
+        return read
+
+    def show(self, look: Look) -> None:
+        """The tab that is open."""
+        self.look = look
+        if look.asked is self and look.found is not None:
+            self.detail, body = look.found
+            self.body = body or self.body
+        self._fill()
+
+    def _fill(self) -> None:
+        self.tab_line.current = self.tab
+        self.tab_line.redraw()
+        if self.detail is None:
+            self.pane.heading = f"job {self.job}"
+            self.pane.show([("it is not there" if self.look and self.look.asked is self else "reading…", "dim")])
+            return
+        line = self.detail.line
+        self.pane.heading = f"job {line.id} {line.state} {without_credentials(line.url)}"
+        lines = {
+            "Payload": _payload, "Page": self._page, "Error": _error, "Attempts": _attempts, "Rows": _rows,
+        }.get(self.tab)  # fmt: skip
+        self.pane.show(list(lines(self.detail)) if lines else self.tried)
+
+    def _page(self, detail: JobDetail) -> Iterator[Span]:
+        page = detail.page
+        if page is None:
+            yield "no page: nothing was fetched, or it is stored no more", "dim"
+            return
+        yield f"{page.status}  {page.content_type or 'no content type'}  {format_size(page.size)}B", "strong"
+        yield f"fetched {format_time(page.fetched_at)}  {without_credentials(page.url)}", "text"
+        for name, value in page.headers:
+            yield f"{name}: {value}", "dim"
+        yield "", ""
+        if self.body is None or self.body[0] != page.id:
+            yield "reading…", "dim"
+        elif self.body[1] is None:
+            yield "the document is missing in pages.db", "bad"
+        else:
+            text = self.body[1][:_SHOWN_BYTES].decode("utf-8", "replace")
+            for line in text.splitlines()[:_SHOWN_LINES]:
+                yield line.replace("\t", "  "), "text"
+            if len(self.body[1]) > _SHOWN_BYTES:
+                yield f"… the first {format_size(_SHOWN_BYTES)}B of it", "dim"
+
+    # --- what keys do here
+
+    def act_next_pane(self) -> None:
+        """The next tab."""
+        self.turn(1)
+
+    def act_previous_pane(self) -> None:
+        """The tab before."""
+        self.turn(-1)
+
+    def turn(self, by: int) -> None:
+        """To another tab."""
+        self.open(TABS[(TABS.index(self.tab) + by) % len(TABS)])
+
+    def open(self, tab: str) -> None:
+        """To that tab."""
+        self.tab, self.pane.first = tab, 0
+        self._fill()
+
+    def act_payload(self) -> None:
+        """The payload."""
+        self.open("Payload")
+
+    def act_retry(self) -> None:
+        """This job anew."""
+        self.console_app.retry([self.job], EVERY_JOB)
+
+    def act_url(self) -> None:
+        """The page in a browser."""
+        if self.detail is not None:
+            self.console_app.browse(self.detail.line.target or self.detail.line.url)
+
+    def act_copy(self) -> None:
+        """The URL; on other tabs than Payload the text."""
+        if self.detail is not None:
+            url = without_credentials(self.detail.line.url)
+            self.console_app.copy(url if self.tab == "Payload" else self.pane.text())
+
+    def act_edit(self) -> None:
+        """The def that the error names, else the first file."""
+        told = (
+            " ".join([*(e.text for _, e in self.detail.events), self.detail.line.reason or ""]) if self.detail else ""
+        )
+        self.console_app.edit(place_in(told))
+
+    def act_try(self) -> None:
+        """The defs on disk on the stored page."""
+        if self.detail is None or self.detail.page is None:
+            self.console_app.say("try: no stored page", "warning")
+            return
+        group, setup = self.detail.line.group, self.console_app.setup
+        self.tried = [("trying…", "accent")]
+        self.open("Try")
+
+        def work() -> None:
+            found: list[Span] = []
+            for name in self.console_app.data_defs_of(group):
+                found += [*trial(setup.data, setup.defs, name, self.job), ("", "")]
+            told = found or [(f"the defs have no dataDef for group {group}", "warn")]
+            self.console_app.aside_told(self._tried, told)
+
+        self.console_app.aside(work)
+
+    def _tried(self, lines: list[Span]) -> None:
+        self.tried = lines
+        self._fill()
+
+
+def place_in(text: str) -> tuple[Path, int] | None:
+    """The first `file.yml:line` in a text."""
+    found = _PLACE.search(text)
+    return (Path(found[1]), int(found[2])) if found else None
+
+
+def _payload(detail: JobDetail) -> Iterator[Span]:
+    line, request = detail.line, detail.request
+    yield f"{request.method} {without_credentials(line.url)}", "strong"
+    if line.target:
+        yield f"redirected to {without_credentials(line.target)}", "text"
+    facts = {
+        "state": line.state, "group": line.group, "host": line.host, "node": line.node or "-", "kind": line.kind,
+        "origin": line.origin, "locator": detail.locator or "-", "found from": detail.root_url or "-",
+        "depth": str(line.depth), "priority": str(line.priority), "attempts": str(line.attempts),
+        "crashes": str(line.crashes), "defs": f"v{detail.defs}" if detail.defs else "-",
+        "changed": format_time(line.changed_at) if line.changed_at else "-",
+        "again in": format_age(line.wait) if line.wait is not None else "-",
+    }  # fmt: skip
+    for name, value in facts.items():
+        yield f"{name:<11}{value}", "text"
+    for name, value in request.headers:
+        yield f"header     {name}: {_veiled(name, value)}", "dim"
+    for name, _ in request.cookies:
+        yield f"cookie     {name}: ·····", "dim"
+    if request.body:
+        yield f"body       {request.body}", "dim"
+
+
+def _veiled(name: str, value: str) -> str:
+    return "·····" if re.search("auth|key|token|secret|cookie", name, re.IGNORECASE) else value
+
+
+def _error(detail: JobDetail) -> Iterator[Span]:
+    if detail.line.reason:
+        yield detail.line.reason, "bad" if detail.line.state == "FAILED" else "warn"
+    told = [(f"{format_time(e.at)} {e.source}: {e.text}", e.level) for _, e in detail.events if e.level != "INFO"]
+    for text, level in reversed(told):
+        yield text, "bad" if level == "ERROR" else "warn"
+    if not detail.line.reason and not told:
+        yield "✓ no error", "good"
+
+
+def _attempts(detail: JobDetail) -> Iterable[Span]:
+    roles = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
+    yield f"{plural(detail.line.attempts, 'attempt')}, {detail.line.crashes} crashes", "strong"
+    for _, event in detail.events:
+        yield f"{format_time(event.at)} {event.source:<5} {event.text}", roles[event.level]
+
+
+def _rows(detail: JobDetail) -> Iterator[Span]:
+    if not detail.rows:
+        yield "no rows", "dim"
+    for id_, data_def, text in detail.rows:
+        yield f"{data_def}  row {id_}", "accent"
+        for name, written in parts(text).items():
+            shown = orjson.loads(written) if written[0] == '"' else written
+            yield f"  {name:<16} {shown}", "text"

@@ -1,0 +1,89 @@
+"""The single lines: tabs above, alarms and hints below."""
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.message import Message
+
+from console.tui.bindings import BY_ID, SCREENS
+from console.tui.state.alerts import Alarm
+from console.tui.widgets.header import fitted
+from console.tui.widgets.line_canvas import Canvas, Line, Span
+
+
+class Tabs(Canvas):
+    """The screens, the one that is shown, and the way to what is looked at."""
+
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        def __init__(self, screen: str) -> None:
+            super().__init__()
+            self.screen_name = screen
+
+    current = "nodes"
+    crumbs = ""
+    failed = 0
+
+    def _labels(self, width: int) -> list[tuple[str, str]]:
+        """Screen and label, as wide as there is room for."""
+        names = [(n, f"{i} {BY_ID[n].does}") for i, n in enumerate(SCREENS, 1)]
+        labels = [(n, f"{t}!{self.failed}" if n == "failed" and self.failed else t) for n, t in names]
+        if sum(len(t) + 2 for _, t in labels) + len(self.crumbs) + 2 > width:
+            failed = f"!{self.failed}" if self.failed else ""
+            labels = [(n, t if n == self.current else t[0] + (failed if n == "failed" else "")) for n, t in labels]
+        return labels
+
+    def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
+        """One line."""
+        spans: list[Span] = [(" ", "")]
+        for name, label in self._labels(width):
+            here = name == self.current
+            role = "tab" if here else "bad" if "!" in label else "text"
+            spans.append((f"[{label}]" if here else f" {label} ", role))
+        used = sum(len(text) for text, _ in spans)
+        crumbs = self.crumbs if len(self.crumbs) + used + 1 <= width else "…" + self.crumbs[-(width - used - 3) :]
+        if width - used > 6:
+            spans += [(" " * max(1, width - used - len(crumbs) - 1), ""), (crumbs, "dim")]
+        return [Line(spans)]
+
+    def on_click(self, event: events.Click) -> None:
+        """Go where was clicked."""
+        x = 1
+        for name, label in self._labels(self.size.width):
+            if x <= event.x < x + len(label) + 2:
+                self.post_message(self.Chosen(name))
+            x += len(label) + 2
+
+
+class AlarmBar(Canvas):
+    """The worst alarm, and how many there are."""
+
+    alarms: Sequence[Alarm] = ()
+
+    def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
+        """One line; nothing where all is well."""
+        if not self.alarms:
+            return []
+        first, more = self.alarms[0], len(self.alarms) - 1
+        tail = f"  (+{more} more: tab)" if more else ""
+        room = max(10, width - 4 - len(tail))
+        text = first.text if len(first.text) <= room else first.text[: room - 1] + "…"
+        return [Line(((" ! ", "alarm" if first.level == "bad" else "warn"), (" " + text, first.level), (tail, "dim")))]
+
+
+class Hints(Canvas):
+    """The keys that matter here, and what is being waited for."""
+
+    hints: Sequence[tuple[str, str]] = ()
+    note = ""
+
+    def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
+        """One line."""
+        if self.note:
+            return [Line(((f" {self.note}", "strong"),), "bar")]
+        parts: list[tuple[int, list[Span]]] = [
+            (0 if key in ("?", "q") else rank, [(f" {key}", "accent"), (f" {does} ", "dim")])
+            for rank, (key, does) in enumerate(self.hints, 1)
+        ]
+        return [Line(fitted(parts, width), "bar")]

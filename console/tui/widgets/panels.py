@@ -1,0 +1,174 @@
+"""The panels beside the nodes: sequences with their progress, outputs, hosts at work, speed, alarms."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from console.format import format_age, format_count, format_rate, progress_bar
+from console.tui.state.alerts import Alarm
+from console.tui.state.rates import Paces, pages_per_s, rows_per_s
+from console.tui.state.source import Look
+from console.tui.widgets.header import done_share
+from console.tui.widgets.line_canvas import Line, Span, fit
+from console.tui.widgets.line_table import Column, Row, Table
+from console.tui.widgets.pane import Pane
+
+_JOBS = ("done", "failed", "skipped", "incomplete", "ready", "taken")
+
+
+class Sequences(Table):
+    """One line a sequence: how far it is."""
+
+    TITLE = "sequences"
+    HEADED = False
+    COLUMNS = (
+        Column("SEQUENCE", 0),
+        Column("PROGRESS", 14),
+        Column("LEFT", 6, right=True),
+        Column("RUN", 4, right=True),
+    )
+    EMPTY = "none yet"
+    count = 0
+
+    def title(self) -> str:
+        """How many there are."""
+        return f"sequences {self.count}" if self.count else "sequences"
+
+    def take(self, look: Look) -> None:
+        """Those of a look, the busiest first."""
+        self.count = look.snapshot.sequence_count
+        self.show_sought([_sequence(s) for s in look.snapshot.sequences])
+
+
+def _sequence(s: dict[str, Any]) -> Row:
+    left = s["ready"] + s["delayed"]
+    share = done_share({name: s[name] for name in _JOBS} | {"ready": left})
+    name = f"{'‖ ' if s['paused'] else ''}{s['group']} · {s['host']}"
+    progress = f"{progress_bar(share, 9)} {share * 100:3.0f}%"
+    return Row(
+        s["id"],
+        (
+            (name, "warn" if s["paused"] else "text"),
+            (progress, "good" if share >= 1 else "accent"),
+            (format_count(left), "text"),
+            (format_count(s["taken"]), "strong" if s["taken"] else "dim"),
+        ),
+        (name, share, left, s["taken"]),
+        s,
+    )
+
+
+class Outputs(Pane):
+    """The appender: what it writes, how fast, how far behind it is."""
+
+    TITLE = "appender"
+
+    def __init__(self, paces: Paces, **named: Any) -> None:
+        super().__init__(**named)
+        self.paces = paces
+        self.outputs: Sequence[dict[str, Any]] = ()
+
+    def take(self, look: Look) -> None:
+        """Those of a look."""
+        self.outputs = look.snapshot.appenders
+        self.redraw()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """A line an output."""
+        note = ""
+        if self.outputs:
+            flush = self.outputs[0]["flush_ms"]
+            alive = self.outputs[0]["pid"] is not None
+            note = (f"last flush {flush:.1f} ms" if flush is not None else "no flush yet") if alive else "not running"
+        lines = [self.rule(width, note=note)]
+        if not self.outputs:
+            return [*lines, Line((("   none yet", "dim"),))]
+        name_width = max(8, width - 32)
+        for output in self.outputs:
+            backlog = "10k+" if output["backlog"] > 10_000 else str(output["backlog"])
+            speed = self.paces.outputs.get(output["name"])
+            lines.append(
+                Line((
+                    ("   " + fit(output["name"], name_width), "text"),
+                    (f"{format_count(output['rows']):>7}", "strong"),
+                    (f"{format_rate(speed.per_second if speed else 0):>8}/s", "accent"),
+                    (f" +{backlog}", "warn" if output["backlog"] > 1000 or output["rebuilding"] else "dim"),
+                    (" rebuilt" if output["rebuilding"] else "", "warn"),
+                ))
+            )  # fmt: skip
+        return lines[:height]
+
+
+class Resting(Pane):
+    """The hosts that are at work, or have to wait: politeness at a glance."""
+
+    TITLE = "hosts"
+    hosts: Sequence[dict[str, Any]] = ()
+
+    def take(self, look: Look) -> None:
+        """Those of a look: the resting ones first, then the busiest."""
+        self.hosts = sorted(look.snapshot.hosts, key=lambda h: (-(h["backoff"] or 0), -h["running"], -h["waiting"]))
+        self.redraw()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """A line a host."""
+        lines = [self.rule(width, f"hosts {len(self.hosts)}" if self.hosts else "hosts")]
+        for host in self.hosts[: height - 1]:
+            if host["backoff"]:
+                state: Span = (f"↓ backs off {format_age(host['backoff'])}", "warn")
+            elif host["next_in"] and host["waiting"]:
+                state = (f"◷ next {format_age(host['next_in'])}", "text")
+            elif host["running"]:
+                state = (f"▶ {host['running']} of {host['concurrency']}", "good")
+            else:
+                state = ("● waits", "text") if host["waiting"] else ("○ idle", "dim")
+            lines.append(Line((("   " + fit(host["host"], max(8, width - 24)), "text"), state)))
+        return lines
+
+
+class Speed(Pane):
+    """Pages and rows a second now, and the last minutes of pages."""
+
+    TITLE = "throughput"
+
+    def __init__(self, paces: Paces, **named: Any) -> None:
+        super().__init__(**named)
+        self.paces = paces
+        self.look: Look | None = None
+
+    def take(self, look: Look) -> None:
+        """A new look."""
+        self.look = look
+        self.redraw()
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """A plot of the last minutes."""
+        from console.tui.widgets.braille import braille
+
+        top = max(self.paces.recent, default=0.0)
+        pages = format_rate(pages_per_s(self.look)) if self.look else "-"
+        rows = format_rate(rows_per_s(self.look)) if self.look else "-"
+        lines = [self.rule(width, note=f"{pages} pg/s  {rows} rows/s  top {format_rate(top)}")]
+        values = list(self.paces.recent)[-(width - 4) * 2 :]
+        return lines + [Line((("   " + text, "accent"),)) for text in braille(values, width - 4, height - 1)]
+
+
+class Alarms(Pane):
+    """All that is wrong now."""
+
+    TITLE = "alarms"
+    alarms: Sequence[Alarm] = ()
+
+    def lines(self, width: int) -> int:
+        """How many lines they take in a pane of that width."""
+        return sum(-(-len(alarm.text) // max(10, width - 4)) for alarm in self.alarms)
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """A line an alarm, wrapped."""
+        lines = [self.rule(width, f"alarms {len(self.alarms)}" if self.alarms else "alarms")]
+        if not self.alarms:
+            return [*lines, Line((("   ✓ none", "good"),))]
+        room = max(10, width - 4)
+        for a in self.alarms:
+            parts = [a.text[start : start + room] for start in range(0, len(a.text), room)]
+            lines += [Line(((" ! " if not i else "   ", a.level), (part, a.level))) for i, part in enumerate(parts)]
+        return lines[:height]

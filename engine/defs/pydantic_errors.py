@@ -1,0 +1,123 @@
+"""Turns what pydantic found into problems a user can read, each at its place. Knows models and trees only."""
+
+from collections.abc import Mapping
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from engine.defs.language import AXES, Defs, TaskGroupTerm, TaskTerm
+from engine.defs.problems import Problems
+from engine.defs.yaml_node import Node
+from engine.errors import suggest
+from engine.model.definition import Place
+
+_WANTED = {
+    "string_type": "a text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+}
+_LIMITS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
+
+
+def note(error: ValidationError, root: Node, problems: Problems) -> None:
+    """Adds a problem for each mistake in `error`, which came of validating `root`."""
+    for detail in error.errors(include_url=False, include_context=True):
+        _note_one(detail, root, problems)
+
+
+def _note_one(detail: ErrorDetails, root: Node, problems: Problems) -> None:
+    path, kind = detail["loc"], detail["type"]
+    if path[:1] == ("dataDefs",) and _find(root, path[:2])[1].entries.keys() & {*AXES}:
+        return  # the whole of it is of a mode that is refused elsewhere
+    key_place, node = _find(root, path)
+    key = next((part for part in reversed(path) if isinstance(part, str)), "this item")
+    model = _model_at(path[:-1])
+    if kind == "extra_forbidden":
+        _note_unknown(key, key_place, model, problems)
+    elif kind == "missing":
+        problems.add(key_place, "missing-key", f"the key `{key}` is missing")
+    elif kind == "literal_error":
+        _note_choice(key, node, model, problems)
+    elif kind in _LIMITS:
+        limit, words = _LIMITS[kind]
+        allowed = detail["ctx"][limit]
+        problems.add(node.place, "out-of-range", f"`{key}` must be {words} {allowed:,}, not {node.described()}")
+    elif kind in ("string_too_long", "string_too_short"):
+        problems.add(node.place, "out-of-range", f"`{key}` must be exactly one character, not {node.described()}")
+    elif kind not in _WANTED:
+        code = kind if "-" in kind else "wrong-type"
+        problems.add(node.place, code, f"`{key}`: {detail['msg']}")
+    elif kind == "model_type" and model is TaskGroupTerm and node.kind == "scalar" and not node.is_null:
+        reserved = _keys_of(TaskGroupTerm)
+        why = f"'{key}' is neither a reserved key of a task group nor a task{suggest(key, reserved)}"
+        problems.add(key_place, "unknown-key", why)
+    else:
+        place = key_place if node.is_null else node.place
+        problems.add(place, "wrong-type", f"`{key}` must be {_WANTED[kind]}, not {node.described()}")
+
+
+def _note_unknown(key: str, place: Place, model: type[BaseModel] | None, problems: Problems) -> None:
+    not_built: Mapping[str, str] = getattr(model, "not_built", {})
+    if key in not_built:
+        problems.add(place, "not-built", f"`{key}`: {not_built[key]} is not built yet; leave it out")
+    else:
+        known = _keys_of(model) if model is not None else []
+        problems.add(place, "unknown-key", f"'{key}' is no key here{suggest(key, known)}")
+
+
+def _note_choice(key: str, node: Node, model: type[BaseModel] | None, problems: Problems) -> None:
+    if key == "type" and node.text == "file":
+        problems.add(node.place, "not-built", "`type: file`: downloading files is not built yet; use `type: url`")
+        return
+    known = [str(choice) for choice in get_args(_annotation(model, key))]
+    message = f"`{key}` cannot be {node.described()}{suggest(node.text, known)}"
+    problems.add(node.place, "unknown-value", message)
+
+
+def _find(root: Node, path: tuple[int | str, ...]) -> tuple[Place, Node]:
+    """Where the last key of a path is written, and its value; what is not written stands where its parent does."""
+    place, node = root.place, root
+    for part in path:
+        if isinstance(part, int):
+            if not 0 <= part < len(node.items):
+                break
+            node = node.items[part]
+            place = node.place
+        elif part in node.entries:
+            entry = node.entries[part]
+            place, node = entry.place, entry.node
+        else:
+            break
+    return place, node
+
+
+def _keys_of(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _annotation(model: type[BaseModel] | None, key: str) -> Any:
+    """The type of a key of a model, by the name it is written with."""
+    if model is None:
+        return None
+    for name, field in model.model_fields.items():
+        if (field.alias or name) == key:
+            return field.annotation
+    return TaskTerm if model is TaskGroupTerm else None
+
+
+def _model_at(path: tuple[int | str, ...]) -> type[BaseModel] | None:
+    """The model of the mapping that stands at a path; None where there is none."""
+    kind: Any = Defs
+    for part in path:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            kind = _annotation(kind, str(part))
+        elif get_origin(kind) in (dict, list):
+            kind = get_args(kind)[-1]
+        else:
+            return None
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None

@@ -1,0 +1,23 @@
+"""What the defs and settings say about a host: its limits, its headers, whether its robots.txt counts."""
+
+from engine.model.definition import Definitions, HostRule
+from engine.settings import Settings
+from engine.store.tables.hosts import Manners
+
+_NO_RULE = HostRule(name="")
+
+
+def rule_for(definitions: Definitions, host_key: str) -> HostRule:
+    """The rule written for a host (`name:port`), or one that says nothing."""
+    name, _, port = host_key.rpartition(":")
+    return definitions.host_rule(name, int(port)) or _NO_RULE
+
+
+def manners_of(definitions: Definitions, settings: Settings, host_key: str) -> Manners:
+    """How a host is to be treated: its rule, where that is silent the settings."""
+    rule = rule_for(definitions, host_key)
+    return Manners(
+        delay=settings.delay if rule.delay is None else rule.delay,
+        concurrency=settings.host_concurrency if rule.concurrency is None else rule.concurrency,
+        robots=settings.robots if rule.robots is None else rule.robots,
+    )

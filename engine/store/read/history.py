@@ -1,0 +1,38 @@
+"""The runs of a data dir, newest first, each with its totals. Reads only; costs the sequences of the runs shown."""
+
+from dataclasses import dataclass
+
+from engine.store.db.connector import Database
+
+_PAST = """
+SELECT r.seq, r.id, r.state, r.reason, r.created_at, r.ended_at, r.seconds, r.defs_version,
+    (SELECT total(done) FROM sequences WHERE run = r.seq AND kind = 'page'),
+    (SELECT total(failed) FROM sequences WHERE run = r.seq AND kind = 'page'),
+    (SELECT total(rows) FROM row_counts WHERE run = r.seq)
+FROM runs r ORDER BY r.seq DESC LIMIT ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """One run, as a list of runs shows it."""
+
+    seq: int
+    id: str
+    state: str
+    reason: str | None
+    created_at: float
+    """Wall clock, seconds since 1970; so is `ended_at`."""
+    ended_at: float | None
+    seconds: float
+    """Under a supervisor, all its starts together."""
+    defs_version: int | None
+    done: int
+    """Pages; so is `failed`."""
+    failed: int
+    rows: int
+
+
+def listed(db: Database, count: int) -> list[Past]:
+    """The newest runs."""
+    return [Past(*row[:8], *map(int, row[8:])) for row in db.all(_PAST, (count,))]

@@ -1,0 +1,86 @@
+"""Pages that were worked: their document, the job they belong to, the rows it gave. Reads only, by index only."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from engine.model.job import StoredPage
+from engine.model.job_key import link_key
+from engine.store.db.connector import Database, placeholders
+
+_JOB = """
+SELECT j.id, j.run, s.grp, j.depth, j.state, j.url, l.name, coalesce(r.url, j.url), d.id, d.url, d.status,
+    d.content_type, d.fetched_at
+FROM jobs j JOIN sequences s ON s.id = j.sequence LEFT JOIN locators l ON l.id = j.locator
+LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
+"""
+_BY_ID = f"{_JOB} WHERE j.id = ? AND s.kind = 'page'"
+_BY_IDENTITY = f"{_JOB} WHERE j.run = ? AND j.identity IN ({{keys}}) AND j.document = ? AND j.state = 'DONE'"
+_BY_PAGE = f"{_JOB} WHERE j.run = ? AND j.page_key IN ({{keys}}) AND j.document = ? AND j.state = 'DONE'"
+_DOCUMENTS = "SELECT id, url FROM documents WHERE id < ? AND status BETWEEN 200 AND 299 ORDER BY id DESC LIMIT ?"
+_ROWS = """
+SELECT r.data FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE r.job = ? AND d.name = ? ORDER BY r.id
+"""
+_BATCH, _LOOKED_AT = 50, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkedPage:
+    """A job and the document it used; `stored` is None where none was kept."""
+
+    job: int
+    run: int
+    group: str
+    depth: int
+    state: str
+    url: str
+    locator: str
+    locator_url: str
+    stored: StoredPage | None
+
+
+def of_job(db: Database, job: int) -> WorkedPage | None:
+    """The page of a job, of whatever run; None: there is no such job of a page."""
+    row = db.one(_BY_ID, (job,))
+    return None if row is None else _page(row)
+
+
+def newest(db: Database, run: int, groups: Collection[str], count: int) -> list[WorkedPage]:
+    """The last pages of these groups that were fetched and are done in the run, newest first; at most `count`.
+
+    Only so many documents are looked at that the answer is quick in a run of any size; a page that was redirected is
+    known by another URL than its document, and passed over.
+    """
+    found: dict[int, WorkedPage] = {}
+    last, looked = 2**62, 0
+    while len(found) < count and looked < _LOOKED_AT:
+        documents = db.all(_DOCUMENTS, (last, _BATCH))
+        if not documents:
+            break
+        for document, url in documents:
+            keys = [link_key(group, url) for group in groups]
+            for sql in (_BY_IDENTITY, _BY_PAGE):
+                for row in db.all(sql.format(keys=placeholders(keys)), (run, *keys, document)) if keys else ():
+                    found.setdefault(int(row[0]), _page(row))
+            if len(found) >= count:
+                break
+        last, looked = int(documents[-1][0]), looked + len(documents)
+    return list(found.values())[:count]
+
+
+def rows(db: Database, job: int, data_def: str) -> list[str]:
+    """The committed rows of a job for one dataDef, as JSON, in the order they were made."""
+    return [str(row[0]) for row in db.all(_ROWS, (job, data_def))]
+
+
+def _page(row: Sequence[object]) -> WorkedPage:
+    job, run, group, depth, state, url, locator, locator_url, page, final, status, kind, fetched_at = row
+    stored = None
+    if page is not None:
+        stored = StoredPage(
+            page=int(str(page)), url=str(final), status=int(str(status)), content_type=str(kind),
+            fetched_at=float(str(fetched_at)),
+        )  # fmt: skip
+    return WorkedPage(
+        int(str(job)), int(str(run)), str(group), int(str(depth)), str(state), str(url), str(locator or ""),
+        str(locator_url), stored,
+    )  # fmt: skip

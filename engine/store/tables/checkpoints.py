@@ -1,0 +1,109 @@
+"""Checkpoints: which step of which group is complete, and on what it rests. Alone in writing `checkpoints`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from engine.store.db.connector import Database
+
+Status = Literal["valid", "provisional", "invalid"]
+
+_WRITE = """
+INSERT INTO checkpoints (run, step_name, grp, completed, completed_at, validation_status, reason, content_hash,
+    dependencies, kept)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run, step_name, grp) DO UPDATE SET completed = excluded.completed, completed_at = excluded.completed_at,
+    validation_status = excluded.validation_status, reason = excluded.reason, content_hash = excluded.content_hash,
+    dependencies = excluded.dependencies, kept = excluded.kept
+"""
+_COMPLETE = "SELECT 1 FROM checkpoints WHERE run = ? AND step_name = ? AND grp = ? AND content_hash = ? AND completed"
+_LIST = """
+SELECT step_name, grp, completed_at, validation_status, reason, content_hash, dependencies, kept
+FROM checkpoints WHERE run = ? ORDER BY grp, CASE step_name WHEN 'seeder' THEN 1 WHEN 'loader' THEN 2
+    WHEN 'parser' THEN 3 WHEN 'filter' THEN 4 WHEN 'converter' THEN 5 WHEN 'appender' THEN 7 ELSE 6 END, step_name
+"""
+
+_REOPEN = """
+UPDATE checkpoints SET completed = 0, completed_at = NULL, validation_status = 'provisional', reason = ?
+WHERE run = ? AND completed AND step_name <> 'seeder' AND grp IN (
+    SELECT grp FROM sequences WHERE run = checkpoints.run AND ready + delayed + taken + incomplete > 0)
+"""
+
+WORK_AGAIN = "there is work again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The standing of one step of one locator group."""
+
+    step: str
+    group: str
+    completed_at: float | None = None
+    """Seconds since 1970; None: it is not complete."""
+    status: Status = "provisional"
+    """`valid`: complete, and made of what the defs say now. `invalid`: what it was made of has changed; it is to be
+    done again. `provisional`: neither; of a complete one, some of it was made of what the defs said before."""
+    reason: str | None = None
+    content_hash: str
+    dependencies: tuple[str, ...] = ()
+    """Steps it rests on: of its own group by their name, of another as GROUP/STEP."""
+    kept: int = 0
+    """Pages done before its content changed, which are not worked again."""
+
+    @property
+    def completed(self) -> bool:
+        """Whether nothing of it is left to do."""
+        return self.completed_at is not None
+
+    @property
+    def key(self) -> str:
+        """GROUP/STEP."""
+        return f"{self.group}/{self.step}"
+
+    @property
+    def rests_on(self) -> tuple[str, ...]:
+        """The dependencies, each as GROUP/STEP."""
+        return tuple(name if "/" in name else f"{self.group}/{name}" for name in self.dependencies)
+
+
+def write(db: Database, run: int, changed: Iterable[Checkpoint]) -> None:
+    """Record where steps stand. Raises StorageError on one that cannot be, such as complete and yet invalid."""
+    for c in changed:
+        told = orjson.dumps(c.dependencies).decode()
+        db.execute(
+            _WRITE,
+            (run, c.step, c.group, int(c.completed), c.completed_at, c.status, c.reason, c.content_hash, told, c.kept),
+        )
+
+
+def reopen(db: Database, run: int) -> None:
+    """Where jobs were made READY without a supervisor: the steps of their groups are not complete any more."""
+    db.execute(_REOPEN, (WORK_AGAIN, run))
+
+
+def complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
+    """Whether a step was finished on that very content."""
+    return db.one(_COMPLETE, (run, step, group, content_hash)) is not None
+
+
+def listed(db: Database, run: int) -> list[Checkpoint]:
+    """Every checkpoint of a run, group by group, in the order of the steps."""
+    return [
+        Checkpoint(
+            step=step, group=group, completed_at=at, status=status, reason=reason, content_hash=content,
+            dependencies=tuple(orjson.loads(needs)), kept=kept,
+        )
+        for step, group, at, status, reason, content, needs, kept in db.all(_LIST, (run,))
+    ]  # fmt: skip
+
+
+def projected(checkpoint: Checkpoint, run: str) -> dict[str, Any]:
+    """The object that shows a checkpoint, in `state.jsonl` and by the command `state`. `run`: its id."""
+    c = checkpoint
+    return {
+        "run": run, "group": c.group, "step_name": c.step, "completed": c.completed, "completed_at": c.completed_at,
+        "validation_status": c.status, "reason": c.reason, "content_hash": c.content_hash,
+        "dependencies": list(c.dependencies),
+    }  # fmt: skip

@@ -1,0 +1,50 @@
+"""Commands: orders to the running supervisor, themselves rows. Alone in writing `commands`."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from engine.store.db.connector import Database
+
+_GIVE = "INSERT INTO commands (supervisor, name, arguments, given_at) VALUES (?, ?, ?, ?) RETURNING id"
+_NEW = "SELECT id, name, arguments FROM commands WHERE supervisor = ? AND state = 'NEW' ORDER BY id"
+_END = "UPDATE commands SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state = 'NEW'"
+_EXPIRE = "UPDATE commands SET state = 'EXPIRED', ended_at = ? WHERE state = 'NEW' AND supervisor <> ?"
+_ANSWER = "SELECT state, answer FROM commands WHERE id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An order not yet carried out."""
+
+    id: int
+    name: str
+    arguments: dict[str, Any]
+
+
+def give(db: Database, supervisor: int, name: str, arguments: dict[str, Any], now: float) -> int:
+    """Order something of the supervisor of that epoch; returns the command's id."""
+    return int(db.value(_GIVE, (supervisor, name, orjson.dumps(arguments).decode(), now)))
+
+
+def new(db: Database, supervisor: int) -> list[Command]:
+    """Orders waiting for this supervisor."""
+    return [Command(id_, name, orjson.loads(told)) for id_, name, told in db.all(_NEW, (supervisor,))]
+
+
+def end(db: Database, command: int, *, done: bool, answer: str, now: float) -> None:
+    """The order was carried out, or refused."""
+    db.execute(_END, ("DONE" if done else "REFUSED", answer, now, command))
+
+
+def expire(db: Database, supervisor: int, now: float) -> None:
+    """Orders to earlier supervisors are void."""
+    db.execute(_EXPIRE, (now, supervisor))
+
+
+def answer(db: Database, command: int) -> tuple[str, str]:
+    """State and answer of an order."""
+    row = db.one(_ANSWER, (command,))
+    assert row is not None
+    return str(row[0]), str(row[1] or "")

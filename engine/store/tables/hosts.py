@@ -1,0 +1,127 @@
+"""Hosts: their clocks, limits, backoff and robots rules. The only room that writes `hosts`."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from engine.store.db.connector import Database, id_list
+
+_ENSURE = """
+INSERT INTO hosts (run, key, origin, delay, concurrency, robots) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (run, key) DO NOTHING RETURNING id
+"""
+_FIND = "SELECT id FROM hosts WHERE run = ? AND key = ?"
+_RESERVE = "UPDATE hosts SET next_at = ? WHERE id = ?"
+_PUNISH = """
+UPDATE hosts SET strikes = strikes + 1, throttled = throttled + 1,
+    backoff_until = max(coalesce(backoff_until, 0), ?)
+WHERE id = ?
+"""
+_CALM = "UPDATE hosts SET strikes = 0 WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?))"
+_ERRED = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
+_LEARN = """
+UPDATE hosts SET robots = CASE robots WHEN 'OFF' THEN 'OFF' ELSE 'KNOWN' END,
+    robots_status = ?, robots_text = ?, crawl_delay = ? WHERE id = ?
+"""
+_GIVE_UP = """
+UPDATE hosts SET robots = 'KNOWN', robots_status = 0, robots_text = '', crawl_delay = 0
+WHERE run = ? AND robots = 'WANTED' AND id IN (
+    SELECT host FROM sequences WHERE run = hosts.run AND kind = 'robots' AND failed > 0)
+"""
+_ROBOTS = "SELECT robots_status, robots_text FROM hosts WHERE id = ? AND robots = 'KNOWN'"
+_STANDING = "SELECT strikes, backoff_until FROM hosts WHERE id = ?"
+_REBASE = """
+UPDATE hosts SET next_at = next_at + :shift, backoff_until = backoff_until + :shift
+WHERE next_at IS NOT NULL OR backoff_until IS NOT NULL
+"""
+_APPLY = """
+UPDATE hosts SET delay = :delay, concurrency = :concurrency, robots = CASE
+    WHEN NOT :robots THEN 'OFF' WHEN robots <> 'OFF' THEN robots
+    WHEN robots_status IS NULL THEN 'WANTED' ELSE 'KNOWN' END
+WHERE run = :run AND key = :key
+"""
+_ROBOTS_OF = "SELECT id, origin, robots FROM hosts WHERE run = ? AND key = ?"
+_KEYS = "SELECT key FROM hosts WHERE run = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Manners:
+    """How a host is to be treated: seconds between requests, requests at once, whether robots.txt is asked."""
+
+    delay: float
+    concurrency: int
+    robots: bool
+
+
+def ensure(db: Database, run: int, key: str, origin: str, manners: Manners) -> tuple[int, bool]:
+    """The host's id, and whether it is new."""
+    robots = "WANTED" if manners.robots else "OFF"
+    made = db.value(_ENSURE, (run, key, origin, manners.delay, manners.concurrency, robots))
+    if made is not None:
+        return int(made), True
+    return int(db.value(_FIND, (run, key))), False
+
+
+def reserve(db: Database, host: int, next_at: float) -> None:
+    """No request before `next_at` (boot-time seconds) by any other lease."""
+    db.execute(_RESERVE, (next_at, host))
+
+
+def punish(db: Database, host: int, until: float) -> None:
+    """The host said it has too much: nobody asks it before `until` (boot-time seconds)."""
+    db.execute(_PUNISH, (until, host))
+
+
+def calm(db: Database, hosts: Iterable[int]) -> None:
+    """These hosts answered well: their strikes are forgotten."""
+    db.execute(_CALM, (id_list(hosts),))
+
+
+def erred(db: Database, host: int, count: int) -> None:
+    """Requests that failed."""
+    db.execute(_ERRED, (count, host))
+
+
+def learn_robots(db: Database, host: int, status: int, text: str, crawl_delay: float) -> None:
+    """Its robots.txt is known: pages of the host are let go. `crawl_delay` seconds widen the host's delay."""
+    db.execute(_LEARN, (status, text, crawl_delay, host))
+
+
+def give_up_robots(db: Database, run: int) -> None:
+    """Where the job that reads robots.txt was given up, its host's pages must not wait for it for ever."""
+    db.execute(_GIVE_UP, (run,))
+
+
+def robots(db: Database, host: int) -> tuple[int, str] | None:
+    """Status and text of its robots.txt; None while unknown or not asked for."""
+    row = db.one(_ROBOTS, (host,))
+    return None if row is None else (int(row[0]), str(row[1]))
+
+
+def standing(db: Database, host: int) -> tuple[int, float | None]:
+    """Strikes in a row, and the boot-time second its backoff ends."""
+    row = db.one(_STANDING, (host,))
+    return (0, None) if row is None else (int(row[0]), row[1])
+
+
+def keys(db: Database, run: int) -> list[str]:
+    """Every host (`name:port`) of a run."""
+    return [str(row[0]) for row in db.all(_KEYS, (run,))]
+
+
+def apply(db: Database, run: int, key: str, manners: Manners) -> tuple[int, str, tuple[str, str]]:
+    """New limits for a host that exists; what its robots.txt said is kept, whether or not it counts.
+
+    Returns its id and origin, and how its robots.txt stood and stands: OFF, WANTED, KNOWN.
+    """
+    told = {"delay": manners.delay, "concurrency": manners.concurrency, "robots": int(manners.robots)}
+    before = db.one(_ROBOTS_OF, (run, key))
+    db.execute(_APPLY, {**told, "run": run, "key": key})
+    after = db.one(_ROBOTS_OF, (run, key))
+    assert before is not None
+    assert after is not None
+    return int(after[0]), str(after[1]), (str(before[2]), str(after[2]))
+
+
+def rebase(db: Database, shift: float) -> None:
+    """After a reboot: move every deadline by `shift` seconds."""
+    db.execute(_REBASE, {"shift": shift})

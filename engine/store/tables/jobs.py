@@ -1,0 +1,338 @@
+"""Jobs: made, leased, finished, given back. The only room that writes `jobs`; writes about a leased job are fenced."""
+
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import orjson
+
+from engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
+from engine.store.db.connector import Database, id_list, placeholders
+from engine.store.db.transitions import sources
+from engine.store.tables import sequences
+
+CRASHES = 3
+"""Deaths of its holder after which a job is FAILED: one in company, two alone."""
+
+
+def _from(*targets: JobState) -> str:
+    return sources(JOB_TRANSITIONS, *targets)
+
+
+_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
+"""Wall-clock seconds since 1970."""
+
+_ADD_LINKS = """
+INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity)
+SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8 FROM ({values}) AS link
+WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND page_key = column8)
+ON CONFLICT (run, identity) DO NOTHING
+"""
+# CROSS JOIN: each locator looks for its link by index; left free, the planner reads all jobs for every batch
+_UNSTARTED_LINKS = f"""
+SELECT l.column1, l.column2, l.column3, l.column5, j.id FROM ({{values}}) AS l
+CROSS JOIN jobs j ON j.run = l.column4 AND j.identity = l.column2
+WHERE j.state IN {_from(JobState.TAKEN)} AND j.attempts = 0
+    AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = l.column4 AND other.identity = l.column3)
+"""
+_TAKE_OVER = """
+UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, locator = ?, page_key = ?, identity = ?,
+    priority = max(priority, ?)
+WHERE id = ?
+"""
+_ADD_LOCATORS = """
+INSERT INTO jobs (run, sequence, priority, origin, locator, url, page_key, identity)
+SELECT column1, column2, column3, 'locator', column5, column6, column7, column8 FROM ({values}) AS l WHERE true
+ON CONFLICT (run, identity) DO NOTHING
+"""
+_ADD_ROBOTS = """
+INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?, ?)
+ON CONFLICT (run, identity) DO NOTHING
+"""
+_TAKE = f"""
+UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {_NOW}
+WHERE id IN ({{ids}}) AND state IN {_from(JobState.TAKEN)}
+"""
+_FENCED = _from(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)
+_HELD = f"""
+WITH f (id, lease) AS ({{values}})
+SELECT json_group_array(jobs.id) FROM f CROSS JOIN jobs
+WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED}
+"""
+_FINISH = f"""
+WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason) AS ({{values}})
+UPDATE jobs SET state = f.state, attempts = jobs.attempts + f.attempts, not_before = f.not_before, lease = NULL,
+    hops = f.hops, target = f.target, document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason,
+    changed_at = {_NOW}
+FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED}
+"""
+_MOVE = "UPDATE jobs SET sequence = ? WHERE id = ?"
+_CLAIM = """
+UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NOT EXISTS (
+    SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = ? AND t.run = ? AND t.id <> ?
+) RETURNING id
+"""
+_RELEASE = f"""
+UPDATE jobs SET state = CASE WHEN crashes + :crashed >= {CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
+    crashes = crashes + :crashed, reason = :reason, changed_at = {_NOW}
+WHERE node = :node AND state = 'TAKEN' AND state IN {_from(JobState.READY, JobState.FAILED)} RETURNING id
+"""
+# `+run` hides the run from the planner, which would rather read all jobs of the run than the index of TAKEN ones
+_RELEASE_ALL = f"""
+UPDATE jobs SET state = 'READY', lease = NULL, reason = ?, changed_at = {_NOW}
+WHERE +run = ? AND state = 'TAKEN' AND state IN {_from(JobState.READY)} RETURNING id
+"""
+_PROMOTE = """
+UPDATE jobs SET not_before = NULL WHERE run = ? AND state = 'READY' AND not_before <= ?
+RETURNING sequence
+"""
+_NEXT_DUE = "SELECT min(not_before) FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL"
+_REOPEN = f"""
+UPDATE jobs SET state = 'READY', attempts = 0, crashes = 0, hops = 0, target = NULL, not_before = NULL, reason = NULL,
+    changed_at = {_NOW}
+WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_from(JobState.READY)} AND state <> 'TAKEN'
+"""
+_RESUME = f"UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {_NOW} WHERE run = ? AND state = 'INCOMPLETE'"
+_SKIP = f"""
+UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {_NOW} WHERE id IN (
+    SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?
+) AND state IN {_from(JobState.SKIPPED, JobState.TAKEN)}
+"""
+_SKIP_WAITING = """
+UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
+    SELECT id FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL AND +sequence = ? LIMIT ?)
+"""
+_REVIVE = f"""
+UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
+    SELECT id FROM jobs WHERE sequence = ? AND state = 'SKIPPED' AND (reason = ? OR reason GLOB 'maxPages *'
+        OR reason GLOB 'robots.txt *') LIMIT ?
+) AND state IN {_from(JobState.READY)}
+"""
+_QUEUE_EXTRACTS = f"""
+INSERT INTO jobs (run, sequence, origin, page, url, identity)
+SELECT j.run, e.id, 'link', j.id, j.url, CAST('extract ' || j.id AS BLOB) FROM json_each(?) i
+CROSS JOIN jobs j ON j.id = i.value JOIN sequences s ON s.id = j.sequence
+JOIN sequences e ON e.run = s.run AND e.grp = s.grp AND e.host = s.host AND e.kind = 'extract' WHERE true
+ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', crashes = 0, reason = NULL
+WHERE jobs.state IN {_from(JobState.READY)} AND jobs.state <> 'TAKEN'
+"""
+_DROP = "DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
+_DROP_OF_PAGES = """
+DELETE FROM jobs WHERE id IN (SELECT e.id FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value
+    CROSS JOIN jobs e ON e.run = j.run AND e.identity = CAST('extract ' || j.id AS BLOB))
+"""
+_DROP_EXTRACTS = """
+DELETE FROM jobs WHERE id IN (
+    SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?) AND page IS NOT NULL
+"""
+_MADE_WITH = "UPDATE jobs SET defs = ? WHERE id IN (SELECT value FROM json_each(?))"
+_UNMADE = """
+UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state = 'DONE' AND +sequence IN (
+    SELECT id FROM sequences WHERE run = ? AND kind = 'page' AND grp IN (SELECT value FROM json_each(?)))
+"""
+_LINKED = """
+WITH v (version, run) AS (SELECT ?, ?), k (identity) AS ({values})
+UPDATE jobs SET linked = v.version FROM v, k
+WHERE jobs.run = v.run AND jobs.identity = k.identity AND jobs.linked IS NOT v.version
+"""
+_OPEN = """
+SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
+        SELECT 1 FROM jobs WHERE sequence = s.id AND state = 'READY' AND not_before IS NULL))
+    OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'READY' AND not_before IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM jobs WHERE +run = :run AND state = 'TAKEN')
+    OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'INCOMPLETE')
+"""
+_REBASE = "UPDATE jobs SET not_before = not_before + ? WHERE state = 'READY' AND not_before IS NOT NULL"
+
+
+class NewLink(NamedTuple):
+    """A job a page's link makes, its place already known; in the order of the statement that writes it."""
+
+    run: int
+    sequence: int
+    priority: int
+    depth: int
+    locator: int | None
+    root: int
+    url: str
+    identity: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NewLocator:
+    """A job a locator makes. `page_key` is what a link to the same page would be; None: no link can be the same."""
+
+    run: int
+    sequence: int
+    priority: int
+    locator: int
+    url: str
+    page_key: bytes | None
+    identity: bytes
+
+
+class Verdict(NamedTuple):
+    """What became of a leased job. READY: it is tried again, at once or from `not_before` (boot-time seconds) on.
+
+    In the order of the statement that writes it.
+    """
+
+    id: int
+    lease: int
+    state: JobState
+    attempts: int = 0
+    """Fetch outcomes to add."""
+    not_before: float | None = None
+    sequence: int | None = None
+    """The sequence it moves to; None: stays."""
+    hops: int = 0
+    target: str | None = None
+    document: int | None = None
+    defs: int | None = None
+    reason: str | None = None
+
+
+def add_links(db: Database, links: Sequence[NewLink]) -> None:
+    """Make the jobs that do not exist yet."""
+    db.each(_ADD_LINKS, links)
+
+
+def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
+    """Make jobs of locators, which take over unstarted jobs of links to the same pages."""
+    rows = [(j.run, j.sequence, j.priority, 0, j.locator, j.url, j.page_key, j.identity) for j in locators]
+    plain = [(j.locator, j.page_key, j.identity, j.run, j.priority) for j in locators if j.page_key is not None]
+    for link in db.each(_UNSTARTED_LINKS, plain):
+        db.execute(_TAKE_OVER, link)
+    db.each(_ADD_LOCATORS, rows)
+
+
+def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:
+    """Make the job that reads a host's robots.txt."""
+    db.execute(_ADD_ROBOTS, (run, sequence, url, identity))
+
+
+def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
+    """Put jobs into a node's hands under a lease."""
+    db.execute(_TAKE.format(ids=placeholders(ids)), (lease, node, *ids))
+
+
+def finish(db: Database, verdicts: Sequence[Verdict], spent: Container[int] = ()) -> set[int]:
+    """Write what became of leased jobs; returns the ids whose lease still held: results of others are to be dropped.
+
+    Those in `spent` are not kept: nothing is left to be said of them.
+
+    Which leases hold is asked first, as one value: the transaction lets nobody write in between, and RETURNING
+    would hand the interpreter's lock around once for every job.
+    """
+    held: set[int] = set()
+    for (ids,) in db.each(_HELD, [v[:2] for v in verdicts]):
+        held.update(orjson.loads(ids))
+    kept = (
+        [v for v in verdicts if v.id in held and v.id not in spent] if spent or len(held) < len(verdicts) else verdicts
+    )
+    db.each(_FINISH, kept)
+    if spent:
+        db.execute(_DROP, (id_list(id_ for id_ in held if id_ in spent),))
+    for v in verdicts:
+        if v.sequence is not None and v.id in held:
+            db.execute(_MOVE, (v.sequence, v.id))
+    return held
+
+
+def claim_target(db: Database, job: LeasedJob, target: str) -> bool:
+    """Say that a job now fetches `target`; False where another job does so, or the lease is lost."""
+    return db.value(_CLAIM, (target, job.id, job.lease, target, job.run, job.id)) is not None
+
+
+def release(db: Database, node: int, reason: str, *, crashed: bool) -> int:
+    """Make the jobs of a node that is gone READY again, or FAILED where too many died of them; returns how many.
+
+    `crashed`: nobody ended it on purpose, so one of its jobs may have.
+    """
+    return len(db.all(_RELEASE, {"crashed": int(crashed), "reason": reason, "node": node}))
+
+
+def release_all(db: Database, run: int, reason: str) -> int:
+    """Make every TAKEN job of a run READY again; returns how many."""
+    return len(db.all(_RELEASE_ALL, (reason, run)))
+
+
+def promote(db: Database, run: int, now: float) -> int:
+    """Make jobs whose deadline has passed due; returns how many."""
+    return len(db.all(_PROMOTE, (run, now)))
+
+
+def next_due(db: Database, run: int) -> float | None:
+    """The earliest deadline of a waiting job, boot-time seconds."""
+    due = db.value(_NEXT_DUE, (run,))
+    return None if due is None else float(due)
+
+
+def resume(db: Database, run: int) -> None:
+    """INCOMPLETE jobs are to be worked again."""
+    db.execute(_RESUME, (run,))
+
+
+def reopen(db: Database, ids: Sequence[int], moves: Sequence[tuple[int, int]]) -> int:
+    """Jobs that ended are to be worked from their first request on; returns how many.
+
+    `moves`: sequence and job, of those that redirects had led to another host.
+    """
+    listed = id_list(ids)
+    db.execute(_DROP_OF_PAGES, (listed,))  # a page that is fetched anew is worked anew
+    count = int(db.execute(_REOPEN, (listed,)).rowcount)
+    for move in moves:
+        db.execute(_MOVE, move)
+    return count
+
+
+def skip_ready(db: Database, sequence: int, reason: str, limit: int) -> int:
+    """Give up due jobs of a sequence, at most `limit`; returns how many."""
+    return int(db.execute(_SKIP, (reason, sequence, limit)).rowcount)
+
+
+def skip_waiting(db: Database, run: int, sequence: int, reason: str, limit: int) -> int:
+    """The same for those that wait for a deadline."""
+    return int(db.execute(_SKIP_WAITING, (reason, run, sequence, limit)).rowcount)
+
+
+def revive(db: Database, sequence: int, reason: str, limit: int) -> int:
+    """Make jobs READY, skipped for that reason, `maxPages` or robots.txt; at most `limit`, returns how many."""
+    return int(db.execute(_REVIVE, (sequence, reason, limit)).rowcount)
+
+
+def queue_extracts(db: Database, pages: Iterable[int]) -> None:
+    """Make the jobs in which these done pages are worked anew; one that waits already does for both."""
+    listed = id_list(pages)
+    sequences.ensure_extracts(db, listed)
+    db.execute(_QUEUE_EXTRACTS, (listed,))
+
+
+def drop_extracts(db: Database, sequence: int, limit: int) -> int:
+    """Give up re-extractions of a sequence: its pages keep their rows. Returns how many."""
+    return int(db.execute(_DROP_EXTRACTS, (sequence, limit)).rowcount)
+
+
+def made_with(db: Database, version: int, pages: Iterable[int]) -> None:
+    """The rows of these done pages are those of that def version."""
+    db.execute(_MADE_WITH, (version, id_list(pages)))
+
+
+def mark_linked(db: Database, run: int, version: int, identities: Iterable[bytes]) -> None:
+    """Links lead to these pages under that def version."""
+    db.each(_LINKED, [(identity,) for identity in identities], before=(version, run))
+
+
+def unmade(db: Database, run: int, groups: Sequence[str], after: int, upto: int) -> None:
+    """All rows of done pages of these groups are to be made anew, in a stretch of ids."""
+    db.execute(_UNMADE, (after, upto, run, orjson.dumps(groups).decode()))
+
+
+def any_open(db: Database, run: int) -> bool:
+    """Whether a job of any kind is READY, TAKEN or INCOMPLETE: read from the indexes, not the counters."""
+    return bool(db.value(_OPEN, {"run": run}))
+
+
+def rebase(db: Database, shift: float) -> None:
+    """After a reboot: move every deadline by `shift` seconds."""
+    db.execute(_REBASE, (shift,))

@@ -1,0 +1,196 @@
+"""Nodes and appender processes: inserted before they are spawned, registered, watched, buried. Writes both tables."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.model.node import (
+    ALIVE_STATES,
+    HEART_TRANSITIONS,
+    NODE_TRANSITIONS,
+    ROLE_TRANSITIONS,
+    Heart,
+    NodeState,
+    Role,
+)
+from engine.store.db.connector import Database
+from engine.store.db.transitions import sources
+
+_ALIVE = "(" + ", ".join(f"'{s}'" for s in sorted(ALIVE_STATES)) + ")"
+_INSERT = """
+INSERT INTO nodes (run, supervisor, number, role, replaces, started_at)
+VALUES (:run, :supervisor, (SELECT coalesce(max(number), 0) + 1 FROM nodes WHERE run = :run), :role, :replaces, :now)
+RETURNING epoch, number
+"""
+_REGISTER = f"""
+UPDATE nodes SET state = CASE WHEN role = 'BACKUP_RUNNER' THEN ? ELSE 'DONE' END, pid = ?, identity = ?
+WHERE epoch = ? AND state IN ('STARTING', 'STANDBY')
+    AND state IN {sources(NODE_TRANSITIONS, NodeState.DONE)}
+    AND EXISTS (SELECT 1 FROM supervisors s WHERE s.epoch = nodes.supervisor AND s.ended_at IS NULL)
+"""
+_MOVE = {
+    state: f"UPDATE nodes SET state = '{state}' WHERE epoch = ? AND state IN {sources(NODE_TRANSITIONS, state)}"
+    for state in NodeState
+}
+_HEART = {
+    heart: f"UPDATE nodes SET heart = '{heart}' WHERE epoch = ? AND heart IN {sources(HEART_TRANSITIONS, heart)}"
+    for heart in Heart
+}
+_ROLE = {
+    role: f"UPDATE nodes SET role = '{role}' WHERE epoch = ? AND role IN {sources(ROLE_TRANSITIONS, role)}"
+    for role in Role
+}
+_SPAWNED = "UPDATE nodes SET pid = ?, identity = ? WHERE epoch = ?"
+_APPENDER_SPAWNED = "UPDATE appenders SET pid = ?, identity = ? WHERE epoch = ?"
+_END = "UPDATE nodes SET ended_at = ?, reason = ? WHERE epoch = ?"
+_BEATEN = """
+WITH b (epoch, state, beat_age, in_flight, done, failed, rss, lag, now) AS ({values})
+UPDATE nodes SET state = CASE WHEN nodes.state IN ('STARTING','READY','DONE') AND b.state IN ('READY','DONE')
+        THEN b.state ELSE nodes.state END,
+    beat_age = b.beat_age, in_flight = b.in_flight, done = b.done, failed = b.failed, rss = b.rss, lag = b.lag,
+    now = b.now
+FROM b WHERE nodes.epoch = b.epoch AND nodes.state NOT IN ('TERMINATED', 'DEAD', 'FAILED')
+"""
+_LEFT = (
+    f"SELECT epoch, number, identity FROM nodes WHERE state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)"
+)
+_RUNNERS = f"SELECT count(*) FROM nodes WHERE run = ? AND role = 'RUNNER' AND state IN {_ALIVE}"
+_IS_ALIVE = f"""
+SELECT n.role FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
+WHERE n.epoch = ? AND n.state IN {_ALIVE} AND s.ended_at IS NULL
+"""
+_STATE = "SELECT state, role FROM nodes WHERE epoch = ?"
+
+_APPENDER_INSERT = "INSERT INTO appenders (run, supervisor, started_at) VALUES (?, ?, ?) RETURNING epoch"
+_APPENDER_REGISTER = """
+UPDATE appenders SET state = 'READY', pid = ?, identity = ? WHERE epoch = ? AND state = 'STARTING'
+    AND EXISTS (SELECT 1 FROM supervisors s WHERE s.epoch = appenders.supervisor AND s.ended_at IS NULL)
+"""
+_APPENDER_ALIVE = f"""
+SELECT 1 FROM appenders a JOIN supervisors s ON s.epoch = a.supervisor
+WHERE a.epoch = ? AND a.state IN {_ALIVE} AND s.ended_at IS NULL
+"""
+_APPENDER_END = "UPDATE appenders SET state = ?, ended_at = ? WHERE epoch = ?"
+_APPENDER_BEAT = "UPDATE appenders SET beat_age = ?, flush_ms = coalesce(?, flush_ms) WHERE epoch = ?"
+_APPENDERS_LEFT = f"SELECT epoch, identity FROM appenders WHERE state IN {_ALIVE}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBeat:
+    """What the supervisor saw of a node: states and counters of its last beat, and the beat's age in seconds."""
+
+    epoch: int
+    state: NodeState
+    age: float
+    in_flight: int
+    done: int
+    failed: int
+    rss: int
+    """Bytes."""
+    lag: float
+    """Seconds the node's loop ran late."""
+    now: str
+    """The URL it works on."""
+
+
+def insert(db: Database, run: int, supervisor: int, role: Role, replaces: int | None, now: float) -> tuple[int, int]:
+    """Make the row of a node about to be spawned: its epoch and its number."""
+    row = db.one(_INSERT, {"run": run, "supervisor": supervisor, "role": role, "replaces": replaces, "now": now})
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+def register(db: Database, epoch: int, state: Literal["DONE", "STANDBY"], pid: int, identity: str) -> bool:
+    """A process says it is the node; False: its epoch is over and it must exit.
+
+    A backup that was made a runner meanwhile is not put back to STANDBY.
+    """
+    return bool(db.execute(_REGISTER, (state, pid, identity, epoch)).rowcount)
+
+
+def spawned(db: Database, epoch: int, pid: int, identity: str | None) -> None:
+    """The process that was started for a node's row."""
+    db.execute(_SPAWNED, (pid, identity, epoch))
+
+
+def appender_spawned(db: Database, epoch: int, pid: int, identity: str | None) -> None:
+    """The process that was started for an appender's row."""
+    db.execute(_APPENDER_SPAWNED, (pid, identity, epoch))
+
+
+def role(db: Database, epoch: int) -> Role | None:
+    """The role of a node that may still write; None: it is fenced."""
+    row = db.one(_IS_ALIVE, (epoch,))
+    return None if row is None else Role(str(row[0]))
+
+
+def standing(db: Database, epoch: int) -> tuple[NodeState, Role]:
+    """State and role as the row has them."""
+    row = db.one(_STATE, (epoch,))
+    assert row is not None
+    return NodeState(str(row[0])), Role(str(row[1]))
+
+
+def move(db: Database, epoch: int, state: NodeState) -> bool:
+    """Change a node's state where the transition is allowed."""
+    return bool(db.execute(_MOVE[state], (epoch,)).rowcount)
+
+
+def set_heart(db: Database, epoch: int, heart: Heart) -> bool:
+    """How its beat looks, where the transition is allowed."""
+    return bool(db.execute(_HEART[heart], (epoch,)).rowcount)
+
+
+def set_role(db: Database, epoch: int, role: Role) -> bool:
+    """Give a node another role, where the transition is allowed."""
+    return bool(db.execute(_ROLE[role], (epoch,)).rowcount)
+
+
+def end(db: Database, epoch: int, reason: str, now: float) -> None:
+    """The moment a node ended, and why."""
+    db.execute(_END, (now, reason, epoch))
+
+
+def beaten(db: Database, beats: Sequence[NodeBeat]) -> None:
+    """Copy what the beats said."""
+    db.each(_BEATEN, [(b.epoch, b.state, b.age, b.in_flight, b.done, b.failed, b.rss, b.lag, b.now) for b in beats])
+
+
+def left_over(db: Database) -> list[tuple[int, int, str | None]]:
+    """Epoch, number and identity of nodes that an earlier supervisor left."""
+    return [(int(e), int(n), i) for e, n, i in db.all(_LEFT)]
+
+
+def runners(db: Database, run: int) -> int:
+    """Runners that are alive."""
+    return int(db.value(_RUNNERS, (run,)))
+
+
+def insert_appender(db: Database, run: int, supervisor: int, now: float) -> int:
+    """Make the row of an appender process about to be spawned: its epoch."""
+    return int(db.value(_APPENDER_INSERT, (run, supervisor, now)))
+
+
+def register_appender(db: Database, epoch: int, pid: int, identity: str) -> bool:
+    """A process says it is the appender; False: its epoch is over and it must exit."""
+    return bool(db.execute(_APPENDER_REGISTER, (pid, identity, epoch)).rowcount)
+
+
+def appender_alive(db: Database, epoch: int) -> bool:
+    """Whether an appender's epoch still holds."""
+    return db.one(_APPENDER_ALIVE, (epoch,)) is not None
+
+
+def appender_beaten(db: Database, epoch: int, age: float, flush_ms: float | None) -> None:
+    """Copy what the appender's beat said."""
+    db.execute(_APPENDER_BEAT, (age, flush_ms, epoch))
+
+
+def end_appender(db: Database, epoch: int, state: NodeState, now: float) -> None:
+    """The appender process ended."""
+    db.execute(_APPENDER_END, (state, now, epoch))
+
+
+def appenders_left_over(db: Database) -> list[tuple[int, str | None]]:
+    """Epoch and identity of appenders that an earlier supervisor left."""
+    return [(int(e), i) for e, i in db.all(_APPENDERS_LEFT)]

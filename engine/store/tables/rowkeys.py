@@ -1,0 +1,134 @@
+"""Which run had a row first: digests of rows by dataDef and key, in keys.db. Alone in writing that file.
+
+Nothing in it is the truth: it is made from the rows of earlier runs, when somebody asks what is new, and can be deleted
+at any time. One whose crawl.db was replaced, or that is damaged, is made anew.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.errors import StorageError
+from engine.store.db.connector import Database, patiently, placeholders
+
+KEYS = "keys.db"
+
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS origin (crawl TEXT NOT NULL)",
+    """
+    CREATE TABLE IF NOT EXISTS scopes (
+        id       INTEGER PRIMARY KEY,
+        data_def TEXT NOT NULL,
+        fields   TEXT NOT NULL,                    -- JSON: the key; empty: the whole row
+        cursor   INTEGER NOT NULL DEFAULT 0,       -- rows up to this id are in
+        run      INTEGER NOT NULL DEFAULT 0,       -- the run of the last of them, and its id
+        run_id   TEXT NOT NULL DEFAULT '',
+        UNIQUE (data_def, fields)
+    )
+    """,
+    """
+    CREATE TABLE IF NOT EXISTS keys (
+        scope  INTEGER NOT NULL,
+        digest BLOB NOT NULL,
+        run    INTEGER NOT NULL,                   -- the first that had it
+        PRIMARY KEY (scope, digest)
+    ) WITHOUT ROWID
+    """,
+)
+_CRAWL = "SELECT identity || ' ' || started_at FROM supervisors ORDER BY epoch LIMIT 1"
+_RUN_ID = "SELECT id FROM runs WHERE seq = ?"
+_LAST_RUN = "SELECT max(seq) FROM runs"
+_ORIGIN = "SELECT crawl FROM origin"
+_TELL_ORIGIN = "INSERT INTO origin (crawl) VALUES (?)"
+_ENSURE = "INSERT INTO scopes (data_def, fields) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_SCOPE = "SELECT id, cursor, run, run_id FROM scopes WHERE data_def = ? AND fields = ?"
+_RUNS = "SELECT run, run_id FROM scopes WHERE run > 0"
+_CURSOR = "SELECT cursor FROM scopes WHERE id = ?"
+_MOVE = "UPDATE scopes SET cursor = ?, run = ?, run_id = ? WHERE id = ?"
+_FORGET = ("DELETE FROM keys", "DELETE FROM scopes", "DELETE FROM origin")
+_ADD = "INSERT INTO keys (scope, digest, run) {values} ON CONFLICT DO NOTHING"
+_KNOWN = "SELECT digest FROM keys WHERE scope = ? AND run < ? AND digest IN ({digests})"
+_MANY = 500
+
+
+class RowKeys:
+    """An open keys.db beside, or for, the crawl.db that `crawl` is a connection on."""
+
+    def __init__(self, path: Path, crawl: Database) -> None:
+        """Raises Busy, and StorageError where the file cannot be made."""
+        self._crawl = crawl
+        try:
+            self._db = self._opened(path)
+        except StorageError as error:
+            if ": damaged (" not in error.what:
+                raise
+            for tail in ("", "-wal", "-shm"):
+                path.with_name(path.name + tail).unlink(missing_ok=True)
+            self._db = self._opened(path)
+
+    def scope(self, data_def: str, fields: str) -> tuple[int, int]:
+        """The id of a dataDef's key, and the row up to which it is known."""
+        with self._db.transaction():
+            self._db.execute(_ENSURE, (data_def, fields))
+            found = self._db.one(_SCOPE, (data_def, fields))
+        assert found is not None
+        return int(found[0]), int(found[1])
+
+    def add(self, scope: int, keys: Sequence[tuple[bytes, int]], *, after: int, upto: int, run: int) -> int:
+        """Note digests and their runs, of the rows behind `after` up to `upto`; returns the cursor.
+
+        Where another process came first nothing is written, and the cursor is where that one left it.
+        """
+        run_id = self._crawl.value(_RUN_ID, (run,)) or ""
+        with self._db.transaction():
+            cursor = int(self._db.value(_CURSOR, (scope,)))
+            if cursor != after:
+                return cursor
+            # in the order of the tree, many fall on one page of it
+            self._db.each(_ADD, sorted((scope, digest, first) for digest, first in keys))
+            self._db.execute(_MOVE, (upto, run, run_id, scope))
+        return upto
+
+    def known(self, scope: int, digests: Sequence[bytes], before: int) -> set[bytes]:
+        """Those that a run numbered below `before` had."""
+        found: set[bytes] = set()
+        for start in range(0, len(digests), _MANY):
+            part = digests[start : start + _MANY]
+            sql = _KNOWN.format(digests=placeholders(part))
+            found.update(bytes(row[0]) for row in self._db.all(sql, (scope, before, *part)))
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _opened(self, path: Path) -> Database:
+        # what a power failure takes is made again; the process's own death takes nothing
+        db = Database.open(path, durable=False, busy_seconds=5)
+        try:
+            path.chmod(0o600)
+            db.execute("PRAGMA cache_size = -32000")
+            patiently(db, self._made, seconds=30)
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _made(self, db: Database) -> None:
+        crawl = str(self._crawl.value(_CRAWL) or "")
+        with db.transaction():
+            for table in _TABLES:
+                db.execute(table)
+            if db.value(_ORIGIN) == crawl and not self._rewound(db):
+                return
+            for forget in _FORGET:
+                db.execute(forget)
+            db.execute(_TELL_ORIGIN, (crawl,))
+
+    def _rewound(self, db: Database) -> bool:
+        """Whether crawl.db was put back to an older copy: its runs since then are others."""
+        last = int(self._crawl.value(_LAST_RUN) or 0)
+        for run, run_id in db.all(_RUNS):
+            now = self._crawl.value(_RUN_ID, (run,))
+            if (now is None and run > last) or (now is not None and now != run_id):
+                return True
+        return False

@@ -1,0 +1,150 @@
+"""Rows and their counts: written with their job, followed by id. Writes `rows`, `row_counts`, `rejections`."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from engine.store.db.connector import Database, id_list
+
+_ADD = "INSERT INTO rows (run, job, data_def, data) {values}"
+_COUNT = """
+INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
+ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected
+"""
+_AFTER = "SELECT id, data_def, data FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
+_ACROSS = "SELECT id, run, data_def, data FROM rows WHERE id > ? ORDER BY id LIMIT ?"
+_LAST = "SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1"
+_NEWEST = "SELECT max(id) FROM rows"
+_BETWEEN = "SELECT count(*) FROM rows WHERE id > ? AND id <= ? AND run = ?"
+_OF = """
+SELECT r.id, r.data FROM rows r JOIN data_defs d ON d.id = r.data_def
+WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT ?
+"""
+_COUNTS = "SELECT data_def, rows, rejected FROM row_counts WHERE run = ? ORDER BY data_def"
+_REMOVE = "DELETE FROM rows WHERE job = ? RETURNING id, data_def"
+_REPLACED = """
+SELECT d.name, count(*), min(r.id) FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value
+JOIN data_defs d ON d.id = r.data_def
+WHERE r.data_def NOT IN (SELECT value FROM json_each(?)) GROUP BY d.name
+"""
+_REPLACE = """
+DELETE FROM rows WHERE job IN (SELECT value FROM json_each(?)) AND data_def NOT IN (SELECT value FROM json_each(?))
+"""
+_REJECT = (
+    "INSERT INTO rejections (job, data_def, records) {values} ON CONFLICT DO UPDATE SET records = excluded.records"
+)
+_UNREJECTED = """
+SELECT data_def, sum(records) FROM rejections WHERE job IN (SELECT value FROM json_each(:jobs))
+    AND data_def NOT IN (SELECT name FROM data_defs WHERE id IN (SELECT value FROM json_each(:kept))) GROUP BY data_def
+"""
+_UNREJECT = """
+DELETE FROM rejections WHERE job IN (SELECT value FROM json_each(:jobs))
+    AND data_def NOT IN (SELECT name FROM data_defs WHERE id IN (SELECT value FROM json_each(:kept)))
+"""
+_OF_JOB = """
+SELECT r.id, d.name, r.data FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE r.job = ? ORDER BY r.id LIMIT ?
+"""
+_NAMES = "SELECT id, name FROM data_defs"
+
+
+class NewRow(NamedTuple):
+    """A row to be written: the id of its dataDef (store.versions) and its JSON object."""
+
+    job: int
+    data_def: int
+    data: str
+
+
+def add(db: Database, run: int, rows: Sequence[NewRow]) -> None:
+    """Append rows."""
+    db.each(_ADD, [(run, *row) for row in rows])
+
+
+def count(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:
+    """Add to the counts of a dataDef."""
+    db.execute(_COUNT, (run, data_def, rows, rejected))
+
+
+def after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
+    """The next rows of a run in order of id: id, id of the dataDef, JSON."""
+    return db.all(_AFTER, (cursor, run, limit))
+
+
+def across(db: Database, cursor: int, limit: int) -> list[tuple[int, int, int, str]]:
+    """The next rows of any run in order of id, which is also that of their runs: id, run, id of the dataDef, JSON."""
+    return db.all(_ACROSS, (cursor, limit))
+
+
+def last(db: Database, run: int) -> int:
+    """The id of a run's newest row; 0: none."""
+    return int(db.value(_LAST, (run,)) or 0)
+
+
+def newest(db: Database) -> int:
+    """The id of the newest row of any run; 0: none. One look at the end of the table."""
+    return int(db.value(_NEWEST) or 0)
+
+
+def between(db: Database, run: int, after: int, upto: int) -> int:
+    """How many rows of a run have an id above `after` and not above `upto`."""
+    return int(db.value(_BETWEEN, (after, upto, run)))
+
+
+def of_data_def(db: Database, run: int, data_def: str, cursor: int, limit: int) -> list[tuple[int, str]]:
+    """The next rows of one dataDef, whatever version of it made them: id, JSON."""
+    return db.all(_OF, (run, data_def, cursor, limit))
+
+
+def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
+    """By dataDef: rows, records rejected."""
+    return {str(name): (int(rows), int(rejected)) for name, rows, rejected in db.all(_COUNTS, (run,))}
+
+
+def remove(db: Database, job: int) -> list[tuple[int, int]]:
+    """Delete the rows of a job; returns id and dataDef id of each."""
+    return db.all(_REMOVE, (job,))
+
+
+def replace(db: Database, jobs: str, kept: str) -> list[tuple[str, int, int]]:
+    """Delete rows of jobs but for those of some dataDefs; both are JSON lists of ids.
+
+    Returns, by name of dataDef: rows deleted, and the lowest id among them.
+    """
+    replaced = db.all(_REPLACED, (jobs, kept))
+    if replaced:
+        db.execute(_REPLACE, (jobs, kept))
+    return [(str(name), int(count), int(first)) for name, count, first in replaced]
+
+
+def reject(db: Database, rejected: Sequence[tuple[int, str, int]]) -> None:
+    """Write down records that were turned away: job of the page, dataDef, how many."""
+    db.each(_REJECT, rejected)
+
+
+def take_back_rejected(db: Database, jobs: str, kept: str) -> list[tuple[str, int]]:
+    """Forget what was turned away on the pages of jobs, but for some dataDefs; returns how many, by dataDef."""
+    told = {"jobs": jobs, "kept": kept}
+    found = [(str(name), int(count)) for name, count in db.all(_UNREJECTED, told)]
+    if found:
+        db.execute(_UNREJECT, told)
+    return found
+
+
+def take_back(db: Database, run: int, jobs: Sequence[int]) -> dict[str, int]:
+    """Delete the rows of jobs that ended, and count them no more; returns the first row's id by dataDef."""
+    listed = id_list(jobs)
+    found = replace(db, listed, "[]")
+    for name, made, _ in found:
+        count(db, run, name, -made, 0)
+    for name, rejected in take_back_rejected(db, listed, "[]"):
+        count(db, run, name, 0, -rejected)
+    return {name: first for name, _, first in found}
+
+
+def of_job(db: Database, job: int, limit: int) -> list[tuple[int, str, str]]:
+    """Rows one job made: id, dataDef, JSON."""
+    return db.all(_OF_JOB, (job, limit))
+
+
+def data_def_names(db: Database) -> dict[int, str]:
+    """Name of each dataDef id that rows may carry."""
+    return {int(id_): str(name) for id_, name in db.all(_NAMES)}

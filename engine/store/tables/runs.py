@@ -1,0 +1,233 @@
+"""Runs: begun, resumed, moved from state to state, ended. The only room that writes `runs`."""
+
+import secrets
+from dataclasses import dataclass
+from typing import Literal
+
+import orjson
+
+from engine.errors import CrawlError
+from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
+from engine.store.db.connector import Database
+from engine.store.db.transitions import sources
+
+_COLUMNS = """
+seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at, rates
+"""
+_LATEST = f"SELECT {_COLUMNS} FROM runs ORDER BY seq DESC LIMIT 1"
+_BY_SEQ = f"SELECT {_COLUMNS} FROM runs WHERE seq = ?"
+_BY_ID = f"SELECT {_COLUMNS} FROM runs WHERE id = ?"
+_IDS = "SELECT id FROM runs ORDER BY seq DESC LIMIT ?"
+_CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
+_MOVE = {
+    state: f"UPDATE runs SET state = '{state}', reason = ? WHERE seq = ? AND state IN {sources(RUN_TRANSITIONS, state)}"
+    for state in RunState
+}
+_STAGE = {
+    stage: f"UPDATE runs SET stage = '{stage}' WHERE seq = ? AND stage IN {sources(STAGE_TRANSITIONS, stage)}"
+    for stage in Stage
+}
+_SUPERSEDE = """
+UPDATE runs SET state = 'KILLED', reason = 'its supervisor died, and a fresh run was begun'
+WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
+"""
+_BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
+_END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
+_SPENT = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
+_SLOTS = "UPDATE runs SET slots = ? WHERE seq = ?"
+_PAUSE = """
+UPDATE runs SET paused = CASE WHEN paused LIKE '%disk' THEN iif(:why IS NULL, 'disk', 'operator, disk') ELSE :why END
+WHERE seq = :seq
+"""
+_HOLD = """
+UPDATE runs SET paused = CASE WHEN paused LIKE 'operator%' THEN iif(:held, 'operator, disk', 'operator')
+    WHEN :held THEN 'disk' END
+WHERE seq = :seq
+"""
+"""Both may hold a run at once, and each lets go of its own hold alone."""
+_TOOK_OVER = "UPDATE runs SET takeovers = takeovers + 1 WHERE seq = ?"
+_VERSION = "UPDATE runs SET defs_version = ? WHERE seq = ?"
+_SEEDED = "UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?"
+_LIMITS = "UPDATE runs SET max_pages = ?, base_url = coalesce(?, base_url) WHERE seq = ?"
+_REEXTRACT = "UPDATE runs SET reextraction = ? WHERE seq = ?"
+_REEXTRACTION = "SELECT reextraction, reextracted FROM runs WHERE seq = ?"
+_REEXTRACTED = "UPDATE runs SET reextracted = CASE WHEN ? THEN 0 ELSE reextracted END + ? WHERE seq = ?"
+_UNDER_WAY = """
+SELECT reextraction IS NOT NULL OR EXISTS (
+    SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extract' AND s.ready + s.delayed + s.taken > 0)
+FROM runs WHERE seq = :run
+"""
+_RELINK = "UPDATE runs SET relinking = ? WHERE seq = ?"
+_EXTRACT_ONLY = "UPDATE runs SET extract_only = ? WHERE seq = ?"
+_RECOUNT = """
+UPDATE runs SET active_sequences = (
+    SELECT count(*) FROM sequences WHERE run = :run AND ready + taken > 0 AND kind <> 'extract')
+WHERE seq = :run
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run as its row stands."""
+
+    seq: int
+    id: str
+    state: RunState
+    stage: Stage
+    defs_version: int | None
+    seeded_version: int | None
+    base_url: str | None
+    paused: str | None
+    seconds: float
+    reason: str | None
+    max_pages: int | None
+    created_at: float
+    rates: dict[str, float]
+    """`pages_per_s`, `rows_per_s` over the last seconds under a supervisor."""
+
+
+def _run(row: tuple[object, ...] | None) -> Run | None:
+    if row is None:
+        return None
+    seq, id_, state, stage, *rest, rates = row
+    told = orjson.loads(str(rates))
+    return Run(int(str(seq)), str(id_), RunState(str(state)), Stage(str(stage)), *rest, told)  # type: ignore[arg-type, call-arg]
+
+
+def latest(db: Database) -> Run | None:
+    """The newest run."""
+    return _run(db.one(_LATEST))
+
+
+def unfinished(db: Database) -> Run | None:
+    """The newest run, where it is not DONE."""
+    run = latest(db)
+    return run if run is not None and run.state is not RunState.DONE else None
+
+
+def get(db: Database, seq: int) -> Run:
+    """The run of that number."""
+    run = _run(db.one(_BY_SEQ, (seq,)))
+    assert run is not None
+    return run
+
+
+def named(db: Database, id_: str) -> Run | None:
+    """The run of that id."""
+    return _run(db.one(_BY_ID, (id_,)))
+
+
+def ids(db: Database, count: int) -> list[str]:
+    """The ids of the newest runs, newest first."""
+    return [str(row[0]) for row in db.all(_IDS, (count,))]
+
+
+def create(db: Database, base_url: str | None, now: float) -> Run:
+    """A new run under a fresh id of 6 hex digits."""
+    while True:
+        seq = db.value(_CREATE, (secrets.token_hex(3), now, base_url))
+        if seq is not None:
+            return get(db, int(seq))
+
+
+def supersede(db: Database) -> None:
+    """Before a new run: what crashed supervisors left under way is over."""
+    db.execute(_SUPERSEDE)
+
+
+def begin(db: Database, seq: int, now: float) -> None:
+    """A supervisor takes the run up: its stages start over."""
+    db.execute(_BEGIN, (Stage.INIT, now, seq))
+
+
+def move(db: Database, seq: int, state: RunState, reason: str | None = None) -> bool:
+    """Change the state where the transition is allowed; False where it is not."""
+    return bool(db.execute(_MOVE[state], (reason, seq)).rowcount)
+
+
+def enter(db: Database, seq: int, stage: Stage) -> None:
+    """Walk to the next stage. Raises CrawlError where no way leads there: a fault of the program."""
+    if not db.execute(_STAGE[stage], (seq,)).rowcount:
+        raise CrawlError(f"run {seq}: no way from stage {get(db, seq).stage} to {stage}")
+
+
+def end(db: Database, seq: int, now: float) -> None:
+    """The moment the run stopped, for good or until it is resumed."""
+    db.execute(_END, (now, seq))
+
+
+def spent(db: Database, seq: int, seconds: float, rates: dict[str, float]) -> None:
+    """Add time under a supervisor, and how fast the run went in it."""
+    db.execute(_SPENT, (seconds, orjson.dumps(rates).decode(), seq))
+
+
+def set_slots(db: Database, seq: int, slots: int) -> None:
+    """The concurrency of all runners together."""
+    db.execute(_SLOTS, (slots, seq))
+
+
+def pause(db: Database, seq: int, why: Literal["operator"] | None) -> None:
+    """An operator wants no more leases given, or given again (None); a disk that is full holds the run all the same."""
+    db.execute(_PAUSE, {"why": why, "seq": seq})
+
+
+def hold_for_disk(db: Database, seq: int, held: bool) -> None:
+    """The disk is nearly full: no leases until it is not; an operator's pause stays."""
+    db.execute(_HOLD, {"held": held, "seq": seq})
+
+
+def took_over(db: Database, seq: int) -> None:
+    """A node died and its jobs go to others: count it."""
+    db.execute(_TOOK_OVER, (seq,))
+
+
+def set_version(db: Database, seq: int, version: int) -> None:
+    """The def version that leases read from now on."""
+    db.execute(_VERSION, (version, seq))
+
+
+def seeded(db: Database, seq: int, version: int) -> None:
+    """All locators of that version are jobs."""
+    db.execute(_SEEDED, (version, seq, version))
+
+
+def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | None) -> None:
+    """What this start of the run asks for."""
+    db.execute(_LIMITS, (max_pages, base_url, seq))
+
+
+def reextract(db: Database, seq: int, search: str | None) -> None:
+    """How far the search for stale pages is, as JSON; None: the re-extraction is over."""
+    db.execute(_REEXTRACT, (search, seq))
+
+
+def reextraction(db: Database, seq: int) -> tuple[str | None, int]:
+    """What `reextract` wrote, and the pages re-extracted since the defs changed."""
+    row = db.one(_REEXTRACTION, (seq,))
+    assert row is not None
+    return row[0], int(row[1])
+
+
+def reextracted(db: Database, seq: int, pages: int, *, anew: bool = False) -> None:
+    """Count pages; `anew`: from 0 on."""
+    db.execute(_REEXTRACTED, (int(anew), pages, seq))
+
+
+def reextracting(db: Database, seq: int) -> bool:
+    """Whether rows of done pages are being replaced."""
+    return bool(db.value(_UNDER_WAY, {"run": seq}))
+
+
+def relink(db: Database, seq: int, relinking: bool) -> None:
+    """Write down, or no longer, which pages the links of worked pages lead to."""
+    db.execute(_RELINK, (int(relinking), seq))
+
+
+def fetch_nothing(db: Database, seq: int, only: bool) -> None:
+    """Lease re-extractions alone, or (False) all there is."""
+    db.execute(_EXTRACT_ONLY, (int(only), seq))
+
+
+def recount(db: Database, seq: int) -> None:
+    """Rebuild the number of active sequences."""
+    db.execute(_RECOUNT, {"run": seq})

@@ -1,0 +1,268 @@
+"""Sequences: the jobs of one group on one host, and their doorbells. The only room that writes `sequences`.
+
+The counters in the table are the triggers' alone; here only rings, pauses and limits are written.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+import orjson
+
+from engine.store.db.connector import Database, id_list, placeholders
+
+LOOKAHEAD = 0.1
+"""Seconds before a host's clock is due at which its send times may already be leased."""
+
+_ENSURE = """
+INSERT INTO sequences (run, grp, host, kind, max_pages) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
+"""
+_FIND = "SELECT id FROM sequences WHERE run = ? AND grp = ? AND host = ? AND kind = ?"
+
+_ELIGIBLE = """
+    rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1
+    AND (kind = 'extract' OR EXISTS (
+        SELECT 1 FROM hosts h WHERE h.id = sequences.host
+            AND (h.robots <> 'WANTED' OR sequences.kind = 'robots')
+            AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
+            AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
+            AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract') < h.concurrency
+    ))
+"""
+_RING_HOSTS = (
+    "UPDATE sequences SET rung_at = :now WHERE host IN (SELECT value FROM json_each(:hosts)) AND "
+    + _ELIGIBLE
+    + " RETURNING id"
+)
+_RING_ALL = "UPDATE sequences SET rung_at = :now WHERE run = :run AND " + _ELIGIBLE + " RETURNING id"
+_RING_EXTRACTS = """
+UPDATE sequences SET rung_at = ?
+WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
+"""
+_RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL LIMIT ?"
+_NEEDIEST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM json_each(?)) ORDER BY taken, id"
+_LEASED = "UPDATE sequences SET rung_at = ? WHERE id = ?"
+_LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
+_SILENCE = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
+_PAUSED = "SELECT count(*) FROM sequences WHERE run = ? AND paused AND kind <> 'extract'"
+_PAUSE = """
+UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND id IN (
+    SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
+    WHERE s.run = :run AND :told IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
+"""
+_LIMIT = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
+_ENSURE_EXTRACTS = """
+INSERT INTO sequences (run, grp, host, kind)
+SELECT DISTINCT s.run, s.grp, s.host, 'extract' FROM json_each(?) i
+CROSS JOIN jobs j ON j.id = i.value JOIN sequences s ON s.id = j.sequence WHERE true
+ON CONFLICT (run, grp, host, kind) DO NOTHING
+"""
+_ABSENT = """
+UPDATE sequences SET absent = 1
+WHERE run = ? AND kind <> 'robots' AND absent <> 1 AND grp NOT IN (SELECT value FROM json_each(?))
+"""
+_PRESENT = "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?))"
+_RECONSIDER = "UPDATE sequences SET absent = 2 WHERE run = ? AND grp = ? AND absent = 0 AND skipped > 0"
+_RECONSIDER_HOST = "UPDATE sequences SET absent = 2 WHERE host = ? AND kind = 'page' AND absent = 0 AND skipped > 0"
+_REVIVED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
+_UNSETTLED = """
+SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0) LIMIT ?
+"""
+_EXTRACTS_LEFT = "SELECT total(ready + delayed + taken) FROM sequences WHERE run = ? AND kind = 'extract'"
+_EXTRACTS_FAILED = "SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'"
+_PAGES_DONE = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
+_TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
+
+_STANDINGS = """
+SELECT grp, sum(ready + delayed + taken + incomplete),
+    total(ready + delayed + taken + incomplete) FILTER (WHERE kind IN ('page', 'robots', 'sitemap')),
+    sum(failed), total(done) FILTER (WHERE kind = 'page')
+FROM sequences WHERE run = ? GROUP BY grp
+"""
+
+_RECOUNT = """
+UPDATE sequences SET {assignments}
+FROM (SELECT s.id AS sequence, {sums} FROM sequences s LEFT JOIN (
+        SELECT sequence, {counts} FROM jobs WHERE run = :run GROUP BY sequence
+      ) c ON c.sequence = s.id WHERE s.run = :run) n
+WHERE sequences.id = n.sequence
+"""
+_COUNTERS = {
+    "ready": "state = 'READY' AND not_before IS NULL",
+    "delayed": "state = 'READY' AND not_before IS NOT NULL",
+    "taken": "state = 'TAKEN'",
+    "done": "state = 'DONE'",
+    "failed": "state = 'FAILED'",
+    "skipped": "state = 'SKIPPED'",
+    "incomplete": "state = 'INCOMPLETE'",
+}
+_RECOUNT_TAKEN = """
+UPDATE sequences SET taken = coalesce(t.n, 0)
+FROM (SELECT s.id, count(j.id) AS n FROM sequences s LEFT JOIN jobs j ON j.sequence = s.id AND j.state = 'TAKEN'
+      WHERE s.run = ? AND s.taken > 0 GROUP BY s.id) t
+WHERE sequences.id = t.id AND sequences.taken <> coalesce(t.n, 0)
+"""
+
+
+class Standing(NamedTuple):
+    """Jobs of a group: open ones of any kind, those of them that fetch, failed ones of any kind, pages done."""
+
+    open: int = 0
+    loading: int = 0
+    failed: int = 0
+    done: int = 0
+
+
+def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: int | None) -> int:
+    """The id of the sequence of that group on that host."""
+    made = db.value(_ENSURE, (run, group, host, kind, max_pages))
+    return int(made if made is not None else db.value(_FIND, (run, group, host, kind)))
+
+
+def ring_hosts(db: Database, hosts: Iterable[int], now: float) -> list[int]:
+    """Mark the sequences of these hosts that may be leased now as rung; returns those to ring after COMMIT."""
+    rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": id_list(hosts)})
+    return [int(row[0]) for row in rows]
+
+
+def ring_all(db: Database, run: int, now: float) -> list[int]:
+    """The same for every sequence of a run."""
+    rows = db.all(_RING_ALL, {"now": now, "lookahead": LOOKAHEAD, "run": run})
+    return [int(row[0]) for row in rows]
+
+
+def ring_extracts(db: Database, run: int, now: float) -> list[int]:
+    """The same for those of re-extractions."""
+    return [int(row[0]) for row in db.all(_RING_EXTRACTS, (now, run))]
+
+
+def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
+    """Rings older than `before` (boot-time seconds), marked anew."""
+    return [int(row[0]) for row in db.all(_LOST, (now, run, before))]
+
+
+def rung(db: Database, run: int, limit: int) -> list[int]:
+    """Sequences that wait for their turn, at most `limit`."""
+    return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
+
+
+def neediest(db: Database, listed: Sequence[int]) -> list[int]:
+    """These sequences, those with the fewest jobs under way first."""
+    if len(listed) < 2:
+        return list(listed)
+    return [int(row[0]) for row in db.all(_NEEDIEST, (id_list(listed),))]
+
+
+def answered(db: Database, sequence: int, rung_at: float | None) -> None:
+    """A lease answered the ring: it is cleared, or renewed where work is left."""
+    db.execute(_LEASED, (rung_at, sequence))
+
+
+def silence(db: Database, run: int) -> None:
+    """Forget every ring: the queue they were in is gone."""
+    db.execute(_SILENCE, (run,))
+
+
+def pause(db: Database, run: int, told: str, paused: bool) -> int:
+    """Hold or let go the sequences meant by an id, a group, or `group@host:port`; returns how many changed."""
+    return int(db.execute(_PAUSE, {"paused": int(paused), "run": run, "told": told}).rowcount)
+
+
+def paused(db: Database, run: int) -> int:
+    """How many sequences are held by name."""
+    return int(db.value(_PAUSED, (run,)))
+
+
+def limit(db: Database, run: int, group: str, max_pages: int | None) -> None:
+    """Pages a group may fetch at most."""
+    db.execute(_LIMIT, (max_pages, run, group))
+
+
+def ensure_extracts(db: Database, jobs: str) -> None:
+    """Make the sequences in which these pages are re-extracted; `jobs` is a JSON list of the pages' jobs."""
+    db.execute(_ENSURE_EXTRACTS, (jobs,))
+
+
+def set_groups(db: Database, run: int, present: Iterable[str]) -> None:
+    """Hold the sequences of groups the defs lack, let go those of groups they have again."""
+    told = orjson.dumps(list(present)).decode()
+    db.execute(_ABSENT, (run, told))
+    db.execute(_PRESENT, (run, told))
+
+
+def reconsider(db: Database, run: int, group: str) -> None:
+    """What was skipped for the limits of a group is to be looked at again."""
+    db.execute(_RECONSIDER, (run, group))
+
+
+def reconsider_host(db: Database, host: int) -> None:
+    """What was skipped for the robots.txt of a host is to be looked at again."""
+    db.execute(_RECONSIDER_HOST, (host,))
+
+
+def unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, int]]:
+    """Sequences whose jobs are to be skipped (absent: 1) or revived (2): id, kind, absent."""
+    return [(int(id_), str(kind), int(absent)) for id_, kind, absent in db.all(_UNSETTLED, (run, limit))]
+
+
+def revived(db: Database, sequence: int) -> None:
+    """All that was skipped for its group's sake is READY again."""
+    db.execute(_REVIVED, (sequence,))
+
+
+def extracts_left(db: Database, run: int) -> int:
+    """Re-extractions that wait or are under way."""
+    return int(db.value(_EXTRACTS_LEFT, (run,)))
+
+
+def extracts_failed(db: Database, run: int) -> int:
+    """Re-extractions that came to nothing: their pages keep the rows they had."""
+    return int(db.value(_EXTRACTS_FAILED, (run,)))
+
+
+def pages_done(db: Database, run: int) -> dict[str, int]:
+    """Done pages by group, from the counters."""
+    return {str(group): int(done) for group, done in db.all(_PAGES_DONE, (run,))}
+
+
+def taken(db: Database, run: int) -> int:
+    """Jobs in the hands of nodes."""
+    return int(db.value(_TAKEN, (run,)))
+
+
+def total(db: Database, run: int, counter: Literal["ready", "delayed", "taken", "done", "failed", "skipped"]) -> int:
+    """Page jobs of a run in one state, from the counters."""
+    return int(db.value(f"SELECT total({counter}) FROM sequences WHERE run = ? AND kind = 'page'", (run,)))
+
+
+def standings(db: Database, run: int) -> dict[str, Standing]:
+    """How the jobs of each group stand, from the counters."""
+    return {str(row[0]): Standing(*map(int, row[1:])) for row in db.all(_STANDINGS, (run,))}
+
+
+def recount(db: Database, run: int) -> None:
+    """Rebuild every counter of a run from its jobs: one pass over them."""
+    sql = _RECOUNT.format(
+        assignments=", ".join(f"{name} = n.{name}" for name in _COUNTERS),
+        sums=", ".join(f"coalesce(c.{name}, 0) AS {name}" for name in _COUNTERS),
+        counts=", ".join(f"sum({where}) AS {name}" for name, where in _COUNTERS.items()),
+    )
+    db.execute(sql, {"run": run})
+
+
+def recount_taken(db: Database, run: int) -> None:
+    """Rebuild the counters of taken jobs from the partial index of TAKEN jobs."""
+    db.execute(_RECOUNT_TAKEN, (run,))
+
+
+def ids(db: Database, listed: Iterable[int]) -> list[tuple[int, str, str]]:
+    """Id, group and host key of the sequences asked for."""
+    wanted = list(listed)
+    return [
+        (int(i), str(g), str(h))
+        for i, g, h in db.all(
+            "SELECT s.id, s.grp, h.key FROM sequences s JOIN hosts h ON h.id = s.host"
+            f" WHERE s.id IN ({placeholders(wanted)})",
+            wanted,
+        )
+    ]

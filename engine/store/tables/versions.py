@@ -1,0 +1,86 @@
+"""Def versions: accepted sets of defs, numbered from 1. Alone in writing `def_versions`, `data_defs`, `page_defs`."""
+
+from dataclasses import dataclass
+
+import orjson
+
+from engine.model.definition import DataDef, Definitions, meaning
+from engine.model.fingerprint import Edition
+from engine.store.db.connector import Database
+
+_LATEST = "SELECT version, hash FROM def_versions ORDER BY version DESC LIMIT 1"
+_PUBLISH = "INSERT INTO def_versions (version, hash, definitions, accepted_at) VALUES (?, ?, ?, ?)"
+_READ = "SELECT definitions FROM def_versions WHERE version = ?"
+_ACCEPTED = "SELECT accepted_at FROM def_versions WHERE version = ?"
+_FIND_DATA_DEF = "SELECT id FROM data_defs WHERE name = ? AND hash = ?"
+_ADD_DATA_DEF = "INSERT INTO data_defs (name, hash) VALUES (?, ?) RETURNING id"
+_ADD_PAGE_DEFS = "INSERT INTO page_defs (version, grp, hash, data_defs, follow) {values}"
+_CURRENT = "SELECT defs_version FROM runs WHERE seq = ?"
+_PAGE_HASHES = "SELECT grp, hash FROM page_defs WHERE version = ?"
+_PAGES = "SELECT hash, data_defs, follow FROM page_defs WHERE version = ? AND grp = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class PageWork:
+    """What a version says of the pages of a group."""
+
+    hash: str
+    data_defs: tuple[int, ...]
+    """Ids, as rows carry them."""
+    follow: str
+
+
+def publish(db: Database, defs: Definitions | Edition, now: float) -> int:
+    """The version number of these defs: the latest one's where they mean the same, else a new one."""
+    edition = defs if isinstance(defs, Edition) else Edition.of(defs)
+    latest = db.one(_LATEST)
+    if latest is not None and latest[1] == edition.hash:
+        return int(latest[0])
+    version = int(latest[0]) + 1 if latest else 1
+    db.execute(_PUBLISH, (version, edition.hash, edition.text, now))
+    ids = {name: _id(db, name, told) for name, told in edition.data_defs.items()}
+    db.each(
+        _ADD_PAGE_DEFS,
+        [
+            (version, p.group, p.hash, orjson.dumps([ids[name] for name, _ in p.data_defs]).decode(), p.follow)
+            for p in edition.pages
+        ],
+    )
+    return version
+
+
+def read(db: Database, version: int) -> Definitions:
+    """The defs of a version."""
+    return Definitions.from_json(db.value(_READ, (version,)))
+
+
+def current(db: Database, run: int) -> int:
+    """The version a run is worked with now."""
+    return int(db.value(_CURRENT, (run,)) or 0)
+
+
+def page_hashes(db: Database, version: int) -> dict[str, str]:
+    """By group that a version has: the hash of what it says of the group's pages."""
+    return {str(group): str(told) for group, told in db.all(_PAGE_HASHES, (version,))}
+
+
+def page_work(db: Database, version: int, group: str) -> PageWork | None:
+    """What a version says of the pages of a group; None: it lacks the group."""
+    row = db.one(_PAGES, (version, group))
+    return None if row is None else PageWork(str(row[0]), tuple(orjson.loads(row[1])), str(row[2]))
+
+
+def data_def_id(db: Database, data_def: DataDef) -> int:
+    """The id rows carry for this dataDef as it is written now."""
+    return _id(db, data_def.name, meaning(data_def))
+
+
+def _id(db: Database, name: str, told: str) -> int:
+    found = db.value(_FIND_DATA_DEF, (name, told))
+    return int(found if found is not None else db.value(_ADD_DATA_DEF, (name, told)))
+
+
+def accepted_at(db: Database, version: int) -> float | None:
+    """The moment a version was accepted, in wall-clock seconds."""
+    told = db.value(_ACCEPTED, (version,))
+    return None if told is None else float(told)

@@ -1,0 +1,322 @@
+"""The commit: what became of a group of leased jobs, with all they made, in one transaction fenced job by job."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from engine.errors import CrawlError, Fenced
+from engine.model.job import JobKind, JobState, LeasedJob
+from engine.store.db.connector import Busy, Database
+from engine.store.pages import documents
+from engine.store.pages.documents import NewDocument
+from engine.store.read import candidates
+from engine.store.tables import events, hosts, jobs, metrics, nodes, rows, sequences
+from engine.store.tables.events import Event
+from engine.store.tables.jobs import NewLink, Verdict
+from engine.store.tables.metrics import Effort
+from engine.store.tables.rows import NewRow
+from engine.store.transactions import supersede
+from engine.store.transactions.lease import Lease, Wish, serve
+from engine.store.transactions.placement import Places
+
+_FEW = 4
+"""Sequences that a commit serves itself; of more the queue keeps the order."""
+_TO_BE_READ_AGAIN = (JobState.READY, JobState.INCOMPLETE)
+
+
+class Child(NamedTuple):
+    """A job to make: its group, its host (`name:port` and origin), and what makes it the same as another."""
+
+    group: str
+    host_key: str
+    origin: str
+    url: str
+    depth: int
+    priority: int
+    identity: bytes
+    kind: JobKind = JobKind.PAGE
+
+
+class MadeRow(NamedTuple):
+    """A row of one dataDef, by name and by id (store.versions), as JSON."""
+
+    data_def: str
+    data_def_id: int
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Robots:
+    """What a host's robots.txt said: HTTP status (0: unreachable), text, seconds between requests it asks for."""
+
+    status: int
+    text: str
+    crawl_delay: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Finished:
+    """A job a node is done with, for now or for good. READY with `not_before`: to be tried again then.
+
+    Filled in on its way to the committer, one owner at a time.
+    """
+
+    job: LeasedJob
+    state: JobState
+    reason: str | None = None
+    attempts: int = 0
+    not_before: float | None = None
+    hops: int = 0
+    target: str | None = None
+    moves_to: tuple[str, str] | None = None
+    """Host key and origin of the host under whose clock it continues."""
+    document: NewDocument | None = None
+    page: int | None = None
+    """The stored page it used: an earlier one, or where `document` lies, once it does."""
+    rows: tuple[MadeRow, ...] = ()
+    rejected: tuple[tuple[str, int], ...] = ()
+    """Records turned away, by dataDef."""
+    kept: tuple[int, ...] = ()
+    """Of a re-extraction: ids of the dataDefs whose rows stay."""
+    children: tuple[Child, ...] = ()
+    events: tuple[Event, ...] = ()
+    backoff_until: float | None = None
+    """The host asked to be left alone until this boot-time second."""
+    erred: bool = False
+    robots: Robots | None = None
+    lossy: bool = False
+    """Links of it were left out, since the defs now lack their groups."""
+    fetches: int = 0
+    """Answers that were read for it, with the seconds they took and the bytes of their bodies."""
+    fetch_seconds: float = 0.0
+    received: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a commit changed: ids whose lease held, sequences to ring now, boot-time seconds to look again."""
+
+    won: frozenset[int]
+    ring: tuple[int, ...]
+    due: tuple[float, ...]
+    leased: tuple[LeasedJob, ...] = ()
+    """The node's next jobs, where it could take them at once."""
+    shared: bool = False
+    """It was left what it may not take: the rings are first of all for other nodes."""
+
+
+def commit(
+    db: Database,
+    node: int,
+    run: int,
+    finished: Sequence[Finished],
+    places: Places,
+    now: float,
+    *,
+    renew: bool = True,
+    wish: Wish | None = None,
+) -> Committed:
+    """Write a group. Where it fails, it is written job by job, and the offender is FAILED with the reason.
+
+    `renew`: pages whose defs changed while they were worked are to be re-extracted. `wish`: what the node would
+    lease next. It is served in the same transaction, if only few sequences wait for their turn.
+
+    Raises Fenced (the node's epoch is over), Busy (nothing was written: try again) or StorageError.
+    """
+    # of two results of one job, at most one has the lease: asked one after the other, none passes for the other
+    doubled = len({f.job.id for f in finished}) < len(finished)
+    try:
+        return _write(db, node, run, finished, places, now, renew, wish, apart=doubled)
+    except (Fenced, Busy):
+        raise
+    except Exception:
+        return _write(db, node, run, finished, places, now, renew, wish, apart=True)
+
+
+def _write(
+    db: Database,
+    node: int,
+    run: int,
+    finished: Sequence[Finished],
+    places: Places,
+    now: float,
+    renew: bool,
+    wish: Wish | None,
+    *,
+    apart: bool,
+) -> Committed:
+    leased: list[Lease] = []
+    try:
+        with db.transaction():
+            if nodes.role(db, node) is None:
+                raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
+            if apart:
+                parts = [_alone(db, run, f, places, renew) for f in finished]
+                won = frozenset().union(*(part[0] for part in parts))
+                touched = set().union(*(part[1] for part in parts))
+            else:
+                won, touched = _apply(db, run, finished, places, renew)
+            ring = sequences.ring_hosts(db, touched, now)
+            if wish is not None:
+                leased, ring = _refill(db, run, wish, ring, now)
+    except BaseException:
+        places.forget()
+        raise
+    places.settle()
+    due = {f.not_before for f in finished if f.not_before} | {f.backoff_until for f in finished if f.backoff_until}
+    due |= {one.due for one in leased if one.due is not None}
+    return Committed(
+        won, tuple(ring), tuple(sorted(due)), leased=tuple(job for one in leased for job in one.jobs),
+        shared=any(one.shared for one in leased),
+    )  # fmt: skip
+
+
+def _refill(db: Database, run: int, wish: Wish, ring: list[int], now: float) -> tuple[list[Lease], list[int]]:
+    """Lease from the sequences that wait for their turn, where they are few; who has the least under way comes first.
+
+    Returns the leases, and what is still to be rung: where nothing was leased another node may fare better. A ring
+    that is on its way already stays as it is.
+    """
+    waiting = sequences.rung(db, run, _FEW + 1)
+    if len(waiting) > _FEW:
+        return [], ring
+    if wish.held and candidates.any_suspect(db, waiting):
+        return [Lease(shared=True)], ring  # it waits for a node that holds nothing, who must have a chance at the ring
+    left = dict.fromkeys(ring)
+
+    def answered(sequence: int, one: Lease) -> None:
+        if sequence in left and one.jobs and not one.ring:
+            sequences.answered(db, sequence, None)
+            del left[sequence]
+
+    try:
+        with db.savepoint():
+            leased = serve(db, wish, sequences.neediest(db, waiting), now, answered)
+    except Busy:
+        raise
+    except Exception:
+        if not db.in_transaction:
+            raise
+        return [], ring  # a fault of the lease is no fault of these results: who answers the ring will tell it
+    return leased, list(left)
+
+
+def _alone(db: Database, run: int, finished: Finished, places: Places, renew: bool) -> tuple[frozenset[int], set[int]]:
+    """One job in a savepoint; one that cannot be written is FAILED instead."""
+    try:
+        with db.savepoint():
+            return _apply(db, run, [finished], places, renew)
+    except Busy:
+        raise
+    except Exception as error:
+        if not db.in_transaction:
+            raise
+        what = error.what if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"
+        reason = f"its result cannot be stored: {what}"[:500].encode("utf-8", "replace").decode()
+        event = Event(
+            finished.events[0].at if finished.events else 0.0, "ERROR", "store", "page", reason, finished.job.id
+        )
+        failed = Finished(
+            job=finished.job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,),
+            fetches=finished.fetches, fetch_seconds=finished.fetch_seconds, received=finished.received,
+        )  # fmt: skip
+        places.forget()
+        return _apply(db, run, [failed], places, renew)
+
+
+def _apply(
+    db: Database, run: int, finished: Sequence[Finished], places: Places, renew: bool
+) -> tuple[frozenset[int], set[int]]:
+    """Write verdicts, then what those jobs made whose lease still held. Returns their ids and the hosts touched."""
+    touched = {f.job.host for f in finished}
+    stale = supersede.outdated(db, run, finished, renew=renew)
+    spent = {f.job.id for f in finished if f.job.page is not None and f.state is JobState.DONE}
+    won = jobs.finish(db, [_verdict(db, f, places, touched) for f in finished], spent)
+    held = [f for f in finished if f.job.id in won]
+    documents.add(db, run, [(f.page, f.document) for f in held if f.document and f.page])
+    if spent:
+        supersede.take_back(db, run, [f for f in held if f.job.id in spent])
+    rows.add(db, run, [NewRow(f.job.page or f.job.id, row.data_def_id, row.data) for f in held for row in f.rows])
+    rows.reject(db, [(f.job.page or f.job.id, *told) for f in held for told in f.rejected])
+    _count_rows(db, run, held)
+    if stale:
+        supersede.queue(db, run, [f for f in held if f.job.id in stale])
+    _count_effort(db, run, held)
+    _follow(db, run, held, places, touched)
+    for f in held:
+        if f.backoff_until is not None:
+            hosts.punish(db, f.job.host, f.backoff_until)
+        if f.erred:
+            hosts.erred(db, f.job.host, 1)
+        robots = f.robots
+        if robots is None and f.job.kind is JobKind.ROBOTS and f.state not in _TO_BE_READ_AGAIN:
+            robots = Robots(0, "", 0.0)  # a robots job that cannot be worked must not hold its host's pages forever
+        if robots is not None:
+            hosts.learn_robots(db, f.job.host, robots.status, robots.text, robots.crawl_delay)
+    hosts.calm(db, {f.job.host for f in held if f.state is JobState.DONE and f.document})
+    events.add(db, run, [event for f in held for event in f.events])
+    return frozenset(won), touched
+
+
+def _verdict(db: Database, f: Finished, places: Places, touched: set[int]) -> Verdict:
+    sequence = None
+    if f.moves_to is not None:
+        place = places.find(db, f.job.group, *f.moves_to, f.job.kind)
+        touched.add(place.host)
+        sequence = place.sequence
+    return Verdict(
+        id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts, not_before=f.not_before, sequence=sequence,
+        hops=f.hops, target=f.target, document=f.page,
+        defs=None if f.lossy else f.job.defs_version, reason=f.reason,
+    )  # fmt: skip
+
+
+def _count_rows(db: Database, run: int, held: Sequence[Finished]) -> None:
+    made: dict[str, list[int]] = {}
+    for f in held:
+        for row in f.rows:
+            made.setdefault(row.data_def, [0, 0])[0] += 1
+        for data_def, rejected in f.rejected:
+            made.setdefault(data_def, [0, 0])[1] += rejected
+    for data_def, (written, rejected) in made.items():
+        rows.count(db, run, data_def, written, rejected)
+
+
+def _count_effort(db: Database, run: int, held: Sequence[Finished]) -> None:
+    spent: dict[str, list[float]] = {}
+    for f in held:
+        retried = f.state is JobState.READY and f.attempts
+        if f.fetches or retried:
+            of = spent.get(f.job.group)
+            if of is None:
+                of = spent[f.job.group] = [0, 0.0, 0, 0]
+            of[0] += f.fetches
+            of[1] += f.fetch_seconds
+            of[2] += f.received
+            if retried:
+                of[3] += 1
+    metrics.add(db, run, [Effort(group, int(n), s, int(b), int(r)) for group, (n, s, b, r) in spent.items()])
+
+
+def _follow(db: Database, run: int, held: Sequence[Finished], places: Places, touched: set[int]) -> None:
+    links: dict[bytes, NewLink] = {}
+    for f in held:
+        for child in f.children:
+            if child.identity in links:
+                continue
+            place = places.find(db, child.group, child.host_key, child.origin, child.kind)
+            touched.add(place.host)
+            links[child.identity] = NewLink(
+                run,
+                place.sequence,
+                child.priority,
+                child.depth,
+                f.job.locator_id,
+                f.job.root,
+                child.url,
+                child.identity,
+            )
+    jobs.add_links(db, list(links.values()))
+    for version in {f.job.defs_version for f in held if f.job.links_too}:
+        told = [f for f in held if f.job.links_too and f.job.defs_version == version]
+        jobs.mark_linked(db, run, version, {child.identity for f in told for child in f.children})

@@ -1,0 +1,70 @@
+"""Ring repair and due clocks: what nodes forgot, lost or took with them into death is rung again."""
+
+import logging
+from pathlib import Path
+
+from engine.errors import StorageError
+from engine.queue import Doorbells, discard
+from engine.runtime.clock import boottime
+from engine.store.db.connector import Busy, Database
+from engine.store.tables import jobs, sequences
+
+_log = logging.getLogger(__name__)
+
+_REPAIR_SECONDS = 0.5
+_SURELY_LOST = 15.0
+"""Seconds after which a ring is repeated even though the queue holds others: it may lie among them."""
+_LATE = 0.05
+
+
+class Rings:
+    """The supervisor's hand on the queue."""
+
+    def __init__(self, db: Database, folder: Path, run: int) -> None:
+        self._db = db
+        self._folder = folder
+        self._run = run
+        self._bells = self._fresh()
+        self._repaired_at = 0.0
+
+    def ring(self, listed: list[int]) -> None:
+        """Ring sequences, after the commit that marked them."""
+        if listed:
+            self._bells.ring(listed)
+
+    def tick(self) -> None:
+        """One look. Raises Busy where the database is; the next look makes it good."""
+        now = boottime()
+        due = jobs.next_due(self._db, self._run)
+        late = due is not None and due + _LATE <= now
+        if not late and now - self._repaired_at < _REPAIR_SECONDS:
+            return
+        self._repaired_at = now
+        waiting = self._bells.waiting()
+        if waiting is None:
+            self._heal()
+        lost_before = now - (_SURELY_LOST if waiting else _REPAIR_SECONDS)
+        with self._db.transaction():
+            if late:
+                jobs.promote(self._db, self._run, now)
+            rung = sequences.ring_lost(self._db, self._run, lost_before, now)
+            rung += sequences.ring_all(self._db, self._run, now)
+        self.ring(rung)
+
+    def _heal(self) -> None:
+        _log.warning("queue.db is missing or damaged; it is made anew")
+        self._bells.close()
+        try:
+            self._bells = self._fresh()
+        except (StorageError, OSError) as error:  # on a full disk, say: the next look tries again
+            raise Busy(str(error)) from error
+        with self._db.transaction():
+            sequences.silence(self._db, self._run)
+
+    def close(self) -> None:
+        """Close the queue."""
+        self._bells.close()
+
+    def _fresh(self) -> Doorbells:
+        discard(self._folder)
+        return Doorbells(self._folder)
