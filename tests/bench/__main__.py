@@ -87,7 +87,7 @@ def appender(bench: Bench) -> None:
     """Rows a second of the appender, by its own program."""
     rows = []
     for kind in ("csv", "jsonl", "sqlite"):
-        command = [sys.executable, str(PROJECT / "tests" / "bench" / "appender.py"), "--type", kind]
+        command = [sys.executable, "-m", "tests.bench.appender", "--type", kind]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         found = re.search(r"([\d,]+) rows/s", done.stdout)
         if done.returncode or not found:

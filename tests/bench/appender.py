@@ -12,9 +12,7 @@ from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "contract"))
-
-from appender_house import House, settle
+from tests.contract.append.house import House, settle
 
 
 def main() -> int:

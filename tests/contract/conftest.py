@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from store_house import House, template
+
+from tests.contract.store.house import House, template
 
 
 @pytest.fixture(scope="session")

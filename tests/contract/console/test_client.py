@@ -1,0 +1,44 @@
+"""A data dir as commands open it: where they may not write, they read it as it lies there, as long as it lies still."""
+
+import contextlib
+
+import pytest
+
+from console import client
+from console.client import opened
+from engine.store.db.connector import Busy, Database
+from engine.store.db.schema import CRAWL
+from tests.contract.store.house import House
+
+
+@pytest.fixture
+def resting(house: House) -> House:
+    house.seed("http://a/1")
+    house.db.close()
+    assert not (house.folder / f"{CRAWL}-wal").exists()
+    return house
+
+
+def test_what_lies_still_is_read_and_nothing_is_left_beside_it(resting: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client.os, "access", lambda *_: False)
+    before = sorted(resting.folder.iterdir())
+    with opened(resting.folder) as (db, run):
+        assert run.seq == resting.run
+        assert db.value("SELECT count(*) FROM jobs") == 1
+        assert sorted(resting.folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["it goes on", "it ended meanwhile"])
+def test_a_crawl_that_begins_meanwhile_is_told(resting: House, monkeypatch: pytest.MonkeyPatch, ended: bool) -> None:
+    monkeypatch.setattr(client.os, "access", lambda *_: False)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(pytest.raises(Busy, match="a crawl began while it was read"))
+        db, _ = stack.enter_context(opened(resting.folder))
+        other = Database.open(resting.folder / CRAWL)
+        with other.transaction():
+            other.execute("UPDATE jobs SET priority = 7")
+        if ended:
+            other.close()
+        else:
+            stack.callback(other.close)
+        db.value("SELECT count(*) FROM jobs")

@@ -1,0 +1,113 @@
+"""The committer thread on a real store: a result that came too late leaves no link taken for known."""
+
+import queue
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from engine.model.job import LeasedJob
+from engine.model.record import FoundLink
+from engine.node.capacity import Room
+from engine.node.committer import Committer
+from engine.node.ringer import Ringer
+from engine.node.seen_set import Seen
+from engine.queue import Doorbells
+from engine.store.tables import jobs, sequences
+from engine.store.transactions.commit import Finished
+from tests.contract.store.house import House, Page, child
+
+SITE = 60
+
+
+@dataclass
+class Desk:
+    """A committer with its seen-set, and what it said to have committed."""
+
+    committer: Committer
+    seen: Seen
+    told: "queue.Queue[int]"
+    room: Room
+    idle: "queue.Queue[int]"
+    """The jobs done so far, each time no job was left."""
+
+    def commit(self, finished: Finished) -> None:
+        self.committer.add(finished)
+        assert self.told.get(timeout=10) == 1
+
+
+class ToldRoom(Room):
+    """Tells how many jobs were committed together."""
+
+    def __init__(self, told: "queue.Queue[int]") -> None:
+        super().__init__(1, busy=lambda: 0, wake=lambda: None)
+        self._told = told
+
+    def let_go(self, jobs: Sequence[LeasedJob]) -> None:
+        super().let_go(jobs)
+        self._told.put(len(jobs))
+
+
+@pytest.fixture
+def desk(house: House) -> Desk:
+    bells = Doorbells(house.folder)
+    seen, told, idle = Seen(), queue.Queue[int](), queue.Queue[int]()
+    room = ToldRoom(told)
+    ringer = Ringer(house.folder, house.run, lambda: bells)
+    committer = Committer(
+        house.folder,
+        node=house.nodes[0],
+        run=house.run,
+        places=house.new_places(),
+        seen=seen,
+        ringer=ringer,
+        room=room,
+        refill=lambda: None,
+        idle=lambda: idle.put(committer.done),
+        fenced=lambda: None,
+        broken=lambda error: told.put(-1),
+    )
+    committer.start()
+    yield Desk(committer, seen, told, room, idle)
+    committer.stop()
+    committer.join(5)
+    bells.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_results_dropped_and_retried_lose_no_page(house: House, desk: Desk, seed: int) -> None:
+    """Each page links to the next two; a fifth of the results lose their lease before they are committed.
+
+    A link is made a child only where the node does not know it yet, as harvesting does.
+    """
+    dice = random.Random(seed)
+    house.seed("http://a/0")
+    sequence = house.sequence("http://a/0")
+    dropped = 0
+    while got := house.lease(sequence, free=4).jobs:
+        for job in got:
+            number = int(job.url.rpartition("/")[2])
+            links = [Page(f"http://a/{n}") for n in (number + 1, number + 2) if n < SITE]
+            found = {FoundLink(link.url, link.group, 0, None, child(link).identity): link for link in links}
+            unknown = [found[link] for link in desk.seen.unknown(found)]
+            if dice.random() < 0.2:
+                dropped += 1
+                with house.db.transaction():
+                    jobs.release_all(house.db, house.run, "its node died")
+                    sequences.recount_taken(house.db, house.run)
+            desk.commit(house.done(job, links=unknown))
+    assert dropped > 5
+    assert sorted(house.jobs("url, state")) == sorted((f"http://a/{n}", "DONE") for n in range(SITE))
+    house.check_counters()
+
+
+def test_the_commit_that_leaves_the_node_without_a_job_says_so(house: House, desk: Desk) -> None:
+    for number in range(3):
+        house.seed(f"http://a/{number}")
+    got = house.lease(house.sequence("http://a/0"), free=3).jobs
+    desk.room.take(got)
+    for job in got:
+        assert desk.idle.empty()
+        desk.commit(house.done(job))
+    assert desk.idle.get(timeout=10) == 3

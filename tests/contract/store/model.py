@@ -1,0 +1,230 @@
+"""A store under a supervisor and its nodes, all in one thread, beside a small model of what must hold."""
+
+import itertools
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis.stateful import RuleBasedStateMachine, invariant
+
+from engine.errors import Fenced
+from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.job_key import link_key
+from engine.model.node import Heart, NodeState, Role
+from engine.model.quota import quota
+from engine.store.tables import hosts, jobs, nodes, runs, sequences
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.commit import Finished, Robots
+from tests.contract.store.house import House, Page, again, failed, moved
+
+HOSTS = {
+    "a:80": Manners(delay=0.0, concurrency=3, robots=False),
+    "b:80": Manners(delay=0.3, concurrency=2, robots=False),
+    "c:80": Manners(delay=0.0, concurrency=2, robots=True),
+    "d:80": Manners(delay=0.0, concurrency=50, robots=False),
+}
+SLOTS = 6
+"""Of one runner."""
+
+
+class Model(RuleBasedStateMachine):
+    """What tests of any order of events build on: the steps, and the invariants."""
+
+    prepared: Path
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.house = House(self.folder / "h", made_from=self.prepared, manners=HOSTS, nodes_=2, slots=2 * SLOTS)
+        self.db = self.house.db
+        self.alive = list(self.house.nodes)
+        self.backups: list[int] = []
+        self.dead: list[int] = []
+        self.results: list[tuple[int, LeasedJob]] = []
+        """What nodes hold or once held: results may come late, and twice."""
+        self.live: dict[int, tuple[int, int]] = {}
+        """By job: lease and node that hold it now."""
+        self.finished: Counter[int] = Counter()
+        self.crashes: Counter[int] = Counter()
+        self.truth: list[tuple[int, str]] = []
+        self.rejected = 0
+        self.wanted: set[tuple[str, str]] = set()
+        """Group and URL of every page that a committed result or a locator asked for."""
+        self.bells: Counter[int] = Counter()
+        self.lost: set[int] = set()
+        self.sent: dict[int, float] = {}
+        self.words = itertools.count()
+
+    # What must hold at any moment.
+
+    @invariant()
+    def counters_equal_the_jobs(self) -> None:
+        self.house.check_counters()
+
+    @invariant()
+    def taken_jobs_are_those_with_a_living_lease(self) -> None:
+        taken = self.db.all("SELECT id, lease, node FROM jobs WHERE state = 'TAKEN'")
+        assert {id_: (lease, node) for id_, lease, node in taken} == self.live
+
+    @invariant()
+    def no_host_has_more_than_it_bears(self) -> None:
+        over = "SELECT h.key FROM hosts h WHERE (SELECT sum(taken) FROM sequences WHERE host = h.id) > h.concurrency"
+        assert self.db.all(over) == []
+
+    @invariant()
+    def no_page_is_fetched_twice_at_once(self) -> None:
+        twice = "SELECT 1 FROM jobs WHERE state = 'TAKEN' GROUP BY coalesce(target, url) HAVING count(*) > 1"
+        assert self.db.all(twice) == []
+
+    @invariant()
+    def rows_are_those_of_accepted_results(self) -> None:
+        assert self.house.rows() == self.truth
+        kept = self.db.one("SELECT rows, rejected FROM row_counts") or (0, 0)
+        assert kept == (len(self.truth), self.rejected)
+
+    @invariant()
+    def a_job_is_finished_once(self) -> None:
+        assert not [job for job, times in self.finished.items() if times > 1]
+        done = {row[0] for row in self.db.all("SELECT id FROM jobs WHERE state IN ('DONE','FAILED','SKIPPED')")}
+        assert done == set(self.finished)
+
+    @invariant()
+    def every_page_asked_for_has_its_job(self) -> None:
+        assert set(self.db.all("SELECT DISTINCT s.grp, j.url FROM jobs j JOIN sequences s ON s.id = j.sequence"
+                               " WHERE j.hops = 0 AND s.kind = 'page'")) <= self.wanted  # fmt: skip
+        known = {row[0] for row in self.db.all("SELECT identity FROM jobs UNION SELECT page_key FROM jobs")}
+        assert {link_key(group, url) for group, url in self.wanted} <= known
+
+    @invariant()
+    def a_sequence_has_one_ring_outstanding_at_most(self) -> None:
+        assert all(count == 1 for count in self.bells.values())
+        assert self.house.rung() == set(self.bells) | self.lost
+        assert not set(self.bells) & self.lost
+
+    # How it is done.
+
+    def lease(self, node: int, sequence: int, free: int, batch: int) -> None:
+        del self.bells[sequence]
+        standing = self.house.counted()[sequence]
+        active = sum(c["ready"] + c["taken"] > 0 for c in self.house.counted().values())
+        slots = SLOTS * len(self.alive)
+        others = self.house.rung() - {sequence}
+        got = self.house.lease(sequence, node=node, free=free, batch=batch)
+        running = standing["taken"]
+        bound = quota(active, slots)
+        fair = bound if active <= 1 else max(1, int(0.9 * bound))
+        assert len(got.jobs) <= min(free, batch)
+        assert len(got.jobs) <= max(0, (fair if others else slots) - running)
+        self.takes(node, got.jobs)
+        if got.ring:
+            assert got.jobs
+            self.ring([sequence])
+
+    def takes(self, node: int, leased: Iterable[LeasedJob]) -> None:
+        for job in leased:
+            assert job.id not in self.live
+            self.live[job.id] = (job.lease, node)
+            self.results.append((node, job))
+            if job.delay:
+                assert job.send_at is not None
+                assert job.send_at >= max(self.house.now, self.sent.get(job.host, 0.0) + job.delay) - 1e-6
+                self.sent[job.host] = job.send_at
+
+    def result(self, job: LeasedJob, outcome: str, links: list[Page]) -> Finished:
+        if job.kind is JobKind.ROBOTS:
+            return Finished(job=job, state=JobState.DONE, attempts=1, robots=Robots(404, "", 0.0))
+        later = self.house.now + 0.7
+        match outcome:
+            case "failed":
+                return failed(job)
+            case "skipped":
+                return Finished(job=job, state=JobState.SKIPPED, reason="gone")
+            case "retry":
+                return again(job)
+            case "later":
+                return again(job, later)
+            case "moved" if links:
+                return moved(job, links[0].url)
+            case "cut":
+                return Finished(job=job, state=JobState.INCOMPLETE, reason="cut off")
+            case "backoff":
+                return Finished(job=job, state=JobState.READY, not_before=later, backoff_until=later)
+        words = [f'"{next(self.words)}"' for _ in range(job.id % 3)]
+        return self.house.done(job, data=words, links=links, rejected=(("book", 1),))
+
+    def commit_all(self, node: int, links: list[Page]) -> None:
+        if mine := [job for epoch, job in self.results if epoch == node]:
+            self.commit(node, [self.result(job, "done", links) for job in mine], keep=False)
+
+    def commit(self, node: int, group: list[Finished], keep: bool, *, refill: bool = False) -> None:
+        accepted = [f for f in group if self.live.get(f.job.id) == (f.job.lease, node)]
+        if node in self.dead:
+            before = self.standing()
+            with pytest.raises(Fenced):
+                self.house.commit(*group, node=node)
+            assert self.standing() == before
+            return
+        held = sum(holder == node for _, holder in self.live.values()) - len(accepted)
+        told = self.house.commit(*group, node=node, free=len(group) if refill else 0, held=held)
+        assert told.won == {f.job.id for f in accepted}
+        for f in accepted:
+            del self.live[f.job.id]
+            if f.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
+                self.finished[f.job.id] += 1
+            self.truth += [(f.job.id, row.data) for row in f.rows]
+            self.rejected += sum(count for _, count in f.rejected)
+            self.wanted |= {(c.group, c.url) for c in f.children}
+        if not keep:
+            ids = {f.job.id for f in group}
+            self.results = [(n, j) for n, j in self.results if n != node or j.id not in ids]
+        self.ring(told.ring)
+        assert len(told.leased) <= len(group)
+        assert not told.leased or refill
+        assert all(len(told.leased) == 1 and not held for job in told.leased if job.crashes), (
+            "a suspect is worked alone"
+        )
+        self.takes(node, told.leased)
+
+    def release(self, node: int, *, crashed: bool) -> None:
+        with self.db.transaction():
+            freed = jobs.release(self.db, node, "died", crashed=crashed)
+            sequences.recount_taken(self.db, self.house.run)
+            if crashed:
+                hosts.give_up_robots(self.db, self.house.run)
+            rung = sequences.ring_all(self.db, self.house.run, self.house.now)
+        mine = [job for job, (_, holder) in self.live.items() if holder == node]
+        assert freed == len(mine)
+        for job in mine:
+            del self.live[job]
+            self.crashes[job] += crashed
+            if self.crashes[job] >= jobs.CRASHES:
+                self.finished[job] += 1
+        self.ring(rung)
+
+    def bury(self, node: int, crashed: bool) -> None:
+        with self.db.transaction():
+            assert nodes.move(self.db, node, NodeState.DEAD)
+            nodes.set_heart(self.db, node, Heart.ASYSTOLE)
+            nodes.set_role(self.db, node, Role.DEAD_RUNNER)
+            if self.backups:
+                assert nodes.set_role(self.db, self.backups[0], Role.RUNNER)
+                self.alive.append(self.backups.pop(0))
+        self.alive.remove(node)
+        self.dead.append(node)
+        self.release(node, crashed=crashed)
+        self.resize()
+
+    def resize(self) -> None:
+        with self.db.transaction():
+            assert nodes.runners(self.db, self.house.run) == len(self.alive)
+            runs.set_slots(self.db, self.house.run, SLOTS * len(self.alive))
+
+    def ring(self, listed: Iterable[int]) -> None:
+        self.bells.update(listed)
+
+    def standing(self) -> list[Any]:
+        tables = ("jobs", "sequences", "hosts", "rows", "row_counts", "runs")
+        return [self.db.all(f"SELECT * FROM {table}") for table in tables]

@@ -1,0 +1,186 @@
+"""Browsing: a screenful of jobs by key, never by counting through them; the newest failure first; one job in full."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from console.filter_syntax import matching, parse
+from engine.errors import UsageError
+from engine.store.db.connector import Database
+from engine.store.db.schema import PAGES
+from engine.store.pages.documents import Pages
+from engine.store.read import browse
+from engine.store.read.browse import Cursor
+from engine.store.tables.events import Event
+from engine.store.tables.hosts import Manners
+from tests.contract.store.house import House, Page, again, document, failed
+
+
+def listed(house: House, text: str = "", *, limit: int = 3, backwards: bool = False, seconds: float = 9.0) -> list[int]:
+    """All pages of a list, one after the other."""
+    found: list[int] = []
+    at: Cursor | None = None
+    while True:
+        part = browse.page(
+            house.db, house.run, parse(text), after=at, limit=limit, backwards=backwards, seconds=seconds
+        )
+        found += [line.id for line in part.lines]
+        if part.next is None:
+            return found
+        at = part.next
+
+
+@pytest.fixture
+def mixed(house: House) -> House:
+    """Jobs of two hosts and two groups in every state."""
+    house.seed(*(f"http://a/{n}" for n in range(8)))
+    house.seed(*(f"http://b:81/x{n}" for n in range(6)), group="h")
+    for number, job in enumerate(house.take("http://a/", free=6)):
+        if number == 0:
+            house.commit(house.done(job, data=['{"title":"x"}'], links=[Page("http://a/child", depth=2)]))
+        elif number < 3:
+            house.commit(failed(job, f"HTTP 50{number}"))
+        elif number == 3:
+            house.commit(again(job, house.now + 60))
+    house.take("http://b:81/", "h", free=2)
+    return house
+
+
+def states(house: House, *wanted: str) -> list[int]:
+    return [i for i, s, w in house.jobs("id, state, not_before") if (s if w is None else "DELAYED") in wanted]
+
+
+@pytest.mark.parametrize("limit", [1, 3, 100])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_every_job_is_listed_once_in_order(mixed: House, limit: int, backwards: bool) -> None:
+    everyone = [row[0] for row in mixed.jobs("id")]
+    assert listed(mixed, limit=limit, backwards=backwards) == (everyone[::-1] if backwards else everyone)
+    for text, wanted in (
+        ("state:ready", states(mixed, "READY", "DELAYED")),
+        ("state:delayed", states(mixed, "DELAYED")),
+        ("state:ready !state:delayed", states(mixed, "READY")),
+        ("state:taken", states(mixed, "TAKEN")),
+        ("state:done,taken", states(mixed, "DONE", "TAKEN")),
+        ("!state:done", states(mixed, "READY", "DELAYED", "TAKEN", "FAILED")),
+        ("state:skipped", []),
+        ("host:b", [i for i, u in mixed.jobs("id, url") if "b:81" in u]),
+        ("host:b:81 state:taken", states(mixed, "TAKEN")[-2:]),
+        ("!host:b", [i for i, u in mixed.jobs("id, url") if "b:81" not in u]),
+        ("host:*8*", everyone),
+        ("group:h x[0-2]", [i for i, u in mixed.jobs("id, url") if u[-2:] in ("x0", "x1", "x2")]),
+        ("depth>1", [i for i, d in mixed.jobs("id, depth") if d > 1]),
+        ("node:n1 state:taken", states(mixed, "TAKEN")),
+        ("node:n2", []),
+        ("state:done !state:done x", []),
+        ("attempts:1 state:done", states(mixed, "DONE")),
+        ("!child !host:b", [i for i, u in mixed.jobs("id, url") if "b:81" not in u and "child" not in u]),
+    ):
+        found = listed(mixed, text, limit=limit, backwards=backwards)
+        assert found == (wanted[::-1] if backwards else wanted), text
+        assert browse.count(mixed.db, mixed.run, parse(text)) == len(wanted), text
+        assert sorted(i for chunk in browse.ids(mixed.db, mixed.run, parse(text)) for i in chunk) == wanted, text
+
+
+def test_the_newest_failure_comes_first(house: House) -> None:
+    house.seed(*(f"http://a/{n}" for n in range(8)))
+    taken = list(house.take("http://a/"))
+    random.Random(3).shuffle(taken)
+    for at, job in enumerate(taken):
+        house.commit(failed(job))
+        house.db.execute("UPDATE jobs SET changed_at = ? WHERE id = ?", (100.0 + at // 2, job.id))
+    wanted = [i for i, _ in sorted(house.jobs("id, changed_at"), key=lambda row: (row[1], row[0]), reverse=True)]
+    assert listed(house, "state:failed", limit=2) == wanted
+    assert listed(house, "state:failed", limit=2, backwards=True) == wanted[::-1]
+    assert listed(house, "state:failed broke", limit=4) == wanted
+
+
+def test_a_line_tells_what_is_known(mixed: House) -> None:
+    (line,) = browse.page(mixed.db, mixed.run, parse("state:delayed")).lines
+    assert (line.kind, line.state, line.group, line.host) == ("page", "READY", "g", "a:80")
+    assert (line.attempts, line.crashes, line.reason, line.node) == (1, 0, "timeout", "n1")
+    assert line.wait is not None
+    assert line.changed_at is not None
+    (line, *_) = browse.page(mixed.db, mixed.run, parse("state:ready !state:delayed")).lines
+    assert (line.wait, line.node, line.changed_at) == (None, None, None)
+
+
+def test_other_kinds_are_listed_only_where_asked_for(houses: Callable[..., House]) -> None:
+    house = houses(manners={"a:80": Manners(delay=0.0, concurrency=8, robots=True)})
+    house.seed("http://a/1")
+    assert len(listed(house)) == 1
+    assert [line.kind for line in browse.page(house.db, house.run, parse("kind:robots")).lines] == ["robots"]
+
+
+def test_age_is_that_of_the_last_change(mixed: House) -> None:
+    mixed.db.execute("UPDATE jobs SET changed_at = changed_at - 600 WHERE state = 'FAILED'")
+    assert len(listed(mixed, "state:failed age>5m")) == 2
+    assert listed(mixed, "state:failed age<5m") == []
+    assert listed(mixed, "state:failed !age>5m") == []
+
+
+def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: House) -> None:
+    from engine.store.tables import runs
+
+    old, mixed.run = mixed.run, 0
+    with mixed.db.transaction():
+        mixed.run = runs.create(mixed.db, None, 0.0).seq
+    mixed.places = mixed.new_places()
+    mixed.seed("http://a/new", "http://a/new2")
+    new = [i for i, u in mixed.jobs("id, url") if "new" in u]
+    assert listed(mixed) == new
+    assert browse._first(mixed.db, mixed.run, 99) == new[0]
+    assert browse._first(mixed.db, old, 99) == 1
+    mixed.run = old
+    assert set(listed(mixed)) == {i for i, u in mixed.jobs("id, url") if "new" not in u}
+
+
+def test_a_look_that_has_no_time_left_says_where_to_go_on(mixed: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(browse, "_WINDOW", 2)
+    first = browse.page(mixed.db, mixed.run, parse("child"), seconds=0.0)
+    assert first.lines == ()
+    assert first.next is not None
+    everyone = [row[0] for row in mixed.jobs("id")]
+    assert listed(mixed, "child", seconds=0.0) == states_of(mixed, "child")
+    assert listed(mixed, seconds=0.0, backwards=True) == everyone[::-1]
+
+
+def states_of(house: House, part: str) -> list[int]:
+    return [i for i, u in house.jobs("id, url") if part in u]
+
+
+def test_a_screenful_is_read_from_an_index(mixed: House) -> None:
+    for text in ("", "state:failed", "state:ready", "state:taken", "state:delayed", "state:incomplete", "state:done"):
+        for _, plan in mixed.plans(lambda t=text: browse.page(mixed.db, mixed.run, parse(t))):
+            for line in plan:
+                assert not line.startswith(("SCAN j", "SCAN d", "SCAN jobs")) or "INDEX" in line, (text, line)
+                if text == "":
+                    assert "TEMP B-TREE" not in line
+
+
+def test_one_job_in_full(house: House) -> None:
+    house.seed("http://a/1", name="start")
+    (job,) = house.take("http://a/")
+    pages = Pages(house.folder)
+    page = document("http://a/1", b"<p>hello</p>")
+    (stored,) = pages.add([page])
+    said = Event(3.0, "INFO", "n1", "page", "200 http://a/1", job.id)
+    house.commit(house.done(job, data=['{"title":"x"}'], document=page, page=stored, events=(said,)))
+    with_headers = Database.open(house.folder / PAGES, read_only=True)
+    told = browse.detail(house.db, job.id, pages=with_headers)
+    with_headers.close()
+    pages.close()
+    assert told is not None
+    assert told.line.state == "DONE"
+    assert (told.locator, told.request.method, told.root_url) == ("start", "GET", None)
+    assert told.page is not None
+    assert (told.page.status, told.page.size, told.page.headers) == (200, 12, (("Content-Type", "text/html"),))
+    assert [event for _, event in told.events] == [said]
+    assert [(name, data) for _, name, data in told.rows] == [("book", '{"title":"x"}')]
+    assert browse.detail(house.db, 999) is None
+
+
+def test_a_pattern_that_takes_too_long_is_told(mixed: House) -> None:
+    mixed.db.execute("UPDATE jobs SET url = 'http://a/' || printf('%.*c', 40, 'a') WHERE id = 1")
+    with pytest.raises(UsageError, match="takes too long"):
+        browse.page(mixed.db, mixed.run, matching("(a|aa)+$x?y"))

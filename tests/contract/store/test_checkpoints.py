@@ -1,0 +1,204 @@
+"""Checkpoints in the store: what the table refuses, and when the supervisor's look completes or leaves an entry."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.errors import StorageError
+from engine.model.definition import DataDef, Definitions, Field, Link, Locator, LocatorGroup, Task, TaskGroup
+from engine.store.tables import checkpoints, jobs, outputs, runs
+from engine.store.tables.checkpoints import Checkpoint
+from engine.supervise.checkpoints import tracker
+from engine.supervise.checkpoints.state_file import StateFile
+from engine.supervise.checkpoints.step_graph import blueprint
+from engine.supervise.checkpoints.tracker import Checkpointing
+from tests.contract.store.house import House, Page, failed
+
+STEP = Checkpoint(step="loader", group="g", content_hash="1")
+DEFS = Definitions(
+    locator_groups=(LocatorGroup(name="g", locators=(Locator(name="l", urls=("http://a/",)),)),),
+    task_groups=(
+        TaskGroup(name="g", tasks=(Task(name="t", data_def="book"),)),
+        TaskGroup(name="far", tasks=(Task(name="t", data_def="book"),)),
+    ),
+    data_defs=(DataDef(name="book", fields=(Field(name="title"),), links=(Link(selector="a", group="far"),)),),
+)
+STEPS = blueprint(DEFS, base_url=None, output=None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        replace(STEP, completed_at=1.0, status="invalid"),
+        replace(STEP, status="valid"),
+        replace(STEP, status="finished"),  # type: ignore[arg-type]
+    ],
+    ids=["complete and invalid", "valid and not complete", "no status"],
+)
+def test_the_table_refuses_what_cannot_be(house: House, wrong: Checkpoint) -> None:
+    with pytest.raises(StorageError), house.db.transaction():
+        checkpoints.write(house.db, house.run, [wrong])
+    assert checkpoints.listed(house.db, house.run) == []
+
+
+def test_an_entry_is_read_as_it_was_written(house: House) -> None:
+    entry = replace(STEP, completed_at=1.5, status="valid", reason="3 jobs failed", dependencies=("seeder", "x/loader"))
+    with house.db.transaction():
+        checkpoints.write(house.db, house.run, [STEP, replace(STEP, step="seeder")])
+        checkpoints.write(house.db, house.run, [entry])
+    assert checkpoints.listed(house.db, house.run) == [replace(STEP, step="seeder"), entry]
+    assert entry.rests_on == ("g/seeder", "x/loader")
+    assert checkpoints.complete(house.db, house.run, "loader", "g", "1")
+    assert not checkpoints.complete(house.db, house.run, "loader", "g", "2"), "of another content"
+    assert not checkpoints.complete(house.db, house.run, "seeder", "g", "1")
+
+
+def begun(house: House) -> Checkpointing:
+    """A run whose seeder is complete, with one job in the group `g`, and an output."""
+    with house.db.transaction():
+        outputs.ensure(house.db, house.run, appender="rows", type_="csv", data_def="book", path="/x", settings={})
+        tracker.publish(house.db, house.run, STEPS, 1)
+        (seeder,) = [c for c in checkpoints.listed(house.db, house.run) if c.step == "seeder"]
+        checkpoints.write(house.db, house.run, [replace(seeder, completed_at=1.0, status="valid")])
+        runs.seeded(house.db, house.run, 1)
+    house.seed("http://a/")
+    return Checkpointing(house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run)))
+
+
+def going() -> bool:
+    return False
+
+
+def complete(house: House) -> set[str]:
+    return {c.key for c in checkpoints.listed(house.db, house.run) if c.completed}
+
+
+def written(house: House) -> None:
+    """The appender has written every row."""
+    with house.db.transaction():
+        last = house.db.value("SELECT max(id) FROM rows")
+        for output in outputs.listed(house.db, house.run):
+            outputs.advance(house.db, output.id, cursor=last, size=1, rows=1, inode=1)
+
+
+def test_a_step_is_complete_when_its_last_job_is_done_and_the_appender_when_its_rows_are_written(house: House) -> None:
+    kept = begun(house)
+    assert not kept.look(going)
+    (job,) = house.take("http://a/")
+    assert not kept.look(going), "its job is under way"
+    house.commit(house.done(job, data=["{}"], links=[Page("http://a/far", "far")]))
+    assert kept.look(going)
+    assert complete(house) == {"g/seeder", "g/loader", "g/parser", "g/filter"}
+    (job,) = house.take("http://a/far", "far")
+    house.commit(house.done(job, data=["{}"]))
+    kept.look(going)
+    assert complete(house) == {step.key for step in STEPS.steps} - {"g/appender", "far/appender"}
+    written(house)
+    assert kept.look(going)
+    assert complete(house) == {step.key for step in STEPS.steps}
+    assert not kept.look(going), "and nothing more is written"
+
+
+def test_rows_of_other_groups_do_not_hold_up_an_appender(house: House) -> None:
+    kept = begun(house)
+    (job,) = house.take("http://a/")
+    house.commit(house.done(job, data=["{}"], links=[Page(f"http://a/{n}", "far") for n in range(3)]))
+    kept.look(going)
+    written(house)
+    first, *_ = house.take("http://a/", "far")
+    house.commit(house.done(first, data=["{}"]))
+    kept.look(going)
+    assert "g/appender" in complete(house)
+    assert "far/appender" not in complete(house)
+
+
+def test_once_the_run_is_to_stop_nothing_is_completed(house: House) -> None:
+    kept = begun(house)
+    (job,) = house.take("http://a/")
+    house.commit(house.done(job))
+    assert not kept.look(lambda: True)
+    assert complete(house) == {"g/seeder"}
+    with house.db.transaction():
+        kept.close(done=False, reason="cancelled by signal")
+    assert complete(house) == {"g/seeder"}
+    assert {c.reason for c in checkpoints.listed(house.db, house.run) if not c.completed} == {
+        "cancelled by signal: 0 jobs left"
+    }
+
+
+def test_the_stop_is_asked_for_inside_the_transaction_that_writes(house: House) -> None:
+    kept = begun(house)
+    (job,) = house.take("http://a/")
+    house.commit(house.done(job))
+    asked = []
+    kept.look(lambda: asked.append(house.db.in_transaction) or False)
+    assert asked == [True]
+
+
+def test_a_job_made_ready_again_opens_the_steps_of_its_group_and_of_those_it_leads_to(house: House) -> None:
+    kept = begun(house)
+    (job,) = house.take("http://a/")
+    house.commit(failed(job))
+    kept.look(going)
+    (loader,) = [c for c in checkpoints.listed(house.db, house.run) if c.key == "g/loader"]
+    assert loader.reason == "1 job failed"
+    with house.db.transaction():
+        house.db.execute("UPDATE jobs SET state = 'READY'")
+    assert kept.look(going)
+    assert complete(house) == {"g/seeder"}
+    assert {c.reason for c in checkpoints.listed(house.db, house.run) if not c.completed} == {"there is work again"}
+
+
+def test_jobs_made_ready_without_a_supervisor_open_the_steps_of_their_group(house: House) -> None:
+    kept = begun(house)
+    (job,) = house.take("http://a/")
+    house.commit(house.done(job, links=[Page("http://a/far", "far")]))
+    house.finish_all("http://a/far", "far")
+    kept.look(going)
+    assert complete(house) == {step.key for step in STEPS.steps}
+    with house.db.transaction():
+        house.db.execute("UPDATE jobs SET state = 'READY' WHERE url = 'http://a/far'")
+        checkpoints.reopen(house.db, house.run)
+    assert complete(house) == {f"g/{step}" for step in ("seeder", "loader", "parser", "filter", "appender")}
+
+
+def test_an_output_to_be_rebuilt_opens_its_appender(house: House) -> None:
+    kept = begun(house)
+    (job,) = house.take("http://a/")
+    house.commit(house.done(job, data=["{}"]))
+    written(house)
+    kept.look(going)
+    assert {"g/appender", "far/appender"} <= complete(house)
+    with house.db.transaction():
+        outputs.mark_dirty(house.db, house.run, "book", 1)
+    kept.look(going)
+    assert {step.key for step in STEPS.steps} - complete(house) == {"g/appender", "far/appender"}
+
+
+def test_a_restart_keeps_what_is_complete(house: House) -> None:
+    kept = begun(house)
+    (job,) = house.take("http://a/")
+    house.commit(house.done(job, data=["{}"], links=[Page("http://a/far", "far")]))
+    written(house)
+    kept.look(going)
+    before = checkpoints.listed(house.db, house.run)
+    with house.db.transaction():
+        jobs.release_all(house.db, house.run, "x")
+        tracker.publish(house.db, house.run, STEPS, 1)
+    again = Checkpointing(house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run)))
+    (job,) = house.take("http://a/far", "far")
+    house.commit(house.done(job, data=["{}"]))
+    again.look(going)
+    after = {c.key: c for c in checkpoints.listed(house.db, house.run)}
+    for entry in before:
+        if entry.completed:
+            assert after[entry.key] == entry
+
+
+def test_a_look_reads_no_jobs_and_no_more_than_the_last_row(house: House) -> None:
+    kept = begun(house)
+    (job,) = house.take("http://a/")
+    house.commit(house.done(job, data=["{}"]))
+    statements = house.plans(lambda: kept.look(going))
+    assert len(statements) >= 4
+    assert not [s for s, _ in statements if " jobs" in s.lower()]

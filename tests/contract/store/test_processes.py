@@ -1,0 +1,244 @@
+"""Several processes on one data dir: opening it at once, leasing and committing at once, dying with the lock."""
+
+import multiprocessing
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.errors import StorageError
+from engine.store.db.connector import Database, patiently
+from engine.store.db.schema import CRAWL, MIGRATIONS, PAGES, prepare
+from engine.store.pages import documents
+from engine.store.pages.documents import NewDocument
+from engine.store.read import snapshot
+from engine.store.tables import runs
+from engine.store.tables.hosts import Manners
+from engine.store.transactions.lease import Wish, lease
+from tests.contract.store.house import House, Page
+
+PROCESSES = 4
+_spawned = multiprocessing.get_context("spawn")
+
+
+def _all(work: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """What each of some processes put into its queue, called with its number; every one must succeed."""
+    answers: Any = _spawned.Queue()
+    start = _spawned.Barrier(PROCESSES)
+    processes = [
+        _spawned.Process(target=_guarded, args=(work, answers, start, number, *arguments))
+        for number in range(PROCESSES)
+    ]
+    for process in processes:
+        process.start()
+    told = [answers.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(20)
+        assert process.exitcode == 0
+    for answer in told:
+        assert not isinstance(answer, BaseException), answer
+    return told
+
+
+def _guarded(work: Callable[..., Any], answers: Any, start: Any, number: int, *arguments: Any) -> None:
+    try:
+        start.wait(60)
+        answers.put(work(number, *arguments))
+    except BaseException as error:
+        answers.put(RuntimeError(f"{type(error).__name__}: {error}"))
+
+
+def _prepare_many(number: int, folder: Path, count: int) -> int:
+    for i in range(count):
+        prepare(folder / str(i))
+    return number
+
+
+def test_processes_that_prepare_a_data_dir_at_once_all_succeed(tmp_path: Path) -> None:
+    for i in range(12):
+        (tmp_path / str(i)).mkdir()
+    _all(_prepare_many, tmp_path, 12)
+    for i in range(12):
+        for name, table in ((CRAWL, "jobs"), (PAGES, "pages")):
+            db = Database.open(tmp_path / str(i) / name)
+            assert db.value("PRAGMA user_version") == len(MIGRATIONS[name])
+            assert db.value("PRAGMA journal_mode") == "wal"
+            assert db.value(f"SELECT count(*) FROM {table}") == 0
+            assert (tmp_path / str(i) / name).stat().st_mode & 0o777 == 0o600
+            db.close()
+
+
+def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]) -> tuple[int, int]:
+    """Lease and commit until nothing is left for a while; returns pages done and slices that got some."""
+    db = Database.open(folder / CRAWL, durable=False, busy_seconds=20)
+    house = House.__new__(House)
+    house.db, house.run, house.now, house.nodes, house.numbers = db, run, 1000.0, [epoch + number], 0
+    house.book = 1
+    house.places = house.new_places()
+    done = slices = 0
+    idle_since = time.monotonic()
+    while time.monotonic() - idle_since < 0.4:
+        for sequence in sequences:
+            got = patiently(db, lambda _, s=sequence: house.lease(s, free=16, batch=16))
+            if not got.jobs:
+                time.sleep(0.002)
+                continue
+            slices += 1
+            time.sleep(0.002)  # the pages are fetched
+            links = {
+                job.id: [Page(f"http://h{sequence}/{int(job.url.rpartition('/')[2]) * 3 + k}") for k in range(3)]
+                if job.depth < 1
+                else []
+                for job in got.jobs
+            }
+            group = [house.done(job, data=[f'"{job.id}"', '"x"'], links=links[job.id]) for job in got.jobs]
+            told = house.commit(*group)
+            assert told.won == {job.id for job in got.jobs}, "a living lease was not honoured"
+            done += len(group)
+            idle_since = time.monotonic()
+    db.close()
+    return done, slices
+
+
+def test_processes_that_lease_and_commit_at_once_share_the_work_and_lose_none(houses: Callable[..., House]) -> None:
+    seeds, hosts = 120, (1, 2, 3)
+    wide = {f"h{h}:80": Manners(0.0, 12, False) for h in hosts}
+    house = houses(nodes_=PROCESSES, slots=64, manners=wide)
+    for h in hosts:
+        house.seed(*[f"http://h{h}/{i}" for i in range(seeds)])
+    sequences = [house.sequence(f"http://h{h}/0") for h in hosts]
+    assert sequences == list(hosts)
+    told = _all(_crawl, house.folder, house.nodes[0], house.run, sequences)
+    # seeds 0…119 each name the pages 3i…3i+2: 0…359, of which 0…119 are seeds themselves
+    expected = len(hosts) * 3 * seeds
+    assert sum(done for done, _ in told) == expected
+    assert all(done for done, _ in told), "one process did it all"
+    assert Counter(state for _, state in house.jobs()) == {"DONE": expected}
+    assert len({url for url, _ in house.jobs()}) == expected
+    assert len(house.rows()) == 2 * expected
+    assert Counter(job for job, _ in house.rows()) == dict.fromkeys((r[0] for r in house.jobs("id")), 2)
+    assert snapshot.read(house.db).rows == {"book": 2 * expected}
+    house.check_counters()
+    assert house.db.value("PRAGMA integrity_check") == "ok"
+
+
+# Files that are not what they should be.
+
+
+def test_a_file_that_is_no_database_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / CRAWL).write_bytes(b"my poems, all of them\n" * 400)
+    with pytest.raises(StorageError, match=r"crawl\.db.*not a database"):
+        prepare(tmp_path)
+    assert (tmp_path / CRAWL).read_bytes().startswith(b"my poems")
+
+
+def test_another_programs_database_is_refused(tmp_path: Path) -> None:
+    db = Database.open(tmp_path / CRAWL)
+    with db.transaction():
+        db.execute("CREATE TABLE poems (line TEXT)")
+    db.close()
+    with pytest.raises(StorageError, match="not a crawl-console database"):
+        prepare(tmp_path)
+
+
+def test_a_database_of_a_newer_program_is_refused(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    db = Database.open(tmp_path / CRAWL)
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(StorageError, match="newer crawl-console"):
+        prepare(tmp_path)
+
+
+def test_a_file_another_process_is_just_making_is_looked_at_again(tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    made.mkdir()
+    prepare(made)
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / CRAWL).write_bytes((made / CRAWL).read_bytes()[:4096])
+    whole = threading.Timer(0.1, (folder / CRAWL).write_bytes, [(made / CRAWL).read_bytes()])
+    whole.start()
+    prepare(folder)
+    whole.join()
+    db = Database.open(folder / CRAWL)
+    assert db.value("PRAGMA user_version") == len(MIGRATIONS[CRAWL])
+    db.close()
+
+
+def test_a_data_dir_of_the_first_schema_is_taken_along(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    db = Database.open(tmp_path / CRAWL)
+    with db.transaction():
+        db.execute("ALTER TABLE documents ADD COLUMN digest BLOB NOT NULL DEFAULT x'00'")
+        db.execute("PRAGMA user_version = 1")
+        run = runs.create(db, None, 0.0).seq
+        db.execute(
+            "INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size) VALUES "
+            f"(7, {run}, x'01', 'http://a/', 200, 'text/html', 1.0, 3)"
+        )
+    db.close()
+    prepare(tmp_path)
+    db = Database.open(tmp_path / CRAWL)
+    assert db.value("PRAGMA user_version") == len(MIGRATIONS[CRAWL])
+    assert documents.stored(db, run, [b"\x01"], 0.0)[b"\x01"].page == 7
+    with db.transaction():
+        documents.add(db, run, [(8, NewDocument((b"\x02",), "http://a/2", 200, "text/html", 2.0, (), b"two"))])
+    assert documents.about(db, 8) == ("http://a/2", 200, "text/html", 3, 2.0)
+    db.close()
+
+
+def test_preparing_again_changes_nothing(house: House) -> None:
+    house.seed("http://a/1")
+    prepare(house.folder)
+    assert house.jobs() == [("http://a/1", "READY")]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"nowhere/crawl\.db"):
+        prepare(tmp_path / "nowhere")
+
+
+def test_a_reader_never_writes_and_never_waits(house: House) -> None:
+    reader = Database.open(house.folder / CRAWL, read_only=True, busy_seconds=0.05)
+    with pytest.raises(StorageError):
+        reader.execute("UPDATE runs SET state = 'DONE'")
+    with house.db.transaction():
+        house.db.execute("UPDATE runs SET state = 'DONE'")
+        assert reader.value("SELECT state FROM runs") == "READY"
+    assert reader.value("SELECT state FROM runs") == "DONE"
+    reader.close()
+
+
+def test_an_error_inside_a_transaction_takes_all_of_it_back(house: House) -> None:
+    with pytest.raises(ZeroDivisionError), house.db.transaction():
+        house.db.execute("UPDATE runs SET state = 'DONE'")
+        1 / 0  # noqa: B018
+    assert house.db.value("SELECT state FROM runs") == "READY"
+    with house.db.transaction(), pytest.raises(StorageError):
+        house.db.execute("UPDATE runs SET state = 'ASLEEP'")
+
+
+def test_many_rows_in_one_statement_come_back_whole_whatever_their_number(house: House) -> None:
+    for count in (0, 1, 3, 4, 15, 63, 64, 65, 149):
+        with house.db.transaction():
+            got = house.db.each(
+                "INSERT INTO meta (name, value) {values} RETURNING name", [(str(i), "") for i in range(count)]
+            )
+            assert [int(name) for (name,) in got] == list(range(count))
+            house.db.execute("DELETE FROM meta")
+
+
+def test_a_lease_reads_and_writes_in_one_immediate_transaction(house: House) -> None:
+    house.seed("http://a/1")
+    seen: list[str] = []
+    house.db._connection.set_trace_callback(seen.append)
+    lease(house.db, Wish(node=house.nodes[0], number=1, free=1, batch=1), [1], now=0.0)
+    house.db._connection.set_trace_callback(None)
+    assert seen[0] == "BEGIN IMMEDIATE"
+    assert seen[-1] == "COMMIT"
+    assert sum(s.startswith("BEGIN") for s in seen) == 1

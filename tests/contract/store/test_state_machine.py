@@ -1,0 +1,203 @@
+"""Any order of seeding, leasing, committing, dying and coming back: nothing is lost, doubled or miscounted."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule, run_state_machine_as_test
+
+from engine.errors import Fenced
+from engine.model.node import Role
+from engine.store.tables import jobs, runs, sequences
+from tests.contract.store.house import Page
+from tests.contract.store.model import HOSTS, Model
+
+pages = st.builds(
+    lambda host, number, group: Page(f"http://{host}/{number}", group),
+    st.sampled_from([key[0] for key in HOSTS]),
+    st.integers(0, 9),
+    st.sampled_from(["g", "h"]),
+)
+outcomes = st.sampled_from(["done", "done", "done", "failed", "skipped", "retry", "later", "moved", "cut", "backoff"])
+
+
+class Crawl(Model):
+    """What may happen, in any order."""
+
+    def teardown(self) -> None:
+        try:
+            self._crawl_to_the_end()
+        finally:
+            self.house.close()
+            shutil.rmtree(self.folder)
+
+    # What a supervisor does.
+
+    @rule(listed=st.lists(pages, min_size=1, max_size=6), name=st.sampled_from("xy"), priority=st.integers(-1, 1))
+    def seed(self, listed: list[Page], name: str, priority: int) -> None:
+        for group in ("g", "h"):
+            if chosen := [page.url for page in listed if page.group == group]:
+                self.ring(self.house.seed(*chosen, group=group, name=name, priority=priority))
+        self.wanted |= {(page.group, page.url) for page in listed}
+
+    @precondition(lambda self: len(self.alive) + len(self.backups) < 4)
+    @rule(backup=st.booleans())
+    def start_node(self, backup: bool) -> None:
+        if backup:
+            self.backups.append(self.house.node(Role.BACKUP_RUNNER))
+        else:
+            self.alive.append(self.house.node())
+        self.resize()
+
+    @precondition(lambda self: self.alive and self.live)
+    @rule(which=st.integers(0, 3), crashed=st.booleans(), late=st.booleans())
+    def node_dies(self, which: int, crashed: bool, late: bool) -> None:
+        node = self.alive[which % len(self.alive)]
+        self.bury(node, crashed)
+        if late:
+            self.commit_all(node, [])
+
+    @precondition(lambda self: self.alive and self.live)
+    @rule(which=st.integers(0, 3), late=st.booleans())
+    def jobs_are_taken_from_a_living_node(self, which: int, late: bool) -> None:
+        """Not what a supervisor does: only the lease fences what the node says of them later."""
+        node = self.alive[which % len(self.alive)]
+        self.release(node, crashed=True)
+        if late:
+            self.commit_all(node, [])
+
+    @rule()
+    def repair(self) -> None:
+        now = self.house.now
+        with self.db.transaction():
+            jobs.promote(self.db, self.house.run, now)
+            lost = sequences.ring_lost(self.db, self.house.run, now + 1, now) if not self.bells.total() else []
+            rung = sequences.ring_all(self.db, self.house.run, now)
+        assert not lost or set(lost) == self.lost
+        self.lost -= set(lost)
+        self.ring(lost)
+        self.ring(rung)
+
+    @rule()
+    def recount(self) -> None:
+        before = self.standing()
+        with self.db.transaction():
+            sequences.recount(self.db, self.house.run)
+            sequences.recount_taken(self.db, self.house.run)
+            runs.recount(self.db, self.house.run)
+        assert self.standing() == before
+
+    @rule()
+    def resume(self) -> None:
+        with self.db.transaction():
+            jobs.resume(self.db, self.house.run)
+
+    @rule(paused=st.booleans(), which=st.integers(0, 8))
+    def pause(self, paused: bool, which: int) -> None:
+        with self.db.transaction():
+            for sequence in [which] if which else range(1, 9):
+                sequences.pause(self.db, self.house.run, str(sequence), paused)
+
+    @rule(seconds=st.sampled_from([0.05, 0.3, 1.0, 20.0]))
+    def wait(self, seconds: float) -> None:
+        self.house.now += seconds
+
+    @precondition(lambda self: self.bells)
+    @rule()
+    def lose_a_ring(self) -> None:
+        sequence = min(self.bells)
+        del self.bells[sequence]
+        self.lost.add(sequence)
+
+    # What nodes do.
+
+    @precondition(lambda self: self.alive and self.bells)
+    @rule(which=st.integers(0, 3), turn=st.integers(0, 5), free=st.integers(1, 8), batch=st.integers(1, 8))
+    def answer_a_ring(self, which: int, turn: int, free: int, batch: int) -> None:
+        listed = sorted(self.bells)
+        self.lease(self.alive[which % len(self.alive)], listed[turn % len(listed)], free, batch)
+
+    @precondition(lambda self: self.dead)
+    @rule(which=st.integers(0, 3))
+    def a_dead_node_asks(self, which: int) -> None:
+        before = self.standing()
+        with pytest.raises(Fenced):
+            self.house.lease(1, node=self.dead[which % len(self.dead)])
+        assert self.standing() == before
+
+    @precondition(lambda self: self.results)
+    @rule(data=st.data(), keep=st.booleans(), refill=st.booleans())
+    def results_come(self, data: Any, keep: bool, refill: bool) -> None:
+        """Of one node, in any order, some of them late; kept ones come again. New jobs may take their places."""
+        node = data.draw(st.sampled_from(sorted({node for node, _ in self.results})))
+        mine = [job for epoch, job in self.results if epoch == node]
+        chosen = data.draw(st.lists(st.sampled_from(mine), min_size=1, max_size=6, unique=True))
+        links = data.draw(st.lists(pages, max_size=3))
+        self.commit(node, [self.result(job, data.draw(outcomes), links) for job in chosen], keep, refill=refill)
+
+    @precondition(lambda self: self.results)
+    @rule(data=st.data(), links=st.lists(pages, max_size=2))
+    def every_held_job_is_done(self, data: Any, links: list[Page]) -> None:
+        """Of one node, at once, those included whose lease is gone."""
+        node = data.draw(st.sampled_from(sorted({node for node, _ in self.results})))
+        self.commit_all(node, links)
+
+    @precondition(lambda self: self.results)
+    @rule(data=st.data())
+    def a_job_goes_on_to_a_redirects_target(self, data: Any) -> None:
+        node, job = data.draw(st.sampled_from(self.results))
+        target = data.draw(pages).url
+        with self.db.transaction():
+            claimed = jobs.claim_target(self.db, job, target)
+        assert not claimed or self.live.get(job.id) == (job.lease, node)
+
+    def _crawl_to_the_end(self) -> None:
+        """Whatever happened: one last node brings every page to its end."""
+        for node in list(self.alive):
+            self.bury(node, crashed=True)
+        for node in list(self.alive):
+            self.bury(node, crashed=True)
+        self.alive.append(self.house.node())
+        self.resize()
+        self.pause(False, 0)
+        for _ in range(400):
+            self.house.now += 0.5
+            self.resume()
+            self.repair()
+            while self.bells:
+                self.lease(self.alive[-1], min(self.bells), 8, 8)
+            self.commit_all(self.alive[-1], [])
+            if not jobs.any_open(self.db, self.house.run):
+                break
+        assert not jobs.any_open(self.db, self.house.run)
+        for check in (
+            self.counters_equal_the_jobs, self.rows_are_those_of_accepted_results, self.a_job_is_finished_once,
+            self.every_page_asked_for_has_its_job, self.a_sequence_has_one_ring_outstanding_at_most,
+        ):  # fmt: skip
+            check()
+        assert {row[0] for row in self.db.all("SELECT state FROM jobs")} <= {"DONE", "FAILED", "SKIPPED"}
+
+
+def _run(prepared: Path, examples: int, steps: int) -> None:
+    machine = type("Crawling", (Crawl,), {"prepared": prepared})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+def test_no_order_of_events_loses_doubles_or_miscounts(prepared: Path) -> None:
+    _run(prepared, examples=50, steps=50)
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(3600)
+def test_no_order_of_events_loses_doubles_or_miscounts_in_a_long_sweep(prepared: Path) -> None:
+    _run(prepared, examples=3000, steps=80)

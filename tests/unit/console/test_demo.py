@@ -1,0 +1,253 @@
+"""The demo shop: what its defs find in it is what `expected` says, and its server is quick, polite and mortal."""
+
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, deque
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+from console.cli.commands.demo import demo_defs
+from console.demo.server import serving
+from console.demo.site import CATEGORIES, MOVED, UNPRICED, Shop, expected, product
+from engine import urls
+from engine.defs.loader import load
+from engine.extract.context import Context
+from engine.extract.page import Page
+from engine.extract.records import Extractor
+from engine.fetch.decode import decode
+from engine.fetch.robots import RobotsRules
+from tests.process.stopwatch import Stopwatch
+
+ORIGIN = "http://127.0.0.1:8080"
+
+
+@pytest.fixture(scope="module")
+def definitions():
+    loaded = load(demo_defs())
+    assert loaded.warnings == ()
+    return loaded.definitions
+
+
+def crawl(definitions, pages):
+    """Follow the defs through a shop in memory: what a run should end with, and the rows."""
+    shop = Shop(pages, ORIGIN)
+    robots = RobotsRules.parse(shop.reply("/robots.txt").body.decode())
+    extractors = {d.name: Extractor(d) for d in definitions.data_defs}
+    todo = deque(
+        (group.name, urls.join(ORIGIN, url), 0)
+        for group in definitions.locator_groups
+        for locator in group.locators
+        for url in locator.urls
+    )
+    seen = {(group, url) for group, url, _ in todo}
+    skipped, rejected, rows, done = Counter(), Counter(), {}, 0
+    while todo:
+        group, job_url, depth = todo.popleft()
+        url, reply = job_url, None
+        while reply is None or reply.location is not None:
+            url = url if reply is None else urls.join(url, reply.location)
+            if not robots.allowed(url, "anyone"):
+                reply = None
+                break
+            assert urls.origin(url) == ORIGIN
+            reply = shop.reply(url.removeprefix(ORIGIN))
+        if reply is None:
+            skipped["robots.txt disallows it"] += 1
+            continue
+        if reply.status != 200:
+            skipped[f"HTTP {reply.status} (gone)"] += 1
+            continue
+        document = decode(reply.body, reply.content_type)
+        assert not document.damaged
+        if document.kind == "binary":
+            skipped[f"not a page: {reply.content_type}"] += 1
+            continue
+        done += 1
+        page = Page.of(url=url, text=document.text, kind=document.kind, status=200, fetched_at=0.0)
+        context = Context(
+            group=group, locator="home", locator_url=ORIGIN, depth=depth, run="r", run_time="2024-01-01T00:00:00Z"
+        )
+        tasks = definitions.task_group(group)
+        for task in tasks.tasks:
+            found = extractors[task.data_def].extract(page, context)
+            rows.setdefault(task.data_def, []).extend(found.rows)
+            for rejection in found.rejected:
+                rejected[rejection.data_def] += 1
+            for link in found.links:
+                limit = definitions.task_group(link.group).max_depth
+                if (link.group, link.url) not in seen and (limit is None or depth < limit):
+                    seen.add((link.group, link.url))
+                    todo.append((link.group, link.url, depth + 1))
+    found = {
+        "jobs": {
+            "done": done, "failed": 0, "skipped": skipped.total(), "incomplete": 0, "ready": 0, "taken": 0,
+        },
+        "skipped": dict(skipped),
+        "rows": {name: len(made) for name, made in rows.items() if made},
+        "rejected": dict(rejected),
+    }  # fmt: skip
+    return found, rows
+
+
+@pytest.mark.parametrize("pages", [1, 2, 4, 5, 12, 39, 40, 160, 161, 500])
+def test_defs_find_what_the_shop_expects(definitions, pages):
+    found, _ = crawl(definitions, pages)
+    assert found == expected(pages)
+
+
+def test_rows_hold_what_the_shop_sells(definitions):
+    pages = 90
+    _, rows = crawl(definitions, pages)
+    offers = {row["sku"]: row for row in rows["offer"]}
+    details = {row["sku"]: row for row in rows["product"]}
+    assert len(offers) == len(rows["offer"]), "an offer twice"
+    assert len(details) == len(rows["product"]), "a product twice"
+    for number in range(1, pages + 1):
+        thing = product(number)
+        assert (thing.sku in offers) == (number % 40 != 0)
+        if thing.sku in offers:
+            offer = offers[thing.sku]
+            assert offer["name"] == thing.name
+            assert offer["url"].partition("#")[0] == ORIGIN + quote(thing.address)
+            assert offer["stock"] is (thing.pieces > 0)
+            assert (offer["price"] is None) == (number == UNPRICED)
+        assert (thing.sku in details) == (number != UNPRICED)
+        if thing.sku in details:
+            detail = details[thing.sku]
+            assert (detail["name"], detail["pieces"]) == (thing.name, thing.pieces)
+            assert f"£{detail['price']}" == thing.price
+            assert len(detail["since"]) == 10
+    assert {len(detail["reviews"]) for detail in details.values()} == {0, 1, 2, 3}
+    assert {row["title"] for row in rows["article"]} >= {"Příběh hrnku", "茶の時間"}
+    assert all(row["celsius"] and row["minutes"] for row in rows["steeping"])
+
+
+def test_the_same_number_makes_the_same_shop():
+    one, two = Shop(50, ORIGIN), Shop(50, ORIGIN)
+    paths = ["/", "/catalogue/teapots/", *(quote(product(n).path) for n in range(1, 51))]
+    assert [one.reply(p) for p in paths] == [two.reply(p) for p in paths]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/product/blue-teapot-0.html", "/product/-1.html", "/product/1.html", "/product/none-teapot-1.html",
+        "/product/x-51.html", "/p/1", "/p/", "/p/x", "/catalogue/", "/catalogue/teapots/page-1.html", "", "*", "/%ff",
+        "/catalogue/none/page-2.html", "/catalogue/teapots/page-9.html", "/../etc/passwd", "/product/x-9999999999.html",
+    ],
+)  # fmt: skip
+def test_nothing_is_where_nothing_should_be(target):
+    assert Shop(50, ORIGIN).reply(target).status == 404
+
+
+def test_a_sitemap_names_pages_that_exist():
+    shop = Shop(30, ORIGIN)
+    text = shop.reply("/sitemap.xml").body.decode()
+    found = [part.partition("<")[0] for part in text.split("<loc>")[1:]]
+    assert len(found) == 2 + 6 + len(CATEGORIES) + 30
+    assert {shop.reply(url.removeprefix(ORIGIN)).status for url in found} == {200}
+
+
+def test_a_page_costs_little():
+    shop = Shop(1000, ORIGIN)
+    paths = [quote(product(n).path) for n in range(1, 1001)]
+    best = min(_seconds(shop, paths) for _ in range(5))
+    assert best / len(paths) < 0.0002
+
+
+def _seconds(shop, paths):
+    began = time.process_time()
+    for path in paths:
+        shop.reply(path)
+    return time.process_time() - began
+
+
+def _get(connection, path, method="GET"):
+    connection.request(method, path)
+    answer = connection.getresponse()
+    return answer, answer.read()
+
+
+def _connected(address):
+    return http.client.HTTPConnection(urlsplit(address).netloc, timeout=10)
+
+
+def test_the_server_keeps_connections_and_serves_the_shop():
+    with serving(pages=20) as address:
+        connection = _connected(address)
+        answer, body = _get(connection, "/")
+        assert (answer.status, body) == (200, Shop(20, address).reply("/").body)
+        held = connection.sock
+        answer, _ = _get(connection, f"/p/{MOVED[0]}")
+        assert (answer.status, answer.headers["Location"]) == (301, quote(product(MOVED[0]).path))
+        answer, body = _get(connection, "/", "HEAD")
+        assert (answer.status, body) == (200, b"")
+        assert connection.sock is held, "the connection was closed"
+        assert _get(connection, "/", "POST")[0].status == 405
+    with pytest.raises(OSError):
+        _get(_connected(address), "/")
+
+
+def test_requests_in_one_piece_and_in_many_are_answered_in_order():
+    with serving(pages=20, latency=0.01) as address:
+        connection = _connected(address)
+        connection.connect()
+        connection.sock.sendall(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\nGET /logo.gif HTTP/1.1\r\nHo")
+        time.sleep(0.05)
+        connection.sock.sendall(b"st: x\r\nConnection: close\r\n\r\n")
+        told = b"".join(iter(lambda: connection.sock.recv(65536), b""))
+    assert 0 < told.index(b"404 Not Found") < told.index(b"image/gif")
+
+
+def test_errors_strike_once_and_always_the_same_pages():
+    paths = [quote(product(n).path) for n in range(1, 101)]
+    struck = []
+    for _ in range(2):
+        with serving(pages=100, errors=0.3) as address:
+            connection = _connected(address)
+            first = [_get(connection, path)[0] for path in paths]
+            assert {answer.status for answer in first} == {200, 503}
+            assert all(a.headers["Retry-After"] == "0" for a in first if a.status == 503)
+            assert {_get(connection, path)[0].status for path in paths} == {200}
+            struck.append([answer.status for answer in first])
+    assert struck[0] == struck[1]
+    assert 15 <= struck[0].count(503) <= 45
+
+
+def test_latency_is_kept_and_visitors_do_not_wait_for_each_other():
+    with serving(pages=20, latency=0.2) as address:
+        _get(_connected(address), "/logo.gif")  # the process is up
+        visitors = [_connected(address) for _ in range(10)]
+        watch, began = Stopwatch(), time.monotonic()
+        for visitor in visitors:
+            visitor.request("GET", "/logo.gif")
+        assert {visitor.getresponse().status for visitor in visitors} == {200}
+        assert time.monotonic() - began >= 0.2
+        assert watch.seconds() < 1.5
+
+
+def test_the_server_ends_with_a_parent_that_is_killed():
+    code = (
+        "import time\nfrom console.demo.server import serving\n"
+        "with serving(pages=5) as address:\n print(address, flush=True)\n time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=Path.cwd())
+    address = parent.stdout.readline().strip()
+    assert _get(_connected(address), "/logo.gif")[0].status == 200
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            _get(_connected(address), "/logo.gif")
+        except OSError:
+            return
+        time.sleep(0.02)
+    pytest.fail("the shop outlived its parent")

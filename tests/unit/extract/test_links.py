@@ -1,0 +1,199 @@
+"""Links: where they lead, which are followed, and that remembering changes nothing."""
+
+from typing import Any
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.extract import links as links_room
+from engine.extract.context import Context
+from engine.extract.records import Extractor
+from engine.model.definition import DataDef, Link
+from engine.model.record import FoundLink
+from tests.unit.extract.pages import CONTEXT, URL, extract, page
+
+
+def urls(text: str, *, url: str = URL, kind: Any = "html", **link: Any) -> list[str]:
+    link.setdefault("selector", "a")
+    return [found.url for found in extract(DataDef(name="d", links=(Link(**link),)), text, url=url, kind=kind).links]
+
+
+def anchors(*hrefs: str) -> str:
+    return "".join(f'<a href="{href}">x</a>' for href in hrefs)
+
+
+def test_they_are_absolute_normalized_without_fragment_each_once_in_order() -> None:
+    text = anchors(
+        "b.html#x", "B.HTML", "b.html#y", "../up", "/root?q#z", "HTTPS://SHOP.example:443/%7ea/../c", "?n", ""
+    )
+    assert urls(text) == [
+        "https://shop.example/catalogue/b.html",
+        "https://shop.example/catalogue/B.HTML",
+        "https://shop.example/up",
+        "https://shop.example/root?q",
+        "https://shop.example/c",
+        "https://shop.example/catalogue/page-1.html?n",
+        "https://shop.example/catalogue/page-1.html",
+    ]
+
+
+def test_what_is_no_web_page_is_dropped() -> None:
+    assert (
+        urls(anchors("mailto:a@b", "javascript:void(0)", "data:,x", "ftp://shop.example/", "http://[", "tel:1")) == []
+    )
+    assert urls("<a>no href</a><a href>empty</a>", url="https://h/") in ([], ["https://h/"])
+
+
+@pytest.mark.parametrize(
+    ("href", "same"),
+    [
+        ("https://shop.example:8443/", True),
+        ("http://SHOP.EXAMPLE/", True),
+        ("//shop.example/x", True),
+        ("https://www.shop.example/", False),
+        ("https://example/", False),
+        ("https://shop.example.evil/", False),
+        ("https://shop.example@evil.example/", False),
+    ],
+)
+def test_same_host_is_the_name_alone(href: str, same: bool) -> None:
+    assert bool(urls(anchors(href))) is same
+    assert urls(anchors(href), same_host=False)
+
+
+def test_same_host_compares_with_the_final_url_not_the_base() -> None:
+    text = "<base href=https://cdn.example/>" + anchors("x", "https://shop.example/y")
+    assert urls(text) == ["https://shop.example/y"]
+    assert urls(text, same_host=False) == ["https://cdn.example/x", "https://shop.example/y"]
+
+
+def test_allow_and_deny_are_searched_in_the_url() -> None:
+    text = anchors("a.html#.pdf", "b.pdf", "c.html?login", "/d.html")
+    assert urls(text, allow=(r"\.html$",)) == ["https://shop.example/catalogue/a.html", "https://shop.example/d.html"]
+    assert urls(text, allow=("^https://shop.example/catalogue/",), deny=("login", "pdf$")) == [
+        "https://shop.example/catalogue/a.html"
+    ]
+    assert len(urls(text, allow=("pdf", "login"))) == 2
+
+
+def test_they_are_sought_on_the_whole_page() -> None:
+    data_def = DataDef(name="d", block="li", links=(Link(selector="p a"),))
+    assert len(extract(data_def, "<p><a href=x></a></p><li></li><li></li>").links) == 1
+
+
+def test_group_priority_and_depth() -> None:
+    data_def = DataDef(
+        name="d",
+        links=(
+            Link(selector="a.p", priority=7, group="detail"),
+            Link(selector="a", max_depth=3),
+            Link(selector="a", group="detail"),
+        ),
+    )
+    text = "<a class=p href=/1><a href=/2>"
+    assert extract(data_def, text).links == (
+        FoundLink("https://shop.example/1", "detail", 7, None),
+        FoundLink("https://shop.example/1", "books", 0, 3),
+        FoundLink("https://shop.example/2", "books", 0, 3),
+        FoundLink("https://shop.example/2", "detail", 0, None),
+    )
+    found = Extractor(data_def, {"books": 2, "detail": -1}).extract(page(text), CONTEXT).links
+    assert [link.priority for link in found] == [7, 2, 2, -1]
+
+
+@pytest.mark.parametrize(("depth", "followed"), [(0, True), (1, True), (2, False), (3, False)])
+def test_deeper_links_than_max_depth_are_not_found(depth: int, followed: bool) -> None:
+    context = Context(group="g", locator="l", locator_url=URL, depth=depth, run="r", run_time="")
+    extractor = Extractor(DataDef(name="d", links=(Link(selector="a", max_depth=2),)))
+    assert bool(extractor.extract(page(anchors("x")), context).links) is followed
+
+
+def test_nofollow_is_respected_unless_told_otherwise() -> None:
+    data_def = DataDef(name="d", links=(Link(selector="a"),))
+    heedless = Context(group="g", locator="l", locator_url=URL, depth=0, run="r", run_time="", nofollow=False)
+    rel = '<a rel="external NOFOLLOW" href=/1></a><a rel=nofollower href=/2></a><a href=/3></a><a rel=nofollow href=/3>'
+    assert [link.url[-1] for link in extract(data_def, rel).links] == ["2", "3"]
+    assert len(Extractor(data_def).extract(page(rel), heedless).links) == 3
+    meta = '<meta name="ROBOTS" content="noindex,nofollow"><a href=/1>'
+    assert extract(data_def, meta).links == ()
+    assert len(Extractor(data_def).extract(page(meta), heedless).links) == 1
+
+
+def test_other_attributes_and_flavours() -> None:
+    assert urls("<link href=/f.xml><img src=/i.png>", selector="img", attribute="src") == ["https://shop.example/i.png"]
+    assert urls("<loc> /x </loc>", selector="loc", attribute="text") == ["https://shop.example/x"]
+    assert urls("<a href=/x>", selector="xpath://a") == ["https://shop.example/x"]
+    assert urls("<a href=/x><a href=/x#y>", selector="xpath://a/@href") == ["https://shop.example/x"]
+    assert urls("<urlset><url><loc>/x</loc></url></urlset>", selector="xpath://loc/text()", kind="xml") == [
+        "https://shop.example/x"
+    ]
+    items = '{"next": "/2", "items": [{"href": "/a"}, {"href": "/b", "rel": "nofollow"}, {"id": 1}]}'
+    assert urls(items, selector="jmespath:next", kind="json") == ["https://shop.example/2"]
+    assert urls(items, selector="jmespath:items", kind="json") == ["https://shop.example/a"]
+    assert urls(items, selector="a", kind="json") == []
+
+
+def test_remembered_hrefs_mean_what_they_mean_on_each_page() -> None:
+    extractor = Extractor(DataDef(name="d", links=(Link(selector="a"),)))
+    text = anchors("x", "/x", "", "?q", " ?q", "?", "//shop.example/y", "https:z", "https:?z", "HTTPS:?z", "ht\ntps:?z")
+    for url in (
+        "https://shop.example/a/b?c",
+        "https://shop.example/a/d",
+        "https://shop.example/e/f",
+        "http://shop.example/e/f",
+        "https://other.example/a/b",
+        "https://shop.example/a/b?c",
+        "https://shop.example/?/a/",
+    ):
+        alone = Extractor(DataDef(name="d", links=(Link(selector="a"),)))
+        fresh = alone.extract(page(text, url=url), CONTEXT).links
+        assert extractor.extract(page(text, url=url), CONTEXT).links == fresh
+        assert extractor.extract(page(text, url=url), CONTEXT).links == fresh
+
+
+def test_own_group_is_that_of_each_page() -> None:
+    extractor = Extractor(DataDef(name="d", links=(Link(selector="a"),)))
+    for group in ("one", "two", "one"):
+        context = Context(group=group, locator="l", locator_url=URL, depth=0, run="r", run_time="")
+        assert [link.group for link in extractor.extract(page(anchors("x")), context).links] == [group]
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links_room, "REMEMBERED", 50)
+    finder = links_room.Finder(Link(selector="a"), {})
+    extractor = Extractor(DataDef(name="d", links=(Link(selector="a"),)))
+    extractor._links._finders = (finder,)
+    for number in range(40):
+        text = anchors(*(f"p{number}-{at}" for at in range(10)))
+        assert len(extractor.extract(page(text, url=f"https://h.example/{number}/x"), CONTEXT).links) == 10
+        assert sum(map(len, finder._known.values())) <= 60
+        assert len(finder._known) <= 60
+
+
+segments = st.text("abc-_.~0", min_size=1, max_size=5).filter(lambda text: text.strip("."))
+paths = st.lists(segments | st.just("..") | st.just("."), max_size=4).map("/".join)
+hrefs = st.one_of(
+    paths,
+    paths.map("/".__add__),
+    segments.map("https://shop.example/".__add__),
+    segments.map("http://other.example/".__add__),
+    st.tuples(paths, segments).map("?".join),
+    st.tuples(paths, segments).map("#".join),
+    segments.map("?".__add__),
+    segments.map("#".__add__),
+    st.just("mailto:x@y"),
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.tuples(paths, st.lists(hrefs, max_size=6)), min_size=1, max_size=4))
+def test_links_equal_those_of_urllib(pages: list[tuple[str, list[str]]]) -> None:
+    extractor = Extractor(DataDef(name="d", links=(Link(selector="a[href]"),)))
+    for path, raw in pages:
+        url = urljoin("https://shop.example/", f"/{path}")
+        joined = [urldefrag(urljoin(url, href)).url for href in raw]
+        wanted = [found for found in joined if urlsplit(found).netloc == "shop.example"]
+        found = extractor.extract(page(anchors(*raw), url=url), CONTEXT).links
+        assert [link.url for link in found] == list(dict.fromkeys(wanted))

@@ -1,0 +1,245 @@
+"""Records of a page: blocks, filters, rejections; and that no page and no pattern can break extraction."""
+
+import time
+from decimal import Decimal
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from engine.extract import budget
+from engine.extract.records import Extractor
+from engine.model.definition import DataDef, Field, Filter, Link, Place
+from engine.model.record import FoundLink
+from engine.model.text_value import written
+from tests.process.stopwatch import Stopwatch
+from tests.unit.extract.pages import CONTEXT, extract, page
+
+BOOKS = """
+<article class="product_pod"><h3><a href="/catalogue/a.html" title="A Light">A..</a></h3>
+  <p class="price_color">£51.77</p><p class="availability">In stock</p><i class=tag>x</i><i class=tag>y</i></article>
+<article class="product_pod"><h3><a href="b.html" title="B">B</a></h3><p class="price_color">£0.00</p></article>
+<article class="product_pod"><h3><a href="c.html">C</a></h3><p class="price_color">£5</p></article>
+<article class="product_pod"><h3><a href="d.html" title="D">D</a></h3><p class="price_color">£1.5.2</p></article>
+<ul><li class="next"><a href="page-2.html">next</a></li></ul>
+"""
+BOOK = DataDef(
+    name="book",
+    block="article.product_pod",
+    fields=(
+        Field(name="title", selector="h3 a", attribute="title", required=True, place=Place("b.yml", 3, 5)),
+        Field(name="price", selector=".price_color", match="[0-9.]+", type="decimal", place=Place("b.yml", 4, 5)),
+        Field(name="stock", selector=".availability", type="bool", match="In stock", default=False, has_default=True),
+        Field(name="tags", selector=".tag", all=True),
+        Field(name="url", selector="h3 a", attribute="href", type="url"),
+        Field(name="page", value="%{document.url}"),
+    ),
+    filters=(Filter(field="price", pattern=r"0\.00"),),
+    links=(
+        Link(selector="li.next a", group="books"),
+        Link(selector="h3 a", group="detail", allow=("/catalogue/",), deny=("/c\\.html",), priority=5),
+    ),
+)
+
+
+def test_the_shop_of_the_language() -> None:
+    found = extract(BOOK, BOOKS)
+    assert found.data_def == "book"
+    assert found.rows == (
+        {
+            "title": "A Light",
+            "price": Decimal("51.77"),
+            "stock": True,
+            "tags": ["x", "y"],
+            "url": "https://shop.example/catalogue/a.html",
+            "page": "https://shop.example/catalogue/page-1.html",
+        },
+    )
+    assert found.filtered == 1
+    assert [(r.data_def, r.field, r.place) for r in found.rejected] == [
+        ("book", "title", "b.yml:3:5"),
+        ("book", "price", "b.yml:4:5"),
+    ]
+    assert "'1.5.2' is not a number" in found.rejected[1].reason
+    assert found.links == (
+        FoundLink("https://shop.example/catalogue/page-2.html", "books", 0, None),
+        FoundLink("https://shop.example/catalogue/a.html", "detail", 5, None),
+        FoundLink("https://shop.example/catalogue/b.html", "detail", 5, None),
+        FoundLink("https://shop.example/catalogue/d.html", "detail", 5, None),
+    )
+
+
+def test_the_columns_are_in_written_order() -> None:
+    assert tuple(extract(BOOK, BOOKS).rows[0]) == BOOK.columns
+
+
+def test_without_block_a_page_is_one_record_even_if_all_is_missing() -> None:
+    data_def = DataDef(name="d", fields=(Field(name="a", selector="i"), Field(name="b", selector="u", all=True)))
+    assert extract(data_def, "").rows == ({"a": None, "b": []},)
+    assert extract(data_def, "", kind="json").rows == ({"a": None, "b": []},)
+
+
+def test_a_block_is_a_record_even_if_all_is_missing() -> None:
+    data_def = DataDef(name="d", block="li", fields=(Field(name="a", selector="i"),))
+    assert extract(data_def, "<li></li><li><i>x</i></li>").rows == ({"a": None}, {"a": "x"})
+    assert extract(data_def, "<p>").rows == ()
+
+
+def test_blocks_within_blocks_are_records_each_once() -> None:
+    data_def = DataDef(name="d", block="div, .b", fields=(Field(name="id", attribute="id"),))
+    found = extract(data_def, "<div id=1 class=b><div id=2></div></div><p class=b id=3>")
+    assert [row["id"] for row in found.rows] == ["1", "2", "3"]
+
+
+def test_without_fields_there_are_no_rows() -> None:
+    found = extract(DataDef(name="d", links=(Link(selector="a"),)), "<a href=x>")
+    assert found.rows == ()
+    assert len(found.links) == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "pattern", "dropped"),
+    [
+        (Field(name="f", selector="p"), "abc", True),
+        (Field(name="f", selector="p"), "b", False),
+        (Field(name="f", selector="p"), "a.*", True),
+        (Field(name="f", selector="u"), "", True),
+        (Field(name="f", selector="u"), ".+", False),
+        (Field(name="f", selector="p", type="bool", match="a"), "true", True),
+        (Field(name="f", selector="i", all=True), r"1\|2", True),
+        (Field(name="f", selector="i", all=True, join=";"), "1;2", True),
+        (Field(name="f", selector="b", type="decimal"), r"1\.50", True),
+        (Field(name="f", selector="b", type="float"), r"1\.5", True),
+    ],
+)
+def test_filters_match_the_written_text_in_full(field: Field, pattern: str, dropped: bool) -> None:
+    data_def = DataDef(name="d", fields=(field,), filters=(Filter(field="f", pattern=pattern),))
+    found = extract(data_def, "<p>abc</p><i>1</i><i>2</i><b>1.50</b>")
+    assert (found.filtered, len(found.rows)) == ((1, 0) if dropped else (0, 1))
+
+
+SLOW = r"(?:a|aa)+$"
+SLOW_TEXT = "a" * 80 + "b"
+
+
+def test_a_slow_pattern_is_a_rejection_and_costs_a_second_a_page() -> None:
+    data_def = DataDef(name="d", block="p", fields=(Field(name="f", match=SLOW),))
+    watch = Stopwatch()
+    found = extract(data_def, f"<p>{SLOW_TEXT}</p>" * 50 + "<p>a</p>")
+    assert watch.seconds() < 3
+    assert len(found.rejected) == 51
+    assert "found no answer within 0.5 s" in found.rejected[0].reason
+    assert "took more than 1 s on this page" in found.rejected[-1].reason
+
+
+def test_a_slow_filter_is_a_rejection_at_the_filter() -> None:
+    filters = (Filter(field="f", pattern=SLOW, place=Place("d.yml", 9, 1)),)
+    (rejection,) = extract(
+        DataDef(name="d", fields=(Field(name="f", selector="p"),), filters=filters), f"<p>{SLOW_TEXT}</p>"
+    ).rejected
+    assert rejection.reason.startswith("filter: ")
+    assert rejection.place == "d.yml:9:1"
+
+
+def test_a_slow_link_pattern_follows_nothing_and_says_so() -> None:
+    found = extract(DataDef(name="d", links=(Link(selector="a", deny=(SLOW,)),)), f"<a href={SLOW_TEXT}>")
+    assert found.links == ()
+    assert [r.field for r in found.rejected] == ["links"]
+
+
+def test_broken_definitions_reject_and_do_not_raise() -> None:
+    data_def = DataDef(name="d", block="p[", fields=(Field(name="f"),), place=Place("d.yml", 2, 3))
+    (rejection,) = extract(data_def, "<p>").rejected
+    assert (rejection.field, rejection.place) == ("", "d.yml:2:3")
+    assert "query.block" in rejection.reason
+    assert extract(DataDef(name="d", links=(Link(selector="a["),)), "<a href=x>").rejected
+    broken = DataDef(name="d", fields=(Field(name="f"),), filters=(Filter(field="f", pattern="("),))
+    assert extract(broken, "<p>").rejected
+
+
+def test_time_and_length_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    nested = "<div>" * 9_000 + "x" * 20_000
+    data_def = DataDef(name="d", block="div", fields=(Field(name="f", selector="p div.x b"), Field(name="g")))
+    began = time.monotonic()
+    monkeypatch.setattr(budget, "SECONDS", 1.0)
+    found = extract(data_def, nested)
+    assert time.monotonic() - began < 20
+    assert found.rejected[-1].field == ""
+    monkeypatch.setattr(budget, "SECONDS", 60.0)
+    monkeypatch.setattr(budget, "CHARACTERS", 100_000)
+    found = extract(DataDef(name="d", block="div", fields=(Field(name="g"),)), nested)
+    assert 0 < len(found.rows) <= 5
+    assert "100,000 characters" in found.rejected[0].reason
+
+
+EVERYTHING = DataDef(
+    name="all",
+    block="*",
+    fields=(
+        Field(name="text"),
+        Field(name="own", selector="p b", attribute="ownText"),
+        Field(name="html", selector="div > *", attribute="outerHtml", all=True),
+        Field(name="path", selector="xpath://a/@href | //b", all=True),
+        Field(name="url", selector="a", attribute="href", type="url", default="", has_default=True),
+        Field(name="nest", selector="div", fields=(Field(name="n", selector=":not(p b)"),)),
+    ),
+    links=(Link(selector="a", same_host=False), Link(selector="xpath://a/@href"), Link(selector="p b a")),
+)
+PATHS = DataDef(
+    name="paths",
+    block="xpath://*",
+    fields=(Field(name="css", selector="div p, b"), Field(name="text"), Field(name="html", attribute="html")),
+)
+JSONS = DataDef(
+    name="json",
+    block="jmespath:@",
+    fields=(Field(name="a", selector="jmespath:a"), Field(name="b", type="json"), Field(name="c", selector="p")),
+    links=(Link(selector="jmespath:a"),),
+)
+EXTRACTORS = tuple(map(Extractor, (EVERYTHING, PATHS, JSONS, BOOK)))
+
+TAGS = "<p> </p> </div> <b> </b> x> '#y?z'> <table> <td> <svg> <script> </script> <!-- -->"
+MORE = "<template> &#xD800; &amp é <select><option> <title> <math> <frameset> <![CDATA[ <?xml <html>"
+ODD = ["<a href=", "<div class=x>", "<base href=//>", "<a", "\0", "\x1f", "\ud800", " "]
+pieces = st.sampled_from([*f"{TAGS} {MORE} <body> nofollow".split(), *ODD])
+markup = st.lists(pieces | st.text(max_size=5), max_size=25).map("".join)
+
+
+@settings(max_examples=150)
+@given(markup | st.text(st.characters()), st.sampled_from(["html", "xml", "json"]))
+@example("<A\x1f<p>", "html")
+def test_no_page_breaks_extraction(text: str, kind: str) -> None:
+    for extractor in EXTRACTORS:
+        found = extractor.extract(page(text, kind=kind), CONTEXT)  # type: ignore[arg-type]
+        for row in found.rows:
+            for item in row.values():
+                written(item).encode("utf-8")
+        for link in found.links:
+            assert link.url.startswith("http")
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=200))
+def test_no_bytes_break_extraction(raw: bytes) -> None:
+    for errors in ("replace", "surrogateescape"):
+        for extractor in EXTRACTORS:
+            extractor.extract(page(raw.decode("utf-8", errors)), CONTEXT)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=100)
+@given(json_values)
+def test_no_json_breaks_extraction(given_value: object) -> None:
+    import json
+
+    for extractor in EXTRACTORS:
+        found = extractor.extract(page(json.dumps(given_value), kind="json"), CONTEXT)
+        for row in found.rows:
+            for item in row.values():
+                written(item).encode("utf-8")

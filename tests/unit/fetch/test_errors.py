@@ -1,0 +1,306 @@
+"""Fetcher.send when things go wrong: each failure is bounded, named in one line, and says whether a retry may help."""
+
+import asyncio
+import gzip
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from engine.fetch.client import Fetcher
+from engine.fetch.errors import FetchFailed, one_line
+from engine.fetch.response import Answer
+from engine.model.job import Request
+from tests.process.stopwatch import Stopwatch
+from tests.unit.fetch.server import Exchange, Site, serving
+
+GET = Request()
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    with serving() as site:
+        yield site
+
+
+async def _send(url: str, request: Request = GET, *, deadline: float = 5, **options: object) -> Answer:
+    fetcher = Fetcher(user_agent="t", deadline=deadline, max_body=1_000_000, connections=4, **options)  # type: ignore[arg-type]
+    try:
+        return await fetcher.send(url, request)
+    finally:
+        await fetcher.aclose()
+
+
+def failure(url: str, request: Request = GET, **options: object) -> FetchFailed:
+    with pytest.raises(FetchFailed) as failed:
+        asyncio.run(_send(url, request, **options))  # type: ignore[arg-type]
+    assert "\n" not in failed.value.reason
+    assert "127.0.0.1" not in failed.value.reason
+    return failed.value
+
+
+def told(failed: FetchFailed) -> tuple[str, str, bool]:
+    return failed.reason, failed.kind, failed.retryable
+
+
+class Resolver(AbstractResolver):
+    """Answers for every name what the test says, without asking anybody."""
+
+    def __init__(self, outcome: str | OSError) -> None:
+        self.outcome = outcome
+        self.asked: list[str] = []
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        self.asked.append(host)
+        if isinstance(self.outcome, OSError):
+            raise self.outcome
+        return [ResolveResult(hostname=host, host=self.outcome, port=port, family=family, proto=0, flags=0)]
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("slow", ["accept", "headers", "body"])
+def test_a_drip_ends_at_the_deadline(site: Site, slow: str) -> None:
+    @site.page("/")
+    def _(x: Exchange) -> None:
+        if slow == "accept":
+            site.stopping.wait(10)
+            return
+        text = (
+            b"HTTP/1.1 200 OK\r\nX-Long: " if slow == "headers" else b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n"
+        )
+        x.raw(text)
+        while not site.stopping.wait(0.05):
+            x.raw(b"x")
+
+    watch, begun = Stopwatch(), time.monotonic()
+    assert told(failure(site.url("/"), deadline=0.4)) == ("timeout after 0.4 s", "timeout", True)
+    assert time.monotonic() - begun > 0.35
+    assert watch.seconds() < 2
+
+
+def test_a_deadline_frees_its_connection(site: Site) -> None:
+    site.pages["/slow"] = lambda x: site.stopping.wait(10) and None
+    site.pages["/quick"] = lambda x: x.answer(b"ok")
+
+    async def both() -> Answer:
+        fetcher = Fetcher(user_agent="t", deadline=0.3, max_body=1000, connections=1)
+        with pytest.raises(FetchFailed):
+            await fetcher.send(site.url("/slow"), GET)
+        answer = await fetcher.send(site.url("/quick"), GET)
+        await fetcher.aclose()
+        return answer
+
+    assert asyncio.run(both()).body == b"ok"
+
+
+def test_a_cancelled_send_is_cancelled(site: Site) -> None:
+    site.pages["/slow"] = lambda x: site.stopping.wait(10) and None
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(_send(site.url("/slow")))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancelled())
+
+
+def test_a_refused_port() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
+        assert told(failure(url)) == ("connection refused", "connection", True)
+
+
+def test_a_reset_connection(site: Site) -> None:
+    site.pages["/"] = lambda x: x.reset()
+    assert told(failure(site.url("/"), Request(method="POST"))) == ("connection reset", "connection", True)
+
+
+def test_a_connection_closed_without_an_answer(site: Site) -> None:
+    site.pages["/"] = lambda x: x.connection.close()
+    failed = failure(site.url("/"), Request(method="POST"))
+    assert failed.kind == "connection" and failed.retryable
+    assert failed.reason in ("connection closed before an answer", "connection reset")
+
+
+def test_a_name_nobody_knows() -> None:
+    unknown = Resolver(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
+    failed = failure("http://shop.example/", resolver=unknown)
+    assert told(failed) == ("cannot resolve host shop.example", "dns", False)
+    assert unknown.asked == ["shop.example"]
+
+
+def test_a_resolver_that_is_down_may_be_asked_again() -> None:
+    down = Resolver(socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"))
+    assert told(failure("http://shop.example/", resolver=down)) == ("cannot resolve host shop.example", "dns", True)
+
+
+def test_the_resolver_decides_where_a_name_leads(site: Site) -> None:
+    site.pages["/"] = lambda x: x.answer(b"here")
+    answer = asyncio.run(_send(f"http://shop.example:{site.port}/", resolver=Resolver("127.0.0.1")))
+    assert answer.body == b"here"
+    assert site.seen[0].headers["host"] == f"shop.example:{site.port}"
+
+
+def test_a_body_shorter_than_declared(site: Site) -> None:
+    @site.page("/")
+    def _(x: Exchange) -> None:
+        x.answer(b"half", length=100)
+        x.connection.close()
+
+    assert told(failure(site.url("/"))) == ("connection lost within the body", "connection", True)
+
+
+def test_a_body_longer_than_declared_is_refused(site: Site) -> None:
+    site.pages["/"] = lambda x: x.answer(b"0123456789", length=4)
+    assert told(failure(site.url("/")))[1:] == ("protocol", False)
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_body_over_the_limit_is_not_read_to_its_end(site: Site, declared: bool) -> None:
+    sent = threading.Event()
+
+    @site.page("/")
+    def _(x: Exchange) -> None:
+        length = b"Content-Length: 500000000\r\n" if declared else b""
+        x.raw(b"HTTP/1.1 200 OK\r\n" + length + b"\r\n")
+        for _ in range(500):
+            x.raw(b"x" * 1_000_000)
+        sent.set()
+
+    failed = failure(site.url("/"))
+    assert told(failed) == ("body over 1000000 bytes (max_body)", "too-large", False)
+    assert "max_body" in failed.remedy
+    assert not sent.is_set()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "reason", "retryable"),
+    [
+        ("gzip", b"plain text", "bad encoding gzip", False),
+        ("gzip", gzip.compress(b"page" * 500, mtime=0)[:-9], "bad encoding gzip (cut short)", True),
+        ("br", b"\xff\xff\xff plain", "bad encoding br", False),
+        ("deflate", b"plain text", "bad encoding deflate", False),
+        ("zstd", b"plain text", "bad encoding zstd", False),
+        ("gzip, gzip", gzip.compress(b"x", mtime=0), "bad encoding gzip, gzip (only one layer is read)", False),
+    ],
+)
+def test_bodies_that_are_not_what_they_say(
+    site: Site, encoding: str, body: bytes, reason: str, retryable: bool
+) -> None:
+    site.pages["/"] = lambda x: x.answer(body, f"Content-Encoding: {encoding}")
+    assert told(failure(site.url("/"))) == (reason, "encoding", retryable)
+
+
+def test_what_is_no_http_at_all(site: Site) -> None:
+    site.pages["/"] = lambda x: x.raw(b"SSH-2.0-OpenSSH_9.9\r\n\x1b[31m\r\n")
+    failed = failure(site.url("/"))
+    assert (failed.kind, failed.retryable) == ("protocol", False)
+    assert failed.reason.startswith("not a valid HTTP answer")
+    assert failed.reason.isprintable()
+
+
+def test_a_header_beyond_all_measure(site: Site) -> None:
+    site.pages["/"] = lambda x: x.answer(b"", "X-Huge: " + "x" * 2_000_000)
+    assert failure(site.url("/")).kind == "protocol"
+
+
+@pytest.mark.parametrize("url", ["", "ftp://h/", "/relative", "http://u:secret@[::1/"])
+def test_what_is_no_url(url: str) -> None:
+    failed = failure(url)
+    assert told(failed) == ("not an absolute http or https URL", "url", False)
+    assert "secret" not in str(failed)
+
+
+@pytest.mark.parametrize(
+    "header", [("X-A", "a\r\nX-B: b"), ("X A", "a"), ("X:A", "a"), ("X-A", "a\0"), ("X-A\r\n", "a")]
+)
+def test_a_header_cannot_smuggle_another(site: Site, header: tuple[str, str]) -> None:
+    assert failure(site.url("/"), Request(headers=(header,))).kind == "header"
+    assert site.seen == []
+
+
+def test_a_cookie_cannot_smuggle_a_header(site: Site) -> None:
+    assert failure(site.url("/"), Request(cookies=(("a", "b\r\nX: y"),))).kind == "header"
+
+
+@pytest.fixture
+def secure(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """A TLS server on loopback with a certificate of its own for `localhost`: its port, and the certificate."""
+    if shutil.which("openssl") is None:
+        pytest.skip("makes its certificate with openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
+    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*make.split(), *names], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                plain, _ = listener.accept()
+            except OSError:
+                return
+            try:
+                with context.wrap_socket(plain, server_side=True) as connection:
+                    connection.recv(65536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret")
+            except OSError:
+                continue
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield listener.getsockname()[1], certificate
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+
+
+def test_a_certificate_nobody_vouches_for(secure: tuple[int, Path]) -> None:
+    failed = failure(f"https://localhost:{secure[0]}/", resolver=Resolver("127.0.0.1"))
+    assert (failed.kind, failed.retryable) == ("tls", False)
+    assert failed.reason.startswith("TLS: certificate not accepted: self")
+
+
+def test_a_certificate_of_another_name(secure: tuple[int, Path]) -> None:
+    trust = ssl.create_default_context(cafile=str(secure[1]))
+    url = f"https://shop.example:{secure[0]}/"
+    failed = failure(url, resolver=Resolver("127.0.0.1"), tls=trust)
+    assert failed.kind == "tls" and "shop.example" in failed.reason
+
+
+def test_a_trusted_certificate(secure: tuple[int, Path]) -> None:
+    trust = ssl.create_default_context(cafile=str(secure[1]))
+    answer = asyncio.run(_send(f"https://localhost:{secure[0]}/", resolver=Resolver("127.0.0.1"), tls=trust))
+    assert answer.body == b"secret"
+
+
+def test_tls_to_a_server_that_speaks_none() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with listener.accept()[0] as connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        threading.Thread(target=serve, daemon=True).start()
+        failed = failure(f"https://127.0.0.1:{listener.getsockname()[1]}/")
+        assert (failed.kind, failed.retryable) == ("tls", False)
+
+
+def test_reasons_are_one_clean_line() -> None:
+    assert one_line("a\n b\t\x1b[31mred\u202e") == "a b ?[31mred?"
+    assert len(one_line("x" * 500)) == 200
