@@ -11,18 +11,18 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run a command and exit with its code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _leave)  # nothing is begun while modules are still being imported
+        signal.signal(signal.SIGINT, _exit_immediately)  # nothing is begun while modules are still being imported
     try:
         from console.cli.main import main as run
 
-        if signal.getsignal(signal.SIGINT) is _leave:
+        if signal.getsignal(signal.SIGINT) is _exit_immediately:
             signal.signal(signal.SIGINT, signal.default_int_handler)
         run()
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
+def _exit_immediately(_number: int, _frame: FrameType | None) -> None:
     os._exit(_INTERRUPTED)
 
 

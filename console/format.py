@@ -12,15 +12,15 @@ def format_count(number: float) -> str:
     """A count in at most 6 characters: `12480`, `1.25M`."""
     if abs(number) < 100_000:
         return str(int(number))
-    return _scaled(number, 1000.0)
+    return _format_scaled(number, 1000.0)
 
 
 def format_size(number: float) -> str:
     """Bytes in at most 6 characters: `84`, `12.3k`, `1.2G`."""
-    return _scaled(number, 1024.0) if abs(number) >= 1024 else str(int(number))
+    return _format_scaled(number, 1024.0) if abs(number) >= 1024 else str(int(number))
 
 
-def _scaled(number: float, step: float) -> str:
+def _format_scaled(number: float, step: float) -> str:
     power = 0
     while abs(number) >= step and power < len(_UNITS) - 1:
         number, power = number / step, power + 1

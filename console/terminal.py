@@ -4,7 +4,7 @@ import os
 import sys
 
 
-def why_not() -> str | None:
+def unsupported_reason() -> str | None:
     """Why the console cannot be shown here; None: it can."""
     for name, stream in (("stdin", sys.stdin), ("stdout", sys.stdout), ("stderr", sys.stderr)):
         if not stream.isatty():
@@ -16,7 +16,7 @@ def why_not() -> str | None:
 
 def interactive(*, read_only: bool = False) -> bool:
     """Whether the console can be shown; says why not, where somebody sits at a terminal and may expect it."""
-    why = why_not()
+    why = unsupported_reason()
     if why is not None and not read_only and (sys.stdout.isatty() or sys.stdin.isatty()):
         sys.stderr.write(f"no console here ({why}): running headless\n")
     return why is None

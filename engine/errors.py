@@ -10,11 +10,11 @@ class CrawlError(Exception):
 
     def __init__(self, what: str, remedy: str = "") -> None:
         super().__init__(what)
-        self.what = what
+        self.message = what
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.what}\n  {self.remedy}" if self.remedy else self.what
+        return f"{self.message}\n  {self.remedy}" if self.remedy else self.message
 
 
 class UsageError(CrawlError):
@@ -55,13 +55,13 @@ class DefsError(CrawlError):
         self.problems = problems
 
 
-class NoSupervisor(CrawlError):
+class SupervisorNotRunning(CrawlError):
     """A command was given where no supervisor is alive to obey it."""
 
     exit_code = 2
 
 
-class NoPage(CrawlError):
+class PageUnavailable(CrawlError):
     """A page somebody wants to look at cannot be had, or is none."""
 
     exit_code = 1

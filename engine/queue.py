@@ -21,10 +21,10 @@ from huey.storage import SqliteStorage, sqlite3
 
 from engine.errors import StorageError
 
-QUEUE = "queue.db"
+QUEUE_FILE = "queue.db"
 _NAME = "crawl"
 _STAT_SECONDS = 0.5
-_TOGETHER = 16
+_MAX_RINGS = 16
 """Rings one node takes from the queue at once, at most: the others are for the other nodes."""
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
     def __init__(self, *args: Any, gate: Callable[[], bool], **kwargs: Any) -> None:
         self._gate = gate
         self._inode: int | None = None
-        self._looked_at = 0.0
+        self._checked_at = 0.0
         super().__init__(*args, strict_fifo=True, timeout=5, **kwargs)
 
     def _create_connection(self) -> Any:
@@ -58,7 +58,7 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
     def dequeue(self) -> Any:
         if not self._gate():
             return None
-        self._follow_file()
+        self._close_if_replaced()
         try:
             return super().dequeue()
         except sqlite3.OperationalError as error:
@@ -68,15 +68,15 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
             self._reopen(error)
         return None
 
-    def more(self, limit: int) -> list[bytes]:
+    def pop_many(self, limit: int) -> list[bytes]:
         """The messages that come next, taken from the queue in one transaction; at most `limit`. None on trouble."""
         try:
-            return self._more(limit)
+            return self._pop_many(limit)
         except sqlite3.Error as error:
             self._reopen(error)
             return []
 
-    def _more(self, limit: int) -> list[bytes]:
+    def _pop_many(self, limit: int) -> list[bytes]:
         if limit <= 0 or not self.sql("select 1 from task where queue = ? limit 1", (self.name,), results=True):
             return []
         with self.db(commit=True) as cursor:
@@ -92,10 +92,10 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
             rows = [(self.name, self.to_blob(message)) for message in messages]
             cursor.executemany("insert into task (queue, data, priority) values (?, ?, 0)", rows)
 
-    def _follow_file(self) -> None:
+    def _close_if_replaced(self) -> None:
         now = time.monotonic()
-        if now - self._looked_at >= _STAT_SECONDS:
-            self._looked_at = now
+        if now - self._checked_at >= _STAT_SECONDS:
+            self._checked_at = now
             if _inode(self.filename) != self._inode:
                 self.close()
 
@@ -113,14 +113,14 @@ class _Worker(Worker):  # type: ignore[misc]
 
     def sleep(self) -> None:
         self.delay = min(self.delay, self.max_delay)
-        if self.huey.woken.wait(self.delay):
-            self.huey.woken.clear()
+        if self.huey.wake_event.wait(self.delay):
+            self.huey.wake_event.clear()
             self.delay = self.default_delay
         else:
             self.delay *= self.backoff
 
 
-class _NoSchedule(Scheduler):  # type: ignore[misc]
+class _IdleScheduler(Scheduler):  # type: ignore[misc]
     """Deadlines stand in our tables; Huey's schedule is not used, and so not polled."""
 
     def loop(self, now: Any = None) -> None:  # noqa: ARG002
@@ -129,7 +129,7 @@ class _NoSchedule(Scheduler):  # type: ignore[misc]
 
 class _Consumer(Consumer):  # type: ignore[misc]
     worker_class = _Worker
-    scheduler_class = _NoSchedule
+    scheduler_class = _IdleScheduler
 
     def _set_signal_handlers(self) -> None:
         """Signals are the node's own affair."""
@@ -144,14 +144,14 @@ class Doorbells:
         *,
         on_slice: Callable[[list[int]], None] | None = None,
         gate: Callable[[], bool] = lambda: True,
-        room: Callable[[], int] = lambda: 1,
+        capacity: Callable[[], int] = lambda: 1,
     ) -> None:
         """`on_slice` answers rings, given the sequences' ids; `gate` is asked before a message is taken.
 
         `room` says how many rings may be answered together: those that wait are taken at once, so that a crawl of
         many hosts does not pay for a transaction a page. Raises StorageError where the file cannot be made.
         """
-        self._path = folder / QUEUE
+        self._path = folder / QUEUE_FILE
         try:
             self._huey = Huey(
                 _NAME,
@@ -164,29 +164,29 @@ class Doorbells:
             self._path.chmod(0o600)
         except (sqlite3.Error, OSError) as error:
             raise StorageError(f"{self._path}: {error}", "Free some space, or take the file away.") from error
-        self._huey.woken = threading.Event()
+        self._huey.wake_event = threading.Event()
 
         @self._huey.task(name="crawl_slice")  # type: ignore[untyped-decorator]
         def crawl_slice(sequence: int) -> None:
             if on_slice is not None:
-                more = self._huey.storage.more(min(room(), _TOGETHER) - 1)
-                on_slice(list(dict.fromkeys([sequence, *self._rung(more)])))
+                more = self._huey.storage.pop_many(min(capacity(), _MAX_RINGS) - 1)
+                on_slice(list(dict.fromkeys([sequence, *self._decode_sequences(more)])))
 
-        self._slice = crawl_slice
+        self._crawl_slice = crawl_slice
         self._consumer: _Consumer | None = None
         self._stopped = False
 
     def ring(self, sequences: Iterable[int]) -> None:
         """Say that sequences have work. A failure is logged, not raised: lost rings are repaired."""
         try:
-            messages = [self._huey.serialize_task(self._slice.s(sequence)) for sequence in sequences]
+            messages = [self._huey.serialize_task(self._crawl_slice.s(sequence)) for sequence in sequences]
             if messages:
                 self._huey.storage.enqueue_all(messages)
         except sqlite3.Error as error:
             _log.warning("rings lost: %s", error)
         self.wake()
 
-    def _rung(self, messages: list[bytes]) -> Iterator[int]:
+    def _decode_sequences(self, messages: list[bytes]) -> Iterator[int]:
         for message in messages:
             try:
                 yield int(self._huey.serializer.deserialize(message).args[0])
@@ -195,7 +195,7 @@ class Doorbells:
 
     def wake(self) -> None:
         """Look at the queue now."""
-        self._huey.woken.set()
+        self._huey.wake_event.set()
 
     def consume(self) -> None:
         """Answer rings until `stop`, on the main thread."""
@@ -220,7 +220,7 @@ class Doorbells:
             self._consumer.stop_flag.set()
         self.wake()
 
-    def waiting(self) -> bool | None:
+    def has_pending(self) -> bool | None:
         """Whether a ring waits: one look at an index. None where the file is gone, is another one, or is damaged."""
         try:
             found = bool(self._huey.storage.sql("SELECT 1 FROM task LIMIT 1", results=True))
@@ -234,10 +234,10 @@ class Doorbells:
             self._huey.storage.close()
 
 
-def discard(folder: Path) -> None:
+def discard_queue(folder: Path) -> None:
     """Throw the queue away; who has it open finds the next one by itself. A directory of that name is put aside."""
     for suffix in ("", "-wal", "-shm"):
-        path = folder / (QUEUE + suffix)
+        path = folder / (QUEUE_FILE + suffix)
         if path.is_dir():
             path.rename(path.with_name(f"{path.name}.aside-{time.time_ns()}"))
         with contextlib.suppress(FileNotFoundError):

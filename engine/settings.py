@@ -114,7 +114,7 @@ class Settings:
         return cls(**told)
 
 
-_FLOORS: Mapping[str, float] = {
+_MINIMUMS: Mapping[str, float] = {
     "nodes": 1, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
     "max_body": 1, "max_redirects": 0, "max_failed": 0, "delay": 0, "host_concurrency": 1, "refresh": 0.1,
     "max_pages": 1, "max_time": 0.1, "min_free": 0,
@@ -130,24 +130,26 @@ class Setting:
     origin: str
 
 
-def load(flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, folder: Path = Path()) -> Settings:
+def load_settings(
+    flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, folder: Path = Path()
+) -> Settings:
     """The settings in force. `flags` holds values given on the command line; None means not given.
 
     Raises UsageError on an unknown name, a value that cannot be read, or one out of bounds, naming its origin.
     """
-    return Settings(**{s.name: s.value for s in explain(flags, environment=environment, folder=folder)})
+    return Settings(**{s.name: s.value for s in resolve_settings(flags, environment=environment, folder=folder)})
 
 
-def explain(
+def resolve_settings(
     flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, folder: Path = Path()
 ) -> list[Setting]:
     """Every setting with its origin, in order of declaration; raises as `load` does."""
     environment = os.environ if environment is None else environment
-    written = _toml(folder / "crawl.toml")
+    written = _read_toml(folder / "crawl.toml")
     given = {name: value for name, value in flags.items() if value is not None}
     for origin, names in (("--set", given), ("crawl.toml", written)):
         for name in names:
-            _known(name, origin)
+            _check_name(name, origin)
     found = []
     for field in fields(Settings):
         name, variable = field.name, f"CRAWL_{field.name.upper()}"
@@ -160,21 +162,21 @@ def explain(
         else:
             found.append(Setting(name, default_nodes() if name == "nodes" else field.default, "default"))
             continue
-        found.append(Setting(name, _read(name, value, origin), origin))
+        found.append(Setting(name, _parse_value(name, value, origin), origin))
     return found
 
 
-def assignment(text: str) -> tuple[str, str]:
+def parse_assignment(text: str) -> tuple[str, str]:
     """`NAME=VALUE` of `--set`, split. Raises UsageError."""
     name, sign, value = text.partition("=")
     name = name.strip().replace("-", "_")
     if not sign:
         raise UsageError(f"--set {text}: not of the form NAME=VALUE", "Write for example --set delay=0.5")
-    _known(name, "--set")
+    _check_name(name, "--set")
     return name, value.strip()
 
 
-def _toml(path: Path) -> dict[str, Any]:
+def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
@@ -183,39 +185,41 @@ def _toml(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: {error}", "Mend the file, or take it away: every setting has a default.") from error
 
 
-def _known(name: str, origin: str) -> None:
+def _check_name(name: str, origin: str) -> None:
     names = [f.name for f in fields(Settings)]
     if name not in names:
         raise UsageError(f"{origin}: unknown setting '{name}'{suggest(name, names)}", "See `docs/settings.md`.")
 
 
-def _read(name: str, value: Any, origin: str) -> Any:
+def _parse_value(name: str, value: Any, origin: str) -> Any:
     hint = str(get_type_hints(Settings)[name])
     where = f"--set {name}" if origin == "flag" else origin
     try:
-        read = _as(hint, value)
+        read = _coerce(hint, value)
     except (ValueError, TypeError):
-        raise UsageError(f"{where}: {name} cannot be {value!r}", f"It wants {_wanted(name, hint)}.") from None
-    if isinstance(read, float | int) and not (math.isfinite(read) and read >= _FLOORS.get(name, read)):
-        raise UsageError(f"{where}: {name} cannot be {value!r}", f"It wants {_wanted(name, hint)}.")
+        raise UsageError(
+            f"{where}: {name} cannot be {value!r}", f"It wants {_describe_expected(name, hint)}."
+        ) from None
+    if isinstance(read, float | int) and not (math.isfinite(read) and read >= _MINIMUMS.get(name, read)):
+        raise UsageError(f"{where}: {name} cannot be {value!r}", f"It wants {_describe_expected(name, hint)}.")
     if name == "live":
         duration_seconds(read)
     return read
 
 
-def _wanted(name: str, hint: str) -> str:
+def _describe_expected(name: str, hint: str) -> str:
     if "tuple" in hint:
         return 'a list of texts, as JSON: ["mail", "-s", "crawled", "me@acme.example"]'
     kinds = {"bool": "true or false", "Literal": "reextract or new_only", "int": "a whole number", "float": "a number"}
     kind = next((words for part, words in kinds.items() if part in hint), "a text")
-    return f"{kind} of {_FLOORS[name]:g} or more" if name in _FLOORS else kind
+    return f"{kind} of {_MINIMUMS[name]:g} or more" if name in _MINIMUMS else kind
 
 
-def _as(hint: str, value: Any) -> Any:
+def _coerce(hint: str, value: Any) -> Any:
     if "None" in hint and value in ("", "none"):
         return None
     if "tuple" in hint:
-        return _texts(value)
+        return _parse_texts(value)
     if "bool" in hint:
         if isinstance(value, bool):
             return value
@@ -234,7 +238,7 @@ def _as(hint: str, value: Any) -> Any:
     return str(value)
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _parse_texts(value: Any) -> tuple[str, ...]:
     """A list of texts, or the JSON of one; the first must say something."""
     listed = json.loads(value) if isinstance(value, str) else value
     if not isinstance(listed, list) or not listed or not all(isinstance(item, str) for item in listed):

@@ -17,7 +17,7 @@ def normalize(url: str) -> str | None:
         href = normalize_url(url)
     except ValueError:
         return None
-    return _web_page(href)
+    return _strip_fragment(href)
 
 
 def join(base: str, href: str, keep_fragment: bool = False) -> str | None:
@@ -30,10 +30,10 @@ def join(base: str, href: str, keep_fragment: bool = False) -> str | None:
         joined = join_url(base, href)
     except ValueError:
         return None
-    return joined if keep_fragment else _web_page(joined)
+    return joined if keep_fragment else _strip_fragment(joined)
 
 
-def is_web(url: str) -> bool:
+def is_http_url(url: str) -> bool:
     """Whether the text begins as an absolute http(s) URL; it may still be invalid."""
     return url[:8].lower().startswith(("http://", "https://"))
 
@@ -80,7 +80,7 @@ def without_credentials(url: str) -> str:
         return _USERINFO.sub(r"\1", url)
 
 
-def _web_page(href: str) -> str | None:
+def _strip_fragment(href: str) -> str | None:
     if not href.startswith(("http://", "https://")):
         return None
     # A normalized http URL has a raw "#" only where its fragment begins.

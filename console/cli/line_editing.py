@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-_REMEMBERED = 1000
+_HISTORY_LENGTH = 1000
 
 
-def typed(prompt: Callable[[], str], words: Sequence[str]) -> Iterator[str]:
+def read_lines(prompt: Callable[[], str], words: Sequence[str]) -> Iterator[str]:
     """Lines typed at a terminal; `words` are what a line may be completed to. Ctrl-C empties a line, Ctrl-D ends."""
-    remember = _editing(words)
+    remember = _enable_editing(words)
     try:
         while True:
             try:
@@ -25,7 +25,7 @@ def typed(prompt: Callable[[], str], words: Sequence[str]) -> Iterator[str]:
         remember()
 
 
-def _editing(words: Sequence[str]) -> Callable[[], None]:
+def _enable_editing(words: Sequence[str]) -> Callable[[], None]:
     """Switch line editing on; what is returned saves the history."""
     try:
         import readline
@@ -44,7 +44,7 @@ def _editing(words: Sequence[str]) -> Callable[[], None]:
     def save() -> None:
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            readline.set_history_length(_REMEMBERED)
+            readline.set_history_length(_HISTORY_LENGTH)
             readline.write_history_file(path)
             path.chmod(0o600)
         except OSError:

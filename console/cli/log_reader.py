@@ -8,7 +8,7 @@ from typing import BinaryIO
 from engine.errors import StorageError
 
 _BLOCK = 1 << 16
-_LONGEST = 1 << 20
+_MAX_LINE_BYTES = 1 << 20
 """Bytes of a line; what is longer is cut into several."""
 
 
@@ -18,9 +18,9 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: BinaryIO | None = None
-        self._rest = b""
+        self._partial = b""
 
-    def skip(self, lines: int) -> None:
+    def seek_last_lines(self, lines: int) -> None:
         """Go to the last lines of what is there, unless they are very long."""
         self._open()
         if self._file is not None:
@@ -29,26 +29,26 @@ class LogFile:
             ends = [at for at, byte in enumerate(self._file.read(_BLOCK)) if byte == 10]
             self._file.seek(start + ends[-lines - 1] + 1 if len(ends) > lines else start)
 
-    def read(self, *, whole: bool) -> Iterator[str]:
+    def read(self, *, include_partial: bool) -> Iterator[str]:
         """Lines written since; `whole`: also one that has no end yet. Raises StorageError."""
         try:
             self._open()
-            yield from self._new()
+            yield from self._read_new()
             if self._replaced():
-                yield from self._left()
+                yield from self._flush_partial()
                 self.close()
                 self._open()
-                yield from self._new()
+                yield from self._read_new()
         except OSError as error:
             raise StorageError(f"{self._path}: {error.strerror}", "Mend its permissions.") from error
-        if whole:
-            yield from self._left()
+        if include_partial:
+            yield from self._flush_partial()
 
     def close(self) -> None:
         """Let the file go; what is read next begins at its start."""
         if self._file is not None:
             self._file.close()
-        self._file, self._rest = None, b""
+        self._file, self._partial = None, b""
 
     def _open(self) -> None:
         if self._file is None:
@@ -57,13 +57,13 @@ class LogFile:
             except FileNotFoundError:
                 return
 
-    def _new(self) -> Iterator[str]:
+    def _read_new(self) -> Iterator[str]:
         while self._file is not None and (block := self._file.read(_BLOCK)):
-            *lines, self._rest = (self._rest + block).split(b"\n")
+            *lines, self._partial = (self._partial + block).split(b"\n")
             for line in lines:
-                yield _text(line)
-            if len(self._rest) > _LONGEST:
-                yield from self._left()
+                yield _decode_line(line)
+            if len(self._partial) > _MAX_LINE_BYTES:
+                yield from self._flush_partial()
 
     def _replaced(self) -> bool:
         if self._file is None:
@@ -75,11 +75,11 @@ class LogFile:
             return False
         return (ours.st_dev, ours.st_ino) != (there.st_dev, there.st_ino) or there.st_size < self._file.tell()
 
-    def _left(self) -> Iterator[str]:
-        if self._rest:
-            rest, self._rest = self._rest, b""
-            yield _text(rest)
+    def _flush_partial(self) -> Iterator[str]:
+        if self._partial:
+            rest, self._partial = self._partial, b""
+            yield _decode_line(rest)
 
 
-def _text(line: bytes) -> str:
+def _decode_line(line: bytes) -> str:
     return line.decode("utf-8", "replace").rstrip("\r").expandtabs()

@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
-from console.cli.authoring import AUTHORING
-from console.cli.inspecting import INSPECTING
-from console.cli.options import checked, common, settings_of
-from console.cli.output import give_up
-from console.cli.steering import STEERING
+from console.cli.authoring import AUTHORING_COMMANDS
+from console.cli.inspecting import INSPECTION_COMMANDS
+from console.cli.options import common_options, load_settings, validate_assignments
+from console.cli.output import redirect_to_devnull
+from console.cli.steering import CONTROL_COMMANDS
 from console.terminal import interactive
 from engine import __version__
 from engine.errors import CrawlError, DefsError, UsageError
 
-_NOT_OURS = {
+_ENVIRONMENT_ERRORS = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE,
 }  # fmt: skip
 """A right, a disk, a full output: what is to be mended lies outside of the program."""
@@ -31,11 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     told = list(sys.argv[1:] if arguments is None else arguments)
     if not told or (told[0].startswith("-") and told[0] not in ("--version", "--help", "-h")):
         told.insert(0, "run")  # a bare `crawl-console` is a run
-    code = _guarded(told)
+    code = _invoke(told)
     try:
         sys.stderr.flush()
     except OSError:  # its terminal is gone; how the command ended stays true
-        give_up(sys.stderr)
+        redirect_to_devnull(sys.stderr)
     gc.freeze()  # the system takes all memory back at once; to look through it for garbage first takes 40 ms
     sys.exit(code)
 
@@ -51,7 +51,7 @@ def _open_missing_streams() -> None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
-def _guarded(told: list[str]) -> int:
+def _invoke(told: list[str]) -> int:
     """The exit code of a command; no error ends in a traceback."""
     try:
         return int(crawl_console.main(told, prog_name="crawl-console", standalone_mode=False, obj=told) or 0)
@@ -67,13 +67,13 @@ def _guarded(told: list[str]) -> int:
         click.echo(str(error) if isinstance(error, DefsError) else f"error: {error}", err=True)
         return error.exit_code
     except (BrokenPipeError, SystemExit):  # who read our output has read enough; click makes a SystemExit of it
-        give_up(sys.stdout)
+        redirect_to_devnull(sys.stdout)
         return 0
     except Exception as error:
         if "CRAWL_TRACEBACK" in os.environ:
             raise
-        if isinstance(error, OSError) and error.errno in _NOT_OURS:
-            give_up(sys.stdout)
+        if isinstance(error, OSError) and error.errno in _ENVIRONMENT_ERRORS:
+            redirect_to_devnull(sys.stdout)
             where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
             click.echo(f"error: {where}{error.strerror}", err=True)
             click.echo("  Check permissions, space, and where the output goes; then run it again.", err=True)
@@ -93,7 +93,7 @@ def crawl_console() -> None:
 @click.option(
     "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory."
 )
-@common
+@common_options
 @click.option("--nodes", type=click.IntRange(1), help="Node processes.")
 @click.option("--backups", type=click.IntRange(0), help="Warm standby nodes.")
 @click.option("--base-url", metavar="U", help="What relative locators resolve against.")
@@ -121,15 +121,15 @@ def run(
     progress: str, output: Path | None, only_new: bool, read_only: bool, **flags: Any,
 ) -> int:  # fmt: skip
     """Resume the unfinished run, else start a new one; attach the console."""
-    from console.cli.commands.run import Headless
+    from console.cli.commands.run import HeadlessOptions
     from console.cli.commands.run import run as run_headless
 
-    settings = settings_of(assign, **flags)
+    settings = load_settings(assign, **flags)
     if not no_ui and not as_json and interactive(read_only=read_only):
-        from console.tui.attach import Attach, attach
+        from console.tui.attach import AttachOptions, attach
 
         return attach(
-            Attach(
+            AttachOptions(
                 data=data, defs=defs, arguments=[*context.obj, "--no-ui"], hertz=settings.refresh, fresh=fresh,
                 read_only=read_only, max_failed=settings.max_failed,
             )
@@ -137,7 +137,7 @@ def run(
     if read_only:
         raise UsageError("--read-only is for the console alone", "Look with `crawl-console status`.")
     return run_headless(
-        Headless(
+        HeadlessOptions(
             defs=defs, data=data, settings=settings, fresh=fresh, output=output, only_new=only_new, json=as_json,
             progress=progress,
         )
@@ -147,23 +147,23 @@ def run(
 @crawl_console.command()
 @click.argument("defs", type=click.Path(path_type=Path), default=Path("defs"))
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as one JSON object.")
-@common
+@common_options
 def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
     """Validate defs; exit 2 with problems."""
     from console.cli.commands.check import check as check_defs
 
-    checked(assign)
+    validate_assignments(assign)
     return check_defs(defs, as_json=as_json)
 
 
 @crawl_console.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the whole snapshot as one JSON object.")
-@common
+@common_options
 def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Show the run as the console would."""
     from console.cli.commands.status import status as show_status
 
-    checked(assign)
+    validate_assignments(assign)
     return show_status(data, as_json=as_json)
 
 
@@ -172,23 +172,23 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 @click.argument("run", required=False)
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="At most N.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@common
+@common_options
 def runs(what: str, run: str | None, limit: int, as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """List the runs of the data directory, newest first, or show one."""
     from console.cli.commands.runs import show_runs
 
-    checked(assign)
+    validate_assignments(assign)
     return show_runs(data, what, run, count=limit, as_json=as_json)
 
 
 @crawl_console.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each step.")
-@common
+@common_options
 def state(as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Show which steps of the run are complete."""
     from console.cli.commands.state import state as show_state
 
-    checked(assign)
+    validate_assignments(assign)
     return show_state(data, as_json=as_json)
 
 
@@ -199,7 +199,7 @@ def state(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 )
 @click.option("--since", metavar="RUN", help="Only rows that this run, and all before it, did not have.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
-@common
+@common_options
 def export(
     data_def: str | None, format_: str | None, since: str | None, output: Path | None, data: Path,
     assign: Sequence[str],
@@ -207,7 +207,7 @@ def export(
     """Write rows of the latest run, from the truth, at any time."""
     from console.cli.commands.export import export as export_rows
 
-    checked(assign)
+    validate_assignments(assign)
     return export_rows(data, data_def, format_, output, since)
 
 
@@ -217,19 +217,19 @@ def export(
     "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
-@common
+@common_options
 def extract(data_def: str | None, defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Work the stored pages of the latest run anew with the defs on disk; fetch nothing."""
     from dataclasses import replace
 
-    from console.cli.commands.run import Headless
+    from console.cli.commands.run import HeadlessOptions
     from console.cli.commands.run import run as run_headless
-    from console.client import crawled
+    from console.client import require_database_path
 
-    crawled(data)  # before a lock makes the folder
-    settings = replace(settings_of(assign), on_reload="reextract", max_pages=None)  # nothing is fetched
+    require_database_path(data)  # before a lock makes the folder
+    settings = replace(load_settings(assign), on_reload="reextract", max_pages=None)  # nothing is fetched
     return run_headless(
-        Headless(defs=defs, data=data, settings=settings, json=as_json, extract_only=True, data_def=data_def)
+        HeadlessOptions(defs=defs, data=data, settings=settings, json=as_json, extract_only=True, data_def=data_def)
     )
 
 
@@ -239,7 +239,7 @@ def extract(data_def: str | None, defs: Path, as_json: bool, data: Path, assign:
 @click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds a page takes.")
 @click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of answers 503.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
-@common
+@common_options
 @click.pass_context
 def demo(
     context: click.Context, /, no_ui: bool, pages: int, latency: float, errors: float, as_json: bool, data: Path,
@@ -250,21 +250,21 @@ def demo(
     from console.cli.commands.demo import demo_defs
 
     if not no_ui and not as_json and interactive():
-        from console.tui.attach import Attach, attach
+        from console.tui.attach import AttachOptions, attach
 
-        settings = settings_of(assign)
+        settings = load_settings(assign)
         return attach(
-            Attach(
+            AttachOptions(
                 data=data, defs=demo_defs(), arguments=[*context.obj, "--no-ui"], hertz=settings.refresh, fresh=True,
                 max_failed=settings.max_failed,
             )
         )  # fmt: skip
     return run_demo(
-        data, settings_of(assign), pages=pages, latency=latency / 1000, errors=errors / 100, as_json=as_json
+        data, load_settings(assign), pages=pages, latency=latency / 1000, errors=errors / 100, as_json=as_json
     )  # fmt: skip
 
 
-for _command in (*AUTHORING, *INSPECTING, *STEERING):
+for _command in (*AUTHORING_COMMANDS, *INSPECTION_COMMANDS, *CONTROL_COMMANDS):
     crawl_console.add_command(_command)
 
 

@@ -14,14 +14,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-LOG = "on_end.log"
-SECONDS = 60.0
+LOG_NAME = "on_end.log"
+TIMEOUT_SECONDS = 60.0
 """It may take this long."""
-_LOOK_SECONDS = 0.02
+_POLL_SECONDS = 0.02
 
 
 def run_on_end(
-    command: Sequence[str], summary: str, data: Path, *, interrupted: Callable[[], bool], seconds: float = SECONDS
+    command: Sequence[str],
+    summary: str,
+    data: Path,
+    *,
+    interrupted: Callable[[], bool],
+    seconds: float = TIMEOUT_SECONDS,
 ) -> str | None:
     """Run the command with the summary on its stdin; what went wrong, or None. Raises nothing.
 
@@ -30,24 +35,24 @@ def run_on_end(
     try:
         logs = data / "logs"
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(logs / LOG, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        handle = os.open(logs / LOG_NAME, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as log, tempfile.TemporaryFile() as told:
             log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {shlex.join(command)}\n".encode("utf-8", "replace"))
             log.flush()
             told.write(summary.encode() + b"\n")
             told.seek(0)
-            problem = _ended(_started(command, told, log), interrupted, seconds)
+            problem = _wait_for_exit(_spawn(command, told, log), interrupted, seconds)
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or str(error)
-    return None if problem is None else f"on_end: {shlex.join(command)}: {problem}; see {data / 'logs' / LOG}"
+    return None if problem is None else f"on_end: {shlex.join(command)}: {problem}; see {data / 'logs' / LOG_NAME}"
 
 
-def _started(command: Sequence[str], told: IO[bytes], log: IO[bytes]) -> subprocess.Popen[bytes]:
+def _spawn(command: Sequence[str], told: IO[bytes], log: IO[bytes]) -> subprocess.Popen[bytes]:
     # a session of its own: Ctrl-C is for us to pass on, and all it starts ends with it
     return subprocess.Popen(list(command), stdin=told, stdout=log, stderr=log, start_new_session=True)
 
 
-def _ended(process: subprocess.Popen[bytes], interrupted: Callable[[], bool], seconds: float) -> str | None:
+def _wait_for_exit(process: subprocess.Popen[bytes], interrupted: Callable[[], bool], seconds: float) -> str | None:
     deadline = time.monotonic() + seconds
     try:
         while process.poll() is None:
@@ -55,7 +60,7 @@ def _ended(process: subprocess.Popen[bytes], interrupted: Callable[[], bool], se
                 return "ended by a signal"
             if time.monotonic() > deadline:
                 return f"not over after {seconds:g} s, so it was ended"
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
     finally:
         if process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -9,12 +9,12 @@ import click
 from engine.errors import UsageError
 
 
-def common(command: Callable[..., Any]) -> Callable[..., Any]:
+def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The flags every command takes."""
     data = click.option(
         "--data",
         type=click.Path(path_type=Path, readable=False),
-        callback=_written,
+        callback=_validate_path,
         default=Path("data"),
         show_default=True,
         help="The data directory.",
@@ -23,7 +23,7 @@ def common(command: Callable[..., Any]) -> Callable[..., Any]:
     return data(assign(command))
 
 
-def _written(_context: click.Context, _option: click.Parameter, data: Path) -> Path:
+def _validate_path(_context: click.Context, _option: click.Parameter, data: Path) -> Path:
     """Raises UsageError on a path that SQLite could not be told."""
     try:
         str(data.absolute()).encode()
@@ -32,16 +32,18 @@ def _written(_context: click.Context, _option: click.Parameter, data: Path) -> P
     return data
 
 
-def settings_of(assign: Sequence[str], **flags: Any) -> Any:
+def load_settings(assign: Sequence[str], **flags: Any) -> Any:
     """The settings in force, with those of `--set` and of a command's own flags."""
-    from engine.settings import assignment, load
+    from engine.settings import load_settings, parse_assignment
 
-    return load({**dict(assignment(text) for text in assign), **{k: v for k, v in flags.items() if v is not None}})
+    return load_settings(
+        {**dict(parse_assignment(text) for text in assign), **{k: v for k, v in flags.items() if v is not None}}
+    )
 
 
-def checked(assign: Sequence[str]) -> None:
+def validate_assignments(assign: Sequence[str]) -> None:
     """For commands that use no setting: the names are checked, and a damaged crawl.toml keeps nobody from a cancel."""
-    from engine.settings import assignment
+    from engine.settings import parse_assignment
 
     for text in assign:
-        assignment(text)
+        parse_assignment(text)

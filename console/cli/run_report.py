@@ -5,7 +5,7 @@ from engine.store.read.snapshot import Snapshot
 _UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
-def figures(look: Snapshot) -> list[str]:
+def report_lines(look: Snapshot) -> list[str]:
     """Lines to be cleaned and shown; none before the first page."""
     told = look.metrics
     if not told["groups"]:
@@ -17,7 +17,7 @@ def figures(look: Snapshot) -> list[str]:
     ]
     lines += [
         f"  {g['group']:<{wide}}{g['done']:>9}{g['failed']:>8}{g['skipped']:>9}{g['incomplete']:>12}{g['left']:>9}"
-        f"{g['fetches']:>9}{_or_dash(g['fetch_ms'], '.1f'):>9}{size(g['bytes']):>10}{g['retries']:>9}"
+        f"{g['fetches']:>9}{_or_dash(g['fetch_ms'], '.1f'):>9}{format_bytes(g['bytes']):>10}{g['retries']:>9}"
         for g in told["groups"]
     ]
     parts = [
@@ -25,9 +25,9 @@ def figures(look: Snapshot) -> list[str]:
         f"{told['seconds']:.1f} s",
         f"{told['pages_per_min']:.0f} pages/min",
         f"{_or_dash(told['fetch_ms'], '.1f')} ms a fetch",
-        f"{size(told['bytes'])} fetched",
-        _counted(told["retries"], "retry", "retries"),
-        _counted(told["takeovers"], "takeover", "takeovers"),
+        f"{format_bytes(told['bytes'])} fetched",
+        _pluralize(told["retries"], "retry", "retries"),
+        _pluralize(told["takeovers"], "takeover", "takeovers"),
     ]
     lines.append("  " + ", ".join(parts))
     shares = [f"{s['node']} {s['share']:.0f} %" for s in told["shares"] if s["share"]]
@@ -36,7 +36,7 @@ def figures(look: Snapshot) -> list[str]:
     return lines
 
 
-def size(count: int) -> str:
+def format_bytes(count: int) -> str:
     """A number of bytes as people read it."""
     for unit, name in _UNITS:
         if count >= unit:
@@ -48,5 +48,5 @@ def _or_dash(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def _counted(count: int, one: str, many: str) -> str:
+def _pluralize(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"

@@ -6,76 +6,76 @@ from typing import Any
 
 import click
 
-from console.cli.options import checked, common
+from console.cli.options import common_options, validate_assignments
 
 
-def _order(data: Path, assign: Sequence[str], name: str, **arguments: Any) -> int:
-    from console.cli.commands.control import order
+def _run_control_command(data: Path, assign: Sequence[str], name: str, **arguments: Any) -> int:
+    from console.cli.commands.control import send_and_print
 
-    checked(assign)
-    return order(data, name, {key: value for key, value in arguments.items() if value is not None})
+    validate_assignments(assign)
+    return send_and_print(data, name, {key: value for key, value in arguments.items() if value is not None})
 
 
 @click.command()
-@common
+@common_options
 def cancel(data: Path, assign: Sequence[str]) -> int:
     """Stop the run in order: what is under way may finish."""
-    return _order(data, assign, "cancel")
+    return _run_control_command(data, assign, "cancel")
 
 
 @click.command()
 @click.argument("node", required=False)
-@common
+@common_options
 def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
     """Kill the run at once, or one NODE (such as n2), which is then replaced."""
-    return _order(data, assign, "kill", node=node)
+    return _run_control_command(data, assign, "kill", node=node)
 
 
 @click.command()
 @click.argument("node")
-@common
+@common_options
 def drain(node: str, data: Path, assign: Sequence[str]) -> int:
     """Let one NODE finish what it holds, and retire it."""
-    return _order(data, assign, "drain", node=node)
+    return _run_control_command(data, assign, "drain", node=node)
 
 
 @click.command()
 @click.argument("node")
-@common
+@common_options
 def restart(node: str, data: Path, assign: Sequence[str]) -> int:
     """Let one NODE finish what it holds, and start another in its place."""
-    return _order(data, assign, "restart", node=node)
+    return _run_control_command(data, assign, "restart", node=node)
 
 
 @click.command()
 @click.argument("count", metavar="N", type=click.IntRange(1))
-@common
+@common_options
 def scale(count: int, data: Path, assign: Sequence[str]) -> int:
     """Crawl with N runners from now on."""
-    return _order(data, assign, "scale", count=count)
+    return _run_control_command(data, assign, "scale", count=count)
 
 
 @click.command()
 @click.argument("sequence", metavar="[SEQ]", required=False)
-@common
+@common_options
 def pause(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
     """Take no new jobs, of the run or of SEQ: an id, GROUP or GROUP@HOST:PORT. What is under way finishes."""
-    return _order(data, assign, "pause", sequence=sequence)
+    return _run_control_command(data, assign, "pause", sequence=sequence)
 
 
 @click.command()
 @click.argument("sequence", metavar="[SEQ]", required=False)
-@common
+@common_options
 def resume(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
     """Take jobs again after `pause`."""
-    return _order(data, assign, "resume", sequence=sequence)
+    return _run_control_command(data, assign, "resume", sequence=sequence)
 
 
 @click.command()
-@common
+@common_options
 def reload(data: Path, assign: Sequence[str]) -> int:
     """Look at the defs on disk now: publish them, or tell what is wrong."""
-    return _order(data, assign, "reload")
+    return _run_control_command(data, assign, "reload")
 
 
-STEERING = (cancel, reload, kill, drain, restart, scale, pause, resume)
+CONTROL_COMMANDS = (cancel, reload, kill, drain, restart, scale, pause, resume)

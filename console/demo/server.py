@@ -16,14 +16,14 @@ from zlib import crc32
 from console.demo.site import Reply, Shop
 
 _BACKLOG = 1024
-_LARGEST_HEAD = 64 * 1024
-_PATIENCE = 2.0
+_MAX_HEAD_BYTES = 64 * 1024
+_EXIT_TIMEOUT = 2.0
 """Seconds the process is given to end by itself."""
-_NEVER_BUSY = ("/robots.txt", "/sitemap.xml")
+_NEVER_FAILING = ("/robots.txt", "/sitemap.xml")
 
 
 @contextlib.contextmanager
-def serving(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iterator[str]:
+def serve_shop(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iterator[str]:
     """Serve a shop of `pages` products in a child process; yields its address, such as `http://127.0.0.1:8080`.
 
     `latency`: seconds each answer takes. `errors`: the share (0..1) of pages that answer 503 when first asked for.
@@ -45,44 +45,44 @@ def serving(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iterato
         assert process.stdin is not None
         process.stdin.close()
         try:
-            process.wait(_PATIENCE)
+            process.wait(_EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
 
 
-class Keeper:
+class Server:
     """Answers requests, and is too busy for some when they come for the first time: for the same ones every time."""
 
     def __init__(self, shop: Shop, errors: float) -> None:
         self._shop = shop
         self._errors = errors
-        self._sent_away: set[str] = set()
+        self._failed_once: set[str] = set()
 
-    def answer(self, method: str, target: str) -> bytes:
+    def respond(self, method: str, target: str) -> bytes:
         """The whole answer, head and body."""
         if method not in ("GET", "HEAD"):
-            return _written(Reply(405, b"", "text/plain"), "Allow: GET, HEAD\r\n")
-        if self._errors and self._busy(target):
-            return _written(Reply(503, b"", "text/plain"), "Retry-After: 0\r\n")
-        whole = _written(self._shop.reply(target))
+            return _encode_response(Reply(405, b"", "text/plain"), "Allow: GET, HEAD\r\n")
+        if self._errors and self._should_fail(target):
+            return _encode_response(Reply(503, b"", "text/plain"), "Retry-After: 0\r\n")
+        whole = _encode_response(self._shop.reply(target))
         return whole if method == "GET" else whole[: whole.index(b"\r\n\r\n") + 4]
 
-    def _busy(self, target: str) -> bool:
-        if target in self._sent_away or target in _NEVER_BUSY or crc32(target.encode()) / 2**32 >= self._errors:
+    def _should_fail(self, target: str) -> bool:
+        if target in self._failed_once or target in _NEVER_FAILING or crc32(target.encode()) / 2**32 >= self._errors:
             return False
-        self._sent_away.add(target)
+        self._failed_once.add(target)
         return True
 
 
-class Visitor(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One connection: its requests are answered one after the other."""
 
-    def __init__(self, keeper: Keeper, latency: float) -> None:
-        self._keeper = keeper
+    def __init__(self, keeper: Server, latency: float) -> None:
+        self._server = keeper
         self._latency = latency
-        self._unread = b""
-        self._waits = False
+        self._buffer = b""
+        self._delayed = False
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -96,38 +96,38 @@ class Visitor(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer as soon as a request is whole."""
-        self._unread += data
-        if len(self._unread) > _LARGEST_HEAD and self._transport is not None:
+        self._buffer += data
+        if len(self._buffer) > _MAX_HEAD_BYTES and self._transport is not None:
             self._transport.close()
-        elif not self._waits:
-            self._next()
+        elif not self._delayed:
+            self._process_buffer()
 
-    def _next(self) -> None:
-        while (end := self._unread.find(b"\r\n\r\n")) >= 0:
-            head, self._unread = self._unread[:end], self._unread[end + 4 :]
+    def _process_buffer(self) -> None:
+        while (end := self._buffer.find(b"\r\n\r\n")) >= 0:
+            head, self._buffer = self._buffer[:end], self._buffer[end + 4 :]
             if self._latency:
-                self._waits = True
-                asyncio.get_running_loop().call_later(self._latency, self._late, head)
+                self._delayed = True
+                asyncio.get_running_loop().call_later(self._latency, self._respond_delayed, head)
                 return
-            self._answer(head)
+            self._respond(head)
 
-    def _late(self, head: bytes) -> None:
-        self._waits = False
-        self._answer(head)
-        self._next()
+    def _respond_delayed(self, head: bytes) -> None:
+        self._delayed = False
+        self._respond(head)
+        self._process_buffer()
 
-    def _answer(self, head: bytes) -> None:
+    def _respond(self, head: bytes) -> None:
         if self._transport is None:
             return
         method, _, rest = head.decode("latin-1").partition(" ")
         target, _, rest = rest.partition(" ")
-        self._transport.write(self._keeper.answer(method, target))
+        self._transport.write(self._server.respond(method, target))
         # A body would be taken for the next request: none is expected here, so its sender has to call again.
         if method not in ("GET", "HEAD") or "connection: close" in rest.lower():
             self._transport.close()
 
 
-def _written(reply: Reply, more: str = "") -> bytes:
+def _encode_response(reply: Reply, more: str = "") -> bytes:
     if reply.location is not None:
         more += f"Location: {reply.location}\r\n"
     head = (
@@ -137,12 +137,12 @@ def _written(reply: Reply, more: str = "") -> bytes:
     return head.encode() + reply.body
 
 
-async def _serve(listener: socket.socket, keeper: Keeper, latency: float) -> None:
+async def _serve(listener: socket.socket, keeper: Server, latency: float) -> None:
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
     # Nothing is ever written to the lifeline: it becomes readable when the parent is gone.
     loop.add_reader(sys.stdin.fileno(), over.set)
-    await loop.create_server(lambda: Visitor(keeper, latency), sock=listener)
+    await loop.create_server(lambda: Connection(keeper, latency), sock=listener)
     await over.wait()
 
 
@@ -156,7 +156,7 @@ def main() -> None:
     told = parser.parse_args()
     listener = socket.socket(fileno=told.socket)
     origin = "http://{}:{}".format(*listener.getsockname())
-    asyncio.run(_serve(listener, Keeper(Shop(told.pages, origin), told.errors), told.latency))
+    asyncio.run(_serve(listener, Server(Shop(told.pages, origin), told.errors), told.latency))
 
 
 if __name__ == "__main__":

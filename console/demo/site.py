@@ -35,12 +35,12 @@ UNPRICED = 5
 FREE_EVERY = 40
 """Every so many products, one is a free sample."""
 
-_LOOKS = ("Blue", "Smoky", "Café", "Black & White", "Žlutá", "Große", "京都", "Морской", "Señorial", "Plain")
+_ADJECTIVES = ("Blue", "Smoky", "Café", "Black & White", "Žlutá", "Große", "京都", "Морской", "Señorial", "Plain")
 _TAGS = ("gift", "handmade", "new", "last pieces", "für Büro", "夏")
 _MAKERS = ("Bird & Sons", "Dílna Hůrka", "北窯", "Atelier Noël")
 _MATERIALS = ("stoneware", "porcelain", "cast iron", "olive wood")
-_READERS = ("Ana", "Božena", "陳", "D'Arcy", "<b>Eve</b>")
-_SAYINGS = ("Pours without a drip.", "Smaller than I thought & lovely.", "Broke after a week.", "很好。", "Fine.")
+_REVIEWERS = ("Ana", "Božena", "陳", "D'Arcy", "<b>Eve</b>")
+_REVIEW_TEXTS = ("Pours without a drip.", "Smaller than I thought & lovely.", "Broke after a week.", "很好。", "Fine.")
 
 _ARTICLES = (
     ("how-long-to-steep", "How long to steep", "Iris Vale", "2024-02-11", "utf-8"),
@@ -56,8 +56,8 @@ _STEEPING = (("Green", 75, 2), ("Oolong", 90, 4), ("Black", 95, 4), ("Herbal", 1
 HTML = "text/html; charset=utf-8"
 _GIF = bytes.fromhex("47494638396101000100800000000000ffffff2c00000000010001000002024401003b")
 _PDF = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF\n"
-_LARGEST_SITEMAP = 50_000
-_FOOT = (
+_MAX_SITEMAP_URLS = 50_000
+_FOOTER = (
     '<footer><a href="/catalogue.pdf">Catalogue on paper</a><a href="/logo.gif">Logo</a>'
     '<a href="/spring-sale.html">Spring sale</a><a href="/summer-sale.html">Summer sale</a>'
     '<a href="https://partner.example/">Our friends</a><a href="mailto:shop@shop.example">Mail</a>'
@@ -85,7 +85,7 @@ class Product:
     """Where its page is; unicode as it is."""
     price: str
     pieces: int
-    dice: int
+    seed: int
     """A number as good as random, for all that is of no weight."""
 
     @property
@@ -94,7 +94,7 @@ class Product:
         return f"S-{self.number:05d}"
 
     @property
-    def address(self) -> str:
+    def link_path(self) -> str:
         """What pages link to: of one that moved, the old place."""
         return f"/p/{self.number}" if self.number in MOVED else self.path
 
@@ -102,7 +102,7 @@ class Product:
 def product(number: int) -> Product:
     """The product of that number."""
     dice = crc32(b"%d" % (number * 7919))
-    look = _LOOKS[dice % len(_LOOKS)]
+    look = _ADJECTIVES[dice % len(_ADJECTIVES)]
     thing = CATEGORIES[(number - 1) % len(CATEGORIES)][2]
     slug = look.lower().replace(" & ", "-")
     price = "£0.00" if number % FREE_EVERY == 0 else f"£{2 + dice % 140}.{dice // 140 % 100:02d}"
@@ -112,26 +112,26 @@ def product(number: int) -> Product:
         path=f"/product/{slug}-{thing.lower()}-{number}.html",
         price="Price on request" if number == UNPRICED else price,
         pieces=dice // 7 % 30 if dice % 5 else 0,
-        dice=dice,
+        seed=dice,
     )
 
 
-def shelf(category: int, pages: int) -> range:
+def category_products(category: int, pages: int) -> range:
     """The numbers of a category's products (by its index in CATEGORIES), in a shop of `pages` products."""
     return range(category + 1, pages + 1, len(CATEGORIES))
 
 
-def lists_of(category: int, pages: int) -> int:
+def list_page_count(category: int, pages: int) -> int:
     """How many list pages a category has; one at least."""
-    return max(1, -(-len(shelf(category, pages)) // PER_PAGE))
+    return max(1, -(-len(category_products(category, pages)) // PER_PAGE))
 
 
-def expected(pages: int) -> dict[str, Any]:
+def expected_results(pages: int) -> dict[str, Any]:
     """What a crawl with the demo's defs ends with, in a shop of `pages` products, whatever its latency and errors.
 
     `jobs` by state, `skipped` by reason, `rows` and `rejected` by dataDef.
     """
-    lists = sum(lists_of(category, pages) for category in range(len(CATEGORIES)))
+    lists = sum(list_page_count(category, pages) for category in range(len(CATEGORIES)))
     skipped = {
         "HTTP 404 (gone)": 1 + len(CATEGORIES),
         "HTTP 410 (gone)": 1,
@@ -152,7 +152,7 @@ def expected(pages: int) -> dict[str, Any]:
             "offer": pages - pages // FREE_EVERY,
             "product": pages - unpriced,
             "spec": 4 * pages,
-            "steeping": sum(_steepings(index) for index in range(len(_ARTICLES))),
+            "steeping": sum(_steeping_count(index) for index in range(len(_ARTICLES))),
         },
         "rejected": {"product": 1} if unpriced else {},
     }  # fmt: skip
@@ -165,8 +165,8 @@ class Shop:
         """`pages`: products on sale. `origin`: `http://127.0.0.1:8080`, for hrefs that are written in full."""
         self._pages = pages
         self._origin = origin
-        self._head = _navigation(origin)
-        self._fixed: dict[str, Callable[[], Reply]] = {
+        self._navigation_html = _navigation(origin)
+        self._routes: dict[str, Callable[[], Reply]] = {
             "/": self._home,
             "/about.html": self._about,
             "/contact.html": partial(self._page, "Contact", "<p>Write to us: a pigeon will do.</p>"),
@@ -184,21 +184,21 @@ class Shop:
             **{
                 f"/catalogue/{slug}/{f'page-{page}.html' if page > 1 else ''}": partial(self._list, category, page)
                 for category, (slug, _, _) in enumerate(CATEGORIES)
-                for page in range(1, lists_of(category, pages) + 1)
+                for page in range(1, list_page_count(category, pages) + 1)
             },
         }
 
     def reply(self, target: str) -> Reply:
         """The answer to a GET of `target`: a path as it is sent, percent-encoded, with or without a query."""
         path = unquote(target.partition("?")[0])
-        if (fixed := self._fixed.get(path)) is not None:
+        if (fixed := self._routes.get(path)) is not None:
             return fixed()
         section, _, rest = path[1:].partition("/")
         if section == "product":
-            number = _number(rest.rpartition("-")[2].removesuffix(".html"))
+            number = _parse_number(rest.rpartition("-")[2].removesuffix(".html"))
             if 1 <= number <= self._pages and (found := product(number)).path == path:
                 return self._product(found)
-        elif section == "p" and (number := _number(rest)) in MOVED and number <= self._pages:
+        elif section == "p" and (number := _parse_number(rest)) in MOVED and number <= self._pages:
             return Reply(301, b"", location=quote(product(number).path))
         return self._page("Nothing here", "<p>We looked everywhere.</p>", status=404)
 
@@ -206,7 +206,7 @@ class Shop:
         head = f'<base href="{base}">' if base else ""
         text = (
             f'<!doctype html><html lang="en"><head><meta charset="{encoding}">{head}<title>{escape(title)}</title>'
-            f"</head><body>{self._head}<main><h1>{escape(title)}</h1>{main}</main>{_FOOT}</body></html>"
+            f"</head><body>{self._navigation_html}<main><h1>{escape(title)}</h1>{main}</main>{_FOOTER}</body></html>"
         )
         body = text.encode(encoding, "xmlcharrefreplace")
         return Reply(status, body, HTML if encoding == "utf-8" else "text/html")
@@ -223,10 +223,10 @@ class Shop:
 
     def _list(self, category: int, page: int) -> Reply:
         slug, title, thing = CATEGORIES[category]
-        shown = shelf(category, self._pages)[(page - 1) * PER_PAGE : page * PER_PAGE]
+        shown = category_products(category, self._pages)[(page - 1) * PER_PAGE : page * PER_PAGE]
         offers = "".join(map(self._offer, map(product, shown)))
         pager = f'<li class="previous"><a href="{f"page-{page - 1}.html" if page > 2 else "."}">back</a></li>'
-        if page < lists_of(category, self._pages):
+        if page < list_page_count(category, self._pages):
             pager += f'<li class="next"><a href="page-{page + 1}.html">more</a></li>'
         gone = f'<aside><a href="../../product/discontinued-{thing.lower()}.html">No longer made</a></aside>'
         return self._page(
@@ -238,13 +238,13 @@ class Shop:
     def _offer(self, found: Product) -> str:
         return (
             f'<li class="offer" data-sku="{found.sku}"><h3>{self._link(found, "../../product/")}</h3>'
-            f'<p class="price">{found.price}</p><p class="stock">{_stock(found)}</p>'
+            f'<p class="price">{found.price}</p><p class="stock">{_stock_text(found)}</p>'
             f'<a class="compare" href="{found.path}?compare=1">Compare</a></li>'
         )
 
     def _link(self, found: Product, folder: str) -> str:
         """A link to a product: in full, without scheme, from the root or from the page, as its number has it."""
-        address = found.address
+        address = found.link_path
         if address == found.path:
             style = found.number % 4
             if style == 0:
@@ -256,7 +256,7 @@ class Shop:
         return f'<a href="{address}" title="{escape(found.name)}">{escape(found.name)}</a>'
 
     def _product(self, found: Product) -> Reply:
-        dice = found.dice
+        dice = found.seed
         since = date(2019, 1, 1) + timedelta(days=dice % 2000)
         tags = "".join(f"<li>{tag}</li>" for index, tag in enumerate(_TAGS) if dice >> index & 1)
         stars = 1 + dice % 9 / 2
@@ -267,7 +267,7 @@ class Shop:
         related = "".join(self._link(product(number), "../product/") for number in others)
         return self._page(
             found.name,
-            f'<p class="sku">{found.sku}</p><p class="price">{found.price}</p><p class="stock">{_stock(found)}</p>'
+            f'<p class="sku">{found.sku}</p><p class="price">{found.price}</p><p class="stock">{_stock_text(found)}</p>'
             f'<p class="rating" data-stars="{stars:g}">{"★" * int(stars)}</p>'
             f'<p class="released">On sale since {since.day} {since:%B %Y}</p>'
             f'<p class="photo"><img src="../logo.gif?of={found.number}" alt=""></p><ul class="tags">{tags}</ul>'
@@ -286,10 +286,10 @@ class Shop:
         _, title, author, day, encoding = _ARTICLES[index]
         rows = "".join(
             f"<tr><td>{tea}</td><td>{heat} °C</td><td>{minutes} min</td></tr>"
-            for tea, heat, minutes in _STEEPING[: _steepings(index)]
+            for tea, heat, minutes in _STEEPING[: _steeping_count(index)]
         )
         other = _ARTICLES[(index + 1) % len(_ARTICLES)][0]
-        mentioned = product(min(index + 1, self._pages)).address
+        mentioned = product(min(index + 1, self._pages)).link_path
         return self._page(
             title,
             f'<article><p class="by"><a rel="author">{author}</a>, <time datetime="{day}">{day}</time></p>'
@@ -307,7 +307,7 @@ class Shop:
         """Every page worth finding, cut at the size a sitemap may have."""
         paths = ["/", "/articles/", *map(_article_path, range(len(_ARTICLES)))]
         paths += [f"/catalogue/{slug}/" for slug, _, _ in CATEGORIES]
-        paths += [product(number).path for number in range(1, min(self._pages, _LARGEST_SITEMAP - len(paths)) + 1)]
+        paths += [product(number).path for number in range(1, min(self._pages, _MAX_SITEMAP_URLS - len(paths)) + 1)]
         urls = "".join(f"<url><loc>{self._origin}{quote(path)}</loc></url>" for path in paths)
         text = f'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{urls}</urlset>'
         return Reply(200, text.encode(), "application/xml")
@@ -325,15 +325,15 @@ def _navigation(origin: str) -> str:
     )
 
 
-def _stock(found: Product) -> str:
+def _stock_text(found: Product) -> str:
     return f"In stock ({found.pieces})" if found.pieces else "Sold out"
 
 
 def _review(dice: int, since: date) -> str:
     day = since + timedelta(days=30 + dice % 300)
     return (
-        f'<article class="review" data-stars="{1 + dice % 5}"><b class="author">{escape(_READERS[dice % 5])}</b>'
-        f'<time datetime="{day}">{day:%d/%m}</time><p class="said">{escape(_SAYINGS[dice // 5 % 5])}</p></article>'
+        f'<article class="review" data-stars="{1 + dice % 5}"><b class="author">{escape(_REVIEWERS[dice % 5])}</b>'
+        f'<time datetime="{day}">{day:%d/%m}</time><p class="said">{escape(_REVIEW_TEXTS[dice // 5 % 5])}</p></article>'
     )
 
 
@@ -341,10 +341,10 @@ def _article_path(index: int) -> str:
     return f"/articles/archive/{_ARTICLES[index][0]}.html"
 
 
-def _steepings(index: int) -> int:
+def _steeping_count(index: int) -> int:
     return 2 + index % 3
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     """A number in an address as it is written there, else 0."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and text[0] != "0" else 0

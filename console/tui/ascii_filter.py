@@ -11,7 +11,7 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def _table() -> dict[int, str]:
+def _build_table() -> dict[int, str]:
     return {ord(sign): plain for plain, signs in _SIGNS.items() for sign in signs}
 
 
@@ -20,19 +20,19 @@ class AsciiFilter(LineFilter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._table = _table()
+        self._table = _build_table()
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:  # noqa: ARG002
         """The same cells in ASCII."""
         return [
-            s if s.control or s.text.isascii() else Segment(self._plain(s.text), s.style)
+            s if s.control or s.text.isascii() else Segment(self._to_ascii(s.text), s.style)
             for s in segments
         ]  # fmt: skip
 
-    def _plain(self, text: str) -> str:
-        return "".join(self._sign(sign) for sign in text)
+    def _to_ascii(self, text: str) -> str:
+        return "".join(self._ascii_sign(sign) for sign in text)
 
-    def _sign(self, sign: str) -> str:
+    def _ascii_sign(self, sign: str) -> str:
         if sign.isascii():
             return sign
         code = ord(sign)

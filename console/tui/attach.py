@@ -14,11 +14,11 @@ from console.sanitize import clean
 from console.tui import spawn
 from engine.errors import LockHeld
 
-_LAST_WORDS = 5.0
+_EXIT_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attach:
+class AttachOptions:
     """What was asked for. `arguments`: how to start a supervisor, should none run."""
 
     data: Path
@@ -30,72 +30,72 @@ class Attach:
     max_failed: int = 0
 
 
-def attach(asked: Attach) -> int:
+def attach(asked: AttachOptions) -> int:
     """Show the console until it is left; returns the exit code. Raises CrawlError where nothing could be started."""
     child = None
     if not asked.read_only:
-        found = spawn.running(asked.data)
+        found = spawn.find_supervisor_pid(asked.data)
         if found is None:
             try:
-                child = spawn.start(asked.data, asked.arguments)
-            except spawn.Unstarted as ended:
-                sys.stderr.write("".join(f"{clean(line)}\n" for line in ended.said.splitlines()))
-                return ended.code
+                child = spawn.start_supervisor(asked.data, asked.arguments)
+            except spawn.StartFailed as ended:
+                sys.stderr.write("".join(f"{clean(line)}\n" for line in ended.output.splitlines()))
+                return ended.exit_code
         elif asked.fresh:
             raise LockHeld(
                 f"{asked.data}: a supervisor runs already (pid {found}): no fresh run can begin",
                 "Attach with `crawl-console`, or stop it with `crawl-console cancel`.",
             )
     try:
-        code, signalled = _show(asked, owner=child is not None)
+        code, signalled = _run_console(asked, owner=child is not None)
     finally:
-        _say_how_it_was_left(asked, sys.stderr)
-    return code if child is None or signalled else _verdict(child, code)
+        _print_exit_summary(asked, sys.stderr)
+    return code if child is None or signalled else _final_exit_code(child, code)
 
 
-def _verdict(child: "subprocess.Popen[bytes]", code: int) -> int:
+def _final_exit_code(child: "subprocess.Popen[bytes]", code: int) -> int:
     """The supervisor's own exit code where it ended, too: it knows best how. Else the console's."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        ended = child.wait(_LAST_WORDS if code else 0)
+        ended = child.wait(_EXIT_TIMEOUT if code else 0)
         return ended if ended >= 0 else 128 - ended
     return code
 
 
-def _show(asked: Attach, *, owner: bool) -> tuple[int, bool]:
+def _run_console(asked: AttachOptions, *, owner: bool) -> tuple[int, bool]:
     """The code the console ends with, and whether a signal ended it."""
     from console.tui import config
     from console.tui.app import Console
-    from console.tui.options import Setup
-    from console.tui.state.control import CommandOrders
-    from console.tui.state.source import Store
+    from console.tui.options import ConsoleOptions
+    from console.tui.state.control import LocalControlClient
+    from console.tui.state.source import DatabaseSource
 
     chosen = config.load()
     app = Console(
-        Setup(
+        ConsoleOptions(
             data=asked.data, defs=asked.defs, hertz=asked.hertz, config=chosen, owner=owner,
             read_only=asked.read_only, ascii_only=terminal.ascii_only(), max_failed=asked.max_failed,
         ),
-        Store(asked.data),
-        CommandOrders(asked.data),
+        DatabaseSource(asked.data),
+        LocalControlClient(asked.data),
     )  # fmt: skip
     with contextlib.suppress(AttributeError, ValueError):  # a sign the terminal cannot show must not end the console
         sys.__stderr__.reconfigure(errors="replace")  # type: ignore[union-attr]
     app.run(mouse=chosen.mouse)
-    if app.fault is not None:
-        raise app.fault
+    if app.unhandled_error is not None:
+        raise app.unhandled_error
     return app.return_code or 0, app.signalled
 
 
-def _say_how_it_was_left(asked: Attach, stream: TextIO) -> None:
+def _print_exit_summary(asked: AttachOptions, stream: TextIO) -> None:
     """One or two lines below the restored screen."""
-    from console.cli.commands.status import read, supervisor_of
+    from console.cli.commands.status import read_snapshot, supervisor_pid
 
-    look = read(asked.data)
+    look = read_snapshot(asked.data)
     run = look.run
     if run is None:
         return
     where = "" if asked.data == Path("data") else f" --data {asked.data}"
-    pid = supervisor_of(look)
+    pid = supervisor_pid(look)
     with contextlib.suppress(OSError):
         if pid is not None:
             nodes = sum(node["pid"] is not None for node in look.nodes)

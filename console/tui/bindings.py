@@ -8,12 +8,12 @@ class Key(NamedTuple):
 
     id: str
     keys: str
-    shown: str
-    does: str
+    label: str
+    description: str
     group: str
 
 
-MOVE, LOOK, ACT, LOG, LEAVE = "Move", "Look", "Act", "Log", "Leave"
+MOVE, VIEW, ACT, LOG, QUIT = "Move", "Look", "Act", "Log", "Leave"
 
 KEYS: tuple[Key, ...] = (
     Key("down", "down,j", "↓ j", "next row", MOVE),
@@ -33,20 +33,20 @@ KEYS: tuple[Key, ...] = (
     Key("defs", "5", "5", "Defs", MOVE),
     Key("log", "6", "6", "Log", MOVE),
     Key("plots", "7", "7", "Plots", MOVE),
-    Key("filter", "slash", "/", "filter: regex !x host:x", LOOK),
-    Key("palette", "colon,ctrl+p", ":", "command palette", LOOK),
-    Key("help", "question_mark", "?", "keys", LOOK),
-    Key("sort", "s", "s", "sort by next column", LOOK),
-    Key("reverse", "S", "S", "reverse the order", LOOK),
-    Key("zoom", "z", "z", "this pane alone", LOOK),
-    Key("freeze", "F", "F", "freeze the display alone", LOOK),
-    Key("theme", "T", "T", "next theme", LOOK),
-    Key("export", "ctrl+s", "^s", "what is shown, as CSV", LOOK),
-    Key("payload", "v", "v", "payload of the job", LOOK),
-    Key("url", "o", "o", "open URL in a browser", LOOK),
-    Key("copy", "y", "y", "copy URL or line", LOOK),
-    Key("edit", "e", "e", "edit the def in $EDITOR", LOOK),
-    Key("try", "t", "t", "try defs on its page", LOOK),
+    Key("filter", "slash", "/", "filter: regex !x host:x", VIEW),
+    Key("palette", "colon,ctrl+p", ":", "command palette", VIEW),
+    Key("help", "question_mark", "?", "keys", VIEW),
+    Key("sort", "s", "s", "sort by next column", VIEW),
+    Key("reverse", "S", "S", "reverse the order", VIEW),
+    Key("zoom", "z", "z", "this pane alone", VIEW),
+    Key("freeze", "F", "F", "freeze the display alone", VIEW),
+    Key("theme", "T", "T", "next theme", VIEW),
+    Key("export", "ctrl+s", "^s", "what is shown, as CSV", VIEW),
+    Key("payload", "v", "v", "payload of the job", VIEW),
+    Key("url", "o", "o", "open URL in a browser", VIEW),
+    Key("copy", "y", "y", "copy URL or line", VIEW),
+    Key("edit", "e", "e", "edit the def in $EDITOR", VIEW),
+    Key("try", "t", "t", "try defs on its page", VIEW),
     Key("mark", "space", "space", "mark the row", ACT),
     Key("mark_all", "asterisk", "*", "mark all that match", ACT),
     Key("cancel", "c", "c", "cancel the run in order", ACT),
@@ -65,11 +65,11 @@ KEYS: tuple[Key, ...] = (
     Key("level", "L", "L", "least level of the log", LOG),
     Key("log_of", "l", "l", "log of this node, or all", LOG),
     Key("log_filter", "ampersand", "&", "only lines that match", LOG),
-    Key("suspend", "ctrl+z", "^z", "to the shell; fg comes back", LEAVE),
-    Key("quit", "q,ctrl+c", "q", "leave: detach, stop, kill", LEAVE),
+    Key("suspend", "ctrl+z", "^z", "to the shell; fg comes back", QUIT),
+    Key("quit", "q,ctrl+c", "q", "leave: detach, stop, kill", QUIT),
 )
 
-PLAIN = {"↵": "enter", "⇧tab": "S-tab", "↓ j": "j", "↑ k": "k"}
+ASCII_KEY_LABELS = {"↵": "enter", "⇧tab": "S-tab", "↓ j": "j", "↑ k": "k"}
 """How keys are named on a terminal that has none of their signs."""
-BY_ID = {key.id: key for key in KEYS}
-SCREENS = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots")
+KEYS_BY_ID = {key.id: key for key in KEYS}
+SCREEN_NAMES = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots")

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from console.tui.bindings import PLAIN, SCREENS
-from console.tui.screens import top_view
+from console.tui.bindings import ASCII_KEY_LABELS, SCREEN_NAMES
+from console.tui.screens import create_view
 from console.tui.screens.base import View
 
 if TYPE_CHECKING:
@@ -16,49 +16,49 @@ else:
     _Base = object
 
 
-class Ways(_Base):
+class Navigation(_Base):
     """Mixed into the app; uses its frame and its poller."""
 
     if TYPE_CHECKING:
-        from console.tui.options import Setup
-        from console.tui.state.log_buffer import Tail
+        from console.tui.options import ConsoleOptions
+        from console.tui.state.log_buffer import LogBuffer
         from console.tui.state.poller import Poller
-        from console.tui.state.rates import Paces
-        from console.tui.widgets.bars import Hints, Tabs
+        from console.tui.state.rates import Rates
+        from console.tui.widgets.bars import HintBar, Tabs
         from console.tui.widgets.prompt import Prompt
 
-        setup: Setup
+        options: ConsoleOptions
         views: dict[str, View]
-        stack: list[View]
-        paces: Paces
-        tail: Tail
+        view_stack: list[View]
+        rates: Rates
+        log_buffer: LogBuffer
         poller: Poller
         tabs: Tabs
-        hints: Hints
+        hints: HintBar
         prompt: Prompt
-        _show: Callable[[], None]
+        _update_screen: Callable[[], None]
 
-    def go(self, name: str) -> None:
+    def switch_to(self, name: str) -> None:
         """To one of the seven screens."""
-        name = name if name in SCREENS else "nodes"
+        name = name if name in SCREEN_NAMES else "nodes"
         if name not in self.views:
-            self.views[name] = top_view(name, self.paces, self.tail)
-        self._stand([self.views[name]])
+            self.views[name] = create_view(name, self.rates, self.log_buffer)
+        self._set_view_stack([self.views[name]])
 
-    def push(self, view: View) -> None:
+    def push_view(self, view: View) -> None:
         """Into something."""
-        self._stand([*self.stack, view])
+        self._set_view_stack([*self.view_stack, view])
 
-    def pop(self) -> None:
+    def pop_view(self) -> None:
         """Back out of it."""
-        if len(self.stack) > 1:
-            self._stand(self.stack[:-1])
+        if len(self.view_stack) > 1:
+            self._set_view_stack(self.view_stack[:-1])
 
-    def _stand(self, stack: list[View]) -> None:
-        left = [view for view in self.stack if view not in stack]
-        for view in self.stack:
+    def _set_view_stack(self, stack: list[View]) -> None:
+        left = [view for view in self.view_stack if view not in stack]
+        for view in self.view_stack:
             view.display = False
-        self.stack = stack
+        self.view_stack = stack
         top = stack[-1]
         if not top.is_attached:
             self.query_one("#body").mount(top)
@@ -68,26 +68,28 @@ class Ways(_Base):
         top.display = True
         self.prompt.close()
         self.tabs.current = stack[0].NAME
-        self.call_after_refresh(self._settled, top)
+        self.call_after_refresh(self._activate_view, top)
 
-    def _settled(self, top: View) -> None:
-        if self.stack and self.stack[-1] is top and top.is_attached:
-            top.begin()
-            self.reask()
-            self.recrumb()
-            self._show()
+    def _activate_view(self, top: View) -> None:
+        if self.view_stack and self.view_stack[-1] is top and top.is_attached:
+            top.activate()
+            self.refresh_query()
+            self.refresh_breadcrumbs()
+            self._update_screen()
 
-    def recrumb(self) -> None:
+    def refresh_breadcrumbs(self) -> None:
         """The breadcrumb and the hints are of the view that is shown."""
-        self.tabs.crumbs = " > ".join(view.crumb() for view in self.stack)
-        self.hints.hints = self.stack[-1].HINTS
-        if self.setup.ascii_only:
-            self.hints.hints = [(PLAIN.get(key, key), does) for key, does in self.hints.hints]
+        self.tabs.breadcrumbs = " > ".join(view.breadcrumb() for view in self.view_stack)
+        self.hints.hints = self.view_stack[-1].HINTS
+        if self.options.ascii_only:
+            self.hints.hints = [(ASCII_KEY_LABELS.get(key, key), does) for key, does in self.hints.hints]
         self.tabs.redraw()
         self.hints.redraw()
 
-    def reask(self, *, at_once: bool = True) -> None:
+    def refresh_query(self, *, at_once: bool = True) -> None:
         """The poller reads what the visible view wants."""
-        view = self.stack[-1]
-        reading = view.reading()
-        self.poller.ask(self.tail if view.READS_LOG else view, reading, view.SHOWN, at_once=at_once)
+        view = self.view_stack[-1]
+        reading = view.view_query()
+        self.poller.set_query(
+            self.log_buffer if view.READS_LOG else view, reading, view.SNAPSHOT_LIMIT, at_once=at_once
+        )

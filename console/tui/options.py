@@ -7,7 +7,7 @@ from console.tui.config import Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
+class ConsoleOptions:
     """How a console was asked for."""
 
     data: Path

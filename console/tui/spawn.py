@@ -8,28 +8,28 @@ from pathlib import Path
 
 from engine.errors import StorageError
 from engine.runtime.process_identity import identity_of
-from engine.supervise.lock import holder
+from engine.supervise.lock import read_holder
 
-LOG = "supervisor.log"
-_PATIENCE, _PAUSE = 30.0, 0.01
+SUPERVISOR_LOG = "supervisor.log"
+_START_TIMEOUT, _POLL_INTERVAL = 30.0, 0.01
 
 
-class Unstarted(Exception):
+class StartFailed(Exception):
     """It ended before it held the data dir; `code` is its exit code, `said` what it wrote."""
 
     def __init__(self, code: int, said: str) -> None:
         super().__init__(said)
-        self.code = code
-        self.said = said
+        self.exit_code = code
+        self.output = said
 
 
-def running(data: Path) -> int | None:
+def find_supervisor_pid(data: Path) -> int | None:
     """The pid of the supervisor that holds the data dir, if one is alive."""
-    told = holder(data)
+    told = read_holder(data)
     return told.pid if told is not None and identity_of(told.pid) == told.identity else None
 
 
-def start(data: Path, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
+def start_supervisor(data: Path, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
     """Run `python -m console ARGUMENTS` apart from this terminal, and wait until it holds the data dir with a run.
 
     Raises Unstarted where it ended instead, StorageError where its log cannot be written.
@@ -38,7 +38,7 @@ def start(data: Path, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
     try:
         data.mkdir(mode=0o700, parents=True, exist_ok=True)
         logs.mkdir(mode=0o700, exist_ok=True)
-        log = (logs / LOG).open("ab")
+        log = (logs / SUPERVISOR_LOG).open("ab")
     except OSError as error:
         raise StorageError(f"{logs}: {error.strerror}", "Mend its permissions, or use another --data.") from error
     with log:
@@ -47,21 +47,23 @@ def start(data: Path, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
             [sys.executable, "-m", "console", *arguments],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _START_TIMEOUT
     while time.monotonic() < deadline:
-        told = holder(data)
+        told = read_holder(data)
         if told is not None and told.pid == child.pid and told.run and identity_of(child.pid) == told.identity:
             return child
         if (code := child.poll()) is not None:
-            raise Unstarted(code, said(data, begins))
-        time.sleep(_PAUSE)
+            raise StartFailed(code, read_log(data, begins))
+        time.sleep(_POLL_INTERVAL)
     child.kill()
     child.wait()
-    raise Unstarted(3, f"error: the supervisor did not begin within {_PATIENCE:g} s; see {logs / LOG}\n")
+    raise StartFailed(
+        3, f"error: the supervisor did not begin within {_START_TIMEOUT:g} s; see {logs / SUPERVISOR_LOG}\n"
+    )
 
 
-def said(data: Path, since: int) -> str:
+def read_log(data: Path, since: int) -> str:
     """What the log says from a place on."""
-    with (data / "logs" / LOG).open("rb") as log:
+    with (data / "logs" / SUPERVISOR_LOG).open("rb") as log:
         log.seek(since)
         return log.read().decode("utf-8", "replace")

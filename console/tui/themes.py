@@ -10,7 +10,7 @@ from textual.theme import Theme
 class Colours:
     """A theme's colours, by meaning. Meaning never rests on them alone: every state has a glyph and a word."""
 
-    ground: str
+    background: str
     panel: str
     text: str
     dim: str
@@ -24,26 +24,26 @@ class Colours:
 
 THEMES: dict[str, Colours] = {
     "night": Colours(
-        ground="#101418", panel="#1b2229", text="#d5dbe1", dim="#7f8b97", good="#6fc276", warn="#e5b454",
+        background="#101418", panel="#1b2229", text="#d5dbe1", dim="#7f8b97", good="#6fc276", warn="#e5b454",
         bad="#f07070", accent="#6cb4ee", cursor="#26435c",
     ),
     "day": Colours(
-        ground="#fbfbf8", panel="#e9ebe6", text="#20262c", dim="#66707a", good="#17703a", warn="#8a5a00",
+        background="#fbfbf8", panel="#e9ebe6", text="#20262c", dim="#66707a", good="#17703a", warn="#8a5a00",
         bad="#b3261e", accent="#0b5ea8", cursor="#cfe2f5", dark=False,
     ),
     # blue, yellow and vermilion of Okabe and Ito: told apart with any of the common kinds of colour blindness
     "clear": Colours(
-        ground="#000000", panel="#1a1a1a", text="#f2f2f2", dim="#9a9a9a", good="#56b4e9", warn="#f0e442",
+        background="#000000", panel="#1a1a1a", text="#f2f2f2", dim="#9a9a9a", good="#56b4e9", warn="#f0e442",
         bad="#e69f00", accent="#cc79a7", cursor="#003f63",
     ),
     "plain": Colours(
-        ground="#000000", panel="#303030", text="#ffffff", dim="#b0b0b0", good="#ffffff", warn="#ffffff",
+        background="#000000", panel="#303030", text="#ffffff", dim="#b0b0b0", good="#ffffff", warn="#ffffff",
         bad="#ffffff", accent="#ffffff", cursor="#505050",
     ),
 }  # fmt: skip
 """`clear` is for the colour-blind, `plain` for those who want none."""
 
-DEFAULT = "night"
+DEFAULT_THEME = "night"
 
 
 def textual_theme(name: str) -> Theme:
@@ -51,16 +51,16 @@ def textual_theme(name: str) -> Theme:
     c = THEMES[name]
     return Theme(
         name=name, primary=c.accent, secondary=c.cursor, warning=c.warn, error=c.bad, success=c.good, accent=c.accent,
-        foreground=c.text, background=c.ground, surface=c.ground, panel=c.panel, dark=c.dark,
+        foreground=c.text, background=c.background, surface=c.background, panel=c.panel, dark=c.dark,
     )  # fmt: skip
 
 
-class Palette:
+class ThemeStyles:
     """Styles by role: `text dim good warn bad accent title strong`; a line's base may be `cursor`, `bar` or `` ``."""
 
     def __init__(self, name: str) -> None:
         c = THEMES[name]
-        self._roles = {
+        self._role_styles = {
             "": Style.null(),
             "text": Style(color=c.text),
             "dim": Style(color=c.dim),
@@ -70,19 +70,19 @@ class Palette:
             "accent": Style(color=c.accent),
             "strong": Style(color=c.text, bold=True),
             "title": Style(color=c.accent, bold=True),
-            "match": Style(color=c.ground, bgcolor=c.warn),
-            "tab": Style(color=c.ground, bgcolor=c.accent, bold=True),
+            "match": Style(color=c.background, bgcolor=c.warn),
+            "tab": Style(color=c.background, bgcolor=c.accent, bold=True),
             "cursor": Style(bgcolor=c.cursor, bold=True),
             "bar": Style(bgcolor=c.panel),
-            "alarm": Style(color=c.ground, bgcolor=c.bad, bold=True),
+            "alarm": Style(color=c.background, bgcolor=c.bad, bold=True),
         }
-        self._text = Style(color=c.text, bgcolor=c.ground)
-        self._mixed: dict[tuple[str, str], Style] = {}
+        self._base_style = Style(color=c.text, bgcolor=c.background)
+        self._style_cache: dict[tuple[str, str], Style] = {}
 
     def style(self, base: str, role: str) -> Style:
         """The style of a span on a line."""
         key = (base, role)
-        found = self._mixed.get(key)
+        found = self._style_cache.get(key)
         if found is None:
-            found = self._mixed[key] = self._text + self._roles[base] + self._roles[role]
+            found = self._style_cache[key] = self._base_style + self._role_styles[base] + self._role_styles[role]
         return found

@@ -13,103 +13,105 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from engine.append.beat_thread import Pulse
+from engine.append.beat_thread import AppenderHeartbeat
 from engine.append.files import inode_of
 from engine.append.lifeline import Lifeline
-from engine.append.only_new import Novelty
-from engine.append.registry import writer_of
-from engine.append.turns import CutOff, Turn
-from engine.append.writer import Batch, Extent, Writer
+from engine.append.only_new import OnlyNewFilter
+from engine.append.registry import create_writer
+from engine.append.turns import SupervisorGone, TurnResult
+from engine.append.writer import Batch, FileState, Writer
 from engine.errors import CrawlError, Fenced, StorageError
-from engine.store.db.connector import Busy, Database
+from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.tables import nodes, outputs, rows, runs
 from engine.store.tables.outputs import Output
 from engine.store.tables.runs import Run
 
-BATCH_ROWS, FIRST_ROWS, FEWEST_ROWS = 5_000, 500, 16
+BATCH_ROWS, FIRST_ROWS, MIN_ROWS = 5_000, 500, 16
 BATCH_CHARACTERS = 8_000_000
 """A batch of large rows is made smaller, so that memory stays flat."""
-FLUSH_EVERY = 0.2
+FLUSH_SECONDS = 0.2
 """Seconds between two flushes while rows come in slowly."""
-IDLE_LEAST, IDLE_MOST = 0.02, 0.1
-RETRY = 1.0
+IDLE_MIN_SECONDS, IDLE_MAX_SECONDS = 0.02, 0.1
+RETRY_SECONDS = 1.0
 """Seconds before an output that failed is tried again."""
-_CAN_FAIL = (OSError, Busy, StorageError)
+_WRITE_ERRORS = (OSError, DatabaseBusy, StorageError)
 
 _log = logging.getLogger("appender")
 
 
-class Appender:
+class AppenderLoop:
     """Writes the rows of one run. One thread; `db` is its own connection."""
 
-    def __init__(self, db: Database, run: Run, epoch: int, folder: Path, pulse: Pulse, lifeline: Lifeline) -> None:
+    def __init__(
+        self, db: Database, run: Run, epoch: int, folder: Path, pulse: AppenderHeartbeat, lifeline: Lifeline
+    ) -> None:
         self._db = db
         self._run = run
         self._epoch = epoch
         self._folder = folder
-        self._pulse = pulse
+        self._heartbeat = pulse
         self._lifeline = lifeline
         self._writers: dict[int, tuple[tuple[object, ...], Writer]] = {}
-        self._resting: dict[int, float] = {}
-        self._names: dict[int, str] = {}
-        self._doubtful: set[int] = set()
+        self._retry_at: dict[int, float] = {}
+        self._data_def_names: dict[int, str] = {}
+        self._suspect_outputs: set[int] = set()
         """Outputs whose files may have lost bytes, where that is not yet written down."""
-        self._novelty = Novelty(db, run.seq, folder.parent.parent)
-        self._limit = FIRST_ROWS
-        self._bare = (0, 0)
+        self._only_new = OnlyNewFilter(db, run.seq, folder.parent.parent)
+        self._batch_limit = FIRST_ROWS
+        self._empty_range = (0, 0)
         self._rebuild_at = 0.0
 
-    def work(self) -> None:
+    def run(self) -> None:
         """Write until drained or cut off. Raises Fenced where another one has taken over, StorageError, CrawlError."""
-        idle = IDLE_LEAST
-        while not self._lifeline.cut:
-            self._pulse.tick()
+        idle = IDLE_MIN_SECONDS
+        while not self._lifeline.supervisor_gone:
+            self._heartbeat.tick()
             try:
-                turn = self.turn()
-            except Busy as problem:
-                self._trouble(problem.what)
-                self._pulse.pause(RETRY)
+                turn = self.run_turn()
+            except DatabaseBusy as problem:
+                self._report_problem(problem.message)
+                self._heartbeat.pause(RETRY_SECONDS)
                 continue
-            except CutOff:
+            except SupervisorGone:
                 return
-            if not self._resting:
-                self._pulse.trouble = ""
-            if turn is Turn.IDLE and self._lifeline.draining:
+            if not self._retry_at:
+                self._heartbeat.problem = ""
+            if turn is TurnResult.IDLE and self._lifeline.draining:
                 return
-            self._pulse.state = "DONE" if turn is Turn.IDLE else "READY"
-            if turn is Turn.IDLE or turn is Turn.HELD:
-                self._pulse.pause(idle)
-                idle = min(IDLE_MOST, idle * 1.2)
+            self._heartbeat.state = "DONE" if turn is TurnResult.IDLE else "READY"
+            if turn is TurnResult.IDLE or turn is TurnResult.BLOCKED:
+                self._heartbeat.pause(idle)
+                idle = min(IDLE_MAX_SECONDS, idle * 1.2)
                 continue
-            idle = IDLE_LEAST
-            if turn is Turn.WROTE and not self._lifeline.draining:
-                self._pulse.pause(FLUSH_EVERY)
+            idle = IDLE_MIN_SECONDS
+            if turn is TurnResult.WROTE and not self._lifeline.draining:
+                self._heartbeat.pause(FLUSH_SECONDS)
 
-    def turn(self) -> Turn:
+    def run_turn(self) -> TurnResult:
         """Mend what is not as recorded, else write new rows, else rebuild what is dirty."""
-        declared = self._declared()
-        if not self._novelty.learned(declared):
-            return Turn.MORE
-        held = self._held(declared)
-        sound, broken = self._inspected([output for output in declared if output.id not in held])
+        declared = self._read_outputs()
+        if not self._only_new.load_step(declared):
+            return TurnResult.MORE
+        held = self._deferred_outputs(declared)
+        sound, broken = self._inspect_outputs([output for output in declared if output.id not in held])
         if broken:
-            self._rebuild(broken)
-            return Turn.MORE
+            self._rebuild_outputs(broken)
+            return TurnResult.MORE
         dirty = [output for output in sound if output.dirty]
         clean = [output for output in sound if not output.dirty]
-        if clean and (turn := self._follow(clean)):
+        if clean and (turn := self._append_new_rows(clean)):
             return turn
         if dirty and (self._lifeline.draining or time.monotonic() >= self._rebuild_at):
-            self._rebuild(dirty)
-            return Turn.MORE
-        return Turn.HELD if dirty or held or self._resting else Turn.IDLE
+            self._rebuild_outputs(dirty)
+            return TurnResult.MORE
+        return TurnResult.BLOCKED if dirty or held or self._retry_at else TurnResult.IDLE
 
-    def _held(self, declared: Sequence[Output]) -> set[int]:
+    def _deferred_outputs(self, declared: Sequence[Output]) -> set[int]:
         """Outputs left as they are while rows of theirs are replaced: a reader never sees half of the new ones."""
         for gone in set(self._writers) - {output.id for output in declared}:
             self._writers.pop(gone)[1].close()
         dirty = {output.id for output in declared if output.dirty}
-        if not dirty or self._lifeline.draining or not runs.reextracting(self._db, self._run.seq):
+        if not dirty or self._lifeline.draining or not runs.is_reextracting(self._db, self._run.seq):
             return set()
         return dirty
 
@@ -117,57 +119,57 @@ class Appender:
         """Let go of every file."""
         for _, writer in self._writers.values():
             writer.close()
-        self._novelty.close()
+        self._only_new.close()
 
-    def _declared(self) -> list[Output]:
+    def _read_outputs(self) -> list[Output]:
         """The outputs as they stand, none with a rebuilt file of which it is open whether it took its name."""
-        if self._doubtful:
-            self._tell_doubts()
+        if self._suspect_outputs:
+            self._taint_suspects()
         with self._db.snapshot():
-            self._fence()
-            declared = outputs.listed(self._db, self._run.seq)
+            self._check_fence()
+            declared = outputs.list_outputs(self._db, self._run.seq)
         half = [output for output in declared if output.pending]
         if not half:
             return declared
-        with self._fenced():
+        with self._fenced_transaction():
             for output in half:
                 if output.pending and inode_of(output.path) == output.pending["inode"]:
-                    outputs.settle(self._db, output.id, output.pending)
+                    outputs.finish_rebuild(self._db, output.id, output.pending)
                 else:
-                    outputs.pend(self._db, output.id, None)
-            return outputs.listed(self._db, self._run.seq)
+                    outputs.set_pending(self._db, output.id, None)
+            return outputs.list_outputs(self._db, self._run.seq)
 
-    def _inspected(self, declared: Sequence[Output]) -> tuple[list[Output], list[Output]]:
+    def _inspect_outputs(self, declared: Sequence[Output]) -> tuple[list[Output], list[Output]]:
         """Those that may be appended to, and those to be rebuilt first; those that failed lately are in neither."""
         sound: list[Output] = []
         broken: list[Output] = []
         now = time.monotonic()
         for output in declared:
-            if self._resting.get(output.id, 0.0) > now:
+            if self._retry_at.get(output.id, 0.0) > now:
                 continue
-            self._resting.pop(output.id, None)
-            writer = self._writer(output)
+            self._retry_at.pop(output.id, None)
+            writer = self._writer_for(output)
             fresh = not writer.is_open
             try:
                 whole = writer.restore(output) and not (fresh and output.dirty)
-            except _CAN_FAIL as problem:
-                self._failed(output, problem)
+            except _WRITE_ERRORS as problem:
+                self._handle_failure(output, problem)
             else:
                 (sound if whole else broken).append(output)
         return sound, broken
 
-    def _writer(self, output: Output) -> Writer:
+    def _writer_for(self, output: Output) -> Writer:
         form = (output.type, output.path, output.data_def, str(output.settings))
         known = self._writers.get(output.id)
         if known is None or known[0] != form:
-            self._refuse_shared(output)
+            self._check_not_shared(output)
             if known is not None:
                 known[1].close()
-            known = form, writer_of(output, run=self._run.id, folder=self._folder)
+            known = form, create_writer(output, run=self._run.id, folder=self._folder)
             self._writers[output.id] = known
         return known[1]
 
-    def _refuse_shared(self, output: Output) -> None:
+    def _check_not_shared(self, output: Output) -> None:
         for id_, ((type_, path, data_def, _), _) in self._writers.items():
             apart = type_ == output.type == "sqlite" and data_def != output.data_def
             if id_ != output.id and path == output.path and not apart:
@@ -176,169 +178,169 @@ class Appender:
                     "Give each appender a path of its own, or leave `path` out.",
                 )
 
-    def _follow(self, sound: Sequence[Output]) -> Turn | None:
+    def _append_new_rows(self, sound: Sequence[Output]) -> TurnResult | None:
         """Write the next rows; None: there are none."""
-        start, limit = min(output.cursor for output in sound), self._limit
-        batch = self._after(start)
+        start, limit = min(output.cursor for output in sound), self._batch_limit
+        batch = self._read_batch(start)
         if not batch:
             return None
-        reasons = outputs.reasons(self._db, self._run.seq)
-        if any(reasons.get(output.id) != output.reasons for output in sound):
-            return Turn.MORE  # rows were replaced since: what was read may hold some of the new ones
+        reasons = outputs.get_rebuild_marks(self._db, self._run.seq)
+        if any(reasons.get(output.id) != output.rebuild_marks for output in sound):
+            return TurnResult.MORE  # rows were replaced since: what was read may hold some of the new ones
         began, last = time.monotonic(), batch[-1][0]
         sorted_out: dict[str, list[tuple[int, str]]] = {}
         for id_, data_def, data in batch:
-            sorted_out.setdefault(self._name(data_def), []).append((id_, data))
-        moved: list[tuple[Output, Extent]] = []
+            sorted_out.setdefault(self._data_def_name(data_def), []).append((id_, data))
+        moved: list[tuple[Output, FileState]] = []
         for output in sound:
             if output.cursor >= last:
                 continue
             wanted = sorted_out.get(output.data_def, [])
             if output.cursor > start:
                 wanted = [row for row in wanted if row[0] > output.cursor]
-            new = self._novelty.of_output(output, wanted)
+            new = self._only_new.filter_batch(output, wanted)
             try:
-                extent = self._writer(output).append(output, new) if new else _unmoved(output)
-            except _CAN_FAIL as problem:
-                self._failed(output, problem)
+                extent = self._writer_for(output).append(output, new) if new else _recorded_state(output)
+            except _WRITE_ERRORS as problem:
+                self._handle_failure(output, problem)
             else:
                 moved.append((output, extent))
         if moved:
-            self._record(moved, start, last, len(batch))
-            self._count(moved, began)
-        return Turn.MORE if len(batch) == limit else Turn.WROTE
+            self._record_progress(moved, start, last, len(batch))
+            self._count_written(moved, began)
+        return TurnResult.MORE if len(batch) == limit else TurnResult.WROTE
 
-    def _after(self, start: int) -> list[tuple[int, int, str]]:
+    def _read_batch(self, start: int) -> list[tuple[int, int, str]]:
         """Rows behind `start`. What was found to hold no row of this run is not searched again."""
-        newest = rows.newest(self._db)
-        bare_from, bare_to = self._bare
+        newest = rows.last_id_of_all_runs(self._db)
+        bare_from, bare_to = self._empty_range
         if start == bare_from and newest <= bare_to:
             return []
-        batch = rows.after(self._db, self._run.seq, bare_to if start == bare_from else start, self._limit)
+        batch = rows.list_after(self._db, self._run.seq, bare_to if start == bare_from else start, self._batch_limit)
         if not batch:
-            self._bare = start, max(newest, start)
-        self._resize(batch)
+            self._empty_range = start, max(newest, start)
+        self._adjust_limit(batch)
         return batch
 
-    def _resize(self, batch: Sequence[tuple[int, int, str]]) -> None:
-        if len(batch) == self._limit:
-            self._limit = _fitting(len(batch), sum(len(data) for _, _, data in batch))
+    def _adjust_limit(self, batch: Sequence[tuple[int, int, str]]) -> None:
+        if len(batch) == self._batch_limit:
+            self._batch_limit = _fit_limit(len(batch), sum(len(data) for _, _, data in batch))
 
-    def _name(self, data_def: int) -> str:
-        if data_def not in self._names:
-            self._names = rows.data_def_names(self._db)
-        return self._names[data_def]
+    def _data_def_name(self, data_def: int) -> str:
+        if data_def not in self._data_def_names:
+            self._data_def_names = rows.data_def_names(self._db)
+        return self._data_def_names[data_def]
 
-    def _record(self, moved: Sequence[tuple[Output, Extent]], start: int, last: int, count: int) -> None:
-        with self._fenced():
+    def _record_progress(self, moved: Sequence[tuple[Output, FileState]], start: int, last: int, count: int) -> None:
+        with self._fenced_transaction():
             # a row deleted since it was read lay behind the cursor, where its deletion marks nothing
-            replaced = rows.between(self._db, self._run.seq, start, last) != count
+            replaced = rows.count_between(self._db, self._run.seq, start, last) != count
             for output, extent in moved:
                 outputs.advance(
                     self._db, output.id, cursor=last, size=extent.size, rows=extent.rows, inode=extent.inode
                 )
                 if replaced and extent.rows > output.rows:
-                    outputs.taint(self._db, output.id)
+                    outputs.mark_corrupt(self._db, output.id)
 
-    def _count(self, moved: Sequence[tuple[Output, Extent]], began: float) -> None:
-        self._pulse.flush_ms = (time.monotonic() - began) * 1000
-        self._pulse.rows += sum(extent.rows - output.rows for output, extent in moved)
-        self._pulse.bytes += sum(extent.size - output.bytes for output, extent in moved)
+    def _count_written(self, moved: Sequence[tuple[Output, FileState]], began: float) -> None:
+        self._heartbeat.flush_ms = (time.monotonic() - began) * 1000
+        self._heartbeat.rows += sum(extent.rows - output.rows for output, extent in moved)
+        self._heartbeat.bytes += sum(extent.size - output.bytes for output, extent in moved)
 
-    def _rebuild(self, listed: Sequence[Output]) -> None:
+    def _rebuild_outputs(self, listed: Sequence[Output]) -> None:
         """Write outputs anew up to their cursors: beside, told, renamed, settled."""
         began = time.monotonic()
         prepared: list[tuple[Output, dict[str, int]]] = []
-        for output in self._caught_up(listed):
+        for output in self._advance_cursors(listed):
             try:
-                extent = self._writer(output).prepare(self._upto_cursor(output))
-            except _CAN_FAIL as problem:
-                self._failed(output, problem)
+                extent = self._writer_for(output).prepare(self._batches_to_cursor(output))
+            except _WRITE_ERRORS as problem:
+                self._handle_failure(output, problem)
                 continue
             told = {"inode": extent.inode, "cursor": output.cursor, "bytes": extent.size, "rows": extent.rows}
-            prepared.append((output, told | {"reasons": output.reasons}))
-        with self._fenced():
+            prepared.append((output, told | {"reasons": output.rebuild_marks}))
+        with self._fenced_transaction():
             for output, told in prepared:
-                outputs.pend(self._db, output.id, told)
+                outputs.set_pending(self._db, output.id, told)
         adopted = []
         for output, told in prepared:
             try:
-                self._writer(output).adopt()
+                self._writer_for(output).swap_in()
             except OSError as problem:
-                self._failed(output, problem)
+                self._handle_failure(output, problem)
             else:
                 adopted.append((output, told))
-        with self._fenced():
+        with self._fenced_transaction():
             for output, told in adopted:
-                outputs.settle(self._db, output.id, told)
-                self._pulse.rows += max(0, told["rows"] - output.rows)
-                self._pulse.bytes += max(0, told["bytes"] - output.bytes)
+                outputs.finish_rebuild(self._db, output.id, told)
+                self._heartbeat.rows += max(0, told["rows"] - output.rows)
+                self._heartbeat.bytes += max(0, told["bytes"] - output.bytes)
         ended = time.monotonic()
         self._rebuild_at = ended + (ended - began)
 
-    def _caught_up(self, listed: Sequence[Output]) -> list[Output]:
+    def _advance_cursors(self, listed: Sequence[Output]) -> list[Output]:
         """The outputs, those with rows replaced moved on to the newest row: a rebuilt file holds all of the new ones.
 
         The cursor goes first: from then on a row that is taken back marks the output once more.
         """
         if not any(output.dirty for output in listed):
             return list(listed)
-        with self._fenced():
-            last = rows.last(self._db, self._run.seq)
-            moved = [(output, outputs.skip_to(self._db, output.id, last)) for output in listed]
-        return [replace(output, cursor=at[0], reasons=at[1]) if at else output for output, at in moved]
+        with self._fenced_transaction():
+            last = rows.last_id(self._db, self._run.seq)
+            moved = [(output, outputs.begin_rebuild(self._db, output.id, last)) for output in listed]
+        return [replace(output, cursor=at[0], rebuild_marks=at[1]) if at else output for output, at in moved]
 
-    def _upto_cursor(self, output: Output) -> Iterator[Batch]:
+    def _batches_to_cursor(self, output: Output) -> Iterator[Batch]:
         at, limit = 0, FIRST_ROWS
         while at < output.cursor:
-            if self._lifeline.cut:
-                raise CutOff
-            found = rows.of_data_def(self._db, self._run.seq, output.data_def, at, limit)
+            if self._lifeline.supervisor_gone:
+                raise SupervisorGone
+            found = rows.list_by_data_def(self._db, self._run.seq, output.data_def, at, limit)
             batch = [row for row in found if row[0] <= output.cursor]
-            if written := self._novelty.of_output(output, batch):
+            if written := self._only_new.filter_batch(output, batch):
                 yield written
-            self._pulse.tick()
+            self._heartbeat.tick()
             if len(batch) < limit:
                 return
             at = batch[-1][0]
-            limit = _fitting(len(batch), sum(len(data) for _, data in batch))
+            limit = _fit_limit(len(batch), sum(len(data) for _, data in batch))
 
-    def _failed(self, output: Output, problem: Exception) -> None:
-        what = problem.what if isinstance(problem, CrawlError) else str(problem)
-        self._trouble(f"{Path(output.path).name}: {what}")
-        self._writer(output).close()
-        self._resting[output.id] = time.monotonic() + RETRY
+    def _handle_failure(self, output: Output, problem: Exception) -> None:
+        what = problem.message if isinstance(problem, CrawlError) else str(problem)
+        self._report_problem(f"{Path(output.path).name}: {what}")
+        self._writer_for(output).close()
+        self._retry_at[output.id] = time.monotonic() + RETRY_SECONDS
         if isinstance(problem, OSError) and problem.errno == errno.EIO:
             # what the kernel could not write it may have dropped: no byte since the last flush is known to be there
-            self._doubtful.add(output.id)
-            self._tell_doubts()
+            self._suspect_outputs.add(output.id)
+            self._taint_suspects()
 
-    def _tell_doubts(self) -> None:
-        with self._fenced():
-            for output in self._doubtful:
-                outputs.taint(self._db, output)
-        self._doubtful.clear()
+    def _taint_suspects(self) -> None:
+        with self._fenced_transaction():
+            for output in self._suspect_outputs:
+                outputs.mark_corrupt(self._db, output)
+        self._suspect_outputs.clear()
 
-    def _trouble(self, what: str) -> None:
-        if what != self._pulse.trouble:
-            _log.warning("%s; it is tried again every %g s", what, RETRY)
-        self._pulse.trouble = what
+    def _report_problem(self, what: str) -> None:
+        if what != self._heartbeat.problem:
+            _log.warning("%s; it is tried again every %g s", what, RETRY_SECONDS)
+        self._heartbeat.problem = what
 
-    def _fence(self) -> None:
-        if not nodes.appender_alive(self._db, self._epoch):
+    def _check_fence(self) -> None:
+        if not nodes.is_appender_alive(self._db, self._epoch):
             raise Fenced(f"appender {self._epoch}: its supervisor has ended it", "Another one writes the rows.")
 
     @contextlib.contextmanager
-    def _fenced(self) -> Iterator[None]:
+    def _fenced_transaction(self) -> Iterator[None]:
         with self._db.transaction():
-            self._fence()
+            self._check_fence()
             yield
 
 
-def _fitting(count: int, characters: int) -> int:
+def _fit_limit(count: int, characters: int) -> int:
     """How many rows the next batch may have, if they are as large as these."""
-    return max(FEWEST_ROWS, min(BATCH_ROWS, count * BATCH_CHARACTERS // max(1, characters)))
+    return max(MIN_ROWS, min(BATCH_ROWS, count * BATCH_CHARACTERS // max(1, characters)))
 
 
-def _unmoved(output: Output) -> Extent:
-    return Extent(output.bytes, output.rows, output.inode or 0)
+def _recorded_state(output: Output) -> FileState:
+    return FileState(output.bytes, output.rows, output.inode or 0)

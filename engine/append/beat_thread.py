@@ -8,25 +8,25 @@ from typing import Literal
 from engine.append.lifeline import Lifeline
 from engine.runtime.beat_file import INTERVAL, Beat, BeatWriter, resident_bytes
 
-LIMIT = 30.0
+STALL_SECONDS = 30.0
 """Seconds without a tick of the loop after which the beat stops."""
 
 
-class Pulse:
+class AppenderHeartbeat:
     """What the beat says; the loop sets it and ticks."""
 
     def __init__(self, path: Path, lifeline: Lifeline) -> None:
         self._writer = BeatWriter(path)
         self._lifeline = lifeline
         self._number = 0
-        self._ticked = time.monotonic()
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="beat", daemon=True)
+        self._ticked_at = time.monotonic()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="beat", daemon=True)
         self.state: Literal["STARTING", "READY", "DONE", "SHUTDOWN"] = "STARTING"
         self.flush_ms = 0.0
         self.rows = 0
         self.bytes = 0
-        self.trouble = ""
+        self.problem = ""
         """What keeps it from writing."""
 
     def start(self) -> None:
@@ -35,33 +35,37 @@ class Pulse:
 
     def tick(self) -> None:
         """The loop goes round."""
-        self._ticked = time.monotonic()
+        self._ticked_at = time.monotonic()
 
     def pause(self, seconds: float) -> None:
         """Sleep, ticking; shorter where the lifeline is cut or a drain is asked for."""
         end = time.monotonic() + seconds
         asked = self._lifeline.draining
-        while (left := end - time.monotonic()) > 0 and not self._lifeline.cut and self._lifeline.draining == asked:
+        while (
+            (left := end - time.monotonic()) > 0
+            and not self._lifeline.supervisor_gone
+            and self._lifeline.draining == asked
+        ):
             self.tick()
             self._lifeline.wait(left)
         self.tick()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """One last beat, which says that this is the end."""
         self.state = "SHUTDOWN"
-        self._ended.set()
+        self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(timeout=1)
-        self._write()
+        self._write_beat()
         self._writer.close()
 
-    def _beat(self) -> None:
-        while not self._ended.is_set():
-            if time.monotonic() - self._ticked < LIMIT:
-                self._write()
-            self._ended.wait(INTERVAL)
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            if time.monotonic() - self._ticked_at < STALL_SECONDS:
+                self._write_beat()
+            self._stopped.wait(INTERVAL)
 
-    def _write(self) -> None:
+    def _write_beat(self) -> None:
         self._number += 1
         state = "DRAINING" if self._lifeline.draining and self.state != "SHUTDOWN" else self.state
         try:
@@ -73,7 +77,7 @@ class Pulse:
                     flush_ms=self.flush_ms,
                     rows=self.rows,
                     bytes=self.bytes,
-                    now=self.trouble,
+                    now=self.problem,
                 )
             )
         except OSError:

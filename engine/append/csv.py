@@ -5,8 +5,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from engine.append.row_json import as_texts, nested, one_line, parts
-from engine.model.text_value import written
+from engine.append.row_json import decode_as_text, is_nested, split_fields, to_one_line
+from engine.model.text_value import to_text
 
 
 class CsvEncoder:
@@ -23,18 +23,18 @@ class CsvEncoder:
 
     def header(self) -> bytes:
         """The line of column names."""
-        return self._lines([self._columns])
+        return self._encode_lines([self._columns])
 
     def rows(self, rows: Iterable[str]) -> bytes:
         """Stored rows as lines."""
         columns, cell = self._columns, self._cell
-        return self._lines(
+        return self._encode_lines(
             [
                 value if type(value) is str else cell(value, column, row)
                 for column, value in zip(columns, map(fields.get, columns), strict=True)
             ]
             for row in rows
-            for fields in (as_texts(row),)
+            for fields in (decode_as_text(row),)
         )
 
     def _cell(self, value: Any, column: str, row: str) -> str:
@@ -44,9 +44,9 @@ class CsvEncoder:
                 return join.join(value)  # numbers are texts here, so most lists are lists of texts
             except TypeError:
                 pass
-        return one_line(parts(row)[column]) if nested(value) else written(value, join)
+        return to_one_line(split_fields(row)[column]) if is_nested(value) else to_text(value, join)
 
-    def _lines(self, records: Iterable[Sequence[str]]) -> bytes:
+    def _encode_lines(self, records: Iterable[Sequence[str]]) -> bytes:
         text = io.StringIO(newline="")
         csv.writer(text, delimiter=self._delimiter, lineterminator="\r\n").writerows(records)
         return text.getvalue().encode("utf-8", "replace")

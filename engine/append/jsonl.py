@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 
-from engine.append.row_json import as_texts, in_order, one_line, parts
+from engine.append.row_json import decode_as_text, is_subsequence, split_fields, to_one_line
 
 
 class JsonlEncoder:
@@ -18,15 +18,15 @@ class JsonlEncoder:
 
     def rows(self, rows: Iterable[str]) -> bytes:
         """Stored rows as lines."""
-        lines = [one_line(row) if self._whole(row) else self._picked(row) for row in rows]
+        lines = [to_one_line(row) if self._has_declared_order(row) else self._select_columns(row) for row in rows]
         lines.append("")
         return "\n".join(lines).encode("utf-8", "replace")
 
-    def _whole(self, row: str) -> bool:
-        names = tuple(as_texts(row))
-        return names == self._columns or in_order(names, self._columns)
+    def _has_declared_order(self, row: str) -> bool:
+        names = tuple(decode_as_text(row))
+        return names == self._columns or is_subsequence(names, self._columns)
 
-    def _picked(self, row: str) -> str:
-        told = parts(row)
+    def _select_columns(self, row: str) -> str:
+        told = split_fields(row)
         picked = (f"{json.dumps(name, ensure_ascii=False)}:{told[name]}" for name in self._columns if name in told)
-        return one_line("{" + ",".join(picked) + "}")
+        return to_one_line("{" + ",".join(picked) + "}")

@@ -5,9 +5,9 @@ import signal
 import threading
 import time
 
-from engine.runtime.wakeup import Nudge
+from engine.runtime.wakeup import Wakeup
 
-LAST_SECONDS = 2.5
+EXIT_SECONDS = 2.5
 """Seconds from the pipe's end to the end of the process, should its loop hang."""
 
 
@@ -15,26 +15,26 @@ class Lifeline:
     """`cut`: the supervisor is gone, write nothing more. `draining`: write all there is, then end."""
 
     def __init__(self, file: int = 0) -> None:
-        self._file = file
-        self._rest = b""
-        self._nudge = Nudge()
-        self.cut = False
+        self._fd = file
+        self._buffer = b""
+        self._wakeup = Wakeup()
+        self.supervisor_gone = False
         self.draining = False
 
-    def first_line(self) -> str:
+    def read_first_line(self) -> str:
         """The first line of the pipe, without its end; blocks for it. Empty: the pipe ended."""
-        while b"\n" not in self._rest:
-            piece = os.read(self._file, 65536)
+        while b"\n" not in self._buffer:
+            piece = os.read(self._fd, 65536)
             if not piece:
-                self.cut = True
+                self.supervisor_gone = True
                 return ""
-            self._rest += piece
-        return self._rest.partition(b"\n")[0].decode()
+            self._buffer += piece
+        return self._buffer.partition(b"\n")[0].decode()
 
-    def heed(self) -> None:
+    def install_signal_handlers(self) -> None:
         """From now on obey SIGTERM, leave SIGINT and SIGHUP to the supervisor."""
-        self._nudge.heed_signals()
-        signal.signal(signal.SIGTERM, self._drain)
+        self._wakeup.install_signal_wakeup()
+        signal.signal(signal.SIGTERM, self._on_sigterm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
@@ -44,22 +44,22 @@ class Lifeline:
 
     def wait(self, seconds: float) -> None:
         """Sleep, but not past the pipe's end or a signal."""
-        self._nudge.wait(seconds)
+        self._wakeup.wait(seconds)
 
     def close(self) -> None:
         """Let go of what it sleeps on; not of the pipe from the supervisor, which it was given."""
-        self._nudge.close()
+        self._wakeup.close()
 
     def _watch(self) -> None:
         try:
-            while os.read(self._file, 4096):
+            while os.read(self._fd, 4096):
                 pass
         except OSError:
             pass
-        self.cut = True
-        self._nudge.give()
-        time.sleep(LAST_SECONDS)
+        self.supervisor_gone = True
+        self._wakeup.notify()
+        time.sleep(EXIT_SECONDS)
         os._exit(0)  # nothing is lost: the next process cuts every file to what is recorded
 
-    def _drain(self, *_: object) -> None:
+    def _on_sigterm(self, *_: object) -> None:
         self.draining = True

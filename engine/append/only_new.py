@@ -9,61 +9,61 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from engine.append.row_json import as_texts
+from engine.append.row_json import decode_as_text
 from engine.append.writer import Batch
 from engine.store.db.connector import Database
 from engine.store.tables import rows
 from engine.store.tables.outputs import Output
 from engine.store.tables.rowkeys import KEYS, RowKeys
 
-STEP_ROWS, FIRST_ROWS, FEWEST_ROWS = 10_000, 1_000, 16
+STEP_ROWS, FIRST_ROWS, MIN_ROWS = 10_000, 1_000, 16
 STEP_CHARACTERS = 8_000_000
 """A step over large rows is made shorter, so that memory stays flat."""
 
 
-class Known:
+class SeenRows:
     """The rows of all runs numbered below `before`, for some dataDefs: `wanted` has the fields of their keys."""
 
-    def __init__(self, crawl: Database, keys: RowKeys, wanted: Mapping[str, Sequence[str]], before: int) -> None:
+    def __init__(self, crawl: Database, keys: RowKeys, key_fields: Mapping[str, Sequence[str]], before: int) -> None:
         self._crawl = crawl
         self._keys = keys
-        self._wanted = {name: tuple(fields) for name, fields in wanted.items()}
-        self._before = before
+        self._key_fields = {name: tuple(fields) for name, fields in key_fields.items()}
+        self._before_run = before
         self._scopes: dict[str, int] = {}
         self._cursors: dict[str, int] = {}
         self._names: dict[int, str] = {}
-        self._limit = min(FIRST_ROWS, STEP_ROWS)
+        self._batch_limit = min(FIRST_ROWS, STEP_ROWS)
         self.complete = False
         """Whether all of them are known."""
 
     def step(self) -> None:
         """Learn some more rows. Raises Busy or StorageError."""
         if not self._scopes:
-            for name, fields in self._wanted.items():
-                self._scopes[name], self._cursors[name] = self._keys.scope(name, json.dumps(fields))
+            for name, fields in self._key_fields.items():
+                self._scopes[name], self._cursors[name] = self._keys.ensure_scope(name, json.dumps(fields))
             self._names = rows.data_def_names(self._crawl)
         start = min(self._cursors.values(), default=0)
-        limit = self._limit
-        found = rows.across(self._crawl, start, limit)
-        earlier = [row for row in found if row[1] < self._before]
+        limit = self._batch_limit
+        found = rows.list_after_in_all_runs(self._crawl, start, limit)
+        earlier = [row for row in found if row[1] < self._before_run]
         if earlier:
-            self._learn(earlier)
+            self._add_keys(earlier)
         behind = bool(earlier) and min(self._cursors.values()) < earlier[-1][0]  # another process learns them, too
         self.complete = len(earlier) < limit and not behind
         characters = sum(len(row[3]) for row in found)
-        self._limit = max(FEWEST_ROWS, min(STEP_ROWS, limit * STEP_CHARACTERS // max(1, characters)))
+        self._batch_limit = max(MIN_ROWS, min(STEP_ROWS, limit * STEP_CHARACTERS // max(1, characters)))
 
-    def new(self, data_def: str, batch: Batch) -> list[tuple[int, str]]:
+    def unseen(self, data_def: str, batch: Batch) -> list[tuple[int, str]]:
         """Those of a batch of later rows that are not known."""
-        fields = self._wanted[data_def]
+        fields = self._key_fields[data_def]
         told = [(digest(row, fields), id_, row) for id_, row in batch]
-        known = self._keys.known(self._scopes[data_def], [each[0] for each in told], self._before)
+        known = self._keys.find_seen(self._scopes[data_def], [each[0] for each in told], self._before_run)
         return [(id_, row) for key, id_, row in told if key not in known]
 
-    def _learn(self, earlier: Sequence[tuple[int, int, int, str]]) -> None:
+    def _add_keys(self, earlier: Sequence[tuple[int, int, int, str]]) -> None:
         last, run = earlier[-1][0], earlier[-1][1]
         for name, scope in self._scopes.items():
-            cursor, fields = self._cursors[name], self._wanted[name]
+            cursor, fields = self._cursors[name], self._key_fields[name]
             if cursor >= last:
                 continue
             first: dict[bytes, int] = {}
@@ -73,35 +73,35 @@ class Known:
             self._cursors[name] = self._keys.add(scope, list(first.items()), after=cursor, upto=last, run=run)
 
 
-class Novelty:
+class OnlyNewFilter:
     """What is new for the outputs of one run, where they ask for it; else it does nothing and costs nothing."""
 
     def __init__(self, crawl: Database, run: int, data: Path) -> None:
         self._crawl = crawl
         self._run = run
         self._path = data / KEYS
-        self._wanted: dict[str, list[str]] = {}
+        self._key_fields: dict[str, list[str]] = {}
         self._keys: RowKeys | None = None
-        self._known: Known | None = None
+        self._seen_rows: SeenRows | None = None
 
-    def learned(self, declared: Sequence[Output]) -> bool:
+    def load_step(self, declared: Sequence[Output]) -> bool:
         """Learn a step of what the outputs need to be told of; whether that is all. Raises Busy or StorageError."""
         wanted = {o.data_def: o.settings["only_new"] for o in declared if "only_new" in o.settings}
-        if wanted != self._wanted or (wanted and self._known is None):
+        if wanted != self._key_fields or (wanted and self._seen_rows is None):
             self._keys = self._keys or RowKeys(self._path, self._crawl)
-            self._known = Known(self._crawl, self._keys, wanted, self._run)
-            self._wanted = wanted
-        if not wanted or self._known is None or self._known.complete:
+            self._seen_rows = SeenRows(self._crawl, self._keys, wanted, self._run)
+            self._key_fields = wanted
+        if not wanted or self._seen_rows is None or self._seen_rows.complete:
             return True
-        self._known.step()
+        self._seen_rows.step()
         return False
 
-    def of_output(self, output: Output, batch: Batch) -> Batch:
+    def filter_batch(self, output: Output, batch: Batch) -> Batch:
         """What of a batch belongs in the output's file."""
         if "only_new" not in output.settings or not batch:
             return batch
-        assert self._known is not None
-        return self._known.new(output.data_def, batch)
+        assert self._seen_rows is not None
+        return self._seen_rows.unseen(output.data_def, batch)
 
     def close(self) -> None:
         """Let go of keys.db."""
@@ -115,7 +115,7 @@ def digest(row: str, fields: Sequence[str]) -> bytes:
     A number counts as its digits: 1 is the text 1, and 1.50 is not 1.5. A field the row lacks counts as missing.
     """
     if fields:
-        told = as_texts(row)
+        told = decode_as_text(row)
         values = [told.get(name) for name in fields]
         if any(value is not None for value in values):
             row = json.dumps(values, ensure_ascii=True, separators=(",", ":"))

@@ -5,15 +5,15 @@ from pathlib import Path
 from engine.append.csv import CsvEncoder
 from engine.append.files import FileWriter
 from engine.append.jsonl import JsonlEncoder
-from engine.append.sqlite import SqliteWriter, Table
+from engine.append.sqlite import OutputTable, SqliteWriter
 from engine.append.writer import Encoder, Writer
 from engine.errors import CrawlError, suggest
 from engine.store.tables.outputs import Output
 
-TYPES = ("csv", "jsonl", "sqlite")
+OUTPUT_TYPES = ("csv", "jsonl", "sqlite")
 
 
-def writer_of(output: Output, *, run: str, folder: Path) -> Writer:
+def create_writer(output: Output, *, run: str, folder: Path) -> Writer:
     """The writer of an output as it is declared. Files inside `folder` are for their owner alone.
 
     Raises CrawlError on a type nobody can write.
@@ -21,14 +21,14 @@ def writer_of(output: Output, *, run: str, folder: Path) -> Writer:
     path, told = Path(output.path), output.settings
     mode = 0o600 if path.is_relative_to(folder) else 0o666
     if output.type == "sqlite":
-        table = Table(output.data_def, told["columns"], told.get("joins"), told.get("types"))
+        table = OutputTable(output.data_def, told["columns"], told.get("joins"), told.get("types"))
         return SqliteWriter(path, run, table, mode=mode)
     return FileWriter(
-        path, encoder_of(output.type, told["columns"], told.get("joins"), told.get("delimiter")), mode=mode
+        path, create_encoder(output.type, told["columns"], told.get("joins"), told.get("delimiter")), mode=mode
     )
 
 
-def encoder_of(
+def create_encoder(
     type_: str, columns: list[str], joins: dict[str, str] | None = None, delimiter: str | None = None
 ) -> Encoder:
     """The encoder of a type that is a plain file. Raises CrawlError on any other."""
@@ -37,5 +37,6 @@ def encoder_of(
     if type_ == "jsonl":
         return JsonlEncoder(columns)
     raise CrawlError(
-        f"unknown output type '{type_}'{suggest(type_, list(TYPES))}", "Write one of them as `type` of the appender."
+        f"unknown output type '{type_}'{suggest(type_, list(OUTPUT_TYPES))}",
+        "Write one of them as `type` of the appender.",
     )

@@ -10,12 +10,12 @@ _INTEGER_DIGITS = 18
 """An integer of so many digits fits 64 bits for sure."""
 
 
-class Digits(str):
+class NumberLiteral(str):
     """A JSON number, as it was written."""
 
     __slots__ = ()
 
-    def number(self) -> int | float | str:
+    def to_value(self) -> int | float | str:
         """The number where that keeps every digit, else the digits as text."""
         if self.lstrip("-").isdigit():
             return int(self) if len(self) <= _INTEGER_DIGITS else str(self)
@@ -23,54 +23,54 @@ class Digits(str):
         return near if repr(near) == self else str(self)
 
 
-_texts = json.JSONDecoder(parse_float=str, parse_int=str, strict=False)
-_numbers = json.JSONDecoder(parse_float=Digits, parse_int=Digits, strict=False)
+_text_decoder = json.JSONDecoder(parse_float=str, parse_int=str, strict=False)
+_number_decoder = json.JSONDecoder(parse_float=NumberLiteral, parse_int=NumberLiteral, strict=False)
 
 
-def as_texts(row: str) -> dict[str, Any]:
+def decode_as_text(row: str) -> dict[str, Any]:
     """The fields of a row; numbers are their digits, as plain text. The faster of the two readings."""
-    fields: dict[str, Any] = _texts.raw_decode(row)[0]
+    fields: dict[str, Any] = _text_decoder.raw_decode(row)[0]
     return fields
 
 
-def as_values(row: str) -> dict[str, Any]:
+def decode_values(row: str) -> dict[str, Any]:
     """The fields of a row; numbers are `Digits`."""
-    fields: dict[str, Any] = _numbers.raw_decode(row)[0]
+    fields: dict[str, Any] = _number_decoder.raw_decode(row)[0]
     return fields
 
 
-def parts(row: str) -> dict[str, str]:
+def split_fields(row: str) -> dict[str, str]:
     """The JSON text of each field of a row, exactly as stored."""
     found: dict[str, str] = {}
-    at = _behind(row, _behind(row, 0) + 1)
+    at = _skip_space(row, _skip_space(row, 0) + 1)
     while row[at] != "}":
-        key, at = _texts.raw_decode(row, at)
-        start = _behind(row, _behind(row, at) + 1)
-        _, at = _texts.raw_decode(row, start)
+        key, at = _text_decoder.raw_decode(row, at)
+        start = _skip_space(row, _skip_space(row, at) + 1)
+        _, at = _text_decoder.raw_decode(row, start)
         found[key] = row[start:at]
-        at = _behind(row, at)
+        at = _skip_space(row, at)
         if row[at] == ",":
-            at = _behind(row, at + 1)
+            at = _skip_space(row, at + 1)
     return found
 
 
-def nested(value: Any) -> bool:
+def is_nested(value: Any) -> bool:
     """Whether a value is shown as JSON text: an object, or a list that holds more than plain values."""
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict | list) for item in value))
 
 
-def one_line(row: str) -> str:
+def to_one_line(row: str) -> str:
     """The same JSON without line breaks: bare ones can only stand between its tokens."""
     return row.replace("\n", " ").replace("\r", " ") if "\n" in row or "\r" in row else row
 
 
-def in_order(names: Sequence[str], columns: Sequence[str]) -> bool:
+def is_subsequence(names: Sequence[str], columns: Sequence[str]) -> bool:
     """Whether `names` are some of `columns`, in their order."""
     rest = iter(columns)
     return all(name in rest for name in names)
 
 
-def _behind(row: str, at: int) -> int:
+def _skip_space(row: str, at: int) -> int:
     space = _SPACE.match(row, at)
     assert space is not None
     return space.end()

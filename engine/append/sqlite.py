@@ -6,31 +6,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.append.row_json import Digits, as_values, nested, one_line, parts
-from engine.append.writer import Batch, Extent
+from engine.append.row_json import NumberLiteral, decode_values, is_nested, split_fields, to_one_line
+from engine.append.writer import Batch, FileState
 from engine.errors import StorageError
-from engine.model.text_value import written
+from engine.model.text_value import to_text
 from engine.store.db.connector import Database, sqlite3
 from engine.store.tables.outputs import Output
 
-KEY = "_id"
+ID_COLUMN = "_id"
 """The column of the row's id; under another name where a field has this one."""
 
-_CURSORS = """
+_CREATE_CURSORS = """
 CREATE TABLE IF NOT EXISTS _crawl_console (
     data_def TEXT PRIMARY KEY, run TEXT NOT NULL, cursor INTEGER NOT NULL, rows INTEGER NOT NULL
 ) WITHOUT ROWID
 """
-_TOLD = "SELECT cursor, rows FROM _crawl_console WHERE data_def = ? AND run = ?"
-_TELL = "INSERT OR REPLACE INTO _crawl_console (data_def, run, cursor, rows) VALUES (?, ?, ?, ?)"
+_SELECT_CURSOR = "SELECT cursor, rows FROM _crawl_console WHERE data_def = ? AND run = ?"
+_UPSERT_CURSOR = "INSERT OR REPLACE INTO _crawl_console (data_def, run, cursor, rows) VALUES (?, ?, ?, ?)"
 _EXISTS = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
 _SIZE = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
 _AFFINITIES = {"int": "INTEGER", "float": "REAL", "bool": "INTEGER"}
 _BUSY_SECONDS = 5.0
-_FILL_ROWS = 1_000
+_INSERT_BATCH_SIZE = 1_000
 
 
-class Table:
+class OutputTable:
     """How rows of one dataDef lie in a table: its columns, and what is bound to them.
 
     `types` tells field types by column. A `decimal` is text, which keeps its digits. Where no type is told, a number
@@ -48,41 +48,45 @@ class Table:
         self._columns = tuple(columns)
         self._joins = dict(joins or {})
         self._types = dict(types or {})
-        self.key, *self.names = _distinct((KEY, *columns))
-        self.quoted = _quoted(name)
+        self.id_column, *self.column_names = _unique_names((ID_COLUMN, *columns))
+        self.quoted_name = _quote(name)
 
-    def create(self) -> str:
+    def create_sql(self) -> str:
         """The CREATE TABLE statement."""
-        told = [f"{_quoted(self.key)} INTEGER PRIMARY KEY"]
-        for name, column in zip(self.names, self._columns, strict=True):
+        told = [f"{_quote(self.id_column)} INTEGER PRIMARY KEY"]
+        for name, column in zip(self.column_names, self._columns, strict=True):
             type_ = self._types.get(column)
-            told.append(_quoted(name) + (f" {_AFFINITIES.get(type_, 'TEXT')}" if type_ else ""))
-        return f"CREATE TABLE {self.quoted} ({', '.join(told)})"
+            told.append(_quote(name) + (f" {_AFFINITIES.get(type_, 'TEXT')}" if type_ else ""))
+        return f"CREATE TABLE {self.quoted_name} ({', '.join(told)})"
 
-    def insert(self) -> str:
+    def insert_sql(self) -> str:
         """The statement that adds what `bound` gives."""
-        return f"INSERT OR REPLACE INTO {self.quoted} VALUES ({','.join('?' * (len(self.names) + 1))})"
+        return f"INSERT OR REPLACE INTO {self.quoted_name} VALUES ({','.join('?' * (len(self.column_names) + 1))})"
 
-    def bound(self, id_: int, row: str) -> list[Any]:
+    def bind_row(self, id_: int, row: str) -> list[Any]:
         """The parameters of one row."""
-        fields = as_values(row)
+        fields = decode_values(row)
         bound: list[Any] = [id_]
         for column in self._columns:
             value: Any = fields.get(column)
-            if isinstance(value, Digits):
-                value = str(value) if self._types.get(column) == "decimal" else value.number()
+            if isinstance(value, NumberLiteral):
+                value = str(value) if self._types.get(column) == "decimal" else value.to_value()
             elif isinstance(value, bool):
                 value = int(value)
             elif isinstance(value, list | dict):
-                value = one_line(parts(row)[column]) if nested(value) else written(value, self._joins.get(column, "|"))
+                value = (
+                    to_one_line(split_fields(row)[column])
+                    if is_nested(value)
+                    else to_text(value, self._joins.get(column, "|"))
+                )
             bound.append(value)
         return bound
 
-    def add(self, db: Database, batch: Batch) -> None:
+    def insert_rows(self, db: Database, batch: Batch) -> None:
         """Insert rows; those already there are replaced."""
-        insert = self.insert()
+        insert = self.insert_sql()
         for id_, row in batch:
-            values = self.bound(id_, row)
+            values = self.bind_row(id_, row)
             try:
                 db.execute(insert, values)
             except UnicodeEncodeError:
@@ -92,7 +96,7 @@ class Table:
 class SqliteWriter:
     """Keeps one table of the database at `path`; `run` names the run whose rows it holds."""
 
-    def __init__(self, path: Path, run: str, table: Table, *, mode: int = 0o600) -> None:
+    def __init__(self, path: Path, run: str, table: OutputTable, *, mode: int = 0o600) -> None:
         self._path = path
         self._run = run
         self._table = table
@@ -114,35 +118,35 @@ class SqliteWriter:
         if self._db is not None and self._inode == self._path.stat().st_ino and self._rows == output.rows:
             return True
         try:
-            db = self._opened()
-            return self._all_there(db, output.bytes) and self._cut(db, output)
+            db = self._open()
+            return self._is_full_length(db, output.bytes) and self._truncate(db, output)
         except StorageError as error:
             self.close()
-            if _damaged(error):
+            if _is_damaged(error):
                 return False
             raise
 
-    def append(self, output: Output, batch: Batch) -> Extent:
+    def append(self, output: Output, batch: Batch) -> FileState:
         """Insert rows and move the cursor, in one transaction."""
-        db, rows = self._opened(), output.rows + len(batch)
+        db, rows = self._open(), output.rows + len(batch)
         with db.transaction():
-            self._table.add(db, batch)
-            self._tell(db, batch[-1][0], rows)
-        return self._extent(db, rows)
+            self._table.insert_rows(db, batch)
+            self._write_cursor(db, batch[-1][0], rows)
+        return self._file_state(db, rows)
 
-    def prepare(self, batches: Iterable[Batch]) -> Extent:
+    def prepare(self, batches: Iterable[Batch]) -> FileState:
         """Make the table anew in one transaction; a damaged database is made anew as a whole."""
         try:
-            return self._made(self._opened(), batches)
+            return self._create_table(self._open(), batches)
         except StorageError as error:
             self.close()
-            if not _damaged(error):
+            if not _is_damaged(error):
                 raise
         for tail in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + tail).unlink(missing_ok=True)
-        return self._made(self._opened(), batches)
+        return self._create_table(self._open(), batches)
 
-    def adopt(self) -> None:
+    def swap_in(self) -> None:
         """Nothing is left to do: the transaction put the new table in the old one's place."""
 
     def close(self) -> None:
@@ -152,7 +156,7 @@ class SqliteWriter:
             with contextlib.suppress(Exception):
                 db.close()
 
-    def _opened(self) -> Database:
+    def _open(self) -> Database:
         if self._db is None or not self._path.exists() or self._path.stat().st_ino != self._inode:
             self.close()
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -161,46 +165,46 @@ class SqliteWriter:
             self._inode = self._path.stat().st_ino
         return self._db
 
-    def _all_there(self, db: Database, size: int) -> bool:
+    def _is_full_length(self, db: Database, size: int) -> bool:
         """Whether the file is as long as it was: SQLite takes what is missing at its end for zeros."""
         held_by_readers, _, _ = db.one("PRAGMA wal_checkpoint(TRUNCATE)") or (1, 0, 0)
         return bool(held_by_readers) or self._path.stat().st_size >= size
 
-    def _cut(self, db: Database, output: Output) -> bool:
+    def _truncate(self, db: Database, output: Output) -> bool:
         with db.transaction():
             if not db.one(_EXISTS, ("_crawl_console",)) or not db.one(_EXISTS, (self._table.name,)):
                 return False
-            told = db.one(_TOLD, (self._table.name, self._run))
+            told = db.one(_SELECT_CURSOR, (self._table.name, self._run))
             if told is None:
                 return False
-            behind = f"DELETE FROM {self._table.quoted} WHERE {_quoted(self._table.key)} > ?"
+            behind = f"DELETE FROM {self._table.quoted_name} WHERE {_quote(self._table.id_column)} > ?"
             rows = int(told[1]) - int(db.execute(behind, (output.cursor,)).rowcount)
             if rows != output.rows:
                 return False
-            self._tell(db, min(int(told[0]), output.cursor), rows)
+            self._write_cursor(db, min(int(told[0]), output.cursor), rows)
         return True
 
-    def _made(self, db: Database, batches: Iterable[Batch]) -> Extent:
+    def _create_table(self, db: Database, batches: Iterable[Batch]) -> FileState:
         rows, last = 0, 0
         with db.transaction():
-            db.execute(_CURSORS)
-            db.execute(f"DROP TABLE IF EXISTS {self._table.quoted}")
-            db.execute(self._table.create())
+            db.execute(_CREATE_CURSORS)
+            db.execute(f"DROP TABLE IF EXISTS {self._table.quoted_name}")
+            db.execute(self._table.create_sql())
             for batch in batches:
-                self._table.add(db, batch)
+                self._table.insert_rows(db, batch)
                 rows, last = rows + len(batch), batch[-1][0]
-            self._tell(db, last, rows)
-        return self._extent(db, rows)
+            self._write_cursor(db, last, rows)
+        return self._file_state(db, rows)
 
-    def _tell(self, db: Database, cursor: int, rows: int) -> None:
-        db.execute(_TELL, (self._table.name, self._run, cursor, rows))
+    def _write_cursor(self, db: Database, cursor: int, rows: int) -> None:
+        db.execute(_UPSERT_CURSOR, (self._table.name, self._run, cursor, rows))
         self._rows = rows
 
-    def _extent(self, db: Database, rows: int) -> Extent:
-        return Extent(int(db.value(_SIZE)), rows, self._inode)
+    def _file_state(self, db: Database, rows: int) -> FileState:
+        return FileState(int(db.value(_SIZE)), rows, self._inode)
 
 
-def fill(path: Path, table: Table, batches: Iterable[Batch]) -> int:
+def fill_table(path: Path, table: OutputTable, batches: Iterable[Batch]) -> int:
     """Put rows into a new table of the database at `path`, in place of one of that name; returns how many.
 
     Raises StorageError where it cannot be written.
@@ -214,23 +218,23 @@ def fill(path: Path, table: Table, batches: Iterable[Batch]) -> int:
         for batch in batches:
             count += len(batch)
             for id_, row in batch:
-                yield dict(zip(names, map(_encodable, table.bound(id_, row)), strict=True))
+                yield dict(zip(names, map(_encodable, table.bind_row(id_, row)), strict=True))
 
-    names = (table.key, *table.names)
+    names = (table.id_column, *table.column_names)
     try:
         connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
         with contextlib.closing(connection):
             db = sqlite_utils.Database(connection, execute_plugins=False)
             with db.atomic():
                 db[table.name].drop(ignore=True)
-                db.execute(table.create())
-                db.table(table.name).insert_all(records(), batch_size=_FILL_ROWS)
+                db.execute(table.create_sql())
+                db.table(table.name).insert_all(records(), batch_size=_INSERT_BATCH_SIZE)
     except sqlite3.Error as error:
         raise StorageError(f"{path}: {error}", "Name a new file, or a SQLite database that may be written.") from error
     return count
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
+def _unique_names(names: Sequence[str]) -> list[str]:
     """The names, told apart also where letter case is ignored, as SQLite does."""
     taken = {name.casefold() for name in names[1:]}
     found: list[str] = []
@@ -249,9 +253,9 @@ def _encodable(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-def _damaged(error: StorageError) -> bool:
-    return ": damaged (" in error.what
+def _is_damaged(error: StorageError) -> bool:
+    return ": damaged (" in error.message
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

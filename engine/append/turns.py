@@ -3,14 +3,14 @@
 from enum import Enum
 
 
-class Turn(Enum):
+class TurnResult(Enum):
     """What a turn of the loop came to."""
 
     MORE = "more is waiting"
     WROTE = "wrote all there was"
     IDLE = "everything is written"
-    HELD = "nothing could be done about what is left"
+    BLOCKED = "nothing could be done about what is left"
 
 
-class CutOff(Exception):
+class SupervisorGone(Exception):
     """The supervisor is gone while a file was being rebuilt: the old one stays."""

@@ -14,7 +14,7 @@ Batch = Sequence[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class FileState:
     """What a file durably holds: its length in bytes, its rows, and the inode it lies in."""
 
     size: int
@@ -32,13 +32,13 @@ class Writer(Protocol):
     def restore(self, output: Output) -> bool:
         """Bring the file to what the record says; False: it cannot be, and must be rebuilt."""
 
-    def append(self, output: Output, batch: Batch) -> Extent:
+    def append(self, output: Output, batch: Batch) -> FileState:
         """Write rows behind those of the record, durably. The file was restored before."""
 
-    def prepare(self, batches: Iterable[Batch]) -> Extent:
+    def prepare(self, batches: Iterable[Batch]) -> FileState:
         """Write the whole output anew and durably, where a crash leaves the old one as it was."""
 
-    def adopt(self) -> None:
+    def swap_in(self) -> None:
         """Put what was prepared in the old one's place."""
 
     def close(self) -> None:

@@ -22,14 +22,14 @@ from engine.defs.language import (
     TaskGroupTerm,
     TaskTerm,
 )
-from engine.defs.yaml_node import Entry, Node, plain_data
+from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.model.definition import (
-    Appender,
+    AppenderDef,
     DataDef,
     Definitions,
     Field,
     FieldType,
-    Filter,
+    FilterRule,
     HostRule,
     Link,
     Locator,
@@ -41,21 +41,21 @@ from engine.model.definition import (
 _T = TypeVar("_T")
 _M = TypeVar("_M")
 
-_FORM = "application/x-www-form-urlencoded"
-_JSON = "application/json"
+_FORM_TYPE = "application/x-www-form-urlencoded"
+_JSON_TYPE = "application/json"
 _VARIABLE = re.compile(r"(%%\{|%\{[^{}]*\})")
-_AS_WRITTEN = frozenset({"str", "decimal", "date", "url"})
+_TEXT_TYPES = frozenset({"str", "decimal", "date", "url"})
 """Types whose default keeps its digits: `0.10` is not `0.1`."""
 
 
-def build(terms: Defs, root: Node, files: tuple[str, ...], paths: Mapping[str, Path]) -> Definitions:
+def build_definitions(terms: Defs, root: YamlNode, files: tuple[str, ...], paths: Mapping[str, Path]) -> Definitions:
     """The defs as the engine uses them. `paths` tells where a shown file is; `root`, where each part is written.
 
     Parts are ordered by name, so that moving them between files changes nothing.
     """
 
     def parts(section: str, found: dict[str, _T] | None, make: Callable[[str, _T, Entry], _M]) -> tuple[_M, ...]:
-        entries = dict(root.each(section))
+        entries = dict(root.entries_of(section))
         return tuple(make(name, term, entries[name]) for name, term in sorted((found or {}).items()))
 
     def group(name: str, term: LocatorGroupTerm, entry: Entry) -> LocatorGroup:
@@ -66,7 +66,7 @@ def build(terms: Defs, root: Node, files: tuple[str, ...], paths: Mapping[str, P
         task_groups=parts("taskGroups", terms.task_groups, _task_group),
         data_defs=parts("dataDefs", terms.data_defs, _data_def),
         hosts=parts("hosts", terms.hosts, _host),
-        appenders=parts("appenders", terms.appenders, _appender) or (Appender(name="rows"),),
+        appenders=parts("appenders", terms.appenders, _appender) or (AppenderDef(name="rows"),),
         base_url=terms.base_url,
         files=files,
     )
@@ -78,37 +78,37 @@ def _locator_group(name: str, term: LocatorGroupTerm, entry: Entry, paths: Mappi
     return LocatorGroup(name=name, locators=tuple(made), place=entry.place)
 
 
-def _locator(group: str, term: LocatorTerm, node: Node, paths: Mapping[str, Path]) -> Locator:
-    body, content_type = _body(term)
+def _locator(group: str, term: LocatorTerm, node: YamlNode, paths: Mapping[str, Path]) -> Locator:
+    body, content_type = _encode_body(term)
     return Locator(
         name=term.name or group,
         urls=((term.url,) if term.url else ()) + tuple(term.urls or ()),
-        from_file=_beside(paths[node.place.file], term.from_) if term.from_ else None,
+        from_file=_resolve_beside(paths[node.place.file], term.from_) if term.from_ else None,
         sitemap=term.sitemap,
-        method=_or(term.method, "GET" if body is None else "POST"),
-        headers=_frozen(term.headers),
-        cookies=_frozen(term.cookies),
+        method=_or_default(term.method, "GET" if body is None else "POST"),
+        headers=_freeze(term.headers),
+        cookies=_freeze(term.cookies),
         body=body,
         content_type=content_type,
         place=node.place,
     )
 
 
-def _beside(file: Path, name: str) -> str:
+def _resolve_beside(file: Path, name: str) -> str:
     return name if name == "-" else os.path.abspath(file.parent / name)  # noqa: PTH100  resolve() would follow links
 
 
-def _body(term: LocatorTerm) -> tuple[str | None, str | None]:
+def _encode_body(term: LocatorTerm) -> tuple[str | None, str | None]:
     """The body and its content type; variables stay as they are, for the sender to fill in."""
     if "form" in term.model_fields_set:
         pairs = ((key, value) for key, values in term.form.items() for value in values)
-        return "&".join(f"{quote_plus(key)}={_form_text(value)}" for key, value in pairs), _FORM
+        return "&".join(f"{quote_plus(key)}={_encode_form_value(value)}" for key, value in pairs), _FORM_TYPE
     if "json_" in term.model_fields_set:
-        return json.dumps(plain_data(term.json_), ensure_ascii=False, separators=(",", ":")), _JSON
+        return json.dumps(plain_data(term.json_), ensure_ascii=False, separators=(",", ":")), _JSON_TYPE
     return term.body, None
 
 
-def _form_text(text: str) -> str:
+def _encode_form_value(text: str) -> str:
     encoded = []
     for piece in _VARIABLE.split(text):
         if piece == "%%{":
@@ -123,10 +123,10 @@ def _task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
     return TaskGroup(
         name=name,
         tasks=tuple(_task(key, task, entry.node.entries[key]) for key, task in tasks.items()),
-        live=_or(term.live, None),
+        live=_or_default(term.live, None),
         max_depth=term.max_depth,
         max_pages=term.max_pages,
-        priority=_or(term.priority, 0),
+        priority=_or_default(term.priority, 0),
         place=entry.place,
     )
 
@@ -145,47 +145,47 @@ def _data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
         name=name,
         block=getattr(term.query, "block", None),
         fields=_fields(term.fields, node),
-        filters=tuple(Filter(field=part.field, pattern=part.pattern, place=at.place) for part, at in filters),
+        filters=tuple(FilterRule(field=part.field, pattern=part.pattern, place=at.place) for part, at in filters),
         links=tuple(_link(part, at) for part, at in links),
         key=tuple(term.key or ()),
         place=entry.place,
     )
 
 
-def _fields(terms: dict[str, FieldTerm] | None, node: Node) -> tuple[Field, ...]:
-    entries = dict(node.each("fields"))
+def _fields(terms: dict[str, FieldTerm] | None, node: YamlNode) -> tuple[Field, ...]:
+    entries = dict(node.entries_of("fields"))
     return tuple(_field(name, term, entries[name]) for name, term in (terms or {}).items())
 
 
 def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
-    kind: FieldType = _or(term.type, "str")
+    kind: FieldType = _or_default(term.type, "str")
     written = getattr(term.default, "written", None)
     return Field(
         name=name,
         selector=term.selector,
-        attribute=_or(term.attribute, "text"),
-        all=_or(term.all, False),
-        join=_or(term.join, "|"),
+        attribute=_or_default(term.attribute, "text"),
+        all=_or_default(term.all, False),
+        join=_or_default(term.join, "|"),
         match=term.match,
         type=kind,
         format=term.format,
         value=term.value,
-        default=written if written is not None and kind in _AS_WRITTEN else plain_data(term.default),
+        default=written if written is not None and kind in _TEXT_TYPES else plain_data(term.default),
         has_default="default" in term.model_fields_set,
-        required=_or(term.required, False),
+        required=_or_default(term.required, False),
         fields=_fields(term.fields, entry.node),
         place=entry.place,
     )
 
 
-def _link(term: LinkTerm, node: Node) -> Link:
+def _link(term: LinkTerm, node: YamlNode) -> Link:
     return Link(
         selector=term.selector,
-        attribute=_or(term.attribute, "href"),
+        attribute=_or_default(term.attribute, "href"),
         group=term.link_group,
         allow=tuple(term.allow or ()),
         deny=tuple(term.deny or ()),
-        same_host=_or(term.same_host, True),
+        same_host=_or_default(term.same_host, True),
         max_depth=term.max_depth,
         priority=term.priority,
         place=node.place,
@@ -197,29 +197,29 @@ def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
         name=canonical_host(name) or name,
         delay=term.delay,
         concurrency=term.concurrency,
-        headers=_frozen(term.headers),
-        cookies=_frozen(term.cookies),
+        headers=_freeze(term.headers),
+        cookies=_freeze(term.cookies),
         robots=term.robots,
-        nofollow=_or(term.nofollow, True),
+        nofollow=_or_default(term.nofollow, True),
         place=entry.place,
     )
 
 
-def _appender(name: str, term: AppenderTerm, entry: Entry) -> Appender:
-    return Appender(
+def _appender(name: str, term: AppenderTerm, entry: Entry) -> AppenderDef:
+    return AppenderDef(
         name=name,
-        type=_or(term.type, "csv"),
+        type=_or_default(term.type, "csv"),
         data_defs=tuple(term.data_defs or ()),
-        delimiter=_or(term.delimiter, ","),
+        delimiter=_or_default(term.delimiter, ","),
         path=term.path,
         place=entry.place,
     )
 
 
-def _or(written: Any, default: _M) -> _M:
+def _or_default(written: Any, default: _M) -> _M:
     """What is written, else the default: a key left out is None whatever its type says."""
     return default if written is None else written
 
 
-def _frozen(texts: dict[str, str] | None) -> Mapping[str, str]:
+def _freeze(texts: dict[str, str] | None) -> Mapping[str, str]:
     return MappingProxyType(dict(texts or {}))

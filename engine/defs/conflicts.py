@@ -4,31 +4,31 @@ import re
 from collections.abc import Iterator
 
 from engine.defs.language import AXES
-from engine.defs.names import as_file
+from engine.defs.names import fold_file_name
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import Node
-from engine.model.definition import Place
+from engine.defs.yaml_node import YamlNode
+from engine.model.definition import SourcePosition
 from engine.urls import host_of, normalize
 
 MAX_NESTING = 2
-ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
+FILE_EXTENSIONS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_TRUTHS = frozenset({"true", "false", "yes", "no", "1", "0"})
+_BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
-def check(root: Node, problems: Problems) -> None:
+def check(root: YamlNode, problems: Problems) -> None:
     """The combinations within each locator, dataDef, host and appender."""
-    for _, group in root.each("locatorGroups"):
+    for _, group in root.entries_of("locatorGroups"):
         if group.node.get("locators") and not group.node.list_of("locators"):
-            _add(problems, group.node, "locators", "no-url", "the list of locators is empty")
+            _add_at_key(problems, group.node, "locators", "no-url", "the list of locators is empty")
         for locator in group.node.list_of("locators"):
             _check_locator(locator, problems)
-    for name, data_def in root.each("dataDefs"):
+    for name, data_def in root.entries_of("dataDefs"):
         _check_data_def(name, data_def.place, data_def.node, problems)
-    hosts: dict[str, Place] = {}
-    for name, host in root.each("hosts"):
+    hosts: dict[str, SourcePosition] = {}
+    for name, host in root.entries_of("hosts"):
         _check_host(name, host.place, hosts, problems)
-        _check_sent(host.node, problems)
+        _check_header_names(host.node, problems)
     _check_outputs(root, problems)
 
 
@@ -44,88 +44,88 @@ def canonical_host(name: str) -> str | None:
     return host_of(url) if port is None else f"{host_of(url)}:{int(port)}"
 
 
-def _check_locator(node: Node, problems: Problems) -> None:
+def _check_locator(node: YamlNode, problems: Problems) -> None:
     if node.kind != "mapping":
         return
     if not any(key in node.entries for key in ("url", "urls", "from", "sitemap")):
         problems.add(node.place, "no-url", "a locator needs one of `url`, `urls`, `from` or `sitemap`")
     if node.get("urls") and not node.list_of("urls") and node.entries["urls"].node.kind == "list":
-        _add(problems, node, "urls", "no-url", "the list of URLs is empty")
+        _add_at_key(problems, node, "urls", "no-url", "the list of URLs is empty")
     bodies = [key for key in node.entries if key in ("body", "form", "json")]
     for key in bodies[1:]:
-        _add(problems, node, key, "conflict", f"`{key}` and `{bodies[0]}` are both the body; keep one")
+        _add_at_key(problems, node, key, "conflict", f"`{key}` and `{bodies[0]}` are both the body; keep one")
     if "json" in node.entries:
-        for part in _scalars(node.entries["json"].node):
-            _check_environment(part, problems)
-    _check_sent(node, problems)
+        for part in _iter_scalars(node.entries["json"].node):
+            _check_env_variables(part, problems)
+    _check_header_names(node, problems)
 
 
-def _check_environment(node: Node, problems: Problems) -> None:
+def _check_env_variables(node: YamlNode, problems: Problems) -> None:
     for name in re.findall(r"(?<!%)%\{([^{}]*)\}", node.text):
         if not re.fullmatch(r"env\.[A-Za-z_][A-Za-z0-9_]*", name):
             message = f"`%{{{name}}}` cannot stand here; locators and hosts know `%{{env.NAME}}` only"
             problems.add(node.place, "unknown-variable", message)
 
 
-def _scalars(node: Node) -> Iterator[Node]:
+def _iter_scalars(node: YamlNode) -> Iterator[YamlNode]:
     if node.kind == "scalar":
         yield node
     for part in [*node.items, *(entry.node for entry in node.entries.values())]:
-        yield from _scalars(part)
+        yield from _iter_scalars(part)
 
 
-def _check_sent(node: Node, problems: Problems) -> None:
+def _check_header_names(node: YamlNode, problems: Problems) -> None:
     for section in ("headers", "cookies"):
-        for name, entry in node.each(section):
+        for name, entry in node.entries_of(section):
             if not _TOKEN.fullmatch(name):
                 problems.add(entry.place, "bad-header", f"'{name}' cannot be the name of one of the {section}")
 
 
-def _check_data_def(name: str, place: Place, node: Node, problems: Problems) -> None:
+def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: Problems) -> None:
     if node.kind != "mapping":
         return
     axes = [key for key in node.entries if key in AXES]
     if axes:
         message = f"`{axes[0]}`: axis mode (items, dims and facts) is not built yet; describe the data with `fields`"
-        _add(problems, node, axes[0], "not-built", message)
+        _add_at_key(problems, node, axes[0], "not-built", message)
         return
     has_links = bool(node.list_of("links"))
-    if not has_links and not any(True for _ in node.each("fields")):
+    if not has_links and not any(True for _ in node.entries_of("fields")):
         problems.add(place, "no-fields", f"'{name}' has neither `fields` nor `links`: it would give nothing")
-    for _, field in node.each("fields"):
+    for _, field in node.entries_of("fields"):
         _check_field(field.node, field.place, 0, problems)
 
 
-def _check_field(node: Node, place: Place, depth: int, problems: Problems) -> None:
+def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
     if "value" in node.entries:
         for key in ("selector", "attribute", "all"):
             if key in node.entries:
-                _add(problems, node, key, "conflict", f"`{key}` has no meaning beside `value`; keep one")
+                _add_at_key(problems, node, key, "conflict", f"`{key}` has no meaning beside `value`; keep one")
     kind = node.text_of("type")
     if "format" in node.entries and kind != "date":
-        _add(problems, node, "format", "conflict", "`format` needs `type: date`")
+        _add_at_key(problems, node, "format", "conflict", "`format` needs `type: date`")
     if "fields" in node.entries:
         _check_nested(node, place, depth, problems)
     elif node.get("default") is not None:
         _check_default(node, kind or "str", problems)
 
 
-def _check_nested(node: Node, place: Place, depth: int, problems: Problems) -> None:
+def _check_nested(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
     if "selector" not in node.entries:
         problems.add(place, "missing-key", "a field with `fields` needs a `selector`: one object for each match")
     for key in ("value", "attribute", "match", "type", "format"):
         if key in node.entries:
-            _add(problems, node, key, "conflict", f"`{key}` has no meaning beside `fields`; keep one")
+            _add_at_key(problems, node, key, "conflict", f"`{key}` has no meaning beside `fields`; keep one")
     if depth >= MAX_NESTING:
-        _add(problems, node, "fields", "too-deep", f"fields can be nested {MAX_NESTING} levels at most")
+        _add_at_key(problems, node, "fields", "too-deep", f"fields can be nested {MAX_NESTING} levels at most")
         return
-    if not any(True for _ in node.each("fields")) and node.entries["fields"].node.kind == "mapping":
-        _add(problems, node, "fields", "no-fields", "no nested field is written")
-    for _, field in node.each("fields"):
+    if not any(True for _ in node.entries_of("fields")) and node.entries["fields"].node.kind == "mapping":
+        _add_at_key(problems, node, "fields", "no-fields", "no nested field is written")
+    for _, field in node.entries_of("fields"):
         _check_field(field.node, field.place, depth + 1, problems)
 
 
-def _check_default(node: Node, kind: str, problems: Problems) -> None:
+def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
     """A default goes through the field's type like any value: one that cannot would reject every record it serves."""
     default = node.entries["default"].node
     value = default.value()
@@ -133,15 +133,15 @@ def _check_default(node: Node, kind: str, problems: Problems) -> None:
         return
     fits = default.kind == "scalar"
     if fits and kind == "bool":
-        fits = isinstance(value, bool) or default.text.strip().lower() in _TRUTHS
+        fits = isinstance(value, bool) or default.text.strip().lower() in _BOOL_WORDS
     elif fits and kind in ("int", "float", "decimal"):
         number = r"[-+]?[0-9]+" if kind == "int" else r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
         fits = re.fullmatch(number, default.text.strip()) is not None
     if not fits:
-        problems.add(default.place, "wrong-type", f"`default` must fit `type: {kind}`, not be {default.described()}")
+        problems.add(default.place, "wrong-type", f"`default` must fit `type: {kind}`, not be {default.describe()}")
 
 
-def _check_host(name: str, place: Place, seen: dict[str, Place], problems: Problems) -> None:
+def _check_host(name: str, place: SourcePosition, seen: dict[str, SourcePosition], problems: Problems) -> None:
     host = canonical_host(name)
     if host is None:
         message = f"'{name}' is no host; write a name or address, with a port or without: `shop.example`"
@@ -152,31 +152,33 @@ def _check_host(name: str, place: Place, seen: dict[str, Place], problems: Probl
         seen[host] = place
 
 
-def _check_outputs(root: Node, problems: Problems) -> None:
+def _check_outputs(root: YamlNode, problems: Problems) -> None:
     """No file has two writers, and none takes the rows of two dataDefs unless it can keep them apart."""
-    with_rows = [name for name, entry in root.each("dataDefs") if any(True for _ in entry.node.each("fields"))]
+    with_rows = [
+        name for name, entry in root.entries_of("dataDefs") if any(True for _ in entry.node.entries_of("fields"))
+    ]
     writers: dict[str, str] = {}
-    for name, entry in root.each("appenders"):
+    for name, entry in root.entries_of("appenders"):
         node = entry.node
         kind = node.text_of("type") or "csv"
         if "delimiter" in node.entries and kind != "csv":
-            _add(problems, node, "delimiter", "conflict", f"`delimiter` has no meaning with `type: {kind}`")
+            _add_at_key(problems, node, "delimiter", "conflict", f"`delimiter` has no meaning with `type: {kind}`")
         delimiter = node.text_of("delimiter") or ","
         if delimiter in '"\r\n':
-            _add(problems, node, "delimiter", "out-of-range", "`delimiter` cannot be a quote or a line break")
+            _add_at_key(problems, node, "delimiter", "out-of-range", "`delimiter` cannot be a quote or a line break")
         chosen = [part.text for part in node.list_of("dataDefs")] or with_rows
         path = node.text_of("path")
         if path is not None and kind != "sqlite" and len(set(chosen) & {*with_rows}) > 1:
             message = f"one {kind} file cannot hold several dataDefs; name one in `dataDefs`, or leave `path` out"
-            _add(problems, node, "path", "same-file", message)
-        files = {path} if path else {f"{chosen_one}.{ENDINGS.get(kind, kind)}" for chosen_one in chosen}
+            _add_at_key(problems, node, "path", "same-file", message)
+        files = {path} if path else {f"{chosen_one}.{FILE_EXTENSIONS.get(kind, kind)}" for chosen_one in chosen}
         for file in sorted(files):
-            other = writers.setdefault(as_file(file), name)
+            other = writers.setdefault(fold_file_name(file), name)
             if other != name:
                 message = f"'{name}' and '{other}' would both write '{file}'; give one of them a `path` or `dataDefs`"
                 problems.add(entry.place, "same-file", message)
                 break
 
 
-def _add(problems: Problems, node: Node, key: str, code: str, message: str) -> None:
+def _add_at_key(problems: Problems, node: YamlNode, key: str, code: str, message: str) -> None:
     problems.add(node.key_place(key), code, message)

@@ -8,11 +8,11 @@ from pydantic_core import ErrorDetails
 
 from engine.defs.language import AXES, Defs, TaskGroupTerm, TaskTerm
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import Node
+from engine.defs.yaml_node import YamlNode
 from engine.errors import suggest
-from engine.model.definition import Place
+from engine.model.definition import SourcePosition
 
-_WANTED = {
+_EXPECTED = {
     "string_type": "a text",
     "int_type": "a whole number",
     "float_type": "a number",
@@ -24,32 +24,32 @@ _WANTED = {
 _LIMITS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
 
 
-def note(error: ValidationError, root: Node, problems: Problems) -> None:
+def add_problems(error: ValidationError, root: YamlNode, problems: Problems) -> None:
     """Adds a problem for each mistake in `error`, which came of validating `root`."""
     for detail in error.errors(include_url=False, include_context=True):
-        _note_one(detail, root, problems)
+        _add_problem(detail, root, problems)
 
 
-def _note_one(detail: ErrorDetails, root: Node, problems: Problems) -> None:
+def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> None:
     path, kind = detail["loc"], detail["type"]
-    if path[:1] == ("dataDefs",) and _find(root, path[:2])[1].entries.keys() & {*AXES}:
+    if path[:1] == ("dataDefs",) and _locate(root, path[:2])[1].entries.keys() & {*AXES}:
         return  # the whole of it is of a mode that is refused elsewhere
-    key_place, node = _find(root, path)
+    key_place, node = _locate(root, path)
     key = next((part for part in reversed(path) if isinstance(part, str)), "this item")
     model = _model_at(path[:-1])
     if kind == "extra_forbidden":
-        _note_unknown(key, key_place, model, problems)
+        _add_unknown_key(key, key_place, model, problems)
     elif kind == "missing":
         problems.add(key_place, "missing-key", f"the key `{key}` is missing")
     elif kind == "literal_error":
-        _note_choice(key, node, model, problems)
+        _add_unknown_value(key, node, model, problems)
     elif kind in _LIMITS:
         limit, words = _LIMITS[kind]
         allowed = detail["ctx"][limit]
-        problems.add(node.place, "out-of-range", f"`{key}` must be {words} {allowed:,}, not {node.described()}")
+        problems.add(node.place, "out-of-range", f"`{key}` must be {words} {allowed:,}, not {node.describe()}")
     elif kind in ("string_too_long", "string_too_short"):
-        problems.add(node.place, "out-of-range", f"`{key}` must be exactly one character, not {node.described()}")
-    elif kind not in _WANTED:
+        problems.add(node.place, "out-of-range", f"`{key}` must be exactly one character, not {node.describe()}")
+    elif kind not in _EXPECTED:
         code = kind if "-" in kind else "wrong-type"
         problems.add(node.place, code, f"`{key}`: {detail['msg']}")
     elif kind == "model_type" and model is TaskGroupTerm and node.kind == "scalar" and not node.is_null:
@@ -58,10 +58,10 @@ def _note_one(detail: ErrorDetails, root: Node, problems: Problems) -> None:
         problems.add(key_place, "unknown-key", why)
     else:
         place = key_place if node.is_null else node.place
-        problems.add(place, "wrong-type", f"`{key}` must be {_WANTED[kind]}, not {node.described()}")
+        problems.add(place, "wrong-type", f"`{key}` must be {_EXPECTED[kind]}, not {node.describe()}")
 
 
-def _note_unknown(key: str, place: Place, model: type[BaseModel] | None, problems: Problems) -> None:
+def _add_unknown_key(key: str, place: SourcePosition, model: type[BaseModel] | None, problems: Problems) -> None:
     not_built: Mapping[str, str] = getattr(model, "not_built", {})
     if key in not_built:
         problems.add(place, "not-built", f"`{key}`: {not_built[key]} is not built yet; leave it out")
@@ -70,16 +70,16 @@ def _note_unknown(key: str, place: Place, model: type[BaseModel] | None, problem
         problems.add(place, "unknown-key", f"'{key}' is no key here{suggest(key, known)}")
 
 
-def _note_choice(key: str, node: Node, model: type[BaseModel] | None, problems: Problems) -> None:
+def _add_unknown_value(key: str, node: YamlNode, model: type[BaseModel] | None, problems: Problems) -> None:
     if key == "type" and node.text == "file":
         problems.add(node.place, "not-built", "`type: file`: downloading files is not built yet; use `type: url`")
         return
     known = [str(choice) for choice in get_args(_annotation(model, key))]
-    message = f"`{key}` cannot be {node.described()}{suggest(node.text, known)}"
+    message = f"`{key}` cannot be {node.describe()}{suggest(node.text, known)}"
     problems.add(node.place, "unknown-value", message)
 
 
-def _find(root: Node, path: tuple[int | str, ...]) -> tuple[Place, Node]:
+def _locate(root: YamlNode, path: tuple[int | str, ...]) -> tuple[SourcePosition, YamlNode]:
     """Where the last key of a path is written, and its value; what is not written stands where its parent does."""
     place, node = root.place, root
     for part in path:

@@ -4,64 +4,64 @@ from collections.abc import Iterable, Iterator
 
 from engine.defs.language import TaskGroupTerm
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import Entry, Node
+from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
 
-_RESERVED = frozenset(field.alias or name for name, field in TaskGroupTerm.model_fields.items())
+_RESERVED_KEYS = frozenset(field.alias or name for name, field in TaskGroupTerm.model_fields.items())
 
 
-def check(root: Node, problems: Problems) -> None:
+def check(root: YamlNode, problems: Problems) -> None:
     """All names that one part of the defs uses for another."""
-    groups = [name for name, _ in root.each("taskGroups")]
-    data_defs = [name for name, _ in root.each("dataDefs")]
-    for name, entry in root.each("locatorGroups"):
+    groups = [name for name, _ in root.entries_of("taskGroups")]
+    data_defs = [name for name, _ in root.entries_of("dataDefs")]
+    for name, entry in root.entries_of("locatorGroups"):
         if name not in groups:
             message = f"no task group says what to do with the pages of '{name}'{suggest(name, groups)}"
             problems.add(entry.place, "unknown-group", message)
-    for name, group in root.each("taskGroups"):
-        if not any(True for _ in tasks_of(group.node)) and group.node.kind == "mapping":
+    for name, group in root.entries_of("taskGroups"):
+        if not any(True for _ in iter_tasks(group.node)) and group.node.kind == "mapping":
             message = f"'{name}' has no task; write one, such as `page: {{dataDef: NAME}}`"
             problems.add(group.place, "no-tasks", message)
-        for _, task in tasks_of(group.node):
-            _check_one(task.node.get("dataDef"), data_defs, "unknown-data-def", "dataDef", problems)
-    for _, data_def in root.each("dataDefs"):
+        for _, task in iter_tasks(group.node):
+            _check_reference(task.node.get("dataDef"), data_defs, "unknown-data-def", "dataDef", problems)
+    for _, data_def in root.entries_of("dataDefs"):
         _check_data_def(data_def.node, groups, problems)
-    for _, appender in root.each("appenders"):
+    for _, appender in root.entries_of("appenders"):
         for named in appender.node.list_of("dataDefs"):
-            _check_one(named, data_defs, "unknown-data-def", "dataDef", problems)
-    _check_reach(root, problems)
-    _check_use(root, data_defs, problems)
+            _check_reference(named, data_defs, "unknown-data-def", "dataDef", problems)
+    _check_reachable(root, problems)
+    _check_unused(root, data_defs, problems)
 
 
-def tasks_of(group: Node) -> Iterator[tuple[str, Entry]]:
+def iter_tasks(group: YamlNode) -> Iterator[tuple[str, Entry]]:
     """The tasks of a group: its keys that are not reserved, as far as they hold a mapping."""
     for name, entry in group.entries.items():
-        if name not in _RESERVED and entry.node.kind == "mapping":
+        if name not in _RESERVED_KEYS and entry.node.kind == "mapping":
             yield name, entry
 
 
-def _check_data_def(node: Node, groups: list[str], problems: Problems) -> None:
-    fields = [name for name, _ in node.each("fields")]
+def _check_data_def(node: YamlNode, groups: list[str], problems: Problems) -> None:
+    fields = [name for name, _ in node.entries_of("fields")]
     for drop in node.list_of("filters"):
-        _check_one(drop.get("field"), fields, "unknown-field", "field", problems)
+        _check_reference(drop.get("field"), fields, "unknown-field", "field", problems)
     for part in node.list_of("key"):
-        _check_one(part, fields, "unknown-field", "field", problems)
+        _check_reference(part, fields, "unknown-field", "field", problems)
     for link in node.list_of("links"):
-        _check_one(link.get("linkGroup"), groups, "unknown-group", "task group", problems)
+        _check_reference(link.get("linkGroup"), groups, "unknown-group", "task group", problems)
 
 
-def _check_one(node: Node | None, known: list[str], code: str, noun: str, problems: Problems) -> None:
+def _check_reference(node: YamlNode | None, known: list[str], code: str, noun: str, problems: Problems) -> None:
     if node is not None and node.kind == "scalar" and node.text.strip() and node.text not in known:
         problems.add(node.place, code, f"there is no {noun} '{node.text}'{suggest(node.text, known)}")
 
 
-def _check_reach(root: Node, problems: Problems) -> None:
+def _check_reachable(root: YamlNode, problems: Problems) -> None:
     """A task group is reached from locators of its own, or by a link on a page of a group that is."""
-    groups = dict(root.each("taskGroups"))
-    reached = {name for name, entry in root.each("locatorGroups") if entry.node.list_of("locators")}
+    groups = dict(root.entries_of("taskGroups"))
+    reached = {name for name, entry in root.entries_of("locatorGroups") if entry.node.list_of("locators")}
     todo = list(reached)
     while todo:
-        found = set(_linked_from(todo.pop(), groups, root)) - reached
+        found = set(_linked_groups(todo.pop(), groups, root)) - reached
         reached |= found
         todo += found
     for name, entry in groups.items():
@@ -70,9 +70,9 @@ def _check_reach(root: Node, problems: Problems) -> None:
             problems.add(entry.place, "unreachable-group", message)
 
 
-def _linked_from(name: str, groups: dict[str, Entry], root: Node) -> Iterable[str]:
-    data_defs = dict(root.each("dataDefs"))
-    for _, task in tasks_of(groups[name].node) if name in groups else ():
+def _linked_groups(name: str, groups: dict[str, Entry], root: YamlNode) -> Iterable[str]:
+    data_defs = dict(root.entries_of("dataDefs"))
+    for _, task in iter_tasks(groups[name].node) if name in groups else ():
         data_def = data_defs.get(task.node.text_of("dataDef") or "")
         if data_def is None:
             continue
@@ -82,16 +82,18 @@ def _linked_from(name: str, groups: dict[str, Entry], root: Node) -> Iterable[st
             yield (item.get("item") or item).text_of("linkGroup") or name
 
 
-def _check_use(root: Node, data_defs: list[str], problems: Problems) -> None:
+def _check_unused(root: YamlNode, data_defs: list[str], problems: Problems) -> None:
     if not any(section.node.entries for section in root.entries.values()):
-        if problems.fatal:
+        if problems.has_errors:
             return
         problems.add(root.place, "no-defs", "nothing is defined; write locatorGroups, taskGroups and dataDefs")
         return
-    used = {task.node.text_of("dataDef") for _, group in root.each("taskGroups") for _, task in tasks_of(group.node)}
+    used = {
+        task.node.text_of("dataDef") for _, group in root.entries_of("taskGroups") for _, task in iter_tasks(group.node)
+    }
     for name in data_defs:
         if name not in used:
             place = root.entries["dataDefs"].node.key_place(name)
             problems.warn(place, "unused", f"no task uses the dataDef '{name}'")
-    if not any(True for _ in root.each("locatorGroups")):
+    if not any(True for _ in root.entries_of("locatorGroups")):
         problems.warn(root.place, "no-start", "there are no locatorGroups: a run has nowhere to start")

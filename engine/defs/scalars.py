@@ -16,7 +16,7 @@ from engine.model import variables
 from engine.settings import duration_seconds
 from engine.urls import join
 
-LARGEST = 2**31 - 1
+MAX_INTEGER = 2**31 - 1
 
 
 class Term(BaseModel):
@@ -25,42 +25,42 @@ class Term(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
 
 
-def told(description: str, default: Any = None, **limits: Any) -> Any:
+def optional(description: str, default: Any = None, **limits: Any) -> Any:
     """A key that may be left out; None is what stands for it then. A written null is never accepted."""
     return Field(default, description=description, **limits)
 
 
-def refuse(code: str, why: str) -> PydanticCustomError:
+def custom_error(code: str, why: str) -> PydanticCustomError:
     """A mistake with its code; braces in `why` are texts of the user's."""
     return PydanticCustomError(code, "{why}", {"why": why})
 
 
-def _as_written(value: Any) -> Any:
+def _source_text(value: Any) -> Any:
     return value.written if isinstance(value, WrittenInt | WrittenFloat) else value
 
 
-def _as_constant(value: Any) -> Any:
-    return str(value).lower() if isinstance(value, bool) else _as_written(value)
+def _constant_text(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else _source_text(value)
 
 
-def _filled(text: str) -> str:
+def _require_text(text: str) -> str:
     if not text.strip():
-        raise refuse("empty-text", "must not be empty")
+        raise custom_error("empty-text", "must not be empty")
     return text
 
 
-def _checked(code: str, problem: Callable[[str], str | None]) -> AfterValidator:
+def _validated_by(code: str, problem: Callable[[str], str | None]) -> AfterValidator:
     def check(text: str) -> str:
         why = problem(text)
         if why is not None:
-            raise refuse(code, why)
+            raise custom_error(code, why)
         return text
 
     return AfterValidator(check)
 
 
 def _value_problem(text: str) -> str | None:
-    for name in variables.names(text):
+    for name in variables.variable_names(text):
         if name.startswith("env."):
             return f"`%{{{name}}}` can stand in locators and hosts only, so that secrets never reach the rows"
         if name not in variables.DOCUMENT_VARIABLES:
@@ -69,8 +69,8 @@ def _value_problem(text: str) -> str | None:
     return None
 
 
-def _sent_problem(text: str) -> str | None:
-    for name in variables.names(text):
+def _request_text_problem(text: str) -> str | None:
+    for name in variables.variable_names(text):
         if not re.fullmatch(r"env\.[A-Za-z_][A-Za-z0-9_]*", name):
             return f"`%{{{name}}}` cannot stand here; locators and hosts know `%{{env.NAME}}` only"
     return None
@@ -82,20 +82,20 @@ def _header_problem(text: str) -> str | None:
     return None
 
 
-def _url_problem(text: str) -> str | None:
+def _url_pattern_problem(text: str) -> str | None:
     try:
         number = url_patterns.count(text)
         if number > url_patterns.MAX_URLS:
             return f"stands for {number:,} URLs; at most {url_patterns.MAX_URLS:,} are allowed"
         first = next(url_patterns.expand(text))
     except UsageError as error:
-        return f"{error.what} {error.remedy}"
+        return f"{error.message} {error.remedy}"
     if first.startswith("%{"):
         return None
-    return address_problem(variables.render(first, lambda _: "1"))
+    return url_problem(variables.render(first, lambda _: "1"))
 
 
-def address_problem(url: str) -> str | None:
+def url_problem(url: str) -> str | None:
     """Why a URL, absolute or relative, cannot be fetched; None when it may be."""
     bare = url.strip()
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", bare)
@@ -108,40 +108,42 @@ def address_problem(url: str) -> str | None:
     return None
 
 
-def _base_problem(text: str) -> str | None:
+def _base_url_problem(text: str) -> str | None:
     if not re.match(r"https?://", text, re.IGNORECASE) or "%{" in text:
         return "must be an absolute http:// or https:// URL, without variables"
-    return address_problem(text)
+    return url_problem(text)
 
 
-def _seconds(text: str) -> float:
+def _parse_duration(text: str) -> float:
     try:
         return duration_seconds(text)
     except UsageError as error:
-        raise refuse("bad-duration", f"{error.what}; {error.remedy[:1].lower()}{error.remedy[1:]}") from error
+        raise custom_error("bad-duration", f"{error.message}; {error.remedy[:1].lower()}{error.remedy[1:]}") from error
 
 
 _TEXT_SCHEMA = WithJsonSchema({"type": ["string", "number"]})
 _CONSTANT_SCHEMA = WithJsonSchema({"type": ["string", "number", "boolean"]})
 
-AnyText = Annotated[str, BeforeValidator(_as_written), _TEXT_SCHEMA]
-Text = Annotated[AnyText, AfterValidator(_filled)]
-Constant = Annotated[str, BeforeValidator(_as_constant), _CONSTANT_SCHEMA]
-Value = Annotated[Constant, _checked("unknown-variable", _value_problem)]
-Sent = Annotated[Constant, _checked("unknown-variable", _sent_problem)]
-SentList = Annotated[
-    list[Sent],
+AnyText = Annotated[str, BeforeValidator(_source_text), _TEXT_SCHEMA]
+Text = Annotated[AnyText, AfterValidator(_require_text)]
+Constant = Annotated[str, BeforeValidator(_constant_text), _CONSTANT_SCHEMA]
+Value = Annotated[Constant, _validated_by("unknown-variable", _value_problem)]
+RequestText = Annotated[Constant, _validated_by("unknown-variable", _request_text_problem)]
+RequestTextList = Annotated[
+    list[RequestText],
     BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
     WithJsonSchema({"type": ["string", "number", "boolean", "array"]}),
 ]
-HeaderValue = Annotated[Sent, _checked("bad-header", _header_problem)]
-Selector = Annotated[Text, _checked("bad-selector", selector_problem)]
-Pattern = Annotated[Text, _checked("bad-pattern", pattern_problem)]
-FilterPattern = Annotated[AnyText, _checked("bad-pattern", pattern_problem)]
-Url = Annotated[Text, _checked("unknown-variable", _sent_problem), _checked("bad-url", _url_problem)]
-BaseUrl = Annotated[Text, _checked("bad-url", _base_problem)]
-Duration = Annotated[Text, AfterValidator(_seconds)]
-Count = Annotated[int, Field(ge=0, le=LARGEST)]
-AtLeastOne = Annotated[int, Field(ge=1, le=LARGEST)]
-Rank = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
+HeaderValue = Annotated[RequestText, _validated_by("bad-header", _header_problem)]
+SelectorText = Annotated[Text, _validated_by("bad-selector", selector_problem)]
+PatternText = Annotated[Text, _validated_by("bad-pattern", pattern_problem)]
+FilterPattern = Annotated[AnyText, _validated_by("bad-pattern", pattern_problem)]
+Url = Annotated[
+    Text, _validated_by("unknown-variable", _request_text_problem), _validated_by("bad-url", _url_pattern_problem)
+]
+BaseUrl = Annotated[Text, _validated_by("bad-url", _base_url_problem)]
+Duration = Annotated[Text, AfterValidator(_parse_duration)]
+NonNegativeInteger = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
+PositiveInteger = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
+Priority = Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
 Delay = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]

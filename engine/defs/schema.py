@@ -63,24 +63,24 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
 """What an editor may offer as a value."""
 
 
-def _needs_one(*keys: str) -> dict[str, Any]:
+def _any_required(*keys: str) -> dict[str, Any]:
     return {"anyOf": [{"required": [key]} for key in keys]}
 
 
-def _never_both(key: str, *others: str) -> list[dict[str, Any]]:
+def _mutually_exclusive(key: str, *others: str) -> list[dict[str, Any]]:
     return [{"not": {"required": [key, other]}} for other in others]
 
 
-_TIES: Mapping[str, Mapping[str, Any]] = {
+_KEY_CONSTRAINTS: Mapping[str, Mapping[str, Any]] = {
     "LocatorTerm": {
-        **_needs_one("url", "urls", "from", "sitemap"),
-        "allOf": [*_never_both("body", "form", "json"), *_never_both("form", "json")],
+        **_any_required("url", "urls", "from", "sitemap"),
+        "allOf": [*_mutually_exclusive("body", "form", "json"), *_mutually_exclusive("form", "json")],
     },
-    "DataDefTerm": _needs_one("fields", "links"),
+    "DataDefTerm": _any_required("fields", "links"),
     "FieldTerm": {
         "allOf": [
-            *_never_both("value", "selector", "attribute", "all"),
-            *_never_both("fields", "value", "attribute", "match", "type", "format"),
+            *_mutually_exclusive("value", "selector", "attribute", "all"),
+            *_mutually_exclusive("fields", "value", "attribute", "match", "type", "format"),
         ],
         "dependentRequired": {"fields": ["selector"]},
         "dependentSchemas": {"format": {"required": ["type"], "properties": {"type": {"const": "date"}}}},
@@ -89,28 +89,28 @@ _TIES: Mapping[str, Mapping[str, Any]] = {
 """Which keys need, or exclude, each other."""
 
 
-def schema() -> dict[str, Any]:
+def build_json_schema() -> dict[str, Any]:
     """The JSON Schema of one def file (draft 2020-12)."""
-    made = _plain(Defs.model_json_schema())
+    made = _strip_generated(Defs.model_json_schema())
     terms = {**made.get("$defs", {}), "Defs": made}
     for name, examples in _EXAMPLES.items():
         for key, values in examples.items():
             terms[name]["properties"][key]["examples"] = values
-    for name, ties in _TIES.items():
+    for name, ties in _KEY_CONSTRAINTS.items():
         terms[name].update(ties)
     return {"$schema": DIALECT, "title": "crawl-console defs", **made}
 
 
-def _plain(part: Any) -> Any:
+def _strip_generated(part: Any) -> Any:
     """Without pydantic's titles, which repeat the keys, and its `default: null`, which no key may be given."""
     if isinstance(part, list):
-        return [_plain(item) for item in part]
+        return [_strip_generated(item) for item in part]
     if not isinstance(part, dict):
         return part
     found = {}
     for key, value in part.items():
         if key == "properties":  # the keys in here are the language's, and may be called `title`
-            found[key] = {name: _plain(item) for name, item in value.items()}
+            found[key] = {name: _strip_generated(item) for name, item in value.items()}
         elif not (key == "title" and isinstance(value, str)) and not (key == "default" and value is None):
-            found[key] = _plain(value)
+            found[key] = _strip_generated(value)
     return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Literal
 
-from engine.model.definition import Place
+from engine.model.definition import SourcePosition
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")  # longer ones are identifiers, whose digits must all survive
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]{1,4})?")
@@ -27,33 +27,33 @@ class WrittenFloat(float):
 
 
 @dataclass(slots=True)
-class Node:
+class YamlNode:
     """One mapping, list or scalar; `place` is where it starts. The accessors never fail: a wrong kind is empty."""
 
     kind: Literal["mapping", "list", "scalar"]
-    place: Place
+    place: SourcePosition
     text: str = ""
     """A scalar's text, quotes and escapes undone."""
     plain: bool = False
     """Whether a scalar is written without quotes, so that it may be a number, a bool or null."""
     entries: dict[str, "Entry"] = field(default_factory=dict)
-    items: list["Node"] = field(default_factory=list)
+    items: list["YamlNode"] = field(default_factory=list)
     size: int = 1
     """Nodes from here down, those of aliases counted each time."""
     height: int = 1
 
-    def get(self, key: str) -> "Node | None":
+    def get(self, key: str) -> "YamlNode | None":
         """The value of a key; None where there is none or it is left empty."""
         entry = self.entries.get(key)
         return None if entry is None or entry.node.is_null else entry.node
 
-    def each(self, key: str) -> Iterator[tuple[str, "Entry"]]:
+    def entries_of(self, key: str) -> Iterator[tuple[str, "Entry"]]:
         """The named parts of a section, in written order."""
         section = self.get(key)
         if section is not None:
             yield from section.entries.items()
 
-    def list_of(self, key: str) -> list["Node"]:
+    def list_of(self, key: str) -> list["YamlNode"]:
         """The items of a list under a key."""
         node = self.get(key)
         return node.items if node is not None else []
@@ -63,7 +63,7 @@ class Node:
         node = self.get(key)
         return node.text if node is not None and node.kind == "scalar" else None
 
-    def key_place(self, key: str) -> Place:
+    def key_place(self, key: str) -> SourcePosition:
         """Where a key is written; the node's own place when it is not."""
         entry = self.entries.get(key)
         return self.place if entry is None else entry.place
@@ -79,9 +79,9 @@ class Node:
             return {key: entry.node.value() for key, entry in self.entries.items()}
         if self.kind == "list":
             return [item.value() for item in self.items]
-        return _scalar(self.text) if self.plain else self.text
+        return _parse_scalar(self.text) if self.plain else self.text
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """What stands here, for a message: `a list`, `the text 'fast'`, `nothing`."""
         if self.kind != "scalar":
             return f"a {self.kind}"
@@ -98,8 +98,8 @@ class Node:
 class Entry:
     """One key of a mapping: where the key is written, and its value."""
 
-    place: Place
-    node: Node
+    place: SourcePosition
+    node: YamlNode
 
 
 def plain_data(value: Any) -> Any:
@@ -113,7 +113,7 @@ def plain_data(value: Any) -> Any:
     return float(value) if isinstance(value, WrittenFloat) else value
 
 
-def _scalar(text: str) -> Any:
+def _parse_scalar(text: str) -> Any:
     """A plain scalar by the core forms of YAML 1.2; whatever else only YAML 1.1 would convert stays text."""
     if text in _NULLS:
         return None

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import Entry, Node
-from engine.model.definition import Place
+from engine.defs.yaml_node import Entry, YamlNode
+from engine.model.definition import SourcePosition
 
 MAX_DEPTH = 40
 MAX_ALIASED = 10_000
@@ -21,27 +21,29 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000
 _PLAIN_TAGS = frozenset({None, "!"} | {f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq")})
 
 
-class _Stop(Exception):
+class _ParseAborted(Exception):
     """The file cannot be read any further; the problem is already noted."""
 
 
-def parse(text: str, file: str, problems: Problems) -> Node | None:
+def parse(text: str, file: str, problems: Problems) -> YamlNode | None:
     """The root of a file; None when it is empty, or broken, which adds a problem."""
     bad = _FORBIDDEN.search(text)
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
         column = bad.start() - text.rfind("\n", 0, bad.start())
         code = f"U+{ord(bad.group()):04X}"
-        problems.add(Place(file, line, column), "bad-yaml", f"the character {code} cannot stand in YAML; remove it")
+        problems.add(
+            SourcePosition(file, line, column), "bad-yaml", f"the character {code} cannot stand in YAML; remove it"
+        )
         return None
-    builder = _Builder(file, problems)
+    builder = _TreeBuilder(file, problems)
     try:
         for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            builder.take(event)
-    except _Stop:
+            builder.handle_event(event)
+    except _ParseAborted:
         return None
     except yaml.YAMLError as error:
-        problems.add(_mark_of(error, file), "bad-yaml", _told(error, text))
+        problems.add(_error_place(error, file), "bad-yaml", _error_message(error, text))
         return None
     return builder.root
 
@@ -50,69 +52,73 @@ def parse(text: str, file: str, problems: Problems) -> Node | None:
 class _Frame:
     """A mapping or list that is still open."""
 
-    node: Node
+    node: YamlNode
     anchor: str | None
-    key: tuple[str, Place] | None = None
-    awaits_key: bool = True
+    key: tuple[str, SourcePosition] | None = None
+    expects_key: bool = True
     skip: bool = False
     """The value to come belongs to a key that was refused."""
 
 
 @dataclass(slots=True)
-class _Builder:
+class _TreeBuilder:
     file: str
     problems: Problems
-    root: Node | None = None
+    root: YamlNode | None = None
     stack: list[_Frame] = field(default_factory=list)
-    anchors: dict[str, Node | None] = field(default_factory=dict)
+    anchors: dict[str, YamlNode | None] = field(default_factory=dict)
     """None while the anchored node is still open."""
-    documents: int = 0
-    aliased: int = 0
+    document_count: int = 0
+    aliased_nodes: int = 0
 
-    def take(self, event: yaml.Event) -> None:
+    def handle_event(self, event: yaml.Event) -> None:
         """Builds on by one parser event."""
-        place = _place(event.start_mark, self.file)
+        place = _to_place(event.start_mark, self.file)
         if isinstance(event, yaml.ScalarEvent):
-            self._tag(event, place)
+            self._check_tag(event, place)
             plain = event.style in (None, "") and event.implicit[0]
-            node = Node("scalar", place, text=event.value, plain=plain)
+            node = YamlNode("scalar", place, text=event.value, plain=plain)
             if event.anchor:
                 self.anchors[event.anchor] = node
             self._add(node)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
-            self._tag(event, place)
-            self._open(Node("mapping" if isinstance(event, yaml.MappingStartEvent) else "list", place), event.anchor)
+            self._check_tag(event, place)
+            self._push(
+                YamlNode("mapping" if isinstance(event, yaml.MappingStartEvent) else "list", place), event.anchor
+            )
         elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
             frame = self.stack.pop()
             if frame.anchor:
                 self.anchors[frame.anchor] = frame.node
             self._add(frame.node)
         elif isinstance(event, yaml.AliasEvent):
-            self._alias(event.anchor or "", place)
+            self._expand_alias(event.anchor or "", place)
         elif isinstance(event, yaml.DocumentStartEvent):
-            self.documents += 1
-            if self.documents > 1:
-                self._stop(place, "a second document begins here; write one document a file")
+            self.document_count += 1
+            if self.document_count > 1:
+                self._abort(place, "a second document begins here; write one document a file")
 
-    def _open(self, node: Node, anchor: str | None) -> None:
+    def _push(self, node: YamlNode, anchor: str | None) -> None:
         if len(self.stack) >= MAX_DEPTH:
-            self._stop(node.place, f"nested deeper than {MAX_DEPTH} levels")
+            self._abort(node.place, f"nested deeper than {MAX_DEPTH} levels")
         if anchor:
             self.anchors[anchor] = None
         self.stack.append(_Frame(node, anchor))
 
-    def _alias(self, name: str, place: Place) -> None:
+    def _expand_alias(self, name: str, place: SourcePosition) -> None:
         node = self.anchors.get(name)
         if node is None:
             what = "an alias to what it stands in" if name in self.anchors else f"an alias to no anchor named '{name}'"
-            self._stop(place, what)
+            self._abort(place, what)
             return
-        self.aliased += node.size
-        if self.aliased > MAX_ALIASED or len(self.stack) + node.height > MAX_DEPTH:
-            self._stop(place, f"the aliases of this file unfold to more than {MAX_ALIASED} nodes or {MAX_DEPTH} levels")
+        self.aliased_nodes += node.size
+        if self.aliased_nodes > MAX_ALIASED or len(self.stack) + node.height > MAX_DEPTH:
+            self._abort(
+                place, f"the aliases of this file unfold to more than {MAX_ALIASED} nodes or {MAX_DEPTH} levels"
+            )
         self._add(node)
 
-    def _add(self, node: Node) -> None:
+    def _add(self, node: YamlNode) -> None:
         if not self.stack:
             self.root = node
             return
@@ -122,20 +128,20 @@ class _Builder:
         parent.height = max(parent.height, node.height + 1)
         if parent.kind == "list":
             parent.items.append(node)
-        elif frame.awaits_key:
-            frame.awaits_key = False
-            self._key(frame, node)
+        elif frame.expects_key:
+            frame.expects_key = False
+            self._set_key(frame, node)
         else:
-            frame.awaits_key = True
+            frame.expects_key = True
             if frame.skip:
                 frame.skip = False
             elif frame.key is not None:
                 parent.entries[frame.key[0]] = Entry(frame.key[1], node)
 
-    def _key(self, frame: _Frame, node: Node) -> None:
+    def _set_key(self, frame: _Frame, node: YamlNode) -> None:
         frame.skip = True
         if node.kind != "scalar":
-            self.problems.add(node.place, "bad-yaml", f"a key must be a text, not {node.described()}")
+            self.problems.add(node.place, "bad-yaml", f"a key must be a text, not {node.describe()}")
         elif node.is_null:
             self.problems.add(node.place, "bad-yaml", "a key is missing before the colon")
         elif node.plain and node.text == "<<":
@@ -148,25 +154,25 @@ class _Builder:
             frame.skip = False
             frame.key = (node.text, node.place)
 
-    def _tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: Place) -> None:
+    def _check_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: SourcePosition) -> None:
         if event.tag not in _PLAIN_TAGS:
             self.problems.add(place, "bad-yaml", f"the tag `{event.tag}` has no meaning here; remove it")
 
-    def _stop(self, place: Place, message: str) -> None:
+    def _abort(self, place: SourcePosition, message: str) -> None:
         self.problems.add(place, "bad-yaml", message)
-        raise _Stop
+        raise _ParseAborted
 
 
-def _mark_of(error: yaml.YAMLError, file: str) -> Place:
+def _error_place(error: yaml.YAMLError, file: str) -> SourcePosition:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    return _place(mark, file)
+    return _to_place(mark, file)
 
 
-def _place(mark: Any, file: str) -> Place:
-    return Place(file, 1, 1) if mark is None else Place(file, mark.line + 1, mark.column + 1)
+def _to_place(mark: Any, file: str) -> SourcePosition:
+    return SourcePosition(file, 1, 1) if mark is None else SourcePosition(file, mark.line + 1, mark.column + 1)
 
 
-def _told(error: yaml.YAMLError, text: str) -> str:
+def _error_message(error: yaml.YAMLError, text: str) -> str:
     if not isinstance(error, yaml.MarkedYAMLError):
         return f"not YAML: {error}"
     what = error.problem or "not YAML"

@@ -23,14 +23,14 @@ class Context:
 
     def render(self, text: str, page: Page) -> str:
         """The text with its variables filled in."""
-        return render(text, lambda name: self._variable(name, page)) if "%{" in text else text
+        return render(text, lambda name: self._lookup_variable(name, page)) if "%{" in text else text
 
-    def _variable(self, name: str, page: Page) -> str | None:
+    def _lookup_variable(self, name: str, page: Page) -> str | None:
         match name:
             case "document.url":
                 return page.url
             case "document.fetchedAt":
-                return fetched(page.fetched_at)
+                return format_utc(page.fetched_at)
             case "document.status":
                 return str(page.status)
             case "locator.name":
@@ -48,7 +48,7 @@ class Context:
         return None
 
 
-def fetched(seconds: float) -> str:
+def format_utc(seconds: float) -> str:
     """Seconds since 1970 as ISO 8601 in UTC, to the second: `2024-01-31T09:05:00Z`; empty outside the calendar."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -13,40 +13,40 @@ from dateutil.parser import isoparser
 from engine import urls
 from engine.model.definition import Field, FieldType
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-_REAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?")
-_YES = frozenset(("true", "yes", "1"))
-_NO = frozenset(("false", "no", "0"))
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,6})?")
+_TRUE_WORDS = frozenset(("true", "yes", "1"))
+_FALSE_WORDS = frozenset(("false", "no", "0"))
 _TIME_OF_DAY = re.compile(r"%[HIMSfpXcZz]")
 
 _INT_BITS = 63
-_LONGEST_NUMBER = 1_000
-_LONGEST_DATE = 100
-_DEEPEST_JSON = 200
+_MAX_NUMBER_DIGITS = 1_000
+_MAX_DATE_LENGTH = 100
+_MAX_JSON_DEPTH = 200
 
 Converter = Callable[[str, str], Any]
 """Takes a text and the page's base URL, gives the value. Raises `ValueError` with the reason."""
 
 
-def converter(field: Field) -> Converter:
+def converter_for(field: Field) -> Converter:
     """The conversion a field asks for.
 
     Texts are not converted for `str`. Whole numbers have 64 bits, floats are finite, decimals keep their digits;
     thousands separators are refused. Dates become ISO 8601, with a time where the text or format has one.
     """
     if field.type == "date" and field.format is not None:
-        return _by_format(field.format)
+        return _date_converter(field.format)
     if field.type == "bool" and field.match is not None:
         return lambda _text, _base: True
     return _CONVERTERS[field.type]
 
 
-def default_converter(field: Field) -> Converter:
+def default_converter_for(field: Field) -> Converter:
     """The conversion of a written default: as `converter`, but a text for a bool counts by its words."""
-    return _bool if field.type == "bool" else converter(field)
+    return _bool if field.type == "bool" else converter_for(field)
 
 
-def shown(text: str) -> str:
+def quote_text(text: str) -> str:
     """A text for a message: quoted, escaped, at most 60 characters."""
     return repr(text if len(text) <= 60 else text[:59] + "…")
 
@@ -56,45 +56,45 @@ def _str(text: str, _base: str) -> str:
 
 
 def _int(text: str, _base: str) -> int:
-    if not _WHOLE.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not a whole number")
+    if not _INTEGER.fullmatch(text):
+        raise ValueError(f"{quote_text(text)} is not a whole number")
     number = int(text) if len(text) <= 2 * _INT_BITS else None
     if number is None or not -(2**_INT_BITS) <= number < 2**_INT_BITS:
-        raise ValueError(f"{shown(text)} does not fit into 64 bits; `type: decimal` takes it")
+        raise ValueError(f"{quote_text(text)} does not fit into 64 bits; `type: decimal` takes it")
     return number
 
 
 def _float(text: str, _base: str) -> float:
-    if not _REAL.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not a number")
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{quote_text(text)} is not a number")
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{shown(text)} is too large for a float")
+        raise ValueError(f"{quote_text(text)} is too large for a float")
     return number
 
 
 def _decimal(text: str, _base: str) -> Decimal:
-    if not _REAL.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not a number")
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(f"{quote_text(text)} is not a number")
     number = Decimal(text)
     exponent = number.as_tuple().exponent
     # Written out without exponent, `1e999999` would be a megabyte.
-    if len(text) > _LONGEST_NUMBER or not isinstance(exponent, int) or abs(exponent) > _LONGEST_NUMBER:
-        raise ValueError(f"{shown(text)} has more than {_LONGEST_NUMBER} digits")
+    if len(text) > _MAX_NUMBER_DIGITS or not isinstance(exponent, int) or abs(exponent) > _MAX_NUMBER_DIGITS:
+        raise ValueError(f"{quote_text(text)} has more than {_MAX_NUMBER_DIGITS} digits")
     return number
 
 
 def _bool(text: str, _base: str) -> bool:
     word = text.lower()
-    if word in _YES:
+    if word in _TRUE_WORDS:
         return True
-    if word in _NO:
+    if word in _FALSE_WORDS:
         return False
-    raise ValueError(f"{shown(text)} is none of true, yes, 1, false, no, 0; `match` tells what counts as true")
+    raise ValueError(f"{quote_text(text)} is none of true, yes, 1, false, no, 0; `match` tells what counts as true")
 
 
 def _date(text: str, _base: str) -> str:
-    _refuse_length(text)
+    _check_date_length(text)
     parser = isoparser()
     try:
         return parser.parse_isodate(text).isoformat()
@@ -103,32 +103,32 @@ def _date(text: str, _base: str) -> str:
     try:
         return parser.isoparse(text).isoformat()
     except (ValueError, OverflowError):
-        raise ValueError(f"{shown(text)} is not an ISO 8601 date; `format` reads others") from None
+        raise ValueError(f"{quote_text(text)} is not an ISO 8601 date; `format` reads others") from None
 
 
-def _by_format(form: str) -> Converter:
+def _date_converter(form: str) -> Converter:
     timed = _TIME_OF_DAY.search(form.replace("%%", "")) is not None
 
     def convert(text: str, _base: str) -> str:
-        _refuse_length(text)
+        _check_date_length(text)
         try:
             moment = datetime.strptime(text, form)
         except (ValueError, OverflowError, LookupError, re.error):
-            raise ValueError(f"{shown(text)} is not a date of the form {shown(form)}") from None
+            raise ValueError(f"{quote_text(text)} is not a date of the form {quote_text(form)}") from None
         return moment.isoformat() if timed else moment.date().isoformat()
 
     return convert
 
 
-def _refuse_length(text: str) -> None:
-    if len(text) > _LONGEST_DATE:
-        raise ValueError(f"{shown(text)} is too long for a date")
+def _check_date_length(text: str) -> None:
+    if len(text) > _MAX_DATE_LENGTH:
+        raise ValueError(f"{quote_text(text)} is too long for a date")
 
 
 def _url(text: str, base: str) -> str:
     joined = urls.join(base, text, keep_fragment=True)
     if joined is None:
-        raise ValueError(f"{shown(text)} is not a URL")
+        raise ValueError(f"{quote_text(text)} is not a URL")
     return joined
 
 
@@ -136,13 +136,13 @@ def _json(text: str, _base: str) -> Any:
     try:
         value = orjson.loads(text)
     except ValueError as error:
-        raise ValueError(f"{shown(text)} is not JSON: {error}") from None
-    if text.count("[") + text.count("{") > _DEEPEST_JSON and _deeper(value, _DEEPEST_JSON):
-        raise ValueError(f"the JSON nests deeper than {_DEEPEST_JSON} levels")
+        raise ValueError(f"{quote_text(text)} is not JSON: {error}") from None
+    if text.count("[") + text.count("{") > _MAX_JSON_DEPTH and _exceeds_depth(value, _MAX_JSON_DEPTH):
+        raise ValueError(f"the JSON nests deeper than {_MAX_JSON_DEPTH} levels")
     return value
 
 
-def _deeper(value: Any, limit: int) -> bool:
+def _exceeds_depth(value: Any, limit: int) -> bool:
     level = [value]
     for _ in range(limit):
         level = [

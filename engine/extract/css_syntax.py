@@ -2,39 +2,39 @@
 
 from dataclasses import dataclass
 
-_SPACE = " \t\n\r\f"
-_CLOSING = {"(": ")", "[": "]"}
-_LISTS = (":is(", ":where(", ":not(")
+_WHITESPACE = " \t\n\r\f"
+_CLOSING_BRACKETS = {"(": ")", "[": "]"}
+_PSEUDO_CLASSES = (":is(", ":where(", ":not(")
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class FunctionalPseudoClass:
     """A `:is(…)`, `:where(…)` or `:not(…)` whose arguments hold combinators."""
 
     head: str
     """Up to and with the opening bracket."""
-    query: "Query"
+    selector_list: "SelectorList"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CompoundSelector:
     """A compound selector, and how it hangs on the one before."""
 
     combinator: str
     """` `, `>`, `+`, `~`, or empty for the first step."""
-    parts: tuple[str | Choice, ...]
+    parts: tuple[str | FunctionalPseudoClass, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SelectorList:
     """Alternatives (the commas) of steps (the combinators)."""
 
-    alternatives: tuple[tuple[Step, ...], ...]
+    alternatives: tuple[tuple[CompoundSelector, ...], ...]
 
     @property
-    def plain(self) -> bool:
+    def self_contained(self) -> bool:
         """Whether a node matches by itself and its siblings, whatever its ancestors are."""
-        return all(len(steps) == 1 and not _choices(steps) for steps in self.alternatives)
+        return all(len(steps) == 1 and not _has_pseudo_class(steps) for steps in self.alternatives)
 
     @property
     def cheap(self) -> bool:
@@ -44,77 +44,77 @@ class Query:
         and `a div div div` take five minutes.
         """
         return all(
-            not _choices(steps) and sum(step.combinator in (" ", "~") for step in steps) <= 1
+            not _has_pseudo_class(steps) and sum(step.combinator in (" ", "~") for step in steps) <= 1
             for steps in self.alternatives
         )
 
 
-def split(text: str) -> Query:
+def parse_selector(text: str) -> SelectorList:
     """The parts of a selector. Raises `ValueError` where brackets, strings or combinators do not come out even."""
-    alternatives = tuple(_steps(part) for part in _commas(text))
-    return Query(alternatives)
+    alternatives = tuple(_parse_compounds(part) for part in _split_commas(text))
+    return SelectorList(alternatives)
 
 
-def _choices(steps: tuple[Step, ...]) -> bool:
-    return any(isinstance(part, Choice) for step in steps for part in step.parts)
+def _has_pseudo_class(steps: tuple[CompoundSelector, ...]) -> bool:
+    return any(isinstance(part, FunctionalPseudoClass) for step in steps for part in step.parts)
 
 
-def _commas(text: str) -> list[str]:
+def _split_commas(text: str) -> list[str]:
     parts, start, at = [], 0, 0
     while at < len(text):
         if text[at] == ",":
             parts.append(text[start:at])
             start = at = at + 1
         else:
-            at = _past(text, at)
+            at = _skip_token(text, at)
     parts.append(text[start:])
     return parts
 
 
-def _steps(text: str) -> tuple[Step, ...]:
-    text = text.strip(_SPACE)
-    steps: list[Step] = []
+def _parse_compounds(text: str) -> tuple[CompoundSelector, ...]:
+    text = text.strip(_WHITESPACE)
+    steps: list[CompoundSelector] = []
     combinator, start, at = "", 0, 0
     while at < len(text):
-        if text[at] not in _SPACE + ">+~":
-            at = _past(text, at)
+        if text[at] not in _WHITESPACE + ">+~":
+            at = _skip_token(text, at)
             continue
-        steps.append(_step(combinator, text[start:at]))
+        steps.append(_parse_compound(combinator, text[start:at]))
         start = at
-        while text[at] in _SPACE + ">+~":
+        while text[at] in _WHITESPACE + ">+~":
             at += 1
             if at == len(text):
                 raise ValueError("the selector ends with a combinator")
-        combinator = text[start:at].strip(_SPACE) or " "
+        combinator = text[start:at].strip(_WHITESPACE) or " "
         if len(combinator) > 1:
             raise ValueError(f"two combinators in a row: {combinator}")
         start = at
-    steps.append(_step(combinator, text[start:]))
+    steps.append(_parse_compound(combinator, text[start:]))
     return tuple(steps)
 
 
-def _step(combinator: str, compound: str) -> Step:
+def _parse_compound(combinator: str, compound: str) -> CompoundSelector:
     if not compound:
         raise ValueError("a part of the selector is empty")
-    parts: list[str | Choice] = []
+    parts: list[str | FunctionalPseudoClass] = []
     start = at = 0
     while at < len(compound):
-        head = next((name for name in _LISTS if compound[at : at + len(name)].lower() == name), None)
+        head = next((name for name in _PSEUDO_CLASSES if compound[at : at + len(name)].lower() == name), None)
         if head is None:
-            at = _past(compound, at)
+            at = _skip_token(compound, at)
             continue
         opening = at + len(head) - 1
-        end = _past(compound, opening)
-        query = split(compound[opening + 1 : end - 1])
-        if not query.plain:
-            parts += [compound[start:at], Choice(head, query)]
+        end = _skip_token(compound, opening)
+        query = parse_selector(compound[opening + 1 : end - 1])
+        if not query.self_contained:
+            parts += [compound[start:at], FunctionalPseudoClass(head, query)]
             start = end
         at = end
     parts.append(compound[start:])
-    return Step(combinator, tuple(part for part in parts if part))
+    return CompoundSelector(combinator, tuple(part for part in parts if part))
 
 
-def _past(text: str, at: int) -> int:
+def _skip_token(text: str, at: int) -> int:
     """The place after the character, escape, string or bracket that begins at `at`."""
     sign = text[at]
     if sign == "\\":
@@ -130,10 +130,10 @@ def _past(text: str, at: int) -> int:
         raise ValueError(f"a `{sign}` closes nothing")
     if text[at : at + 2] == "/*":
         raise ValueError("comments in selectors are not supported")
-    if sign in _CLOSING:
+    if sign in _CLOSING_BRACKETS:
         at += 1
-        while at < len(text) and text[at] != _CLOSING[sign]:
-            at = _past(text, at)
+        while at < len(text) and text[at] != _CLOSING_BRACKETS[sign]:
+            at = _skip_token(text, at)
         if at >= len(text):
             raise ValueError(f"a `{sign}` is not closed")
     return at + 1

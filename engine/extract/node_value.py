@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 from selectolax.lexbor import LexborNode
 
-from engine.extract.page import Number
+from engine.extract.page import JsonNumber
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-_BLOCKS = """
+_BLOCK_TAG_NAMES = """
 address article aside blockquote br button caption dd details dialog div dl dt fieldset figcaption figure footer form
 h1 h2 h3 h4 h5 h6 header hr li main nav ol optgroup option p pre section summary table tbody td textarea tfoot th thead
 title tr ul
 """
 # Text in front of and behind these does not run together.
-_BREAKS = frozenset(_BLOCKS.split())
-_SILENT = frozenset(("script", "style"))
+_BLOCK_TAGS = frozenset(_BLOCK_TAG_NAMES.split())
+_SKIPPED_TAGS = frozenset(("script", "style"))
 
-CONTENTS = frozenset(("text", "ownText", "html", "outerHtml"))
+CONTENT_ATTRIBUTES = frozenset(("text", "ownText", "html", "outerHtml"))
 """The names of `attribute` that are no attributes; `html` and `outerHtml` keep their white space."""
 
 
-class Item:
+class JsonValue:
     """A value selected in a JSON document."""
 
     __slots__ = ("value",)
@@ -34,32 +34,32 @@ class Item:
 
     def as_json(self, attribute: str) -> str | None:
         """The value, or what `attribute` names in it, as JSON text; None when there is none."""
-        if attribute in CONTENTS:
+        if attribute in CONTENT_ATTRIBUTES:
             return json_text(self.value)
         return json_text(self.value.get(attribute)) if isinstance(self.value, dict) else None
 
 
 if TYPE_CHECKING:
-    Node = LexborNode | _Element | Item | str
+    SelectedNode = LexborNode | _Element | JsonValue | str
 
 
-def read(node: "Node", attribute: str) -> str | None:
+def read_node(node: "SelectedNode", attribute: str) -> str | None:
     """What `attribute` names of a node, white space as it is; None when the node has no such thing."""
     if isinstance(node, LexborNode):
         if attribute == "text":
-            return _text(node)
+            return _lexbor_text(node)
         if attribute == "ownText":
-            return _own_text(node)
+            return _lexbor_own_text(node)
         if attribute == "html":
             return node.inner_html
         if attribute == "outerHtml":
             return node.html
         return node.attrs.get(attribute)
     if isinstance(node, str):
-        return node if attribute in CONTENTS else None
-    if isinstance(node, Item):
-        return _of_item(node.value, attribute)
-    return _of_element(node, attribute)
+        return node if attribute in CONTENT_ATTRIBUTES else None
+    if isinstance(node, JsonValue):
+        return _read_json(node.value, attribute)
+    return _read_element(node, attribute)
 
 
 def json_text(value: Any) -> str | None:
@@ -72,9 +72,9 @@ def json_text(value: Any) -> str | None:
         return None
 
 
-def _text(node: LexborNode) -> str:
+def _lexbor_text(node: LexborNode) -> str:
     child = node.first_child
-    if child is None or (child.next is None and child.is_text_node) or node.tag in _SILENT:
+    if child is None or (child.next is None and child.is_text_node) or node.tag in _SKIPPED_TAGS:
         return node.text()
     pieces: list[str] = []
     todo: list[LexborNode | str] = [node]
@@ -84,8 +84,8 @@ def _text(node: LexborNode) -> str:
             pieces.append(part)
         elif part.is_text_node:
             pieces.append(part.text_content or "")
-        elif (tag := part.tag) not in _SILENT:
-            space = tag in _BREAKS
+        elif (tag := part.tag) not in _SKIPPED_TAGS:
+            space = tag in _BLOCK_TAGS
             if space:
                 pieces.append(" ")
                 todo.append(" ")
@@ -93,42 +93,43 @@ def _text(node: LexborNode) -> str:
     return "".join(pieces)
 
 
-def _own_text(node: LexborNode) -> str:
+def _lexbor_own_text(node: LexborNode) -> str:
     pieces: list[str] = []
     for child in node.iter(include_text=True):
         if child.is_text_node:
             pieces.append(child.text_content or "")
-        elif child.tag in _BREAKS:
+        elif child.tag in _BLOCK_TAGS:
             pieces.append(" ")
     return "".join(pieces)
 
 
-def _of_item(value: Any, attribute: str) -> str | None:
-    if attribute not in CONTENTS:
+def _read_json(value: Any, attribute: str) -> str | None:
+    if attribute not in CONTENT_ATTRIBUTES:
         if not isinstance(value, dict):
             return None
         value = value.get(attribute)
     if isinstance(value, str):
         return value
-    if isinstance(value, Number):
+    if isinstance(value, JsonNumber):
         return getattr(value, "digits", None) or repr(float(value))
     return json_text(value)
 
 
-def _of_element(element: "_Element", attribute: str) -> str | None:
+def _read_element(element: "_Element", attribute: str) -> str | None:
     if attribute == "text":
         return _element_text(element)
     if attribute == "ownText":
         return "".join(
-            [element.text or ""] + [(" " if child.tag in _BREAKS else "") + (child.tail or "") for child in element],
+            [element.text or ""]
+            + [(" " if child.tag in _BLOCK_TAGS else "") + (child.tail or "") for child in element],
         )
-    if attribute in CONTENTS:
-        from engine.extract.xpath import outer
+    if attribute in CONTENT_ATTRIBUTES:
+        from engine.extract.xpath import outer_html
 
         if attribute == "outerHtml":
-            return outer(element)
+            return outer_html(element)
         return escape(element.text or "", quote=False) + "".join(
-            outer(child) + escape(child.tail or "", quote=False) for child in element
+            outer_html(child) + escape(child.tail or "", quote=False) for child in element
         )
     found = element.get(attribute)
     return element.get(attribute.lower()) if found is None else found
@@ -146,9 +147,9 @@ def _element_text(element: "_Element") -> str:
         if part is not element and part.tail:
             todo.append(part.tail)
         # Comments, instructions and unresolved entities have no name that is a text.
-        if not isinstance(tag, str) or (tag in _SILENT and part is not element):
+        if not isinstance(tag, str) or (tag in _SKIPPED_TAGS and part is not element):
             continue
-        if tag in _BREAKS:
+        if tag in _BLOCK_TAGS:
             pieces.append(" ")
             todo.append(" ")
         todo.extend(reversed(part))

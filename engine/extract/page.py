@@ -8,40 +8,40 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
 from engine import urls
 from engine.errors import CrawlError
-from engine.extract.formatting import repeats_too_much
-from engine.extract.nesting_guard import LIMIT, too_deep
+from engine.extract.formatting import reopens_too_many
+from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-Kind = Literal["html", "xml", "json"]
+PageKind = Literal["html", "xml", "json"]
 
 
 class PageTooDeep(CrawlError):
     """A document nests more tags, or makes the parser repeat more, than can be parsed in reasonable time and memory."""
 
-    def __init__(self, url: str, how: str = f"nests more than {LIMIT:,} open tags") -> None:
+    def __init__(self, url: str, how: str = f"nests more than {MAX_OPEN_TAGS:,} open tags") -> None:
         super().__init__(
             f"{url} {how}",
             "Pages like this are made to choke parsers; deny the URL in the link that leads to it.",
         )
 
 
-class Nothing:
+class Missing:
     """The mark of an absent JSON value, which None is not."""
 
 
-NOTHING = Nothing()
+MISSING = Missing()
 
 
-class Number(float):
+class JsonNumber(float):
     """A JSON number that remembers its digits."""
 
     __slots__ = ("digits",)
     digits: str
 
     @classmethod
-    def of(cls, digits: str) -> "Number":
+    def from_digits(cls, digits: str) -> "JsonNumber":
         """The number those digits write."""
         number = cls(digits)
         number.digits = digits
@@ -49,21 +49,21 @@ class Number(float):
 
 
 # JMESPath judges values by the name of their type.
-Number.__name__ = "float"
+JsonNumber.__name__ = "float"
 
 
 class Page:
     """One page. Not for use by two threads at once; `PageTooDeep` may be raised by the first look at its tree."""
 
-    def __init__(self, *, url: str, text: str, kind: Kind, status: int, fetched_at: float) -> None:
+    def __init__(self, *, url: str, text: str, kind: PageKind, status: int, fetched_at: float) -> None:
         self.url = url
         self.text = text
-        self.kind: Kind = kind
+        self.kind: PageKind = kind
         self.status = status
         self.fetched_at = fetched_at
 
     @classmethod
-    def of(cls, *, url: str, text: str, kind: Kind, status: int, fetched_at: float) -> "Page":
+    def of(cls, *, url: str, text: str, kind: PageKind, status: int, fetched_at: float) -> "Page":
         """The page fetched from the final `url`; `fetched_at` in seconds since 1970."""
         return cls(url=url, text=text, kind=kind, status=status, fetched_at=fetched_at)
 
@@ -72,7 +72,7 @@ class Page:
         """The document by the rules of HTML; None for JSON."""
         if self.kind == "json":
             return None
-        self._refuse_depth()
+        self._check_depth()
         return LexborHTMLParser(self._bytes, options=LexborDocumentOptions.WO_EVENTS)
 
     @cached_property
@@ -80,22 +80,24 @@ class Page:
         """The root element for XPath: of HTML, or of XML where the page is that; None for JSON and empty texts."""
         if self.kind == "json":
             return None
-        self._refuse_depth()
-        from engine.extract.xpath import parsed
+        self._check_depth()
+        from engine.extract.xpath import parse_markup
 
-        return parsed(self._bytes, xml=self.kind == "xml")
+        return parse_markup(self._bytes, xml=self.kind == "xml")
 
     @cached_property
     def data(self) -> Any:
         """The JSON value, its fractions as `Number`; `NOTHING` for other kinds and for broken JSON."""
         if self.kind != "json":
-            return NOTHING
+            return MISSING
         text = self._bytes.decode()
         try:
-            value = json.loads(text.removeprefix("\ufeff"), parse_float=Number.of, parse_constant=lambda _: None)
+            value = json.loads(
+                text.removeprefix("\ufeff"), parse_float=JsonNumber.from_digits, parse_constant=lambda _: None
+            )
         except (ValueError, RecursionError):
-            return NOTHING
-        return _mended(value) if "\\ud" in text or "\\uD" in text or "\\u0000" in text else value
+            return MISSING
+        return _replace_invalid_characters(value) if "\\ud" in text or "\\uD" in text or "\\u0000" in text else value
 
     @cached_property
     def base(self) -> str:
@@ -113,7 +115,7 @@ class Page:
         return host_name(self.url)
 
     @cached_property
-    def says_nofollow(self) -> bool:
+    def mentions_nofollow(self) -> bool:
         """Whether the word occurs in the page at all: most pages never write it, and need no look at `rel`."""
         return b"nofollow" in self._lower
 
@@ -136,10 +138,10 @@ class Page:
     def _lower(self) -> bytes:
         return self._bytes.lower()
 
-    def _refuse_depth(self) -> None:
-        if too_deep(self._lower):
+    def _check_depth(self) -> None:
+        if nests_too_deep(self._lower):
             raise PageTooDeep(self.url)
-        if repeats_too_much(self._lower):
+        if reopens_too_many(self._lower):
             raise PageTooDeep(
                 self.url, "leaves so many formatting tags open that they would be repeated a million times"
             )
@@ -153,12 +155,12 @@ def host_name(url: str) -> str:
         return ""
 
 
-def _mended(value: Any) -> Any:
+def _replace_invalid_characters(value: Any) -> Any:
     # `\ud800` and `\u0000` are good JSON, but no database or file takes them.
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
     if isinstance(value, list):
-        return [_mended(item) for item in value]
+        return [_replace_invalid_characters(item) for item in value]
     if isinstance(value, dict):
-        return {_mended(key): _mended(item) for key, item in value.items()}
+        return {_replace_invalid_characters(key): _replace_invalid_characters(item) for key, item in value.items()}
     return value

@@ -4,20 +4,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from engine.extract.budget import Effort, TooMuch
+from engine.extract.budget import Budget, BudgetExceeded
 from engine.extract.context import Context
-from engine.extract.fields import Reader, Unfit
-from engine.extract.filters import Sieve
-from engine.extract.links import Followed
+from engine.extract.fields import FieldReader, RecordRejected
+from engine.extract.filters import RecordFilter
+from engine.extract.links import LinkExtractor
 from engine.extract.page import Page
-from engine.extract.selectors import Scope, Selector, compiled
+from engine.extract.selectors import Scope, Selector, compile_selector
 from engine.model.definition import DataDef
 from engine.model.record import Extraction, Rejection
 
 _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
 
-class Extractor:
+class RecordExtractor:
     """A dataDef in record mode, compiled once for many pages. May be used by several threads.
 
     `priorities` gives each group's priority, for links that name none. Nothing in a dataDef makes it raise:
@@ -26,41 +26,41 @@ class Extractor:
 
     def __init__(self, data_def: DataDef, priorities: Mapping[str, int] = _NO_PRIORITIES) -> None:
         self._data_def = data_def
-        self._readers = tuple(Reader(field) for field in data_def.fields)
-        self._sieves = tuple(Sieve(written_filter, data_def) for written_filter in data_def.filters)
-        self._links = Followed(data_def, priorities)
-        self._fault = ""
+        self._readers = tuple(FieldReader(field) for field in data_def.fields)
+        self._filters = tuple(RecordFilter(written_filter, data_def) for written_filter in data_def.filters)
+        self._link_extractor = LinkExtractor(data_def, priorities)
+        self._compile_error = ""
         self._block: Selector | None = None
         try:
-            self._block = None if data_def.block is None else compiled(data_def.block)
+            self._block = None if data_def.block is None else compile_selector(data_def.block)
         except ValueError as error:
-            self._fault = f"query.block: {error}"
+            self._compile_error = f"query.block: {error}"
 
     def extract(self, page: Page, context: Context) -> Extraction:
         """What the page gives: a row for each block that is fit and not filtered, and the links.
 
         Without `block` the page is one record, even with all its fields missing. Raises `PageTooDeep` alone.
         """
-        effort = Effort(page, context)
+        effort = Budget(page, context)
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
         filtered = 0
-        if self._fault:
-            rejected.append(self._rejection("", self._fault, str(self._data_def.place)))
+        if self._compile_error:
+            rejected.append(self._rejection("", self._compile_error, str(self._data_def.place)))
         try:
             for scope in self._scopes(page):
                 effort.check_time()
                 try:
-                    row = {reader.name: reader.value(scope, effort) for reader in self._readers}
-                    if any(sieve.drops(row, effort.patience) for sieve in self._sieves):
+                    row = {reader.name: reader.read_value(scope, effort) for reader in self._readers}
+                    if any(sieve.drops(row, effort.time_budget) for sieve in self._filters):
                         filtered += 1
                     else:
                         rows.append(row)
-                except Unfit as unfit:
+                except RecordRejected as unfit:
                     rejected.append(self._rejection(unfit.field, unfit.reason, str(unfit.place)))
-        except TooMuch as much:
+        except BudgetExceeded as much:
             rejected.append(self._rejection("", str(much), str(self._data_def.place)))
-        links, hindered = self._links.of(effort)
+        links, hindered = self._link_extractor.extract(effort)
         return Extraction(
             data_def=self._data_def.name,
             rows=tuple(rows),
@@ -70,7 +70,7 @@ class Extractor:
         )
 
     def _scopes(self, page: Page) -> list[Scope]:
-        if not self._readers or self._fault:
+        if not self._readers or self._compile_error:
             return []
         if self._block is None:
             return [Scope(page)]

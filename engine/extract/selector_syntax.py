@@ -4,11 +4,11 @@ import re
 
 import regex
 
-XPATH = "xpath:"
-JMESPATH = "jmespath:"
+XPATH_PREFIX = "xpath:"
+JMESPATH_PREFIX = "jmespath:"
 MAX_LENGTH = 4_000
 
-_HINTS = (
+_CSS_HINTS = (
     (re.compile(r"::?text\b"), "`::text` is not CSS; the text is taken by default, or write `attribute: ownText`"),
     (re.compile(r"::attr\(\s*([^)]*?)\s*\)"), "`::attr(…)` is not CSS; write `attribute: {0}` instead"),
     (
@@ -39,10 +39,10 @@ def selector_problem(text: str) -> str | None:
         return f"the selector is longer than {MAX_LENGTH} characters"
     if "\0" in bare:
         return "the selector holds a NUL character"
-    if bare.startswith(XPATH):
-        return _xpath_problem(bare.removeprefix(XPATH).strip())
-    if bare.startswith(JMESPATH):
-        return _jmespath_problem(bare.removeprefix(JMESPATH).strip())
+    if bare.startswith(XPATH_PREFIX):
+        return _xpath_problem(bare.removeprefix(XPATH_PREFIX).strip())
+    if bare.startswith(JMESPATH_PREFIX):
+        return _jmespath_problem(bare.removeprefix(JMESPATH_PREFIX).strip())
     return _css_problem(bare)
 
 
@@ -66,11 +66,11 @@ def _css_problem(text: str) -> str | None:
     try:
         LexborHTMLParser("").css(text)
     except SelectolaxError:
-        for pattern, hint in _HINTS:
+        for pattern, hint in _CSS_HINTS:
             found = pattern.search(text)
             if found:
                 return hint.format(*found.groups())
-        return f"not a CSS selector: {_short(text)}"
+        return f"not a CSS selector: {_shorten(text)}"
     except ValueError as error:
         return f"not a CSS selector: {error}"
     return None
@@ -88,7 +88,7 @@ def _xpath_problem(text: str) -> str | None:
             # runs only where there is something to judge.
             etree.XPath(part, regexp=False)(nothing)
     except (etree.XPathError, ValueError) as error:
-        return f"not an XPath expression: {str(error).lower()} in {_short(text)}"
+        return f"not an XPath expression: {str(error).lower()} in {_shorten(text)}"
     return None
 
 
@@ -123,5 +123,5 @@ def _jmespath_problem(text: str) -> str | None:
     return None
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 60 else text[:59] + "…"

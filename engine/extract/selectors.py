@@ -4,18 +4,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from engine.extract.css import Css
-from engine.extract.node_value import Item
-from engine.extract.page import NOTHING, Page
-from engine.extract.selector_syntax import JMESPATH, XPATH
+from engine.extract.css import CssExpression
+from engine.extract.node_value import JsonValue
+from engine.extract.page import MISSING, Page
+from engine.extract.selector_syntax import JMESPATH_PREFIX, XPATH_PREFIX
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-    from engine.extract.node_value import Node
+    from engine.extract.node_value import SelectedNode
 
 # Outside of a table the parser drops the tags of its parts.
-_IN_TABLE = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"))
+_TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"))
 
 
 class Scope:
@@ -23,7 +23,7 @@ class Scope:
 
     __slots__ = ("_element", "_html", "node", "page")
 
-    def __init__(self, page: Page, node: "Node | None" = None) -> None:
+    def __init__(self, page: Page, node: "SelectedNode | None" = None) -> None:
         self.page = page
         self.node = node
         """The block; None: the whole page."""
@@ -36,8 +36,8 @@ class Scope:
         node = self.node
         if isinstance(node, LexborNode):
             return node
-        if self._html is None and node is not None and not isinstance(node, Item | str):
-            self._html = _reparsed(node)
+        if self._html is None and node is not None and not isinstance(node, JsonValue | str):
+            self._html = _reparse(node)
         return self._html
 
     @property
@@ -46,13 +46,13 @@ class Scope:
         node = self.node
         if node is None:
             return self.page.element
-        if self._element is None and not isinstance(node, Item | str):
-            from engine.extract.xpath import detached, from_html
+        if self._element is None and not isinstance(node, JsonValue | str):
+            from engine.extract.xpath import detach, parse_outer_html
 
             if isinstance(node, LexborNode):
-                self._element = from_html(node.html or "", node.tag or "")
+                self._element = parse_outer_html(node.html or "", node.tag or "")
             else:
-                self._element = detached(node)
+                self._element = detach(node)
         return self._element
 
     @property
@@ -60,68 +60,68 @@ class Scope:
         """The JSON value of the page or the block; `NOTHING` without one."""
         if self.node is None:
             return self.page.data
-        return self.node.value if isinstance(self.node, Item) else NOTHING
+        return self.node.value if isinstance(self.node, JsonValue) else MISSING
 
 
 class Selector(Protocol):
     """A compiled selector; both methods give nothing where the document is of another kind."""
 
-    def first(self, scope: Scope) -> "Node | None":
+    def first(self, scope: Scope) -> "SelectedNode | None":
         """The first match in the document's order."""
 
-    def all(self, scope: Scope) -> "list[Node]":
+    def all(self, scope: Scope) -> "list[SelectedNode]":
         """All matches in the document's order."""
 
 
-def compiled(text: str | None) -> Selector:
+def compile_selector(text: str | None) -> Selector:
     """The selector a definition writes; None selects the page or block itself. Raises `ValueError`."""
     if text is None:
-        return _Itself()
+        return _SelfSelector()
     bare = text.strip()
-    if bare.startswith(XPATH):
-        return _XPath(bare.removeprefix(XPATH).strip())
-    if bare.startswith(JMESPATH):
-        return _JmesPath(bare.removeprefix(JMESPATH).strip())
-    return _Css(bare)
+    if bare.startswith(XPATH_PREFIX):
+        return _XPathSelector(bare.removeprefix(XPATH_PREFIX).strip())
+    if bare.startswith(JMESPATH_PREFIX):
+        return _JmesPathSelector(bare.removeprefix(JMESPATH_PREFIX).strip())
+    return _CssSelector(bare)
 
 
-class _Css:
+class _CssSelector:
     def __init__(self, text: str) -> None:
-        self._css = Css(text)
+        self._css = CssExpression(text)
 
     def first(self, scope: Scope) -> LexborNode | None:
         if scope.node is None:
             tree = scope.page.tree
-            return None if tree is None else self._css.first_on_page(tree)
+            return None if tree is None else self._css.find_first_on_page(tree)
         block = scope.html
-        return None if block is None else self._css.first_in_block(block)
+        return None if block is None else self._css.find_first_in_block(block)
 
-    def all(self, scope: Scope) -> "list[Node]":
+    def all(self, scope: Scope) -> "list[SelectedNode]":
         if scope.node is None:
             tree = scope.page.tree
-            return [] if tree is None else [*self._css.on_page(tree)]
+            return [] if tree is None else [*self._css.find_on_page(tree)]
         block = scope.html
-        return [] if block is None else [*self._css.in_block(block)]
+        return [] if block is None else [*self._css.find_in_block(block)]
 
 
-class _XPath:
+class _XPathSelector:
     def __init__(self, text: str) -> None:
-        from engine.extract.xpath import Path
+        from engine.extract.xpath import XPathExpression
 
-        self._path = Path(text)
+        self._expression = XPathExpression(text)
 
     def first(self, scope: Scope) -> "_Element | str | None":
-        return next(iter(self._found(scope)), None)
+        return next(iter(self._select(scope)), None)
 
-    def all(self, scope: Scope) -> "list[Node]":
-        return [*self._found(scope)]
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        return [*self._select(scope)]
 
-    def _found(self, scope: Scope) -> "list[_Element | str]":
+    def _select(self, scope: Scope) -> "list[_Element | str]":
         root = scope.element
-        return [] if root is None else self._path.find(root, block=scope.node is not None)
+        return [] if root is None else self._expression.find(root, block=scope.node is not None)
 
 
-class _JmesPath:
+class _JmesPathSelector:
     def __init__(self, text: str) -> None:
         import jmespath
 
@@ -130,19 +130,19 @@ class _JmesPath:
         except RecursionError:
             raise ValueError("the JMESPath expression is nested too deep") from None
 
-    def first(self, scope: Scope) -> Item | None:
+    def first(self, scope: Scope) -> JsonValue | None:
         """The value itself, a list too: `all` takes lists apart, and `type: json` keeps them whole."""
-        found = self._value(scope)
-        return None if found is None else Item(found)
+        found = self._evaluate(scope)
+        return None if found is None else JsonValue(found)
 
-    def all(self, scope: Scope) -> "list[Node]":
-        found = self._value(scope)
+    def all(self, scope: Scope) -> "list[SelectedNode]":
+        found = self._evaluate(scope)
         values = found if isinstance(found, list) else [found]
-        return [Item(value) for value in values if value is not None]
+        return [JsonValue(value) for value in values if value is not None]
 
-    def _value(self, scope: Scope) -> Any:
+    def _evaluate(self, scope: Scope) -> Any:
         value = scope.value
-        if value is NOTHING:
+        if value is MISSING:
             return None
         try:
             return self._search(value)
@@ -150,23 +150,23 @@ class _JmesPath:
             return None
 
 
-class _Itself:
-    def first(self, scope: Scope) -> "Node | None":
+class _SelfSelector:
+    def first(self, scope: Scope) -> "SelectedNode | None":
         if scope.node is not None:
             return scope.node
         if scope.page.tree is not None:
             return scope.page.tree.root
-        return None if scope.page.data is NOTHING else Item(scope.page.data)
+        return None if scope.page.data is MISSING else JsonValue(scope.page.data)
 
-    def all(self, scope: Scope) -> "list[Node]":
+    def all(self, scope: Scope) -> "list[SelectedNode]":
         found = self.first(scope)
         return [] if found is None else [found]
 
 
-def _reparsed(element: "_Element") -> LexborNode | None:
-    from engine.extract.xpath import outer
+def _reparse(element: "_Element") -> LexborNode | None:
+    from engine.extract.xpath import outer_html
 
     tag = str(element.tag).lower()
-    markup = outer(element)
-    tree = LexborHTMLParser(f"<table>{markup}" if tag in _IN_TABLE else markup)
+    markup = outer_html(element)
+    tree = LexborHTMLParser(f"<table>{markup}" if tag in _TABLE_PARTS else markup)
     return next((node for node in tree.css("*") if node.tag == tag), None)

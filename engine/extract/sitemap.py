@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 
-def entries(text: str) -> tuple[Sequence[str], Sequence[str]]:
+def parse_sitemap(text: str) -> tuple[Sequence[str], Sequence[str]]:
     """URLs of pages, and of sitemaps, as written; a plain list of URLs, one a line, counts as pages."""
     if "<" not in text:
         return [line.strip() for line in text.splitlines() if line.strip()], []

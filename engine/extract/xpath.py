@@ -7,20 +7,20 @@ from typing import TypeGuard
 
 from lxml import etree
 
-Found = etree._Element | str
+XPathMatch = etree._Element | str
 
-_SURROGATE = re.compile(
+_INVALID_REFERENCE = re.compile(
     rb"&#(?:x0*d[89a-f][0-9a-f]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d{3}|57[0-2]\d\d|573[0-3]\d|5734[0-3]));?",
     re.IGNORECASE,
 )
 """References to what is no character: recovering, the parser keeps them, and then nothing of the text can be read."""
 
 
-def parsed(markup: bytes, *, xml: bool = False) -> etree._Element | None:
+def parse_markup(markup: bytes, *, xml: bool = False) -> etree._Element | None:
     """The root element of UTF-8 markup, broken or not; None when there is none. No entities, no network."""
     parser: etree.XMLParser | etree.HTMLParser
     if b"&#" in markup:
-        markup = _SURROGATE.sub(b"\xef\xbf\xbd", markup)
+        markup = _INVALID_REFERENCE.sub(b"\xef\xbf\xbd", markup)
     if xml:
         parser = etree.XMLParser(encoding="utf-8", recover=True, resolve_entities=False, no_network=True)
     else:
@@ -32,62 +32,62 @@ def parsed(markup: bytes, *, xml: bool = False) -> etree._Element | None:
     return root if root is not None and isinstance(root.tag, str) else None
 
 
-def detached(element: etree._Element) -> etree._Element:
+def detach(element: etree._Element) -> etree._Element:
     """A copy of the element as the root of its own tree: nothing outside of it can be reached."""
     own = copy.deepcopy(element)
     own.tail = None
     return own
 
 
-def from_html(markup: str, tag: str) -> etree._Element | None:
+def parse_outer_html(markup: str, tag: str) -> etree._Element | None:
     """The element of that tag which the outer HTML writes, as the root of its own tree."""
-    root = parsed(markup.encode("utf-8", "replace"))
+    root = parse_markup(markup.encode("utf-8", "replace"))
     if root is None:
         return None
     try:
         found = next(root.iter(tag), None)
     except ValueError:  # a name with control characters, which HTML allows and XML does not: no element here has it
         return None
-    return None if found is None else detached(found)
+    return None if found is None else detach(found)
 
 
-def outer(element: etree._Element) -> str:
+def outer_html(element: etree._Element) -> str:
     """The element as HTML, without the text that follows it."""
     return etree.tostring(element, method="html", encoding="unicode", with_tail=False)
 
 
-class Path:
+class XPathExpression:
     """A compiled expression. Raises `ValueError` for one that cannot be parsed."""
 
     def __init__(self, text: str) -> None:
         try:
             # EXSLT's expressions run on `re`, which no limit can stop.
-            self._on_page = etree.XPath(text, regexp=False, smart_strings=False)
+            self._page_xpath = etree.XPath(text, regexp=False, smart_strings=False)
             # In a block `//a` means the block's descendants, not the block itself.
             inner = f".{text}" if text.startswith("//") else text
-            self._in_block = etree.XPath(inner, regexp=False, smart_strings=False)
+            self._block_xpath = etree.XPath(inner, regexp=False, smart_strings=False)
         except etree.XPathError as error:
             raise ValueError(str(error)) from error
 
-    def find(self, root: etree._Element, *, block: bool) -> list[Found]:
+    def find(self, root: etree._Element, *, block: bool) -> list[XPathMatch]:
         """What the expression gives at `root`: elements and texts; nothing when it fails on this document."""
         try:
-            result = (self._in_block if block else self._on_page)(root)
+            result = (self._block_xpath if block else self._page_xpath)(root)
         except (etree.LxmlError, ValueError, RecursionError):
             return []
         if isinstance(result, list):
-            return [item for item in result if _is_found(item)]
+            return [item for item in result if _is_match(item)]
         if isinstance(result, bool):
             return ["true" if result else "false"]
         if isinstance(result, float):
-            return [_number(result)] if math.isfinite(result) else []
+            return [_format_number(result)] if math.isfinite(result) else []
         return [result] if isinstance(result, str) else []
 
 
-def _is_found(item: object) -> TypeGuard[Found]:
+def _is_match(item: object) -> TypeGuard[XPathMatch]:
     # Comments and instructions are elements, too, but have no name.
     return isinstance(item, str) or (isinstance(item, etree._Element) and isinstance(item.tag, str))
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(int(value)) if value.is_integer() else repr(value)

@@ -10,7 +10,7 @@ from w3lib.encoding import html_body_declared_encoding, http_content_type_encodi
 DocumentKind = Literal["html", "xml", "json", "binary"]
 
 _FALLBACK = "cp1252"
-_SNIFFED = 1445
+_SNIFF_LENGTH = 1445
 """Bytes looked at to tell text from binary (WHATWG MIME Sniffing, the resource header)."""
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -27,7 +27,7 @@ _WEB_CODECS = frozenset(
 """Python's names of the encodings browsers know; its other codecs (`idna`, `unicode_escape`…) are none of a page's."""
 
 _TEXT_BYTES = bytes(c for c in range(256) if c not in {*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)})
-_MAGIC = (
+_MAGIC_PREFIXES = (
     b"%PDF-",
     b"%!PS-Adobe-",
     b"\x89PNG",
@@ -47,11 +47,13 @@ _MAGIC = (
     b"wOF2",
 )
 
-_HTML = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
-_JSON = frozenset({"application/json", "text/json"})
-_XML = frozenset({"application/xml", "text/xml", "application/xml-dtd"})
-_UNTOLD = frozenset({"", "application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"})
-_BINARY = frozenset(
+_HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
+_JSON_TYPES = frozenset({"application/json", "text/json"})
+_XML_TYPES = frozenset({"application/xml", "text/xml", "application/xml-dtd"})
+_UNKNOWN_TYPES = frozenset(
+    {"", "application/octet-stream", "binary/octet-stream", "application/unknown", "unknown/unknown"}
+)
+_BINARY_TYPES = frozenset(
     {
         *("application/pdf", "application/msword", "application/rtf", "application/wasm", "application/epub+zip"),
         *("application/zip", "application/gzip", "application/zstd", "application/java-archive"),
@@ -61,11 +63,11 @@ _BINARY = frozenset(
 )
 _BINARY_FAMILIES = ("image/", "audio/", "video/", "font/", "model/", "application/vnd.")
 
-_Claim = Literal["html", "xml", "json", "binary", "text", "untold"]
+_DeclaredKind = Literal["html", "xml", "json", "binary", "text", "untold"]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class DecodedBody:
     """A body as text. Of a binary one `text` and `encoding` are empty."""
 
     text: str
@@ -76,44 +78,44 @@ class Document:
     """Bytes that are none in this encoding were replaced by U+FFFD."""
 
 
-def decode(body: bytes, content_type: str) -> Document:
+def decode(body: bytes, content_type: str) -> DecodedBody:
     """The text of a body: encoding by BOM, header, declaration in the text, else UTF-8, else windows-1252.
 
     The kind follows the content type; where that is missing, application/octet-stream or text/plain, the first bytes.
     """
-    claim, charset = _read_header(content_type)
-    bom = _bom_of(body)
-    kind = _sniffed(body, claim, bom is not None or charset in ("utf-16", "utf-16-le", "utf-16-be"))
+    claim, charset = _parse_content_type(content_type)
+    bom = _detect_bom(body)
+    kind = _sniff_kind(body, claim, bom is not None or charset in ("utf-16", "utf-16-le", "utf-16-be"))
     if kind == "binary":
-        return Document("", "", kind, False)
+        return DecodedBody("", "", kind, False)
     if bom is not None:
         mark, codec = bom
-        return _decoded(body[len(mark) :], codec, kind)
+        return _decode_as(body[len(mark) :], codec, kind)
     if charset is not None:
-        return _decoded(body, charset, kind)
+        return _decode_as(body, charset, kind)
     # ISO-2022-JP alone writes other letters in pure ASCII, and it needs ESC for that.
     if body.isascii() and b"\x1b" not in body:
-        return Document(body.decode("ascii"), "utf-8", kind, False)
+        return DecodedBody(body.decode("ascii"), "utf-8", kind, False)
     declared = _web_codec(html_body_declared_encoding(body)) if kind != "json" else None
     if declared is not None:
         # Markup that could be read up to the declaration is not UTF-16, whatever it claims.
-        return _decoded(body, "utf-8" if declared.startswith("utf-16") else declared, kind)
+        return _decode_as(body, "utf-8" if declared.startswith("utf-16") else declared, kind)
     if kind != "html":
-        return _decoded(body, "utf-8", kind)
+        return _decode_as(body, "utf-8", kind)
     try:
-        return Document(body.decode("utf-8"), "utf-8", kind, False)
+        return DecodedBody(body.decode("utf-8"), "utf-8", kind, False)
     except UnicodeDecodeError:
-        return _decoded(body, _FALLBACK, kind)
+        return _decode_as(body, _FALLBACK, kind)
 
 
-def _decoded(body: bytes, codec: str, kind: DocumentKind) -> Document:
+def _decode_as(body: bytes, codec: str, kind: DocumentKind) -> DecodedBody:
     try:
-        return Document(body.decode(codec), codec, kind, False)
+        return DecodedBody(body.decode(codec), codec, kind, False)
     except UnicodeDecodeError:
-        return Document(body.decode(codec, "replace"), codec, kind, True)
+        return DecodedBody(body.decode(codec, "replace"), codec, kind, True)
 
 
-def _bom_of(body: bytes) -> tuple[bytes, str] | None:
+def _detect_bom(body: bytes) -> tuple[bytes, str] | None:
     if body[:1] in (b"\xef", b"\xff", b"\xfe"):
         for mark, codec in _BOMS:
             if body.startswith(mark):
@@ -121,35 +123,35 @@ def _bom_of(body: bytes) -> tuple[bytes, str] | None:
     return None
 
 
-def _sniffed(body: bytes, claim: _Claim, wide: bool) -> DocumentKind:
+def _sniff_kind(body: bytes, claim: _DeclaredKind, wide: bool) -> DocumentKind:
     """The kind; `wide` text has NUL bytes by right."""
     if claim != "text" and claim != "untold":
         return claim
-    if not wide and (body.startswith(_MAGIC) or body[:_SNIFFED].translate(None, _TEXT_BYTES)):
+    if not wide and (body.startswith(_MAGIC_PREFIXES) or body[:_SNIFF_LENGTH].translate(None, _TEXT_BYTES)):
         return "binary"
-    start = body[:_SNIFFED].removeprefix(codecs.BOM_UTF8).lstrip()
+    start = body[:_SNIFF_LENGTH].removeprefix(codecs.BOM_UTF8).lstrip()
     if start.startswith(b"<?xml"):
         return "html" if b"<html" in start.lower() else "xml"
     return "json" if claim == "untold" and start.startswith((b"{", b"[")) else "html"
 
 
 @lru_cache(maxsize=1024)
-def _read_header(content_type: str) -> tuple[_Claim, str | None]:
+def _parse_content_type(content_type: str) -> tuple[_DeclaredKind, str | None]:
     """What a Content-Type claims, and the codec it names. A site sends few different ones: they are remembered."""
     mime = content_type.partition(";")[0].strip().lower()
-    return _claim(mime), _web_codec(http_content_type_encoding(content_type))
+    return _declared_kind(mime), _web_codec(http_content_type_encoding(content_type))
 
 
-def _claim(mime: str) -> _Claim:
-    if mime in _HTML:
+def _declared_kind(mime: str) -> _DeclaredKind:
+    if mime in _HTML_TYPES:
         return "html"
-    if mime in _JSON or mime.endswith("+json"):
+    if mime in _JSON_TYPES or mime.endswith("+json"):
         return "json"
-    if mime in _XML or mime.endswith(("+xml", "/xml")):
+    if mime in _XML_TYPES or mime.endswith(("+xml", "/xml")):
         return "xml"
-    if mime in _BINARY or mime.startswith(_BINARY_FAMILIES):
+    if mime in _BINARY_TYPES or mime.startswith(_BINARY_FAMILIES):
         return "binary"
-    if mime in _UNTOLD or "/" not in mime:
+    if mime in _UNKNOWN_TYPES or "/" not in mime:
         return "untold"
     return "text"
 

@@ -6,7 +6,7 @@ import brotli  # type: ignore[import-untyped]
 
 from engine.fetch.errors import FetchFailed
 
-OFFERED = "gzip, deflate, br, zstd"
+ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 """The value of Accept-Encoding: just what `unpack` reads."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -14,14 +14,14 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_WINDOW = 8 * 1024 * 1024
 """Bytes; what RFC 8878 asks a decoder on the web to support, and what a frame may make us hold."""
 
-_ZSTD_BITE = 512
+_ZSTD_CHUNK = 512
 """Bytes fed at a time: four of them can stand for 128 KiB, so a bite gives at most 16 MB before it is counted."""
 
-_MOST_MEMBERS = 100
+_MAX_MEMBERS = 100
 """Streams that may follow each other in one body; honest servers send one."""
 
 
-def unpack(raw: bytes, encoding: str, limit: int) -> bytes:
+def decompress(raw: bytes, encoding: str, limit: int) -> bytes:
     """The body behind one Content-Encoding, which may be empty; an encoding nobody knows leaves it as it is.
 
     Raises `FetchFailed`: damaged or cut short, more than one layer, or more than `limit` bytes.
@@ -41,11 +41,11 @@ def unpack(raw: bytes, encoding: str, limit: int) -> bytes:
         layers = [layer for layer in (part.strip() for part in name.split(",")) if layer not in ("", "identity")]
         if len(layers) > 1:
             raise FetchFailed(f"bad encoding {name} (only one layer is read)", kind="encoding", retryable=False)
-        return unpack(raw, layers[0] if layers else "", limit)
+        return decompress(raw, layers[0] if layers else "", limit)
     return raw
 
 
-def too_large(limit: int) -> FetchFailed:
+def body_too_large(limit: int) -> FetchFailed:
     """The failure of a body beyond the setting `max_body`."""
     return FetchFailed(
         f"body over {limit} bytes (max_body)",
@@ -60,13 +60,13 @@ def _gunzip(raw: bytes, limit: int) -> bytes:
     if not rest.startswith(_GZIP_MAGIC):
         return content  # bytes after the last member are padding, which browsers ignore too
     parts, size = [content], len(content)
-    for _ in range(_MOST_MEMBERS):
+    for _ in range(_MAX_MEMBERS):
         content, rest = _zlib_stream(rest, 31, limit, "gzip", used=size)
         size += len(content)
         parts.append(content)
         if not rest.startswith(_GZIP_MAGIC):
             return b"".join(parts)
-    raise _bad("gzip")
+    raise _bad_encoding("gzip")
 
 
 def _inflate(raw: bytes, limit: int) -> bytes:
@@ -81,11 +81,11 @@ def _zlib_stream(raw: bytes, wbits: int, limit: int, name: str, used: int = 0) -
     try:
         content = stream.decompress(raw, limit - used + 1)
     except zlib.error:
-        raise _bad(name) from None
+        raise _bad_encoding(name) from None
     if used + len(content) > limit:
-        raise too_large(limit)
+        raise body_too_large(limit)
     if not stream.eof:
-        raise _cut_short(name)
+        raise _truncated_body(name)
     return content, stream.unused_data
 
 
@@ -101,11 +101,11 @@ def _unbrotli(raw: bytes, limit: int) -> bytes:
             parts.append(part)
             size += len(part)
             if size > limit:
-                raise too_large(limit)
+                raise body_too_large(limit)
             if not part and stream.can_accept_more_data() and not stream.is_finished():
-                raise _cut_short("br")
+                raise _truncated_body("br")
     except brotli.error:
-        raise _bad("br") from None
+        raise _bad_encoding("br") from None
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -116,28 +116,28 @@ def _unzstd(raw: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     size = position = 0
     try:
-        for _ in range(_MOST_MEMBERS):
+        for _ in range(_MAX_MEMBERS):
             frame = decompressor.decompressobj()
             while not frame.eof:
                 if position >= len(raw):
-                    raise _cut_short("zstd")
-                part = frame.decompress(raw[position : position + _ZSTD_BITE])
-                position += _ZSTD_BITE
+                    raise _truncated_body("zstd")
+                part = frame.decompress(raw[position : position + _ZSTD_CHUNK])
+                position += _ZSTD_CHUNK
                 size += len(part)
                 if size > limit:
-                    raise too_large(limit)
+                    raise body_too_large(limit)
                 parts.append(part)
             position = min(position, len(raw)) - len(frame.unused_data)
             if position >= len(raw):
                 return b"".join(parts)
     except zstandard.ZstdError:
         pass
-    raise _bad("zstd")
+    raise _bad_encoding("zstd")
 
 
-def _bad(name: str) -> FetchFailed:
+def _bad_encoding(name: str) -> FetchFailed:
     return FetchFailed(f"bad encoding {name}", kind="encoding", retryable=False)
 
 
-def _cut_short(name: str) -> FetchFailed:
+def _truncated_body(name: str) -> FetchFailed:
     return FetchFailed(f"bad encoding {name} (cut short)", kind="encoding", retryable=True)

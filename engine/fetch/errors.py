@@ -4,19 +4,19 @@ from typing import Literal
 
 from engine.errors import CrawlError
 
-Kind = Literal[
+FailureKind = Literal[
     "timeout", "connection", "dns", "tls", "too-large", "encoding", "protocol", "redirect", "url", "header", "variable"
 ]
 
-_LONGEST = 200
+_MAX_LENGTH = 200
 
 
 class FetchFailed(CrawlError):
     """No usable answer came. `retryable`: the same request may well succeed later."""
 
-    def __init__(self, reason: str, *, kind: Kind, retryable: bool, remedy: str = "") -> None:
+    def __init__(self, reason: str, *, kind: FailureKind, retryable: bool, remedy: str = "") -> None:
         self.reason = one_line(reason)
-        self.kind: Kind = kind
+        self.kind: FailureKind = kind
         self.retryable = retryable
         super().__init__(self.reason, remedy)
 
@@ -26,4 +26,4 @@ def one_line(text: str) -> str:
     words = " ".join(text.split())
     if not words.isprintable():
         words = "".join(c if c.isprintable() else "?" for c in words)
-    return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"
+    return words if len(words) <= _MAX_LENGTH else words[: _MAX_LENGTH - 1] + "…"

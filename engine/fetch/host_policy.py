@@ -2,21 +2,21 @@
 
 from engine.model.definition import Definitions, HostRule
 from engine.settings import Settings
-from engine.store.tables.hosts import Manners
+from engine.store.tables.hosts import HostPolicy
 
 _NO_RULE = HostRule(name="")
 
 
-def rule_for(definitions: Definitions, host_key: str) -> HostRule:
+def host_rule_for(definitions: Definitions, host_key: str) -> HostRule:
     """The rule written for a host (`name:port`), or one that says nothing."""
     name, _, port = host_key.rpartition(":")
     return definitions.host_rule(name, int(port)) or _NO_RULE
 
 
-def manners_of(definitions: Definitions, settings: Settings, host_key: str) -> Manners:
+def resolve_host_policy(definitions: Definitions, settings: Settings, host_key: str) -> HostPolicy:
     """How a host is to be treated: its rule, where that is silent the settings."""
-    rule = rule_for(definitions, host_key)
-    return Manners(
+    rule = host_rule_for(definitions, host_key)
+    return HostPolicy(
         delay=settings.delay if rule.delay is None else rule.delay,
         concurrency=settings.host_concurrency if rule.concurrency is None else rule.concurrency,
         robots=settings.robots if rule.robots is None else rule.robots,

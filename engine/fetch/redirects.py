@@ -3,9 +3,9 @@
 from engine import urls
 from engine.fetch.errors import FetchFailed
 from engine.model.job import Request
-from engine.model.variables import names
+from engine.model.variables import variable_names
 
-_HARMLESS = frozenset(
+_SAFE_HEADERS = frozenset(
     {
         "accept",
         "accept-encoding",
@@ -20,17 +20,17 @@ _HARMLESS = frozenset(
 )
 """Headers that say nothing a stranger should not know. Every other one may hold a key under any name."""
 
-_KEEPS_METHOD = frozenset({"GET", "HEAD"})
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
-def next_hop(request: Request, status: int, from_url: str, to_url: str) -> Request:
+def build_redirect_request(request: Request, status: int, from_url: str, to_url: str) -> Request:
     """The request to send to a redirect's target. Both URLs are normalized.
 
     303, and 301 or 302 on a POST, become a GET without body. When the origin changes, cookies and all headers but
     harmless ones stay behind.
     Raises `FetchFailed` (not retryable) where the body would take a `%{…}` variable, a secret, to another origin.
     """
-    becomes_get = (status == 303 and request.method not in _KEEPS_METHOD) or (
+    becomes_get = (status == 303 and request.method not in _SAFE_METHODS) or (
         status in (301, 302) and request.method == "POST"
     )
     leaves_origin = urls.origin(from_url) != urls.origin(to_url)
@@ -41,8 +41,8 @@ def next_hop(request: Request, status: int, from_url: str, to_url: str) -> Reque
         body = None
         headers = tuple(h for h in headers if not h[0].lower().startswith("content-"))
     if leaves_origin:
-        headers = tuple(h for h in headers if h[0].lower() in _HARMLESS and not names(h[1]))
-        if body is not None and names(body):
+        headers = tuple(h for h in headers if h[0].lower() in _SAFE_HEADERS and not variable_names(h[1]))
+        if body is not None and variable_names(body):
             raise FetchFailed(
                 f"redirect to {urls.origin(to_url)} would take the body's %{{…}} variables to another site",
                 kind="redirect",

@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 from engine import urls
 from engine.fetch.errors import one_line
-from engine.fetch.politeness import REDIRECTS
+from engine.fetch.politeness import REDIRECT_STATUSES
 
 _ASCII = "".join(map(chr, range(128)))
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FetchResponse:
     """One HTTP answer, of any status."""
 
     url: str
@@ -36,7 +36,7 @@ class Answer:
     """Seconds the server asks to wait, from 0; not capped."""
 
 
-def text_of(value: bytes) -> str:
+def decode_header(value: bytes) -> str:
     """A header's value as text: UTF-8 where it is that, else latin-1, which HTTP once said."""
     try:
         return value.decode()
@@ -44,12 +44,12 @@ def text_of(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def target_of(status: int, location: bytes | None, asked: str, sent: str) -> tuple[str | None, str | None]:
+def redirect_target(status: int, location: bytes | None, asked: str, sent: str) -> tuple[str | None, str | None]:
     """Where a redirect points, or the problem with it; (None, None) for other statuses.
 
     `asked` is the URL as the caller gave it, `sent` the one on the wire, without credentials.
     """
-    if status not in REDIRECTS:
+    if status not in REDIRECT_STATUSES:
         return None, None
     if not location:
         return None, "redirect without a Location"
@@ -67,21 +67,21 @@ def target_of(status: int, location: bytes | None, asked: str, sent: str) -> tup
     return target, None
 
 
-def wait_of(retry_after: bytes | None, date: bytes | None) -> float | None:
+def parse_retry_after(retry_after: bytes | None, date: bytes | None) -> float | None:
     """Seconds a Retry-After asks for; a date is compared with the server's own clock where it tells it."""
     if retry_after is None:
         return None
-    text = text_of(retry_after).strip()
+    text = decode_header(retry_after).strip()
     if text.isascii() and text.isdigit():
         return float(text[:12])
-    until = _moment(text)
+    until = _parse_http_date(text)
     if until is None:
         return None
-    now = _moment(text_of(date)) if date is not None else None
+    now = _parse_http_date(decode_header(date)) if date is not None else None
     return max(0.0, until - (time.time() if now is None else now))
 
 
-def _moment(text: str) -> float | None:
+def _parse_http_date(text: str) -> float | None:
     try:
         return parsedate_to_datetime(text).timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):

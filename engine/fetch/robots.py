@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from protego import Protego
 
-LARGEST = 500 * 1024
+MAX_ROBOTS_BYTES = 500 * 1024
 """Bytes of a robots.txt that are read; the rest is ignored, as RFC 9309 allows."""
 
 
 class RobotsRules:
     """The rules of one host."""
 
-    __slots__ = ("_otherwise", "_parsed", "sitemaps")
+    __slots__ = ("_allowed_by_default", "_parsed", "sitemaps")
 
-    def __init__(self, parsed: Protego | None, *, otherwise: bool) -> None:
+    def __init__(self, parsed: Protego | None, *, allowed_by_default: bool) -> None:
         self._parsed = parsed
-        self._otherwise = otherwise
+        self._allowed_by_default = allowed_by_default
         self.sitemaps: tuple[str, ...] = tuple(parsed.sitemaps) if parsed is not None else ()
         """URLs as written in the file."""
 
@@ -27,14 +27,14 @@ class RobotsRules:
         """The rules a file states; lines it does not understand are skipped."""
         from protego import Protego
 
-        if len(text) > LARGEST:
-            text = text[: text.rfind("\n", 0, LARGEST) + 1]
-        return cls(Protego.parse(text.removeprefix("\ufeff")), otherwise=True)
+        if len(text) > MAX_ROBOTS_BYTES:
+            text = text[: text.rfind("\n", 0, MAX_ROBOTS_BYTES) + 1]
+        return cls(Protego.parse(text.removeprefix("\ufeff")), allowed_by_default=True)
 
     def allowed(self, url: str, user_agent: str) -> bool:
         """Whether the URL may be fetched. `user_agent` is the whole header; a group's name is looked for in it."""
         if self._parsed is None:
-            return self._otherwise
+            return self._allowed_by_default
         return bool(self._parsed.can_fetch(url, user_agent))
 
     def crawl_delay(self, user_agent: str) -> float | None:
@@ -45,8 +45,8 @@ class RobotsRules:
         return None if delay is None else float(delay)
 
 
-def rules_for(status: int, text: str) -> RobotsRules:
+def robots_rules_for(status: int, text: str) -> RobotsRules:
     """The rules after fetching robots.txt: 2xx as written, 5xx nothing is allowed, anything else all is."""
     if 200 <= status < 300:
         return RobotsRules.parse(text)
-    return RobotsRules(None, otherwise=status < 500)
+    return RobotsRules(None, allowed_by_default=status < 500)

@@ -11,22 +11,22 @@ from aiohttp.abc import AbstractResolver
 from httpx_aiohttp import AiohttpTransport
 from yarl import URL
 
-from engine.fetch.decompress import too_large
+from engine.fetch.decompress import body_too_large
 from engine.fetch.errors import FetchFailed
-from engine.fetch.request import Outgoing
+from engine.fetch.request import OutgoingRequest
 
-_LONGEST_HEADER = 64 * 1024
+_MAX_HEADER_BYTES = 64 * 1024
 """Bytes of one header line; policies and cookies of real sites pass aiohttp's 8 KB."""
-_MOST_HEADERS = 512
-_BUFFER = 256 * 1024
+_MAX_HEADERS = 512
+_READ_BUFFER_BYTES = 256 * 1024
 """Bytes that may wait unread of one answer before its sender is held back."""
-_ADDRESS_LIFE = 60
+_DNS_CACHE_SECONDS = 60
 """Seconds a resolved name is kept."""
 
-_NAME_UNKNOWN = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+_DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
-class Wire(AiohttpTransport):
+class Transport(AiohttpTransport):
     """One connection pool for http and https. Its session is made on first use, since it needs the running loop."""
 
     def __init__(
@@ -39,15 +39,15 @@ class Wire(AiohttpTransport):
     ) -> None:
         # aiohttp loads the system's trust while it is imported. The session below uses that, so the transport's own
         # context stays without any: loading a second bundle would cost 20 ms and serve nothing.
-        super().__init__(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), client=self._session)
+        super().__init__(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), client=self._create_session)
         self._headers = headers
         self._connections = connections
         self._resolver = resolver
-        self._trust = tls
+        self._tls = tls
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request. The answer's `stream` is a `Body`. Raises `FetchFailed`."""
-        if not isinstance(request, Outgoing):
+        if not isinstance(request, OutgoingRequest):
             return await super().handle_async_request(request)
         session = self.client
         if not isinstance(session, aiohttp.ClientSession):
@@ -57,20 +57,20 @@ class Wire(AiohttpTransport):
             answer = await session.request(
                 request.method,
                 URL(request.target, encoded=True),
-                headers=request.wire_headers or None,
+                headers=request.extra_headers or None,
                 data=request.content or None,
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _failure(error) from error
-        return httpx.Response(answer.status, headers=answer.raw_headers, stream=Body(answer), request=request)
+            raise _to_fetch_failed(error) from error
+        return httpx.Response(answer.status, headers=answer.raw_headers, stream=ResponseBody(answer), request=request)
 
-    def _session(self) -> aiohttp.ClientSession:
+    def _create_session(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
             limit=self._connections,
-            ttl_dns_cache=_ADDRESS_LIFE,
+            ttl_dns_cache=_DNS_CACHE_SECONDS,
             resolver=self._resolver,
-            ssl=True if self._trust is None else self._trust,
+            ssl=True if self._tls is None else self._tls,
         )
         session = aiohttp.ClientSession(
             connector=connector,
@@ -79,34 +79,34 @@ class Wire(AiohttpTransport):
             skip_auto_headers=("Content-Type",),
             auto_decompress=False,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            read_bufsize=_BUFFER,
-            max_line_size=_LONGEST_HEADER,
-            max_field_size=_LONGEST_HEADER,
-            max_headers=_MOST_HEADERS,
+            read_bufsize=_READ_BUFFER_BYTES,
+            max_line_size=_MAX_HEADER_BYTES,
+            max_field_size=_MAX_HEADER_BYTES,
+            max_headers=_MAX_HEADERS,
         )
         # A request is sent once: another try waits its turn in the lease, and is counted there.
         session._retry_connection = False
         return session
 
 
-class Body(httpx.AsyncByteStream):
+class ResponseBody(httpx.AsyncByteStream):
     """The undecoded body of an answer."""
 
-    __slots__ = ("_answer",)
+    __slots__ = ("_response",)
 
     def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self._answer = answer
+        self._response = answer
 
     async def read(self, limit: int) -> bytes:
         """All of it; the connection is free for the next request then.
 
         Raises `FetchFailed` when it is cut short, or over `limit` bytes: nothing more is read then.
         """
-        declared = self._answer.content_length
+        declared = self._response.content_length
         if declared is not None and declared > limit:
             self.close()
-            raise too_large(limit)
-        content = self._answer.content
+            raise body_too_large(limit)
+        content = self._response.content
         try:
             first = await content.readany()
             if len(first) <= limit and content.at_eof():
@@ -119,31 +119,31 @@ class Body(httpx.AsyncByteStream):
                     break
         except (aiohttp.ClientError, OSError) as error:
             self.close()
-            raise _failure(error) from error
+            raise _to_fetch_failed(error) from error
         if size > limit:
             self.close()
-            raise too_large(limit)
+            raise body_too_large(limit)
         return b"".join(parts)
 
     def close(self) -> None:
         """Give up the rest: closes the connection unless the body was read to its end."""
-        self._answer.close()
+        self._response.close()
 
     async def aclose(self) -> None:
         """What httpx calls when it is done with an answer."""
         self.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for chunk in self._answer.content.iter_any():
+        async for chunk in self._response.content.iter_any():
             yield chunk
 
 
-def _failure(error: Exception) -> FetchFailed:
+def _to_fetch_failed(error: Exception) -> FetchFailed:
     """What went wrong, in one line; never with a URL in it, which might hold a password."""
     if isinstance(error, FetchFailed):
         return error
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        unknown = isinstance(error.os_error, socket.gaierror) and error.os_error.errno in _NAME_UNKNOWN
+        unknown = isinstance(error.os_error, socket.gaierror) and error.os_error.errno in _DNS_NOT_FOUND
         return FetchFailed(f"cannot resolve host {error.host}", kind="dns", retryable=not unknown)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         certificate = error.certificate_error
@@ -159,13 +159,13 @@ def _failure(error: Exception) -> FetchFailed:
     if isinstance(error, aiohttp.ClientResponseError):
         return FetchFailed(f"not a valid HTTP answer: {error.message}", kind="protocol", retryable=False)
     if isinstance(error, OSError):
-        return FetchFailed(_named(error), kind="connection", retryable=True)
+        return FetchFailed(_describe_os_error(error), kind="connection", retryable=True)
     if isinstance(error, ValueError):
         return FetchFailed("not a valid HTTP request", kind="url", retryable=False)
     return FetchFailed("connection failed", kind="connection", retryable=True)
 
 
-def _named(error: OSError) -> str:
+def _describe_os_error(error: OSError) -> str:
     number = error.os_error.errno if isinstance(error, aiohttp.ClientConnectorError) else error.errno
     match number:
         case errno.ECONNREFUSED:

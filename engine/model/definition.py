@@ -8,12 +8,12 @@ from types import MappingProxyType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
-def _nothing() -> Mapping[str, str]:
+def _empty_mapping() -> Mapping[str, str]:
     return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePosition:
     """Where something is written: a path below the defs dir, 1-based line and column."""
 
     file: str
@@ -24,7 +24,7 @@ class Place:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-NOWHERE = Place("", 0, 0)
+NO_POSITION = SourcePosition("", 0, 0)
 
 FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
 
@@ -48,16 +48,16 @@ class Field:
     required: bool = False
     fields: tuple["Field", ...] = ()
     """Nested fields: the value is a list of objects, one for each match of `selector`."""
-    place: Place = NOWHERE
+    place: SourcePosition = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class FilterRule:
     """Drops a record whose written field matches the pattern in full."""
 
     field: str
     pattern: str
-    place: Place = NOWHERE
+    place: SourcePosition = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class Link:
     max_depth: int | None = None
     priority: int | None = None
     """None: the priority of the target group."""
-    place: Place = NOWHERE
+    place: SourcePosition = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,10 +84,10 @@ class DataDef:
     name: str
     block: str | None = None
     fields: tuple[Field, ...] = ()
-    filters: tuple[Filter, ...] = ()
+    filters: tuple[FilterRule, ...] = ()
     links: tuple[Link, ...] = ()
     key: tuple[str, ...] = ()
-    place: Place = NOWHERE
+    place: SourcePosition = NO_POSITION
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ class Task:
     data_def: str
     steps: str | None = None
     persist: bool = True
-    place: Place = NOWHERE
+    place: SourcePosition = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class TaskGroup:
     max_depth: int | None = None
     max_pages: int | None = None
     priority: int = 0
-    place: Place = NOWHERE
+    place: SourcePosition = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,12 +130,12 @@ class Locator:
     """A file of one URL a line, relative to the file that names it (already resolved to a path); `-` is stdin."""
     sitemap: str | None = None
     method: str = "GET"
-    headers: Mapping[str, str] = field(default_factory=_nothing)
-    cookies: Mapping[str, str] = field(default_factory=_nothing)
+    headers: Mapping[str, str] = field(default_factory=_empty_mapping)
+    cookies: Mapping[str, str] = field(default_factory=_empty_mapping)
     body: str | None = None
     content_type: str | None = None
     """Set where the body was written as `form` or `json`."""
-    place: Place = NOWHERE
+    place: SourcePosition = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class LocatorGroup:
 
     name: str
     locators: tuple[Locator, ...] = ()
-    place: Place = NOWHERE
+    place: SourcePosition = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,15 +154,15 @@ class HostRule:
     name: str
     delay: float | None = None
     concurrency: int | None = None
-    headers: Mapping[str, str] = field(default_factory=_nothing)
-    cookies: Mapping[str, str] = field(default_factory=_nothing)
+    headers: Mapping[str, str] = field(default_factory=_empty_mapping)
+    cookies: Mapping[str, str] = field(default_factory=_empty_mapping)
     robots: bool | None = None
     nofollow: bool = True
-    place: Place = NOWHERE
+    place: SourcePosition = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Appender:
+class AppenderDef:
     """One output: where rows of some dataDefs are written. No dataDefs named: all of them."""
 
     name: str
@@ -170,7 +170,7 @@ class Appender:
     data_defs: tuple[str, ...] = ()
     delimiter: str = ","
     path: str | None = None
-    place: Place = NOWHERE
+    place: SourcePosition = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ class Definitions:
     task_groups: tuple[TaskGroup, ...] = ()
     data_defs: tuple[DataDef, ...] = ()
     hosts: tuple[HostRule, ...] = ()
-    appenders: tuple[Appender, ...] = (Appender(name="rows"),)
+    appenders: tuple[AppenderDef, ...] = (AppenderDef(name="rows"),)
     base_url: str | None = None
     files: tuple[str, ...] = ()
     """The files read, in path order."""
@@ -189,25 +189,25 @@ class Definitions:
 
     def task_group(self, name: str) -> TaskGroup | None:
         """The task group of that name."""
-        found: TaskGroup | None = self._table("task_groups").get(name)
+        found: TaskGroup | None = self._by_name("task_groups").get(name)
         return found
 
     def data_def(self, name: str) -> DataDef | None:
         """The dataDef of that name."""
-        found: DataDef | None = self._table("data_defs").get(name)
+        found: DataDef | None = self._by_name("data_defs").get(name)
         return found
 
     def host_rule(self, host: str, port: int | None) -> HostRule | None:
         """The rule for a host: one written with the port wins over one without."""
-        table = self._table("hosts")
+        table = self._by_name("hosts")
         found: HostRule | None = table.get(f"{host}:{port}") or table.get(host)
         return found
 
-    def appenders_of(self, data_def: str) -> tuple[Appender, ...]:
+    def appenders_of(self, data_def: str) -> tuple[AppenderDef, ...]:
         """The outputs that rows of a dataDef go to."""
         return tuple(a for a in self.appenders if not a.data_defs or data_def in a.data_defs)
 
-    def _table(self, attribute: str) -> dict[str, Any]:
+    def _by_name(self, attribute: str) -> dict[str, Any]:
         if attribute not in self._index:
             self._index[attribute] = {item.name: item for item in getattr(self, attribute)}
         table: dict[str, Any] = self._index[attribute]
@@ -215,50 +215,50 @@ class Definitions:
 
     def to_json(self) -> str:
         """The form that is stored; `from_json` reads it back."""
-        return json.dumps(_plain(self), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        return json.dumps(_to_plain(self), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "Definitions":
         """The defs of a stored version."""
-        made = _made(cls, json.loads(text))
+        made = _from_plain(cls, json.loads(text))
         assert isinstance(made, cls)
         return made
 
 
-def meaning(part: Any) -> str:
+def definition_hash(part: Any) -> str:
     """A hash of what a part of the defs says: 32 hex digits; the same for any formatting and place of the file."""
-    text = json.dumps(_plain(part, places=False), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    text = json.dumps(_to_plain(part, places=False), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _plain(value: Any, *, places: bool = True) -> Any:
+def _to_plain(value: Any, *, places: bool = True) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
-        if isinstance(value, Place):
+        if isinstance(value, SourcePosition):
             return list(asdict(value).values())
         return {
-            f.name: _plain(getattr(value, f.name), places=places)
+            f.name: _to_plain(getattr(value, f.name), places=places)
             for f in fields(value)
             if not f.name.startswith("_") and (places or f.name not in ("place", "files"))
         }
     if isinstance(value, Mapping):
-        return {str(key): _plain(item, places=places) for key, item in value.items()}
+        return {str(key): _to_plain(item, places=places) for key, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(item, places=places) for item in value]
+        return [_to_plain(item, places=places) for item in value]
     return value
 
 
-def _made(kind: Any, value: Any) -> Any:
+def _from_plain(kind: Any, value: Any) -> Any:
     if is_dataclass(kind) and isinstance(kind, type):
-        if kind is Place:
-            return Place(*value)
+        if kind is SourcePosition:
+            return SourcePosition(*value)
         hints = get_type_hints(kind)
-        return kind(**{name: _made(hints[name], item) for name, item in value.items() if name in hints})
+        return kind(**{name: _from_plain(hints[name], item) for name, item in value.items() if name in hints})
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         inner = [a for a in arguments if a is not type(None)]
-        return None if value is None else _made(inner[0], value)
+        return None if value is None else _from_plain(inner[0], value)
     if origin is tuple:
-        return tuple(_made(arguments[0], item) for item in value)
+        return tuple(_from_plain(arguments[0], item) for item in value)
     if origin is Mapping:
         return MappingProxyType(dict(value))
     return value

@@ -3,27 +3,27 @@
 import json
 from dataclasses import dataclass
 
-from engine.model.definition import DataDef, Definitions, TaskGroup, meaning
+from engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageDefs:
+class GroupFingerprint:
     """What the pages of one group are worked with."""
 
     group: str
     data_defs: tuple[tuple[str, str], ...]
     """Name and hash of each dataDef, in the order of the tasks."""
-    follow: str
+    follow_hash: str
     """A hash of what decides on links besides the dataDefs: groups they may lead to, depths, `nofollow`."""
 
     @property
     def hash(self) -> str:
         """Pages of the group made with another one are stale."""
-        return meaning([self.data_defs, self.follow])
+        return definition_hash([self.data_defs, self.follow_hash])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edition:
+class PreparedDefs:
     """Defs made ready to be published: whatever takes long to compute is computed."""
 
     definitions: Definitions
@@ -33,35 +33,39 @@ class Edition:
     """The form that is stored."""
     data_defs: dict[str, str]
     """Hash of each dataDef by name."""
-    pages: tuple[PageDefs, ...]
+    groups: tuple[GroupFingerprint, ...]
 
     @classmethod
-    def of(cls, definitions: Definitions) -> "Edition":
+    def from_definitions(cls, definitions: Definitions) -> "PreparedDefs":
         """The edition of these defs."""
-        hashes = {data_def.name: meaning(data_def) for data_def in definitions.data_defs}
+        hashes = {data_def.name: definition_hash(data_def) for data_def in definitions.data_defs}
         manners = sorted((rule.name, rule.nofollow) for rule in definitions.hosts if not rule.nofollow)
         return cls(
             definitions=definitions,
-            hash=meaning(definitions),
+            hash=definition_hash(definitions),
             text=definitions.to_json(),
             data_defs=hashes,
-            pages=tuple(_pages(definitions, group, hashes, json.dumps(manners)) for group in definitions.task_groups),
+            groups=tuple(
+                _group_fingerprint(definitions, group, hashes, json.dumps(manners)) for group in definitions.task_groups
+            ),
         )
 
 
-def _pages(definitions: Definitions, group: TaskGroup, hashes: dict[str, str], manners: str) -> PageDefs:
+def _group_fingerprint(
+    definitions: Definitions, group: TaskGroup, hashes: dict[str, str], manners: str
+) -> GroupFingerprint:
     names = list(dict.fromkeys(task.data_def for task in group.tasks))
     used = [found for name in names if (found := definitions.data_def(name)) is not None]
-    return PageDefs(
+    return GroupFingerprint(
         group=group.name,
         data_defs=tuple((data_def.name, hashes[data_def.name]) for data_def in used),
-        follow=_follow(definitions, group.name, used, manners),
+        follow_hash=_follow_hash(definitions, group.name, used, manners),
     )
 
 
-def _follow(definitions: Definitions, group: str, used: list[DataDef], manners: str) -> str:
+def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], manners: str) -> str:
     targets = sorted({link.group or group for data_def in used for link in data_def.links})
     if not targets:
         return ""
     limits = [(name, target.max_depth) for name in targets if (target := definitions.task_group(name)) is not None]
-    return meaning([limits, manners])
+    return definition_hash([limits, manners])

@@ -26,7 +26,7 @@ class JobKind(StrEnum):
     """A stored page is worked anew: never a request."""
 
 
-class Origin(StrEnum):
+class JobOrigin(StrEnum):
     """Who asked for the page: a locator of the defs, or a link of another page."""
 
     LOCATOR = "locator"
@@ -58,7 +58,7 @@ class Request:
     content_type: str | None = None
 
     @property
-    def plain(self) -> bool:
+    def is_plain_get(self) -> bool:
         """Whether a link to the same URL would fetch the same page."""
         return self.method == "GET" and self.body is None
 
@@ -91,7 +91,7 @@ class LeasedJob(NamedTuple):
     locator: str
     locator_url: str
     url: str
-    origin: Origin
+    origin: JobOrigin
     depth: int
     priority: int
     attempts: int
@@ -108,9 +108,9 @@ class LeasedJob(NamedTuple):
     stored: StoredPage | None
     """A document that serves instead of a fetch."""
     defs_version: int
-    page: int | None = None
+    page_job: int | None = None
     """Of a re-extraction: the job of the page."""
-    made: tuple[int, ...] = ()
+    extracted_with: tuple[int, ...] = ()
     """Of a re-extraction: ids of the dataDefs that the page's rows were made with."""
-    links_too: bool = False
+    links_stale: bool = False
     """What decides on links has changed: unchanged dataDefs are asked for theirs, and those known are told, too."""

@@ -27,7 +27,7 @@ class Role(StrEnum):
     DEAD_BACKUP_RUNNER = "DEAD_BACKUP_RUNNER"
 
 
-class Heart(StrEnum):
+class HeartbeatState(StrEnum):
     """How a node's beat looks to its observer."""
 
     NEWBORN = "NEWBORN"
@@ -63,10 +63,16 @@ ROLE_TRANSITIONS: dict[Role, frozenset[Role]] = {
     Role.DEAD_BACKUP_RUNNER: frozenset(),
 }
 
-HEART_TRANSITIONS: dict[Heart, frozenset[Heart]] = {
-    Heart.NEWBORN: frozenset({Heart.HEALTHY, Heart.ARRHYTHMIA, Heart.ASYSTOLE, Heart.APPARENT_DEATH}),
-    Heart.HEALTHY: frozenset({Heart.ARRHYTHMIA, Heart.ASYSTOLE, Heart.APPARENT_DEATH}),
-    Heart.ARRHYTHMIA: frozenset({Heart.HEALTHY, Heart.ASYSTOLE, Heart.APPARENT_DEATH}),
-    Heart.ASYSTOLE: frozenset(),
-    Heart.APPARENT_DEATH: frozenset(),
+HEARTBEAT_TRANSITIONS: dict[HeartbeatState, frozenset[HeartbeatState]] = {
+    HeartbeatState.NEWBORN: frozenset(
+        {HeartbeatState.HEALTHY, HeartbeatState.ARRHYTHMIA, HeartbeatState.ASYSTOLE, HeartbeatState.APPARENT_DEATH}
+    ),
+    HeartbeatState.HEALTHY: frozenset(
+        {HeartbeatState.ARRHYTHMIA, HeartbeatState.ASYSTOLE, HeartbeatState.APPARENT_DEATH}
+    ),
+    HeartbeatState.ARRHYTHMIA: frozenset(
+        {HeartbeatState.HEALTHY, HeartbeatState.ASYSTOLE, HeartbeatState.APPARENT_DEATH}
+    ),
+    HeartbeatState.ASYSTOLE: frozenset(),
+    HeartbeatState.APPARENT_DEATH: frozenset(),
 }

@@ -9,7 +9,7 @@ def quota(active: int, slots: int) -> int:
     return slots if active <= 1 else 1 + slots // active
 
 
-def share(*, active: int, slots: int, running: int, free: int, batch: int) -> int:
+def lease_limit(*, active: int, slots: int, running: int, free: int, batch: int) -> int:
     """Jobs one lease may take for a sequence that has `running` ones; never negative.
 
     A tenth of the quota is kept back while there are others, with a floor of one job, so that a sequence that

@@ -17,7 +17,7 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundLink:
+class ExtractedLink:
     """A link a page makes: absolute, normalized, without fragment."""
 
     url: str
@@ -36,7 +36,7 @@ class Extraction:
     data_def: str
     rows: tuple[Mapping[str, Any], ...] = ()
     """Field name → value; values are JSON types, or `Decimal`."""
-    links: tuple[FoundLink, ...] = ()
+    links: tuple[ExtractedLink, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     filtered: int = 0
     """Records a filter dropped."""

@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 
-def written(value: Any, join: str = "|") -> str:
+def to_text(value: Any, join: str = "|") -> str:
     """The written text of a field's value.
 
     None is empty, booleans are `true` and `false`, a Decimal shows its digits without an exponent, lists of
@@ -17,14 +17,14 @@ def written(value: Any, join: str = "|") -> str:
         return ""
     if isinstance(value, list | tuple):
         if any(isinstance(item, dict | list | tuple) for item in value):
-            return _json(value)
-        return join.join([written(item) for item in value])
+            return _compact_json(value)
+        return join.join([to_text(item) for item in value])
     if isinstance(value, dict):
-        return _json(value)
-    return _plain(value)
+        return _compact_json(value)
+    return _scalar_text(value)
 
 
-def _plain(value: Any) -> str:
+def _scalar_text(value: Any) -> str:
     if value is True:
         return "true"
     if value is False:
@@ -36,18 +36,18 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def _json(value: Any) -> str:
+def _compact_json(value: Any) -> str:
     # The standard encoder cannot write a Decimal as a number with its digits.
     if isinstance(value, dict):
-        return "{" + ",".join([f"{_text(str(key))}:{_json(item)}" for key, item in value.items()]) + "}"
+        return "{" + ",".join([f"{_json_string(str(key))}:{_compact_json(item)}" for key, item in value.items()]) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ",".join([_json(item) for item in value]) + "]"
+        return "[" + ",".join([_compact_json(item) for item in value]) + "]"
     if value is None:
         return "null"
     if isinstance(value, bool | int | float | Decimal):
-        return _plain(value)
-    return _text(str(value))
+        return _scalar_text(value)
+    return _json_string(str(value))
 
 
-def _text(value: str) -> str:
+def _json_string(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)

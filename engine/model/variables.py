@@ -21,7 +21,7 @@ DOCUMENT_VARIABLES = frozenset(
 """What a field's `value` may name; `env.NAME` is for locators and hosts alone."""
 
 
-def names(text: str) -> tuple[str, ...]:
+def variable_names(text: str) -> tuple[str, ...]:
     """The variables a text names, in order."""
     return tuple(m.group(1) for m in _TOKEN.finditer(text) if m.group(1) is not None)
 

@@ -7,19 +7,19 @@ import threading
 from typing import TYPE_CHECKING
 
 from engine.errors import CrawlError
-from engine.node.tuning import Processor
+from engine.node.tuning import CpuPinner
 from engine.runtime.beat_file import INTERVAL, Beat, BeatWriter, resident_bytes
 
 if TYPE_CHECKING:
     from engine.node.process import Node
 
 
-class Beating(threading.Thread):
+class NodeBeatThread(threading.Thread):
     """Writes the node's beat while its threads tick."""
 
-    def __init__(self, node: Node, processor: Processor) -> None:
+    def __init__(self, node: Node, processor: CpuPinner) -> None:
         super().__init__(name="beat", daemon=True)
-        self._processor = processor
+        self._cpu_pinner = processor
         self._node = node
         self._writer = BeatWriter(node.folder / "beats" / f"n{node.epoch}")
         self._stopped = threading.Event()
@@ -28,29 +28,29 @@ class Beating(threading.Thread):
     def run(self) -> None:
         """The thread."""
         while True:
-            self.once(self._node.state())
-            self._processor.look()
-            self._node.memory.look()
+            self.write_beat(self._node.state())
+            self._cpu_pinner.adjust()
+            self._node.heap_trimmer.trim_if_due()
             with contextlib.suppress(CrawlError):
-                self._node.look_at_row()
+                self._node.sync_role()
             if self._stopped.wait(INTERVAL):
                 return
 
-    def once(self, state: str) -> None:
+    def write_beat(self, state: str) -> None:
         """One beat, unless a thread hangs."""
         node = self._node
-        if node.silent_too_long:
+        if node.is_stalled:
             return
         self._number += 1
         beat = Beat(
             number=self._number,
             state=state,
-            in_flight=node.room.held,
+            in_flight=node.capacity.held,
             done=node.committer.done,
             failed=node.committer.failed,
             rss=resident_bytes(),
             lag=node.loop.lag,
-            now=node.alarm or (node.loop.now if node.room.held else ""),
+            now=node.alarm or (node.loop.current_url if node.capacity.held else ""),
         )
         with contextlib.suppress(OSError):  # a full disk may refuse the very first record
             self._writer.write(beat)
@@ -59,4 +59,4 @@ class Beating(threading.Thread):
         """The last beat says that the node ends on purpose."""
         self._stopped.set()
         self.join(1.0)
-        self.once("SHUTDOWN")
+        self.write_beat("SHUTDOWN")

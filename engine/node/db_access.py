@@ -5,53 +5,53 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from engine.model.job import LeasedJob, StoredPage
-from engine.store.db.connector import Busy, Database
+from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
-from engine.store.pages.documents import Pages
+from engine.store.pages.documents import PageStore
 from engine.store.tables import hosts, jobs
 
 
-class Clerk:
+class DbAccess:
     """Used by the fetch loop's thread alone, but for the writes it sends to its own."""
 
     def __init__(self, folder: Path) -> None:
-        self._read = Database.open(folder / CRAWL, read_only=True)
-        self._pages = Pages(folder, read_only=True)
+        self._reader = Database.open(folder / CRAWL, read_only=True)
+        self._pages = PageStore(folder, read_only=True)
         self._folder = folder
-        self._writing = ThreadPoolExecutor(1, "clerk")
-        self._write: Database | None = None
+        self._executor = ThreadPoolExecutor(1, "clerk")
+        self._writer: Database | None = None
 
-    def backs_off(self, host: int, now: float) -> bool:
+    def is_backing_off(self, host: int, now: float) -> bool:
         """Whether the host asked to be left alone at this boot-time second."""
-        until = hosts.standing(self._read, host)[1]
+        until = hosts.get_backoff(self._reader, host)[1]
         return until is not None and until > now
 
     def strikes(self, host: int) -> int:
         """Answers 429 or 503 in a row."""
-        return hosts.standing(self._read, host)[0]
+        return hosts.get_backoff(self._reader, host)[0]
 
     def robots(self, host: int) -> tuple[int, str] | None:
         """Status and text of the host's robots.txt; None where it does not count."""
-        return hosts.robots(self._read, host)
+        return hosts.get_robots(self._reader, host)
 
-    def stored(self, run: int, key: bytes) -> StoredPage | None:
+    def stored_page(self, run: int, key: bytes) -> StoredPage | None:
         """The document of this run for a request."""
-        return documents.stored(self._read, run, [key], float("inf")).get(key)
+        return documents.find_stored(self._reader, run, [key], float("inf")).get(key)
 
-    def body(self, page: int) -> bytes | None:
+    def page_body(self, page: int) -> bytes | None:
         """The bytes of a stored page."""
         return self._pages.read(page)
 
-    async def claim(self, job: LeasedJob, target: str) -> bool:
+    async def claim_target(self, job: LeasedJob, target: str) -> bool:
         """Say that the job goes on to fetch `target`; False: another job is at it, or the lease is lost."""
-        return await asyncio.get_running_loop().run_in_executor(self._writing, self._claim, job, target)
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._claim_target, job, target)
 
-    def _claim(self, job: LeasedJob, target: str) -> bool:
-        if self._write is None:
-            self._write = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5)
+    def _claim_target(self, job: LeasedJob, target: str) -> bool:
+        if self._writer is None:
+            self._writer = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5)
         try:
-            with self._write.transaction():
-                return jobs.claim_target(self._write, job, target)
-        except Busy:
+            with self._writer.transaction():
+                return jobs.claim_target(self._writer, job, target)
+        except DatabaseBusy:
             return False

@@ -13,56 +13,56 @@ from engine.extract.page import Page, PageTooDeep
 from engine.fetch.decode import decode
 from engine.model.definition import TaskGroup
 from engine.model.job import LeasedJob
-from engine.model.record import FoundLink, Rejection
-from engine.node.def_cache import Knowledge
-from engine.node.memory import Memory
-from engine.node.seen_set import Seen
-from engine.store.transactions.commit import Child, MadeRow
+from engine.model.record import ExtractedLink, Rejection
+from engine.node.def_cache import DefCache
+from engine.node.memory import HeapTrimmer
+from engine.node.seen_set import SeenSet
+from engine.store.transactions.commit import ChildJob, ExtractedRow
 
 
-class Unreadable(Exception):
+class UnreadablePage(Exception):
     """The page cannot be worked at all; says why, and what the user may do."""
 
 
-class NotAPage(Exception):
+class UnsupportedContent(Exception):
     """The body is no text: an image, an archive. Says what it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Harvest:
+class PageExtraction:
     """What all dataDefs of a group made of one page."""
 
-    rows: tuple[MadeRow, ...]
-    children: tuple[Child, ...]
+    rows: tuple[ExtractedRow, ...]
+    children: tuple[ChildJob, ...]
     rejected: tuple[Rejection, ...]
     damaged: bool
     """Bytes that are no text in the page's charset were replaced."""
 
 
-class Harvester:
+class PageExtractor:
     """Works pages for one node; may be called from several threads."""
 
-    def __init__(self, knowledge: Knowledge, seen: Seen, memory: Memory, *, run: str, run_time: str) -> None:
-        self._knowledge = knowledge
-        self._seen = seen
-        self._memory = memory
+    def __init__(self, knowledge: DefCache, seen: SeenSet, memory: HeapTrimmer, *, run: str, run_time: str) -> None:
+        self._def_cache = knowledge
+        self._seen_set = seen
+        self._heap_trimmer = memory
         self._run = run
         self._run_time = run_time
 
-    def work(
+    def extract(
         self, job: LeasedJob, *, body: bytes, content_type: str, url: str, status: int, fetched_at: float
-    ) -> Harvest:
+    ) -> PageExtraction:
         """Extract. Raises NotAPage or Unreadable."""
         try:
-            return self._work(job, body, content_type, url, status, fetched_at)
+            return self._extract(job, body, content_type, url, status, fetched_at)
         finally:
-            self._memory.worked(len(body))
+            self._heap_trimmer.record_page(len(body))
 
-    def _work(
+    def _extract(
         self, job: LeasedJob, body: bytes, content_type: str, url: str, status: int, fetched_at: float
-    ) -> Harvest:
-        page, damaged = opened(body, content_type, url=url, status=status, fetched_at=fetched_at)
-        rule = self._knowledge.host_rule(job.defs_version, urls.host_key(url))
+    ) -> PageExtraction:
+        page, damaged = parse_page(body, content_type, url=url, status=status, fetched_at=fetched_at)
+        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
         context = Context(
             group=job.group,
             locator=job.locator,
@@ -72,36 +72,38 @@ class Harvester:
             run_time=self._run_time,
             nofollow=rule.nofollow,
         )
-        rows: list[MadeRow] = []
-        links: list[FoundLink] = []
+        rows: list[ExtractedRow] = []
+        links: list[ExtractedLink] = []
         rejected: list[Rejection] = []
         try:
-            for work in self._knowledge.work(job):
-                kept = work.id in job.made  # a re-extraction: these rows are there, and as they would be
-                if kept and not job.links_too:
+            for work in self._def_cache.compiled_data_defs(job):
+                kept = work.id in job.extracted_with  # a re-extraction: these rows are there, and as they would be
+                if kept and not job.links_stale:
                     continue
                 found = work.extractor.extract(page, context)
                 links += found.links
                 if not kept:
-                    rows += [MadeRow(work.data_def, work.id, to_json(row)) for row in found.rows]
+                    rows += [ExtractedRow(work.data_def, work.id, encode_row(row)) for row in found.rows]
                     rejected += found.rejected
         except PageTooDeep as error:
-            raise Unreadable(str(error)) from error
-        return Harvest(tuple(rows), self._children(job, links), tuple(rejected), damaged)
+            raise UnreadablePage(str(error)) from error
+        return PageExtraction(tuple(rows), self._children(job, links), tuple(rejected), damaged)
 
-    def kept(self, job: LeasedJob) -> tuple[int, ...]:
+    def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """Of a re-extraction: ids of the dataDefs whose rows stay as they are."""
-        return tuple(work.id for work in self._knowledge.work(job) if work.id in job.made)
+        return tuple(work.id for work in self._def_cache.compiled_data_defs(job) if work.id in job.extracted_with)
 
-    def _children(self, job: LeasedJob, links: Sequence[FoundLink]) -> tuple[Child, ...]:
+    def _children(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
         """The links that make a job, as far as this node can tell."""
         depth = job.depth + 1
-        children: dict[bytes, Child] = {}
-        for link in links if job.links_too else self._seen.unknown(links):
+        children: dict[bytes, ChildJob] = {}
+        for link in links if job.links_stale else self._seen_set.filter_new(links):
             identity = link.key
-            if identity in children or not within(link, depth, self._knowledge.group(job.defs_version, link.group)):
+            if identity in children or not within_depth(
+                link, depth, self._def_cache.task_group(job.defs_version, link.group)
+            ):
                 continue
-            children[identity] = Child(
+            children[identity] = ChildJob(
                 link.group,
                 urls.host_key(link.url),
                 urls.origin(link.url),
@@ -113,40 +115,40 @@ class Harvester:
         return tuple(children.values())
 
 
-def opened(body: bytes, content_type: str, *, url: str, status: int, fetched_at: float) -> tuple[Page, bool]:
+def parse_page(body: bytes, content_type: str, *, url: str, status: int, fetched_at: float) -> tuple[Page, bool]:
     """The page a body is, and whether bytes that are no text in its charset were replaced. Raises NotAPage."""
     document = decode(body, content_type)
     if document.kind == "binary":
-        raise NotAPage(content_type.partition(";")[0].strip() or "unknown type")
+        raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
     page = Page.of(url=url, text=document.text, kind=document.kind, status=status, fetched_at=fetched_at)
     return page, document.damaged
 
 
-def within(link: FoundLink, depth: int, group: TaskGroup) -> bool:
+def within_depth(link: ExtractedLink, depth: int, group: TaskGroup) -> bool:
     """Whether a link's page, so many links from its locator, is not too deep for the link or for its group."""
     return all(limit is None or depth <= limit for limit in (link.max_depth, group.max_depth))
 
 
-def to_json(row: Any) -> str:
+def encode_row(row: Any) -> str:
     """A row as it is stored: decimals keep their digits as bare numbers."""
     try:
-        return orjson.dumps(row, default=_number).decode()
+        return orjson.dumps(row, default=_encode_decimal).decode()
     except TypeError:
-        return orjson.dumps(_storable(row), default=_number).decode()
+        return orjson.dumps(_make_encodable(row), default=_encode_decimal).decode()
 
 
-def _number(value: Any) -> Any:
+def _encode_decimal(value: Any) -> Any:
     if isinstance(value, Decimal):
         return orjson.Fragment(format(value, "f"))
     raise TypeError(type(value).__name__)
 
 
-def _storable(value: Any) -> Any:
+def _make_encodable(value: Any) -> Any:
     """The value with what the encoder cannot write made so that it can: huge integers, lone surrogates."""
     if isinstance(value, dict):
-        return {str(_storable(key)): _storable(item) for key, item in value.items()}
+        return {str(_make_encodable(key)): _make_encodable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_storable(item) for item in value]
+        return [_make_encodable(item) for item in value]
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**64:
         return orjson.Fragment(str(value))
     if isinstance(value, str):

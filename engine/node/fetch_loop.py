@@ -13,20 +13,20 @@ from engine import urls
 from engine.model.job import JobState, LeasedJob
 from engine.node.pipeline import Pipeline
 from engine.store.tables.events import Event
-from engine.store.transactions.commit import Finished
+from engine.store.transactions.commit import JobOutcome
 
 _log = logging.getLogger(__name__)
-_TICK = 0.1
+_TICK_SECONDS = 0.1
 
 
 @dataclass(slots=True)
 class _Slot:
     task: asyncio.Task[None]
-    begun: float
+    started_at: float
     """Monotonic second."""
-    entered: bool = False
+    running: bool = False
     sending: bool = False
-    unwanted: bool = False
+    released: bool = False
     """To be given back before it begins: a task cancelled before its first step would leave no trace."""
 
 
@@ -36,10 +36,10 @@ class FetchLoop(threading.Thread):
     def __init__(
         self,
         *,
-        make: Callable[[], Pipeline],
+        build_pipeline: Callable[[], Pipeline],
         close: Callable[[], Coroutine[None, None, None]],
-        finished: Callable[[Finished], None],
-        freed: Callable[[], None],
+        on_finished: Callable[[JobOutcome], None],
+        on_slot_freed: Callable[[], None],
         concurrency: int,
         source: str,
     ) -> None:
@@ -48,29 +48,29 @@ class FetchLoop(threading.Thread):
         Of the jobs submitted, `concurrency` are worked at once; those beyond wait, so that a freed slot never idles.
         """
         super().__init__(name="fetch-loop", daemon=True)
-        self._make = make
+        self._build_pipeline = build_pipeline
         self._close = close
-        self._finished = finished
-        self._freed = freed
+        self._on_finished = on_finished
+        self._on_slot_freed = on_slot_freed
         self._concurrency = concurrency
         self._source = source
         self._slots: dict[int, _Slot] = {}
         self._submitted = 0  # written by who submits
-        self._ended = 0  # written by the loop
-        self._giving_back = False
+        self._completed = 0  # written by the loop
+        self._releasing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pipeline: Pipeline | None = None
-        self._room: asyncio.Semaphore
+        self._semaphore: asyncio.Semaphore
         self._ready = threading.Event()
-        self._ending: asyncio.Event | None = None
+        self._stop_event: asyncio.Event | None = None
         self.ticked_at = time.monotonic()
         self.lag = 0.0
-        self.now = ""
+        self.current_url = ""
 
     @property
-    def busy(self) -> int:
+    def active_count(self) -> int:
         """Jobs in slots, or on their way to one."""
-        return self._submitted - self._ended
+        return self._submitted - self._completed
 
     def start_and_wait(self) -> None:
         """Start the thread; returns when jobs may be submitted."""
@@ -81,32 +81,32 @@ class FetchLoop(threading.Thread):
         """Work these jobs."""
         assert self._loop is not None
         self._submitted += len(jobs)
-        self._loop.call_soon_threadsafe(self._begin, jobs)
+        self._loop.call_soon_threadsafe(self._start_jobs, jobs)
 
-    def give_back(self, reason: str | None) -> None:
+    def release_jobs(self, reason: str | None) -> None:
         """End what runs: jobs unsent, or yet to come, become READY at once; with a reason, sent ones INCOMPLETE."""
         if self._loop is not None and self._loop.is_running():
-            self._loop.call_soon_threadsafe(self._cancel, reason)
+            self._loop.call_soon_threadsafe(self._release_slots, reason)
 
     def stop(self) -> None:
         """End the loop; what still runs is dropped."""
-        if self._loop is not None and self._ending is not None and self._loop.is_running():
-            self._loop.call_soon_threadsafe(self._ending.set)
+        if self._loop is not None and self._stop_event is not None and self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._stop_event.set)
 
     def run(self) -> None:
         """The thread."""
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(self._live())
+            runner.run(self._main())
 
-    async def _live(self) -> None:
-        self._loop, self._ending = asyncio.get_running_loop(), asyncio.Event()
-        self._pipeline = self._make()
-        self._room = asyncio.Semaphore(self._concurrency)
+    async def _main(self) -> None:
+        self._loop, self._stop_event = asyncio.get_running_loop(), asyncio.Event()
+        self._pipeline = self._build_pipeline()
+        self._semaphore = asyncio.Semaphore(self._concurrency)
         self._ready.set()
-        while not self._ending.is_set():
-            planned = time.monotonic() + _TICK
+        while not self._stop_event.is_set():
+            planned = time.monotonic() + _TICK_SECONDS
             try:
-                await asyncio.wait_for(self._ending.wait(), _TICK)
+                await asyncio.wait_for(self._stop_event.wait(), _TICK_SECONDS)
             except TimeoutError:
                 pass
             self.ticked_at = time.monotonic()
@@ -115,59 +115,61 @@ class FetchLoop(threading.Thread):
             slot.task.cancel()
         await self._close()
 
-    def _begin(self, jobs: list[LeasedJob]) -> None:
+    def _start_jobs(self, jobs: list[LeasedJob]) -> None:
         assert self._loop is not None
         for job in jobs:
-            task = self._loop.create_task(self._work(job))
-            self._slots[job.id] = _Slot(task, time.monotonic(), unwanted=self._giving_back)
+            task = self._loop.create_task(self._run_job(job))
+            self._slots[job.id] = _Slot(task, time.monotonic(), released=self._releasing)
 
-    async def _work(self, job: LeasedJob) -> None:
+    async def _run_job(self, job: LeasedJob) -> None:
         assert self._pipeline is not None
         slot = self._slots[job.id]
-        slot.entered = True
+        slot.running = True
 
         def started() -> None:
             slot.sending = True
-            self.now = urls.without_credentials(job.target or job.url)
+            self.current_url = urls.without_credentials(job.target or job.url)
 
         try:
-            if slot.unwanted:
+            if slot.released:
                 raise asyncio.CancelledError
             if job.send_at is not None:  # it sleeps until its time, and must not keep others from working
-                done = await self._pipeline.work(job, started)
+                done = await self._pipeline.process(job, started)
             else:
-                async with self._room:
-                    done = await self._pipeline.work(job, started)
+                async with self._semaphore:
+                    done = await self._pipeline.process(job, started)
         except asyncio.CancelledError as cancelled:
             reason = cancelled.args[0] if cancelled.args else None
             if reason is None and slot.sending:
                 raise
-            done = self._interrupted(job, slot, reason)
+            done = self._interrupted_outcome(job, slot, reason)
         except Exception as error:
             _log.exception("job %s %s", job.id, job.url)
             reason = f"fault of the program: {type(error).__name__}: {error}"[:300]
             event = Event(time.time(), "ERROR", self._source, "page", f"FAILED {job.url}: {reason}", job.id)
-            done = Finished(job=job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,), erred=True)
+            done = JobOutcome(
+                job=job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,), host_failed=True
+            )
         finally:
             del self._slots[job.id]
-            self._ended += 1
-        self._finished(done)
-        self._freed()
+            self._completed += 1
+        self._on_finished(done)
+        self._on_slot_freed()
 
-    def _interrupted(self, job: LeasedJob, slot: _Slot, reason: str | None) -> Finished:
+    def _interrupted_outcome(self, job: LeasedJob, slot: _Slot, reason: str | None) -> JobOutcome:
         if not slot.sending:
-            return Finished(job=job, state=JobState.READY, hops=job.hops, target=job.target)
-        why = f"{reason}; under way for {time.monotonic() - slot.begun:.1f} s"
+            return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
+        why = f"{reason}; under way for {time.monotonic() - slot.started_at:.1f} s"
         event = Event(time.time(), "WARNING", self._source, "page", f"INCOMPLETE {job.url}: {why}", job.id)
-        return Finished(
+        return JobOutcome(
             job=job, state=JobState.INCOMPLETE, reason=why, hops=job.hops, target=job.target, events=(event,)
         )
 
-    def _cancel(self, reason: str | None) -> None:
-        self._giving_back = True
+    def _release_slots(self, reason: str | None) -> None:
+        self._releasing = True
         for slot in list(self._slots.values()):
-            if not slot.entered:
-                slot.unwanted = True
+            if not slot.running:
+                slot.released = True
             elif not slot.sending:
                 slot.task.cancel()
             elif reason is not None:

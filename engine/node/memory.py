@@ -5,37 +5,37 @@ import sys
 import threading
 import time
 
-_LARGE = 1_000_000
+_LARGE_PAGE_BYTES = 1_000_000
 """Bytes of a page whose tree takes 20 MB and more."""
-_LATER = 1.0
+_TRIM_DELAY = 1.0
 """By then it is committed. Large pages come together, lists of everything at a site's start: once serves them all."""
 
 
-class Memory:
+class HeapTrimmer:
     """The allocator keeps what was freed, tens of MB, where something that came later lies behind it."""
 
     def __init__(self) -> None:
-        self._last = float("-inf")
-        self._due: float | None = None
+        self._last_large_at = float("-inf")
+        self._trim_at: float | None = None
 
-    def worked(self, size: int) -> None:
+    def record_page(self, size: int) -> None:
         """A page of so many bytes was worked; any thread may say so."""
-        if size >= _LARGE:
-            self._last = time.monotonic()
-            if self._due is None:
-                self._due = self._last + _LATER
+        if size >= _LARGE_PAGE_BYTES:
+            self._last_large_at = time.monotonic()
+            if self._trim_at is None:
+                self._trim_at = self._last_large_at + _TRIM_DELAY
 
-    def look(self) -> None:
+    def trim_if_due(self) -> None:
         """Return free memory 1 s after a large page. To be called often, by one thread."""
         now = time.monotonic()
-        if self._due is not None and now >= self._due:
-            self._due = None
-            if self._last + _LATER > now:  # and what came since may still be held
-                self._due = self._last + _LATER
-            _give_back()
+        if self._trim_at is not None and now >= self._trim_at:
+            self._trim_at = None
+            if self._last_large_at + _TRIM_DELAY > now:  # and what came since may still be held
+                self._trim_at = self._last_large_at + _TRIM_DELAY
+            _trim_heap()
 
 
-def _give_back() -> None:
+def _trim_heap() -> None:
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, musl has not
         if trim is not None:

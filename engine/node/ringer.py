@@ -14,7 +14,7 @@ from engine.store.db.schema import CRAWL
 from engine.store.tables import jobs, sequences
 
 _log = logging.getLogger(__name__)
-_SAME_MOMENT = 0.005
+_DEADLINE_SLACK = 0.005
 
 
 class Ringer(threading.Thread):
@@ -24,24 +24,24 @@ class Ringer(threading.Thread):
         super().__init__(name="ringer", daemon=True)
         self._folder = folder
         self._run = run
-        self._bells = bells
+        self._doorbells = bells
         self._condition = threading.Condition()
-        self._waiting: dict[int, None] = {}
-        self._due: list[float] = []
+        self._pending: dict[int, None] = {}
+        self._deadlines: list[float] = []
         self._stopped = False
 
     def ring(self, sequences: Iterable[int]) -> None:
         """Ring these soon; a sequence told twice before that is rung once."""
         with self._condition:
-            self._waiting.update(dict.fromkeys(sequences))
-            if self._waiting:
+            self._pending.update(dict.fromkeys(sequences))
+            if self._pending:
                 self._condition.notify()
 
     def arm(self, due: float) -> None:
         """Look for work that became due at that boot-time second."""
         with self._condition:
-            if due not in self._due:
-                heapq.heappush(self._due, due)
+            if due not in self._deadlines:
+                heapq.heappush(self._deadlines, due)
                 self._condition.notify()
 
     def stop(self) -> None:
@@ -55,28 +55,28 @@ class Ringer(threading.Thread):
         db = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5)
         while True:
             with self._condition:
-                while not self._waiting and not self._stopped and not self._is_due():
-                    self._condition.wait(self._due[0] - boottime() if self._due else None)
-                rung, self._waiting = list(self._waiting), {}
+                while not self._pending and not self._stopped and not self._is_due():
+                    self._condition.wait(self._deadlines[0] - boottime() if self._deadlines else None)
+                rung, self._pending = list(self._pending), {}
                 woken = self._is_due()
                 while self._is_due():
-                    heapq.heappop(self._due)
+                    heapq.heappop(self._deadlines)
                 if self._stopped and not rung:
                     return
             if woken:
-                rung += self._wake(db)
-            self._bells().ring(rung)
+                rung += self._collect_due(db)
+            self._doorbells().ring(rung)
 
     def _is_due(self) -> bool:
-        return bool(self._due) and self._due[0] <= boottime() + _SAME_MOMENT
+        return bool(self._deadlines) and self._deadlines[0] <= boottime() + _DEADLINE_SLACK
 
-    def _wake(self, db: Database) -> list[int]:
-        now = boottime() + _SAME_MOMENT
+    def _collect_due(self, db: Database) -> list[int]:
+        now = boottime() + _DEADLINE_SLACK
         try:
             with db.transaction():
                 jobs.promote(db, self._run, now)
                 return sequences.ring_all(db, self._run, now)
         except CrawlError as trouble:  # what is broken for good is told by those who write
-            _log.warning("deadlines looked at later: %s", trouble.what)
+            _log.warning("deadlines looked at later: %s", trouble.message)
             self.arm(boottime() + 0.1)
             return []

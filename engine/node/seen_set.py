@@ -5,17 +5,17 @@ Filled only after COMMIT: a link taken for known before its job is stored would 
 
 from collections.abc import Iterable
 
-from engine.model.record import FoundLink
+from engine.model.record import ExtractedLink
 
 
-class Seen:
+class SeenSet:
     """A bounded set of job identities, the oldest forgotten first. Adding and asking may be two threads."""
 
     def __init__(self, limit: int = 200_000) -> None:
         self._keys: dict[bytes, None] = {}
         self._limit = limit
 
-    def unknown(self, links: Iterable[FoundLink]) -> list[FoundLink]:
+    def filter_new(self, links: Iterable[ExtractedLink]) -> list[ExtractedLink]:
         """Those of the links whose job it does not know: on most pages of a site one in a hundred, so asked at once."""
         known = self._keys
         return [link for link in links if link.key not in known]

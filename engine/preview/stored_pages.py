@@ -9,26 +9,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.append.row_json import as_texts, parts
-from engine.errors import NoPage, UsageError
+from engine.append.row_json import decode_as_text, split_fields
+from engine.errors import PageUnavailable, UsageError
 from engine.extract.page import Page
 from engine.model.definition import Definitions
 from engine.model.record import Rejection
-from engine.model.text_value import written
-from engine.preview.page_trial import Document, Trier, Way, chosen, groups_of, page_of
+from engine.model.text_value import to_text
+from engine.preview.page_trial import PageOrigin, PageTrial, TrialDocument, find_data_def, groups_using, parse_document
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
-from engine.store.pages.documents import Pages
+from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
 from engine.store.tables import runs
 from engine.store.tables.runs import Run
 
-PAGES = 20
+DEFAULT_PAGES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class RowChange:
     """One row before and after. Values are texts, as CSV would show them; None: there was, or is, no such row."""
 
     before: Mapping[str, str] | None
@@ -54,7 +54,7 @@ class PagePreview:
 
     job: int
     url: str
-    changes: tuple[Change, ...]
+    changes: tuple[RowChange, ...]
     links: int
     rejected: tuple[Rejection, ...]
     rows: tuple[str, ...] = ()
@@ -84,8 +84,8 @@ class Preview:
         return dict(Counter(name for page in self.pages for change in page.changes for name in change.emptied))
 
 
-def preview(
-    folder: Path, definitions: Definitions, data_def: str, *, pages: int = PAGES, job: int | None = None,
+def preview_stored_pages(
+    folder: Path, definitions: Definitions, data_def: str, *, pages: int = DEFAULT_PAGES, job: int | None = None,
     before: Mapping[int, Sequence[str]] | None = None,
 ) -> Preview:  # fmt: skip
     """Extract the newest `pages` stored pages of the latest run (or the page of one `job`), and compare their rows.
@@ -96,27 +96,27 @@ def preview(
     Raises UsageError on an unknown dataDef or job, and where nothing was crawled; StorageError.
     """
     began = time.monotonic()
-    target = chosen(definitions, data_def)
-    trier = Trier(definitions, target)
+    target = find_data_def(definitions, data_def)
+    trier = PageTrial(definitions, target)
     if not (folder / CRAWL).exists():
         raise UsageError(f"{folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     db = Database.open(folder / CRAWL, read_only=True, busy_seconds=2)
-    bodies = Pages(folder, read_only=True)
+    bodies = PageStore(folder, read_only=True)
     try:
         run = runs.latest(db)
         if run is None:
             raise UsageError(f"{folder}: no run yet", "Run `crawl-console run` first.")
         if before:
-            found = [_known(worked_pages.of_job(db, told), told) for told in before]
+            found = [_require_page(worked_pages.get_by_job(db, told), told) for told in before]
         elif job is None:
-            groups = [group.name for group in groups_of(definitions, data_def)]
-            found = worked_pages.newest(db, run.seq, groups, pages)
+            groups = [group.name for group in groups_using(definitions, data_def)]
+            found = worked_pages.list_newest(db, run.seq, groups, pages)
         else:
-            found = [_known(worked_pages.of_job(db, job), job)]
+            found = [_require_page(worked_pages.get_by_job(db, job), job)]
         known = before or {}
         shown = [
-            _previewed(
-                known[at.job] if at.job in known else worked_pages.rows(db, at.job, data_def),
+            _preview_page(
+                known[at.job] if at.job in known else worked_pages.list_rows(db, at.job, data_def),
                 bodies,
                 run,
                 at,
@@ -133,16 +133,16 @@ def preview(
     )  # fmt: skip
 
 
-def stored_document(bodies: Pages, at: WorkedPage) -> Document:
+def stored_document(bodies: PageStore, at: WorkedPage) -> TrialDocument:
     """The document a job used. Raises NoPage where none is stored."""
     stored = at.stored
     body = None if stored is None else bodies.read(stored.page)
     if stored is None or body is None:
-        raise NoPage(
+        raise PageUnavailable(
             f"job {at.job}: no page is stored ({at.state} {at.url})",
             "Name a job that is DONE, or give the URL.",
         )
-    return Document(
+    return TrialDocument(
         body=body,
         content_type=stored.content_type,
         url=stored.url,
@@ -152,9 +152,9 @@ def stored_document(bodies: Pages, at: WorkedPage) -> Document:
     )
 
 
-def way_of(at: WorkedPage, run: Run) -> Way:
+def page_origin(at: WorkedPage, run: Run) -> PageOrigin:
     """How the run came by the page."""
-    return Way(
+    return PageOrigin(
         group=at.group,
         locator=at.locator,
         locator_url=at.locator_url,
@@ -164,46 +164,46 @@ def way_of(at: WorkedPage, run: Run) -> Way:
     )
 
 
-def _known(at: WorkedPage | None, job: int) -> WorkedPage:
+def _require_page(at: WorkedPage | None, job: int) -> WorkedPage:
     if at is None:
         raise UsageError(f"there is no job {job} of a page", "Name the id of a job of this data directory.")
     return at
 
 
-def _previewed(
-    before: Sequence[str], bodies: Pages, run: Run, at: WorkedPage, trier: Trier, key: Sequence[str]
+def _preview_page(
+    before: Sequence[str], bodies: PageStore, run: Run, at: WorkedPage, trier: PageTrial, key: Sequence[str]
 ) -> PagePreview:
     try:
-        page: Page = page_of(stored_document(bodies, at))
-        trial = trier.on(page, way_of(at, run))
-    except NoPage as problem:
-        return PagePreview(job=at.job, url=at.url, changes=(), links=0, rejected=(), problem=problem.what)
+        page: Page = parse_document(stored_document(bodies, at))
+        trial = trier.run(page, page_origin(at, run))
+    except PageUnavailable as problem:
+        return PagePreview(job=at.job, url=at.url, changes=(), links=0, rejected=(), problem=problem.message)
     return PagePreview(
         job=at.job,
         url=page.url,
-        changes=tuple(compare(before, trial.rows, key)),
+        changes=tuple(compare_rows(before, trial.rows, key)),
         rows=tuple(trial.rows),
         links=len(trial.links),
         rejected=trial.rejected,
     )
 
 
-def compare(before: Sequence[str], after: Sequence[str], key: Sequence[str]) -> list[Change]:
+def compare_rows(before: Sequence[str], after: Sequence[str], key: Sequence[str]) -> list[RowChange]:
     """What became of the rows of one page: each new row with the old one it stands for, vanished ones last."""
     old: list[int | None] = [None] * len(after)
     left = list(range(len(before)))
-    _pair(old, left, list(before), list(after))
+    _pair_rows(old, left, list(before), list(after))
     if key:
-        _pair(old, left, [_key(row, key) for row in before], [_key(row, key) for row in after])
+        _pair_rows(old, left, [_key_values(row, key) for row in before], [_key_values(row, key) for row in after])
     else:
         for new in range(len(after)):
             if old[new] is None and left:
                 old[new] = left.pop(0)
-    changes = [_change(None if at is None else before[at], row) for at, row in zip(old, after, strict=True)]
-    return changes + [Change(before=_shown(before[at]), after=None) for at in left]
+    changes = [_row_change(None if at is None else before[at], row) for at, row in zip(old, after, strict=True)]
+    return changes + [RowChange(before=_csv_texts(before[at]), after=None) for at in left]
 
 
-def _pair(old: list[int | None], left: list[int], before: Sequence[object], after: Sequence[object]) -> None:
+def _pair_rows(old: list[int | None], left: list[int], before: Sequence[object], after: Sequence[object]) -> None:
     """Give each new row that has none yet the first old one left that looks the same."""
     places: dict[object, list[int]] = {}
     for at in left:
@@ -215,15 +215,15 @@ def _pair(old: list[int | None], left: list[int], before: Sequence[object], afte
     left[:] = [at for at in left if at not in taken]
 
 
-def _change(before: str | None, after: str) -> Change:
-    shown = _shown(after)
+def _row_change(before: str | None, after: str) -> RowChange:
+    shown = _csv_texts(after)
     if before is None:
-        return Change(before=None, after=shown)
+        return RowChange(before=None, after=shown)
     if before == after:
-        return Change(before=shown, after=shown)
-    was, told, now = _shown(before), parts(before), parts(after)
+        return RowChange(before=shown, after=shown)
+    was, told, now = _csv_texts(before), split_fields(before), split_fields(after)
     names = dict.fromkeys((*now, *told))
-    return Change(
+    return RowChange(
         before=was,
         after=shown,
         fields=tuple(name for name in names if told.get(name) != now.get(name)),
@@ -231,10 +231,10 @@ def _change(before: str | None, after: str) -> Change:
     )
 
 
-def _shown(row: str) -> dict[str, str]:
-    return {name: written(value) for name, value in as_texts(row).items()}
+def _csv_texts(row: str) -> dict[str, str]:
+    return {name: to_text(value) for name, value in decode_as_text(row).items()}
 
 
-def _key(row: str, key: Sequence[str]) -> tuple[str | None, ...]:
-    told = parts(row)
+def _key_values(row: str, key: Sequence[str]) -> tuple[str | None, ...]:
+    told = split_fields(row)
     return tuple(told.get(name) for name in key)

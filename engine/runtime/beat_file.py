@@ -11,11 +11,11 @@ from pathlib import Path
 
 INTERVAL = 0.25
 """Seconds between two beats."""
-SUPERVISOR = "supervisor"
+SUPERVISOR_BEAT = "supervisor"
 """The name of the supervisor's beat, whose `now` is its alarm: it can be read while no table can be written."""
 
-_FIELDS = struct.Struct("<QB3xIQQQddQQ200s")
-_CHECK = struct.Struct("<I")
+_RECORD = struct.Struct("<QB3xIQQQddQQ200s")
+_CHECKSUM = struct.Struct("<I")
 _STATES = ("STARTING", "READY", "DONE", "STANDBY", "DRAINING", "SHUTDOWN")
 
 
@@ -46,12 +46,12 @@ class BeatWriter:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        self._file = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+        self._fd = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
 
     def write(self, beat: Beat) -> None:
         """Overwrite the record."""
         now = beat.now.encode("utf-8", "replace")[:200]
-        body = _FIELDS.pack(
+        body = _RECORD.pack(
             beat.number,
             _STATES.index(beat.state),
             beat.in_flight,
@@ -64,11 +64,11 @@ class BeatWriter:
             beat.bytes,
             now,
         )
-        os.pwrite(self._file, body + _CHECK.pack(zlib.crc32(body)), 0)
+        os.pwrite(self._fd, body + _CHECKSUM.pack(zlib.crc32(body)), 0)
 
     def close(self) -> None:
         """Close the file; the last record stays."""
-        os.close(self._file)
+        os.close(self._fd)
 
 
 def read_beat(path: Path) -> Beat | None:
@@ -77,12 +77,12 @@ def read_beat(path: Path) -> Beat | None:
         record = path.read_bytes()
     except OSError:
         return None
-    if len(record) != _FIELDS.size + _CHECK.size:
+    if len(record) != _RECORD.size + _CHECKSUM.size:
         return None
-    body = record[: _FIELDS.size]
-    if _CHECK.unpack(record[_FIELDS.size :])[0] != zlib.crc32(body):
+    body = record[: _RECORD.size]
+    if _CHECKSUM.unpack(record[_RECORD.size :])[0] != zlib.crc32(body):
         return None
-    number, state, in_flight, done, failed, rss, lag, flush_ms, rows, size, now = _FIELDS.unpack(body)
+    number, state, in_flight, done, failed, rss, lag, flush_ms, rows, size, now = _RECORD.unpack(body)
     return Beat(
         number=number,
         state=_STATES[state],

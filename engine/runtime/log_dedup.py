@@ -4,16 +4,16 @@ import logging
 import sys
 import time
 
-_SILENT_SECONDS = 10.0
-_REMEMBERED = 200
+_DEDUP_SECONDS = 10.0
+_MAX_ENTRIES = 200
 
 
-class Sparing(logging.Filter):
+class DedupFilter(logging.Filter):
     """Lets a line pass that was not said lately; the next one that passes tells how often it was held back."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[str, tuple[float, int]] = {}
+        self._logged: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether it is written."""
@@ -23,22 +23,22 @@ class Sparing(logging.Filter):
             text, now = record.getMessage(), time.monotonic()
         except (TypeError, ValueError):
             return True  # who writes it tells what is wrong with it
-        said_at, held_back = self._said.get(text, (-_SILENT_SECONDS, 0))
-        if now - said_at < _SILENT_SECONDS:
-            self._said[text] = said_at, held_back + 1
+        said_at, held_back = self._logged.get(text, (-_DEDUP_SECONDS, 0))
+        if now - said_at < _DEDUP_SECONDS:
+            self._logged[text] = said_at, held_back + 1
             return False
-        if len(self._said) >= _REMEMBERED:
-            self._said.clear()
-        self._said[text] = now, 0
+        if len(self._logged) >= _MAX_ENTRIES:
+            self._logged.clear()
+        self._logged[text] = now, 0
         if held_back:
             record.msg, record.args = f"{text} ({held_back} times more since)", ()
         return True
 
 
-def to_stderr() -> None:
+def log_to_stderr() -> None:
     """Write this process's log to stderr, which its supervisor leads into a file."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(Sparing())
+    handler.addFilter(DedupFilter())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
     logging.raiseExceptions = False  # the log's disk may be full, or its reader gone
     logging.getLogger("huey").setLevel(logging.WARNING)

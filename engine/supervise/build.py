@@ -8,45 +8,45 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from engine.defs.watcher import Watcher
+from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
-from engine.fetch.host_policy import manners_of
+from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions
-from engine.model.fingerprint import Edition
-from engine.model.node import Heart, NodeState, Role
+from engine.model.fingerprint import PreparedDefs
+from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import RunState
 from engine.runtime.clock import boot_id, boottime
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.db.retry_busy import patient
-from engine.store.db.schema import CRAWL, prepare
+from engine.store.db.retry_busy import retry_busy_or_fail
+from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.pages import documents
 from engine.store.tables import commands, events, hosts, jobs, nodes, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.transactions import placement
-from engine.supervise.appender_process import Scribe
+from engine.supervise.appender_process import AppenderProcess
 from engine.supervise.checkpoints import tracker
 from engine.supervise.checkpoints.state_file import StateFile
-from engine.supervise.checkpoints.step_graph import Blueprint, blueprint
-from engine.supervise.checkpoints.tracker import Checkpointing
-from engine.supervise.child_process import kill_stranger
-from engine.supervise.doorbell_repair import Rings
+from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
+from engine.supervise.checkpoints.tracker import CheckpointTracker
+from engine.supervise.child_process import kill_leftover
+from engine.supervise.doorbell_repair import QueueMaintainer
 from engine.supervise.lock import Lock
-from engine.supervise.node_pool import Crew
-from engine.supervise.reload.defs_sync import Upkeep
-from engine.supervise.reload.publish import Change, publish
-from engine.supervise.reload.reloader import Reload, remember_problems
-from engine.supervise.seeding import Seeding, places_of, refuse_unseedable
+from engine.supervise.node_pool import NodePool
+from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.reload.publish import PublishResult, publish_defs
+from engine.supervise.reload.reloader import Reloader, store_problems
+from engine.supervise.seeding import Seeder, check_seedable, create_placements
 from engine.supervise.supervisor import Supervisor
 
-_TICK_SECONDS = 0.5
+_BUSY_SECONDS = 0.5
 """A tick must not hang: what is busy now is done at a later one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class RunOptions:
     """What a start asks for."""
 
     folder: Path
@@ -56,9 +56,9 @@ class Plan:
     """Begin a new run even though one is unfinished."""
     output: Path | None = None
     """The file of `-o`."""
-    watched: Path | None = None
+    watched_defs: Path | None = None
     """Where the defs were loaded from, to be watched; None: they are not."""
-    seen: str = ""
+    defs_fingerprint: str = ""
     """The fingerprint of what was there before it was loaded."""
     extract_only: bool = False
     """Work the stored pages of the latest run anew, fetch nothing."""
@@ -69,7 +69,7 @@ class Plan:
 
 
 def build_supervisor(
-    plan: Plan, lock: Lock, *, given_up: Callable[[], bool] = lambda: False, nudge: int | None = None
+    options: RunOptions, lock: Lock, *, cancelled: Callable[[], bool] = lambda: False, wakeup_fd: int | None = None
 ) -> Supervisor:
     """A supervisor ready to start. The lock is held; nothing runs yet.
 
@@ -77,49 +77,51 @@ def build_supervisor(
     `given_up` returns true. Raises StorageError on a damaged or unusable one, and where the folder cannot be written;
     UsageError on a bad `-o`.
     """
-    folder = plan.folder.absolute()
-    patient(lambda: prepare(folder), given_up=given_up)
-    _make_rooms(folder)
-    db = Database.open(folder / CRAWL, busy_seconds=_TICK_SECONDS)
+    folder = options.folder.absolute()
+    retry_busy_or_fail(lambda: migrate_databases(folder), is_cancelled=cancelled)
+    _make_dirs(folder)
+    db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
     try:
-        edition = Edition.of(plan.definitions)
-        patient(lambda: _fence_left_overs(db, folder), given_up=given_up)
-        run, epoch, change, steps = patient(lambda: _begin(db, plan, folder, edition), given_up=given_up)
-        loss = patient(lambda: _tidy(db, folder, run), given_up=given_up)
+        edition = PreparedDefs.from_definitions(options.definitions)
+        retry_busy_or_fail(lambda: _fence_leftovers(db, folder), is_cancelled=cancelled)
+        run, epoch, change, steps = retry_busy_or_fail(
+            lambda: _begin_run(db, options, folder, edition), is_cancelled=cancelled
+        )
+        loss = retry_busy_or_fail(lambda: _clean_pages(db, folder, run), is_cancelled=cancelled)
     except BaseException:
         db.close()
         raise
-    lock.tell(run.id)
-    rings = Rings(db, folder, run.seq)
-    scribe = Scribe(db, folder, run=run.seq, supervisor=epoch, settings=plan.settings)
-    crew = Crew(
-        db, folder, run=run.seq, supervisor=epoch, settings=plan.settings, ring=rings.ring, scribe=scribe, nudge=nudge
+    lock.write_holder(run.id)
+    rings = QueueMaintainer(db, folder, run.seq)
+    scribe = AppenderProcess(db, folder, run=run.seq, supervisor=epoch, settings=options.settings)
+    crew = NodePool(
+        db, folder, run=run.seq, supervisor=epoch, settings=options.settings, ring=rings.ring, appender=scribe, wakeup_fd=wakeup_fd
     )  # fmt: skip
-    places = places_of(run.seq, plan.definitions, plan.settings)
-    seeding = Seeding(db, run, plan.definitions, change.version, places)
-    checkpoints = Checkpointing(db, run.seq, steps, StateFile(db, folder, run))
-    patient(lambda: checkpoints.look(lambda: False), given_up=given_up)
+    places = create_placements(run.seq, options.definitions, options.settings)
+    seeding = Seeder(db, run, options.definitions, change.version, places)
+    checkpoints = CheckpointTracker(db, run.seq, steps, StateFile(db, folder, run))
+    retry_busy_or_fail(lambda: checkpoints.update(lambda: False), is_cancelled=cancelled)
     reload = None
-    if plan.watched is not None:
+    if options.watched_defs is not None:
         base, target = run.base_url, folder / "output" / run.id
-        watcher = Watcher(
-            plan.watched, plan.seen, lambda new: blueprint(new.definitions, base_url=base, output=plan.output)
+        watcher = DefsWatcher(
+            options.watched_defs, options.defs_fingerprint, lambda new: build_step_graph(new.definitions, base_url=base, output=options.output)
         )  # fmt: skip
-        reload = Reload(
-            db, run.seq, watcher, plan.settings, target=target, flag=plan.output, adopt=checkpoints.adopt,
+        reload = Reloader(
+            db, run.seq, watcher, options.settings, output_dir=target, output_file=options.output, on_publish=checkpoints.apply_graph,
             current=edition,
         )  # fmt: skip
-    upkeep = Upkeep(
-        db, run.seq, plan.settings, rings.ring, reload=reload, extract_only=plan.extract_only,
-        news=[text for text in (change.text if change.changed else "", loss) if text],
+    upkeep = DefsSync(
+        db, run.seq, options.settings, rings.ring, reloader=reload, extract_only=options.extract_only,
+        notices=[text for text in (change.text if change.changed else "", loss) if text],
     )  # fmt: skip
     return Supervisor(
-        db, folder, run=run, epoch=epoch, settings=plan.settings, lock=lock, crew=crew, rings=rings, seeding=seeding,
-        checkpoints=checkpoints, upkeep=upkeep,
+        db, folder, run=run, epoch=epoch, settings=options.settings, lock=lock, node_pool=crew, queue_maintainer=rings, seeder=seeding,
+        checkpoints=checkpoints, defs_sync=upkeep,
     )  # fmt: skip
 
 
-def _make_rooms(folder: Path) -> None:
+def _make_dirs(folder: Path) -> None:
     try:
         for part in ("beats", "logs", "output"):
             (folder / part).mkdir(mode=0o700, exist_ok=True)
@@ -127,19 +129,19 @@ def _make_rooms(folder: Path) -> None:
         raise StorageError(f"{error.filename}: {error.strerror}", "Mend it, or use another --data.") from error
 
 
-def _fence_left_overs(db: Database, folder: Path) -> None:
+def _fence_leftovers(db: Database, folder: Path) -> None:
     """End what a crashed supervisor left, and write that it is over: no late write of it can count."""
-    left = nodes.left_over(db)
-    appenders = nodes.appenders_left_over(db)
+    left = nodes.list_left_over(db)
+    appenders = nodes.list_left_over_appenders(db)
     for identity in [*(n[2] for n in left), *(a[1] for a in appenders)]:
         if identity:
-            kill_stranger(identity)
+            kill_leftover(identity)
     now = time.time()
     with db.transaction():
         for epoch, number, _ in left:
-            nodes.move(db, epoch, NodeState.DEAD)
-            nodes.set_heart(db, epoch, Heart.ASYSTOLE)
-            _, role = nodes.standing(db, epoch)
+            nodes.set_state(db, epoch, NodeState.DEAD)
+            nodes.set_heart(db, epoch, HeartbeatState.ASYSTOLE)
+            _, role = nodes.get_state_and_role(db, epoch)
             nodes.set_role(db, epoch, Role.DEAD_RUNNER if role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER)
             nodes.end(db, epoch, "its supervisor died", now)
             jobs.release(db, epoch, f"the supervisor of n{number} died", crashed=False)
@@ -153,27 +155,29 @@ def _fence_left_overs(db: Database, folder: Path) -> None:
 
 def _rebase_clocks(db: Database) -> None:
     """After a reboot the boot-time clock starts over: what was left of each wait is waited anew."""
-    told = supervisors.recall(db, "boot")
+    told = supervisors.get_meta(db, "boot")
     if told:
         boot, _, seen = told.partition(" ")
         if boot != boot_id():
             shift = boottime() - float(seen or 0)
-            jobs.rebase(db, shift)
-            hosts.rebase(db, shift)
-    supervisors.note_clock(db)
+            jobs.shift_deadlines(db, shift)
+            hosts.shift_deadlines(db, shift)
+    supervisors.record_clock(db)
 
 
-def _begin(db: Database, plan: Plan, folder: Path, edition: Edition) -> tuple[Run, int, Change, Blueprint]:
+def _begin_run(
+    db: Database, plan: RunOptions, folder: Path, edition: PreparedDefs
+) -> tuple[Run, int, PublishResult, StepGraph]:
     """Choose the run, publish the defs, declare the outputs: one transaction. Returns run, epoch, change, steps."""
     now = time.time()
     with db.transaction():
-        run = runs.latest(db) if plan.extract_only else None if plan.fresh else runs.unfinished(db)
+        run = runs.latest(db) if plan.extract_only else None if plan.fresh else runs.latest_unfinished(db)
         if run is None and plan.extract_only:
             raise UsageError(
                 f"{plan.folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data."
             )
         resumed = run is not None
-        refuse_unseedable(plan.definitions, plan.settings.base_url or (run.base_url if run else None))
+        check_seedable(plan.definitions, plan.settings.base_url or (run.base_url if run else None))
         if run is None:
             runs.supersede(db)
             run = runs.create(db, plan.settings.base_url, now)
@@ -183,43 +187,43 @@ def _begin(db: Database, plan: Plan, folder: Path, edition: Edition) -> tuple[Ru
         runs.set_limits(db, run.seq, plan.settings.max_pages, plan.settings.base_url)
         runs.hold_for_disk(db, run.seq, False)
         jobs.release_all(db, run.seq, "its supervisor died")
-        jobs.resume(db, run.seq)
-        runs.fetch_nothing(db, run.seq, plan.extract_only)
+        jobs.resume_incomplete(db, run.seq)
+        runs.set_extract_only(db, run.seq, plan.extract_only)
         if plan.extract_only:
-            runs.move(db, run.seq, RunState.SEEDING)  # unfinished from now on, wherever this ends
-        sequences.silence(db, run.seq)
+            runs.set_state(db, run.seq, RunState.SEEDING)  # unfinished from now on, wherever this ends
+        sequences.clear_rings(db, run.seq)
         sequences.recount(db, run.seq)
         runs.recount(db, run.seq)
         target = folder / "output" / run.id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         run = runs.get(db, run.seq)
-        steps = blueprint(plan.definitions, base_url=run.base_url, output=plan.output)
-        change = publish(
-            db, run, edition, plan.settings, target=target, flag=plan.output, forced=plan.data_def,
-            only_new=plan.only_new, adopt=partial(tracker.publish, db, run.seq), steps=steps,
+        steps = build_step_graph(plan.definitions, base_url=run.base_url, output=plan.output)
+        change = publish_defs(
+            db, run, edition, plan.settings, output_dir=target, output_file=plan.output, forced_data_def=plan.data_def,
+            only_new=plan.only_new, on_publish=partial(tracker.publish_steps, db, run.seq), graph=steps,
         )  # fmt: skip
         # the settings may be others than last time, whatever the defs say
-        for host in hosts.keys(db, run.seq):
-            placement.treat(db, run.seq, host, manners_of(plan.definitions, plan.settings, host))
+        for host in hosts.list_keys(db, run.seq):
+            placement.apply_host_policy(db, run.seq, host, resolve_host_policy(plan.definitions, plan.settings, host))
         for group in plan.definitions.task_groups:
-            sequences.limit(db, run.seq, group.name, group.max_pages)
-        remember_problems(db, [])
+            sequences.set_max_pages(db, run.seq, group.name, group.max_pages)
+        store_problems(db, [])
         word = "resumed" if resumed else "begun"
         text = f"run {run.id} {word}, defs v{change.version}"
         events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", text)])
     return runs.get(db, run.seq), epoch, change, steps
 
 
-def _tidy(db: Database, folder: Path, run: Run) -> str:
+def _clean_pages(db: Database, folder: Path, run: Run) -> str:
     """Bodies that a crash left without a document are thrown away, and documents that lost theirs serve no more.
 
     Returns what an operator should know of that.
     """
-    pages = documents.Pages(folder, busy_seconds=_TICK_SECONDS)
+    pages = documents.PageStore(folder, busy_seconds=_BUSY_SECONDS)
     try:
-        lost = pages.rejoin(db, run.seq)
+        lost = pages.reconcile(db, run.seq)
         if run.state is not RunState.NEW:
-            pages.sweep(db)
+            pages.delete_orphans(db)
     finally:
         pages.close()
-    return documents.lost_told(lost) if lost else ""
+    return documents.lost_pages_message(lost) if lost else ""

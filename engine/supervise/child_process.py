@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import IO, Literal
 
 from engine.errors import CrawlError
-from engine.model.node import Heart, Role
+from engine.model.node import HeartbeatState, Role
 from engine.runtime.beat_file import Beat, read_beat
 from engine.runtime.process_identity import identity_of
 
-Kind = Literal["node", "appender"]
+ChildKind = Literal["node", "appender"]
 
-TIMEOUT = 1.0
+BEAT_TIMEOUT = 1.0
 """Seconds without a new beat that count as one missed timeout."""
 MISSED_LIMIT = 3
-_GOOD_SECONDS = 1.0
+_RECOVERY_SECONDS = 1.0
 """Ten looks in a row, at the pace of the tick, at a fresh beat: what was missed is forgotten."""
 _NEWBORN_SECONDS = 20.0
 """A process that has not beaten yet is given this long: starting on a loaded machine takes its time."""
@@ -29,16 +29,16 @@ _NEWBORN_SECONDS = 20.0
 CRASH_LIMIT = 5
 HEALTHY_SECONDS = 60.0
 """A child that lived this long starts its count of crashes anew."""
-_LET_GO_SECONDS = 1.0
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 5.0
+_KILL_WAIT_SECONDS = 1.0
+_MIN_RESTART_DELAY, _MAX_RESTART_DELAY = 0.2, 5.0
 
 
-def pause_after(crashes: int) -> float:
+def restart_delay(crashes: int) -> float:
     """Seconds before what crashed so often in a row is started again."""
-    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (crashes - 1))
+    return min(_MAX_RESTART_DELAY, _MIN_RESTART_DELAY * 2.0 ** (crashes - 1))
 
 
-_MEMORY_HABITS = {
+_MALLOC_ENV = {
     "MALLOC_ARENA_MAX": "2",
     "MALLOC_TRIM_THRESHOLD_": "4194304",
     "MALLOC_MMAP_THRESHOLD_": "2097152",
@@ -50,7 +50,7 @@ Not smaller: what compressing a group of pages takes must stay at hand, or each 
 
 
 @dataclass(slots=True)
-class Pulse:
+class HeartbeatMonitor:
     """How a process's beat looks to this observer, by the observer's own clock.
 
     Silence counts only as far as the observer was awake to hear it: one that was itself stopped blames nobody.
@@ -58,33 +58,33 @@ class Pulse:
 
     number: int = -1
     seen_at: float = field(default_factory=time.monotonic)
-    looked_at: float | None = None
+    observed_at: float | None = None
     silence: float = 0.0
     """Seconds of it since the last beat or timeout."""
-    born: bool = False
+    has_beaten: bool = False
     missed: int = 0
-    good: float = 0.0
-    heart: Heart = Heart.NEWBORN
+    healthy_seconds: float = 0.0
+    heart: HeartbeatState = HeartbeatState.NEWBORN
     beat: Beat | None = None
 
-    def look(self, beat: Beat | None, now: float) -> Heart:
+    def observe(self, beat: Beat | None, now: float) -> HeartbeatState:
         """Take one look. ASYSTOLE means dead."""
-        passed = min(max(0.0, now - (self.seen_at if self.looked_at is None else self.looked_at)), TIMEOUT)
-        self.looked_at = now
+        passed = min(max(0.0, now - (self.seen_at if self.observed_at is None else self.observed_at)), BEAT_TIMEOUT)
+        self.observed_at = now
         if beat is not None and beat.number != self.number:
-            self.number, self.seen_at, self.beat, self.born = beat.number, now, beat, True
+            self.number, self.seen_at, self.beat, self.has_beaten = beat.number, now, beat, True
             self.silence = 0.0
         else:
             self.silence += passed
-        limit = TIMEOUT if self.born else _NEWBORN_SECONDS / MISSED_LIMIT
+        limit = BEAT_TIMEOUT if self.has_beaten else _NEWBORN_SECONDS / MISSED_LIMIT
         if self.silence >= limit - 1e-6:
-            self.silence, self.good = 0.0, 0.0
+            self.silence, self.healthy_seconds = 0.0, 0.0
             self.missed += 1
-            self.heart = Heart.ASYSTOLE if self.missed >= MISSED_LIMIT else Heart.ARRHYTHMIA
-        elif self.born and self.heart is not Heart.ASYSTOLE:
-            self.good = self.good + passed if self.age(now) < TIMEOUT / 2 else 0.0
-            if self.missed == 0 or self.good >= _GOOD_SECONDS - 1e-6:
-                self.missed, self.heart = 0, Heart.HEALTHY
+            self.heart = HeartbeatState.ASYSTOLE if self.missed >= MISSED_LIMIT else HeartbeatState.ARRHYTHMIA
+        elif self.has_beaten and self.heart is not HeartbeatState.ASYSTOLE:
+            self.healthy_seconds = self.healthy_seconds + passed if self.age(now) < BEAT_TIMEOUT / 2 else 0.0
+            if self.missed == 0 or self.healthy_seconds >= _RECOVERY_SECONDS - 1e-6:
+                self.missed, self.heart = 0, HeartbeatState.HEALTHY
         return self.heart
 
     def age(self, now: float) -> float:
@@ -93,10 +93,10 @@ class Pulse:
 
 
 @dataclass(slots=True)
-class Child:
+class ChildProcess:
     """One process of ours."""
 
-    kind: Kind
+    kind: ChildKind
     epoch: int
     number: int
     role: Role
@@ -106,17 +106,17 @@ class Child:
     replaces: int | None = None
     crashes: int = 0
     """Deaths in a row along those it replaces."""
-    told_to_stop: bool = False
-    to_be_succeeded: bool = False
+    stop_requested: bool = False
+    restart_after_exit: bool = False
     """It was told to stop for another to take its place."""
-    ordered_dead: bool = False
+    killed_by_operator: bool = False
     """An operator killed it: it is replaced, but nobody is to blame for its death."""
-    explained: bool = False
+    reported_failure: bool = False
     """It ended itself and said why."""
-    hung: str = ""
+    kill_reason: str = ""
     """How long it was silent before it was killed for it."""
-    pulse: Pulse = field(default_factory=Pulse)
-    heart_told: Heart = Heart.NEWBORN
+    heartbeat: HeartbeatMonitor = field(default_factory=HeartbeatMonitor)
+    recorded_heart: HeartbeatState = HeartbeatState.NEWBORN
     """As the table has it."""
 
     @property
@@ -129,35 +129,35 @@ class Child:
         """Its process number."""
         return self.process.pid
 
-    def ended(self) -> int | None:
+    def poll(self) -> int | None:
         """Reap it: its exit code (negative: a signal's number) where it ended."""
         return self.process.poll()
 
-    def look(self, now: float) -> Heart:
+    def check_heartbeat(self, now: float) -> HeartbeatState:
         """Read its beat."""
-        return self.pulse.look(read_beat(self.beat_path), now)
+        return self.heartbeat.observe(read_beat(self.beat_path), now)
 
     def stop(self) -> None:
         """Ask it to end in order."""
-        self.told_to_stop = True
+        self.stop_requested = True
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """End its whole process group at once."""
         self._signal(signal.SIGKILL)
 
-    def put_down(self) -> int:
+    def kill_and_wait(self) -> int:
         """End it at once, and see it gone: its exit code.
 
         What the kernel does not let go of within a second counts as gone: it is fenced, and dies when it wakes.
         """
         self.kill()
         try:
-            return self.process.wait(_LET_GO_SECONDS)
+            return self.process.wait(_KILL_WAIT_SECONDS)
         except subprocess.TimeoutExpired:
             return -signal.SIGKILL
 
-    def bury(self) -> None:
+    def close(self) -> None:
         """After its end: close the lifeline, take its beat away."""
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
@@ -171,7 +171,7 @@ class Child:
 
 
 def spawn(
-    module: str, arguments: Sequence[str], *, first_line: str, log: Path, nudge: int | None = None
+    module: str, arguments: Sequence[str], *, first_line: str, log: Path, wakeup_fd: int | None = None
 ) -> subprocess.Popen[bytes]:
     """Start `python -m module` in a session of its own, its output in `log`, its stdin the lifeline.
 
@@ -183,15 +183,22 @@ def spawn(
     with contextlib.suppress(OSError):
         log.parent.mkdir(mode=0o700, exist_ok=True)
     try:
-        with _opened(log) as output:
+        with _open_log(log) as output:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", module, *arguments, *([] if nudge is None else ["--nudge", str(nudge)])],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    module,
+                    *arguments,
+                    *([] if wakeup_fd is None else ["--nudge", str(wakeup_fd)]),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                pass_fds=[] if nudge is None else [nudge],
-                env={**_MEMORY_HABITS, **os.environ},
+                pass_fds=[] if wakeup_fd is None else [wakeup_fd],
+                env={**_MALLOC_ENV, **os.environ},
             )
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died before it was told anything: who watches it will see that
@@ -202,7 +209,7 @@ def spawn(
     return process
 
 
-def _opened(log: Path) -> IO[bytes]:
+def _open_log(log: Path) -> IO[bytes]:
     """A full disk may have no place for a new log: the process is started all the same."""
     try:
         file = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
@@ -211,7 +218,7 @@ def _opened(log: Path) -> IO[bytes]:
     return os.fdopen(file, "wb")
 
 
-def kill_stranger(identity: str, *, seconds: float = 5.0) -> None:
+def kill_leftover(identity: str, *, seconds: float = 5.0) -> None:
     """End a process that an earlier supervisor left, if its identity still holds, and wait until it is gone."""
     try:
         pid = int(identity.split(":")[1])

@@ -10,90 +10,90 @@ import time
 from pathlib import Path
 
 from engine.errors import StorageError
-from engine.runtime.beat_file import SUPERVISOR, Beat, BeatWriter
-from engine.runtime.disk_space import Space, data_places
-from engine.store.db.connector import Busy, Database
+from engine.runtime.beat_file import SUPERVISOR_BEAT, Beat, BeatWriter
+from engine.runtime.disk_space import DiskSpaceMonitor, data_paths
+from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.tables import events, outputs, runs
 from engine.store.tables.events import Event
 
-_EVERY = 1.0
+_CHECK_SECONDS = 1.0
 
 
-class Disk:
+class DiskGuard:
     """Looks once a second; `alarm` says what is nearly full, empty where nothing is."""
 
     def __init__(self, db: Database, folder: Path, run: int, least: int) -> None:
         self._db = db
         self._run = run
-        self._databases = {folder / name: _inode(folder / name) for name in (CRAWL, PAGES)}
-        self._space = Space(data_places(folder), least)
-        self._untold: list[Event] = []
-        self._written = ""
-        self._looked_at = self._tried_at = 0.0
-        self._beats = 0
-        self._beat: BeatWriter | None = None
-        self._beat_path = folder / "beats" / SUPERVISOR
+        self._databases = {folder / name: _inode_of(folder / name) for name in (CRAWL, PAGES)}
+        self._space = DiskSpaceMonitor(data_paths(folder), least)
+        self._pending_events: list[Event] = []
+        self._recorded_alarm = ""
+        self._checked_at = self._attempted_at = 0.0
+        self._beat_number = 0
+        self._beat_writer: BeatWriter | None = None
+        self._beat_path = folder / "beats" / SUPERVISOR_BEAT
         with contextlib.suppress(OSError):
-            self._beat = BeatWriter(self._beat_path)
+            self._beat_writer = BeatWriter(self._beat_path)
 
     @property
     def alarm(self) -> str:
         """What is nearly full, for an operator to read."""
         return self._space.alarm
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Look, if it is time to; needs no database. Raises StorageError where a database was taken away."""
         now = time.monotonic()
-        if now - self._looked_at < _EVERY:
+        if now - self._checked_at < _CHECK_SECONDS:
             return
-        self._looked_at = now
+        self._checked_at = now
         for path, inode in self._databases.items():
-            if _inode(path) != inode:
+            if _inode_of(path) != inode:
                 raise StorageError(
                     f"{path}: deleted or replaced while a run was writing it",
                     "The run was stopped. Put the data directory back, or begin anew in another one.",
                 )
         before = self._space.alarm
-        low = self._space.low()
+        low = self._space.is_low()
         if low != bool(before):
-            self._untold.append(_event(self._space.alarm))
-        self._say()
+            self._pending_events.append(_alarm_event(self._space.alarm))
+        self._write_beat()
 
-    def note(self) -> None:
+    def record(self) -> None:
         """Write into the tables what is new. Where they cannot be written it is tried again, once a second."""
         now = time.monotonic()
-        if now - self._tried_at < _EVERY:
+        if now - self._attempted_at < _CHECK_SECONDS:
             return
-        self._tried_at = now
-        with contextlib.suppress(Busy):
-            self._space.watch(Path(output.path).parent for output in outputs.listed(self._db, self._run))
-            if self._untold or bool(self.alarm) != bool(self._written):
+        self._attempted_at = now
+        with contextlib.suppress(DatabaseBusy):
+            self._space.add_paths(Path(output.path).parent for output in outputs.list_outputs(self._db, self._run))
+            if self._pending_events or bool(self.alarm) != bool(self._recorded_alarm):
                 with self._db.transaction():
                     runs.hold_for_disk(self._db, self._run, bool(self.alarm))
-                    events.add(self._db, self._run, self._untold)
-                self._untold, self._written = [], self.alarm
+                    events.add(self._db, self._run, self._pending_events)
+                self._pending_events, self._recorded_alarm = [], self.alarm
 
     def close(self) -> None:
         """The run is over: nobody looks any more."""
-        if self._beat is not None:
-            self._beat.close()
+        if self._beat_writer is not None:
+            self._beat_writer.close()
         self._beat_path.unlink(missing_ok=True)
 
-    def _say(self) -> None:
-        self._beats += 1
+    def _write_beat(self) -> None:
+        self._beat_number += 1
         with contextlib.suppress(OSError):
-            if self._beat is not None:
-                self._beat.write(Beat(number=self._beats, state="READY", now=self.alarm))
+            if self._beat_writer is not None:
+                self._beat_writer.write(Beat(number=self._beat_number, state="READY", now=self.alarm))
 
 
-def _event(alarm: str) -> Event:
+def _alarm_event(alarm: str) -> Event:
     if alarm:
         return Event(time.time(), "ERROR", "supervisor", "disk", alarm)
     return Event(time.time(), "INFO", "supervisor", "disk", "there is space on the disk again: the run goes on")
 
 
-def _inode(path: Path) -> int | None:
+def _inode_of(path: Path) -> int | None:
     try:
         return os.stat(path).st_ino  # noqa: PTH116
     except OSError:

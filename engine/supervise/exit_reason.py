@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Ending(StrEnum):
+class ExitReason(StrEnum):
     """Why a run stops."""
 
     COMPLETE = "complete"
@@ -17,11 +17,11 @@ class Ending(StrEnum):
 
 
 EXIT_CODES = {
-    Ending.COMPLETE: 0,
-    Ending.EXTRACTED: 0,
-    Ending.LIMIT: 0,
-    Ending.SIGINT: 130,
-    Ending.SIGTERM: 143,
-    Ending.FAILED: 3,
-    Ending.KILLED: 137,
+    ExitReason.COMPLETE: 0,
+    ExitReason.EXTRACTED: 0,
+    ExitReason.LIMIT: 0,
+    ExitReason.SIGINT: 130,
+    ExitReason.SIGTERM: 143,
+    ExitReason.FAILED: 3,
+    ExitReason.KILLED: 137,
 }

@@ -10,11 +10,11 @@ from pathlib import Path
 from engine.errors import LockHeld, StorageError
 from engine.runtime.process_identity import identity_of
 
-NAME = "supervisor.lock"
+LOCK_NAME = "supervisor.lock"
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LockHolder:
     """Who holds, or last held, the lock."""
 
     pid: int
@@ -26,16 +26,16 @@ class Lock:
     """Held from `take` until `release`, or until the process ends in whatever way."""
 
     def __init__(self, file: int, path: Path) -> None:
-        self._file = file
+        self._fd = file
         self._path = path
 
     @classmethod
-    def take(cls, folder: Path) -> "Lock":
+    def acquire(cls, folder: Path) -> "Lock":
         """Make the data dir where it is missing, and lock it at once or not at all.
 
         Raises LockHeld naming the holder, StorageError where the folder cannot be used.
         """
-        path = folder / NAME
+        path = folder / LOCK_NAME
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -47,36 +47,36 @@ class Lock:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(file)
-            raise _held(folder) from None
+            raise _lock_held_error(folder) from None
         lock = cls(file, path)
-        lock.tell("")
+        lock.write_holder("")
         return lock
 
-    def tell(self, run: str) -> None:
+    def write_holder(self, run: str) -> None:
         """Write who holds the lock, and for which run."""
         text = json.dumps({"pid": os.getpid(), "identity": identity_of(os.getpid()), "run": run}).encode()
-        os.pwrite(self._file, text, 0)
-        os.ftruncate(self._file, len(text))
+        os.pwrite(self._fd, text, 0)
+        os.ftruncate(self._fd, len(text))
 
     def release(self) -> None:
         """Let the next one in."""
-        os.close(self._file)
+        os.close(self._fd)
 
 
-def holder(folder: Path) -> Holder | None:
+def read_holder(folder: Path) -> LockHolder | None:
     """Who wrote the lock file last; None where nobody did."""
     try:
-        told = json.loads((folder / NAME).read_bytes())
-        return Holder(int(told["pid"]), str(told["identity"]), str(told["run"]))
+        told = json.loads((folder / LOCK_NAME).read_bytes())
+        return LockHolder(int(told["pid"]), str(told["identity"]), str(told["run"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _held(folder: Path) -> LockHeld:
+def _lock_held_error(folder: Path) -> LockHeld:
     """The refusal; the holder may be writing its name right now, so it is given a moment."""
     deadline = time.monotonic() + 0.5
     while True:
-        told = holder(folder)
+        told = read_holder(folder)
         if told is not None and identity_of(told.pid) == told.identity:
             run = f", run {told.run}" if told.run else ""
             what = f"{folder}: held by another supervisor (pid {told.pid}{run})"

@@ -10,48 +10,50 @@ from engine.store.tables.samples import Sample
 _SAMPLE_SECONDS = 5.0
 
 
-class Books:
+class RunStats:
     """Kept by one supervisor for its run."""
 
     def __init__(self, db: Database, run: int, settings: Settings) -> None:
         self._db = db
         self._run = run
         self._settings = settings
-        self._began = self._counted = time.monotonic()
-        self._done, self._made = self._so_far()
-        self._sampled = (self._began, self._done, self._made)
+        self._started_at = self._recorded_at = time.monotonic()
+        self._page_count, self._row_count = self._read_totals()
+        self._last_sample = (self._started_at, self._page_count, self._row_count)
 
-    def count_time(self) -> None:
+    def record(self) -> None:
         """Add the time since the last look to the run, and how fast it went. After a Busy the next look counts it."""
         now, run = time.monotonic(), self._run
-        done, made = self._so_far()
-        passed = max(1e-3, now - self._counted)
+        done, made = self._read_totals()
+        passed = max(1e-3, now - self._recorded_at)
         rates = {
-            "pages_per_s": round(max(0, done - self._done) / passed, 2),
-            "rows_per_s": round(max(0, made - self._made) / passed, 2),
+            "pages_per_s": round(max(0, done - self._page_count) / passed, 2),
+            "rows_per_s": round(max(0, made - self._row_count) / passed, 2),
         }
-        sample = self._sample(now, done, made)
+        sample = self._next_sample(now, done, made)
         with self._db.transaction():
-            runs.spent(self._db, run, passed, rates)
-            supervisors.note_clock(self._db)
+            runs.add_time(self._db, run, passed, rates)
+            supervisors.record_clock(self._db)
             if sample is not None:
                 samples.add(self._db, run, sample)
         if sample is not None:
-            self._sampled = (now, done, made)
-        self._counted, self._done, self._made = now, done, made
+            self._last_sample = (now, done, made)
+        self._recorded_at, self._page_count, self._row_count = now, done, made
 
-    def _so_far(self) -> tuple[int, int]:
+    def _read_totals(self) -> tuple[int, int]:
         """Pages done and rows made by the run, all its starts together."""
         made = sum(count for count, _ in rows.counts(self._db, self._run).values())
-        return sequences.total(self._db, self._run, "done"), made
+        return sequences.count_pages(self._db, self._run, "done"), made
 
-    def _sample(self, now: float, done: int, made: int) -> Sample | None:
+    def _next_sample(self, now: float, done: int, made: int) -> Sample | None:
         """What plots are drawn from, where the last one is some seconds old."""
-        at, pages, rows_ = self._sampled
+        at, pages, rows_ = self._last_sample
         if now - at < _SAMPLE_SECONDS:
             return None
-        failed = sequences.total(self._db, self._run, "failed")
-        queue = sequences.total(self._db, self._run, "ready") + sequences.total(self._db, self._run, "delayed")
+        failed = sequences.count_pages(self._db, self._run, "failed")
+        queue = sequences.count_pages(self._db, self._run, "ready") + sequences.count_pages(
+            self._db, self._run, "delayed"
+        )
         return Sample(
             time.time(), max(0, done - pages) / (now - at), max(0, made - rows_) / (now - at), int(failed), int(queue)
         )
@@ -59,12 +61,12 @@ class Books:
     def limit_reached(self) -> str | None:
         """The limit that ends the run now, as the user wrote it."""
         limit, seconds = self._settings.max_pages, self._settings.max_time
-        if limit is not None and sequences.total(self._db, self._run, "done") >= limit:
+        if limit is not None and sequences.count_pages(self._db, self._run, "done") >= limit:
             return f"--max-pages {limit} reached"
-        if seconds is not None and time.monotonic() - self._began >= seconds:
+        if seconds is not None and time.monotonic() - self._started_at >= seconds:
             return f"--max-time {seconds:g} s reached"
         return None
 
     def too_many_failed(self) -> bool:
         """Whether more jobs failed than the setting allows."""
-        return sequences.total(self._db, self._run, "failed") > self._settings.max_failed
+        return sequences.count_pages(self._db, self._run, "failed") > self._settings.max_failed

@@ -1,4 +1,4 @@
-"""Seeding: locators become jobs, a batch a transaction, so that a crawl starts before a million seeds are written."""
+"""Seeder: locators become jobs, a batch a transaction, so that a crawl starts before a million seeds are written."""
 
 import os
 import sys
@@ -12,35 +12,35 @@ from pathlib import Path
 import orjson
 
 from engine import urls
-from engine.defs.loader import baseless
+from engine.defs.loader import find_relative_urls
 from engine.defs.url_patterns import expand
 from engine.errors import UsageError
-from engine.fetch.host_policy import manners_of
-from engine.model.definition import Definitions, Locator, LocatorGroup, Place
+from engine.fetch.host_policy import resolve_host_policy
+from engine.model.definition import Definitions, Locator, LocatorGroup, SourcePosition
 from engine.model.job import JobKind
 from engine.model.job_key import link_key, locator_key
 from engine.model.run import RunState
 from engine.runtime.clock import boottime
 from engine.settings import Settings
-from engine.store.db.connector import Busy, Database
+from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.tables import checkpoints, events, jobs, locators, runs, sequences
 from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.events import Event
 from engine.store.tables.jobs import NewLocator
 from engine.store.tables.runs import Run
-from engine.store.transactions.placement import Places
+from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
 
-_BATCH = 2000
-_TOLD = 5
+_BATCH_SIZE = 2000
+_MAX_REPORTED = 5
 
 
-class Seeding:
+class Seeder:
     """Writes the locators of one def version into a run, step by step. A step that was cut off is done again."""
 
     def __init__(
-        self, db: Database, run: Run, definitions: Definitions, version: int, places: Places,
-        before: "Seeding | None" = None,
+        self, db: Database, run: Run, definitions: Definitions, version: int, places: PlacementCache,
+        before: "Seeder | None" = None,
     ) -> None:  # fmt: skip
         """`before`: the seeding of an earlier version; what it read of stdin and did not write is not lost."""
         self._db = db
@@ -48,8 +48,8 @@ class Seeding:
         self._run = run
         self._definitions = definitions
         self._version = version
-        self._places = places
-        self._steps = self._work()
+        self._placements = places
+        self._batches = self._seed_all()
         self.problems: list[str] = []
         """Locators that gave no job, and why."""
         self.done = False
@@ -58,80 +58,84 @@ class Seeding:
     def stdin(self) -> Iterator[str]:
         """The URLs on standard input, read by one seeding after another."""
         if self._stdin is None:
-            self._stdin = _lines("-")
+            self._stdin = _read_urls("-")
         return self._stdin
 
     def step(self) -> list[int]:
         """Write one batch; returns the sequences to ring. Sets `done` after the last."""
         try:
-            return next(self._steps)
+            return next(self._batches)
         except StopIteration:
             self.done = True
             return []
 
-    def tell_problems(self) -> None:
+    def record_problems(self) -> None:
         """Write the problems down as events, the first ones of them. Raises Busy, with none forgotten."""
         if not self.problems:
             return
-        texts = self.problems[:_TOLD]
-        if len(self.problems) > _TOLD:
-            texts.append(f"{len(self.problems) - _TOLD} more seeds give no job")
+        texts = self.problems[:_MAX_REPORTED]
+        if len(self.problems) > _MAX_REPORTED:
+            texts.append(f"{len(self.problems) - _MAX_REPORTED} more seeds give no job")
         with self._db.transaction():
             told = [Event(time.time(), "ERROR", "supervisor", "seed", text) for text in texts]
             events.add(self._db, self._run.seq, told)
         self.problems = []
 
-    def _work(self) -> Iterator[list[int]]:
+    def _seed_all(self) -> Iterator[list[int]]:
         run = self._run.seq
-        yield (yield from self._trying(self._begin))
+        yield (yield from self._retry_busy(self._mark_seeding))
         for group in self._definitions.locator_groups:
             told = seeder_hash(group, self._run.base_url)
-            if checkpoints.complete(self._db, run, SEEDER, group.name, told):
+            if checkpoints.is_complete(self._db, run, SEEDER, group.name, told):
                 continue
-            yield from self._trying(partial(self._mark, group, told, completed=False))
-            yield from self._seed(group)
-            yield from self._trying(partial(self._mark, group, told, completed=True))
-        yield from self._trying(self._end)
+            yield from self._retry_busy(partial(self._write_checkpoint, group, told, completed=False))
+            yield from self._seed_group(group)
+            yield from self._retry_busy(partial(self._write_checkpoint, group, told, completed=True))
+        yield from self._retry_busy(self._mark_ready)
 
-    def _trying(self, work: Callable[[], list[int]]) -> Generator[list[int], None, list[int]]:
+    def _retry_busy(self, work: Callable[[], list[int]]) -> Generator[list[int], None, list[int]]:
         """What `work` gives, a step later for each time the database is busy: a generator that raised is at its end."""
         while True:
             try:
                 return work()
-            except Busy:
+            except DatabaseBusy:
                 yield []
 
-    def _begin(self) -> list[int]:
+    def _mark_seeding(self) -> list[int]:
         with self._db.transaction():
-            runs.move(self._db, self._run.seq, RunState.SEEDING)
+            runs.set_state(self._db, self._run.seq, RunState.SEEDING)
         return []
 
-    def _end(self) -> list[int]:
+    def _mark_ready(self) -> list[int]:
         with self._db.transaction():
-            runs.seeded(self._db, self._run.seq, self._version)
-            runs.move(self._db, self._run.seq, RunState.READY)
+            runs.mark_seeded(self._db, self._run.seq, self._version)
+            runs.set_state(self._db, self._run.seq, RunState.READY)
         return []
 
-    def _seed(self, group: LocatorGroup) -> Iterator[list[int]]:
+    def _seed_group(self, group: LocatorGroup) -> Iterator[list[int]]:
         priority = next((g.priority for g in self._definitions.task_groups if g.name == group.name), 0)
         for locator in group.locators:
             for kind, found in (
-                (JobKind.PAGE, self._urls(group, locator)),
-                (JobKind.SITEMAP, self._resolved(group, iter([locator.sitemap] if locator.sitemap else []))),
+                (JobKind.PAGE, self._locator_urls(group, locator)),
+                (JobKind.SITEMAP, self._resolve(group, iter([locator.sitemap] if locator.sitemap else []))),
             ):
-                while batch := list(islice(found, _BATCH)):
-                    yield (yield from self._trying(partial(self._write, group, locator, batch, priority, kind)))
+                while batch := list(islice(found, _BATCH_SIZE)):
+                    yield (
+                        yield from self._retry_busy(partial(self._write_batch, group, locator, batch, priority, kind))
+                    )
 
-    def _write(
+    def _write_batch(
         self, group: LocatorGroup, locator: Locator, batch: list[str], priority: int, kind: JobKind
     ) -> list[int]:
         run, hosts = self._run.seq, set()
         try:
             with self._db.transaction():
-                id_ = locators.ensure(self._db, run, group.name, locator.name, request_of(locator))
+                id_ = locators.ensure(self._db, run, group.name, locator.name, encode_request(locator))
                 new = []
                 for url in batch:
-                    place = self._places.find(self._db, group.name, urls.host_key(url), urls.origin(url), kind)
+                    place = self._placements.find_or_create(
+                        self._db, group.name, urls.host_key(url), urls.origin(url), kind
+                    )
                     hosts.add(place.host)
                     plain = kind is JobKind.PAGE and locator.method == "GET" and locator.body is None
                     method = locator.method if kind is JobKind.PAGE else kind
@@ -145,19 +149,19 @@ class Seeding:
                 jobs.add_locators(self._db, new)
                 rung = sequences.ring_hosts(self._db, hosts, boottime())
         except BaseException:
-            self._places.forget()
+            self._placements.rollback_cache()
             raise
-        self._places.settle()
+        self._placements.commit_cache()
         return rung
 
-    def _urls(self, group: LocatorGroup, locator: Locator) -> Iterator[str]:
+    def _locator_urls(self, group: LocatorGroup, locator: Locator) -> Iterator[str]:
         for written in locator.urls:
-            yield from self._resolved(group, expand(written))
+            yield from self._resolve(group, expand(written))
         if locator.from_file is not None:
-            lines = self.stdin if locator.from_file == "-" else _lines(locator.from_file)
-            yield from self._resolved(group, lines)
+            lines = self.stdin if locator.from_file == "-" else _read_urls(locator.from_file)
+            yield from self._resolve(group, lines)
 
-    def _resolved(self, group: LocatorGroup, written: Iterator[str]) -> Iterator[str]:
+    def _resolve(self, group: LocatorGroup, written: Iterator[str]) -> Iterator[str]:
         base = self._run.base_url or self._definitions.base_url
         for url in written:
             full = urls.join(base, url) if base else urls.normalize(url)
@@ -166,52 +170,54 @@ class Seeding:
             else:
                 yield full
 
-    def _mark(self, group: LocatorGroup, told: str, *, completed: bool) -> list[int]:
+    def _write_checkpoint(self, group: LocatorGroup, told: str, *, completed: bool) -> list[int]:
         """Write where the seeder of a group stands; one that is invalid stays so until it is complete."""
         run = self._run.seq
         mark = Checkpoint(step=SEEDER, group=group.name, content_hash=told)
         with self._db.transaction():
             if completed:
                 checkpoints.write(self._db, run, [replace(mark, completed_at=time.time(), status="valid")])
-            elif not any(c.key == mark.key and c.content_hash == told for c in checkpoints.listed(self._db, run)):
+            elif not any(
+                c.key == mark.key and c.content_hash == told for c in checkpoints.list_checkpoints(self._db, run)
+            ):
                 checkpoints.write(self._db, run, [mark])
         return []
 
 
-def places_of(run: int, definitions: Definitions, settings: Settings) -> Places:
+def create_placements(run: int, definitions: Definitions, settings: Settings) -> PlacementCache:
     """Where the jobs of a run go, as these defs treat hosts and groups."""
-    return Places(
+    return PlacementCache(
         run,
-        lambda key: manners_of(definitions, settings, key),
+        lambda key: resolve_host_policy(definitions, settings, key),
         lambda group: found.max_pages if (found := definitions.task_group(group)) else None,
     )
 
 
-def follow(
-    db: Database, run: int, definitions: Definitions, version: int, settings: Settings, before: Seeding
-) -> Seeding:
+def create_next_seeder(
+    db: Database, run: int, definitions: Definitions, version: int, settings: Settings, before: Seeder
+) -> Seeder:
     """The seeding of a version that was just published."""
-    return Seeding(
-        db, runs.get(db, run), definitions, version, places_of(run, definitions, settings), before
+    return Seeder(
+        db, runs.get(db, run), definitions, version, create_placements(run, definitions, settings), before
     )  # fmt: skip
 
 
-def refuse_unseedable(definitions: Definitions, base_url: str | None) -> None:
+def check_seedable(definitions: Definitions, base_url: str | None) -> None:
     """Raise UsageError where a locator can give no job: a relative URL and no base, a list that cannot be read."""
-    told = unseedable(definitions, base_url)
+    told = find_unseedable(definitions, base_url)
     if told is not None:
         place, what, remedy = told
         raise UsageError(f"{place}: {what}", remedy)
 
 
-def unseedable(definitions: Definitions, base_url: str | None) -> tuple[Place, str, str] | None:
+def find_unseedable(definitions: Definitions, base_url: str | None) -> tuple[SourcePosition, str, str] | None:
     """The first locator that can give no job: its place, what is wrong with it, what to do.
 
     Raises UsageError on a base that is no URL.
     """
     if base_url is not None and urls.normalize(base_url) is None:
         raise UsageError(f"--base-url {base_url}: not an http or https URL", "Write for example https://shop.example")
-    for place, url in () if base_url else baseless(definitions):
+    for place, url in () if base_url else find_relative_urls(definitions):
         return place, f"relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
     for locator in (each for group in definitions.locator_groups for each in group.locators):
         path = locator.from_file
@@ -220,7 +226,7 @@ def unseedable(definitions: Definitions, base_url: str | None) -> tuple[Place, s
     return None
 
 
-def request_of(locator: Locator) -> str:
+def encode_request(locator: Locator) -> str:
     """What a locator's jobs send, as the table `locators` keeps it: variables of the environment stay as written."""
     return orjson.dumps(
         {
@@ -233,7 +239,7 @@ def request_of(locator: Locator) -> str:
     ).decode()
 
 
-def _lines(path: str) -> Iterator[str]:
+def _read_urls(path: str) -> Iterator[str]:
     """URLs of a file, one a line; blank lines and those that start with # are none."""
     try:
         with sys.stdin if path == "-" else Path(path).open(encoding="utf-8", errors="replace") as file:

@@ -9,31 +9,31 @@ from engine.errors import CrawlError, StorageError, UsageError
 from engine.model.node import NodeState
 from engine.model.run import RunState, Stage
 from engine.settings import Settings
-from engine.store.db.connector import Busy, Database
-from engine.store.db.retry_busy import patient
-from engine.store.db.schema import fold
+from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.retry_busy import retry_busy_or_fail
+from engine.store.db.schema import checkpoint_wal
 from engine.store.tables import commands, events, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event, Level
 from engine.store.tables.runs import Run
-from engine.supervise.checkpoints.tracker import Checkpointing
-from engine.supervise.command_handlers import carry_out
-from engine.supervise.disk_guard import Disk
-from engine.supervise.doorbell_repair import Rings
-from engine.supervise.exit_reason import EXIT_CODES, Ending
+from engine.supervise.checkpoints.tracker import CheckpointTracker
+from engine.supervise.command_handlers import handle_command
+from engine.supervise.disk_guard import DiskGuard
+from engine.supervise.doorbell_repair import QueueMaintainer
+from engine.supervise.exit_reason import EXIT_CODES, ExitReason
 from engine.supervise.lock import Lock
-from engine.supervise.lock_watch import Trouble
-from engine.supervise.node_pool import Crew
-from engine.supervise.reload.defs_sync import Upkeep
-from engine.supervise.run_stats import Books
-from engine.supervise.seeding import Seeding
-from engine.supervise.stages import FORCED, GOING, Stages
+from engine.supervise.lock_watch import LockWatch
+from engine.supervise.node_pool import NodePool
+from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.run_stats import RunStats
+from engine.supervise.seeding import Seeder
+from engine.supervise.stages import ACTIVE_STAGES, FORCED_TRANSITIONS, StageTracker
 
-_NATURAL_NODES, _NATURAL_APPENDER = 1800.0, 300.0
+_NODE_DRAIN_SECONDS, _APPENDER_DRAIN_SECONDS = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
-_NESTED_SECONDS = 5.0
+_SHUTDOWN_MARGIN_SECONDS = 5.0
 """What nodes have beyond the grace of their jobs: to commit, and to say goodbye."""
-_COPY_SECONDS = 1.0
-_KILL_PATIENCE = 3.0
+_RECORD_SECONDS = 1.0
+_KILL_RETRY_SECONDS = 3.0
 
 
 class Supervisor:
@@ -48,303 +48,312 @@ class Supervisor:
         epoch: int,
         settings: Settings,
         lock: Lock,
-        crew: Crew,
-        rings: Rings,
-        seeding: Seeding,
-        checkpoints: Checkpointing,
-        upkeep: Upkeep,
+        node_pool: NodePool,
+        queue_maintainer: QueueMaintainer,
+        seeder: Seeder,
+        checkpoints: CheckpointTracker,
+        defs_sync: DefsSync,
     ) -> None:
         self.db = db
         self.folder = folder
         self.run = run
         self.epoch = epoch
         self.settings = settings
-        self.crew = crew
-        self.rings = rings
-        self.seeding = seeding
+        self.node_pool = node_pool
+        self.queue_maintainer = queue_maintainer
+        self.seeder = seeder
         self.checkpoints = checkpoints
-        self.upkeep = upkeep
+        self.defs_sync = defs_sync
         self._lock = lock
-        self.disk = Disk(db, folder, run.seq, settings.min_free)
-        self._stages = Stages(db, run.seq)
-        self.ending: Ending | None = None
+        self.disk = DiskGuard(db, folder, run.seq, settings.min_free)
+        self._stages = StageTracker(db, run.seq)
+        self.exit_reason: ExitReason | None = None
         self.reason: str | None = None
-        self.books = Books(db, run.seq, settings)
+        self.stats = RunStats(db, run.seq, settings)
         self._answers: dict[int, tuple[bool, str]] = {}
-        self._copied_at = 0.0
+        self._recorded_at = 0.0
         self._deadline = 0.0
-        self._trouble = Trouble(db, crew)
-        self._failed_over = False
-        self.killed = False
+        self._lock_watch = LockWatch(db, node_pool)
+        self._too_many_failed = False
+        self.kill_requested = False
         """An operator ordered a hard kill of the run."""
 
     @property
     def stage(self) -> Stage:
         """Where it stands."""
-        return self._stages.now
+        return self._stages.current
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether everything is stopped and released."""
         return self.stage is Stage.SHUTDOWN_COMPLETE
 
     @property
-    def hurried(self) -> bool:
+    def tick_soon(self) -> bool:
         """Whether the next tick should come soon: something is starting or ending."""
-        return self.stage is not Stage.RUNNING or not self.seeding.done or not self.upkeep.done
+        return self.stage is not Stage.RUNNING or not self.seeder.done or not self.defs_sync.done
 
     @property
     def exit_code(self) -> int:
         """What the program ends with: 1 where more jobs failed than the setting allows."""
-        if self.ending in (Ending.COMPLETE, Ending.EXTRACTED) and self._failed_over:
+        if self.exit_reason in (ExitReason.COMPLETE, ExitReason.EXTRACTED) and self._too_many_failed:
             return 1
-        return EXIT_CODES[self.ending or Ending.FAILED]
+        return EXIT_CODES[self.exit_reason or ExitReason.FAILED]
 
     def tick(self) -> None:
         """Do what is due now, through every stage that needs no waiting. A busy database only delays it.
 
         Raises StorageError where it was taken away.
         """
-        self.disk.look()
-        if self.killed:
+        self.disk.check()
+        if self.kill_requested:
             self.kill()
             return
-        self._stages.write()
+        self._stages.flush()
         try:
-            self._trouble.relieve_writers()
-            self.disk.note()
-            self._obey()
+            self._lock_watch.kill_stalled_writer()
+            self.disk.record()
+            self._handle_commands()
             stage = None
             while stage is not self.stage:
                 stage = self.stage
-                _STEPS.get(stage, Supervisor._idle)(self)
-        except Busy as busy:
-            self._trouble.tell(f"{busy.what}; it is tried again")
-            spare = _FORCE_SECONDS if self.crew.any_alive else 0.0
-            if self.stage not in GOING and time.monotonic() > self._deadline + spare:
+                _STAGE_HANDLERS.get(stage, Supervisor._idle)(self)
+        except DatabaseBusy as busy:
+            self._lock_watch.warn(f"{busy.message}; it is tried again")
+            spare = _FORCE_SECONDS if self.node_pool.any_alive else 0.0
+            if self.stage not in ACTIVE_STAGES and time.monotonic() > self._deadline + spare:
                 self._abandon(busy)
 
-    def stop(self, ending: Ending, reason: str | None = None) -> None:
+    def stop(self, ending: ExitReason, reason: str | None = None) -> None:
         """Stop in order: take nothing more, let what is under way finish, keep all that is committed.
 
         While a finished crawl still writes its files it has the grace left for that; a run that stops already goes on.
         """
-        if self.ending in (None, Ending.COMPLETE) and self.stage is not Stage.RELEASING_LOCK:
-            if self.ending is Ending.COMPLETE:
-                self._deadline = min(self._deadline, time.monotonic() + self.settings.grace + _NESTED_SECONDS)
-            self.ending, self.reason = ending, reason
+        if self.exit_reason in (None, ExitReason.COMPLETE) and self.stage is not Stage.RELEASING_LOCK:
+            if self.exit_reason is ExitReason.COMPLETE:
+                self._deadline = min(self._deadline, time.monotonic() + self.settings.grace + _SHUTDOWN_MARGIN_SECONDS)
+            self.exit_reason, self.reason = ending, reason
 
     def kill(self) -> None:
         """Stop at once: processes die, what they held is READY again, rows reach the files at the next start."""
-        if self.over:
+        if self.is_finished:
             return
-        self.ending, self.reason = Ending.KILLED, "hard kill"
-        self.crew.kill_all()
+        self.exit_reason, self.reason = ExitReason.KILLED, "hard kill"
+        self.node_pool.kill_all()
         try:
-            patient(self._bury_killed, _KILL_PATIENCE)
+            retry_busy_or_fail(self._finish_killed, _KILL_RETRY_SECONDS)
         except StorageError as error:
             self._abandon(error)
 
-    def _bury_killed(self) -> None:
-        self.crew.scribe.end(NodeState.DEAD)
+    def _finish_killed(self) -> None:
+        self.node_pool.appender.end(NodeState.DEAD)
         while self.stage is not Stage.RELEASING_LOCK:
             if self.stage is Stage.INTERRUPTED:
-                self.crew.reap()
-            self._enter(FORCED[self.stage])
-        self.crew.reap()
+                self.node_pool.reap()
+            self._enter_stage(FORCED_TRANSITIONS[self.stage])
+        self.node_pool.reap()
         self._finish()
 
-    def _starting(self) -> None:
+    def _tick_starting(self) -> None:
         """The appender, then the nodes: consumers before producers. A signal meanwhile ends it where it stands."""
         if self.stage is Stage.INIT:
-            self._enter(Stage.CHECK_LOCK)
+            self._enter_stage(Stage.CHECK_LOCK)
         elif self.stage is Stage.CHECK_LOCK:
-            self._enter(Stage.START_APPENDER)
-        elif self.ending is not None:
-            self._interrupt()
+            self._enter_stage(Stage.START_APPENDER)
+        elif self.exit_reason is not None:
+            self._begin_shutdown()
         elif self.stage is Stage.START_APPENDER:
-            if self.crew.scribe.child is None:
-                self.crew.scribe.start()
-            self._enter(Stage.START_NODES)
+            if self.node_pool.appender.child is None:
+                self.node_pool.appender.start()
+            self._enter_stage(Stage.START_NODES)
         else:
-            self.crew.start_missing()
-            self._enter(Stage.RUNNING)
+            self.node_pool.start_missing_nodes()
+            self._enter_stage(Stage.RUNNING)
 
-    def _running(self) -> None:
-        if self.ending is None:
-            self._go_on()
-        if self.ending is not None:
-            self._interrupt()
+    def _tick_running(self) -> None:
+        if self.exit_reason is None:
+            self._run_once()
+        if self.exit_reason is not None:
+            self._begin_shutdown()
 
-    def _go_on(self) -> None:
-        self.crew.watch()
-        self._copy()
+    def _run_once(self) -> None:
+        self.node_pool.watch()
+        self._record_progress()
         if not self.disk.alarm:
-            self.seeding = self.upkeep.tick(self.seeding)
-        if not self.seeding.done and not self.disk.alarm:
-            self._seed()
-        self.rings.tick()
-        if self.ending is None and (limit := self.books.limit_reached()):
-            self.stop(Ending.LIMIT, limit)
-        if self.crew.given_up and self.ending is None:
-            self.stop(Ending.FAILED, self.crew.given_up)
-        if self.ending is None and self.seeding.done and self._nothing_open():
-            self.ending = Ending.COMPLETE
+            self.seeder = self.defs_sync.tick(self.seeder)
+        if not self.seeder.done and not self.disk.alarm:
+            self._seed_batch()
+        self.queue_maintainer.tick()
+        if self.exit_reason is None and (limit := self.stats.limit_reached()):
+            self.stop(ExitReason.LIMIT, limit)
+        if self.node_pool.failure and self.exit_reason is None:
+            self.stop(ExitReason.FAILED, self.node_pool.failure)
+        if self.exit_reason is None and self.seeder.done and self._try_complete():
+            self.exit_reason = ExitReason.COMPLETE
 
-    def _seed(self) -> None:
+    def _seed_batch(self) -> None:
         try:
-            self.rings.ring(self.seeding.step())
+            self.queue_maintainer.ring(self.seeder.step())
         except UsageError as error:
-            self.stop(Ending.FAILED, error.what)
-        self.seeding.tell_problems()
+            self.stop(ExitReason.FAILED, error.message)
+        self.seeder.record_problems()
 
-    def _nothing_open(self) -> bool:
+    def _try_complete(self) -> bool:
         """Whether the run is at its end, decided and written in one transaction."""
         run = runs.get(self.db, self.run.seq)
-        if run.seeded_version != run.defs_version or sequences.taken(self.db, run.seq):
+        if run.seeded_version != run.defs_version or sequences.count_taken(self.db, run.seq):
             return False
-        if run.paused and (run.paused != "disk" or self.upkeep.missing()):
+        if run.paused and (run.paused != "disk" or self.defs_sync.incomplete_reason()):
             return False  # but where only the disk holds it, and every row is in its file, space is not waited for
-        if self.upkeep.any_open() or not self.upkeep.settled():
+        if self.defs_sync.has_open_work() or not self.defs_sync.is_settled():
             return False
         with self.db.transaction():
-            return not self.upkeep.any_open() and runs.move(self.db, run.seq, RunState.DRAINING)
+            return not self.defs_sync.has_open_work() and runs.set_state(self.db, run.seq, RunState.DRAINING)
 
-    def _interrupt(self) -> None:
-        self._enter(Stage.CRAWL_COMPLETE if self.ending is Ending.COMPLETE else Stage.INTERRUPTED)
+    def _begin_shutdown(self) -> None:
+        self._enter_stage(Stage.CRAWL_COMPLETE if self.exit_reason is ExitReason.COMPLETE else Stage.INTERRUPTED)
 
     def _stop_nodes(self) -> None:
-        self._enter(Stage.STOPPING_NODES_GRACEFUL)
+        self._enter_stage(Stage.STOPPING_NODES_GRACEFUL)
         self._deadline = time.monotonic() + (
-            _NATURAL_NODES if self.ending is Ending.COMPLETE else self.settings.grace + _NESTED_SECONDS
+            _NODE_DRAIN_SECONDS
+            if self.exit_reason is ExitReason.COMPLETE
+            else self.settings.grace + _SHUTDOWN_MARGIN_SECONDS
         )
-        for node in self.crew.nodes:
+        for node in self.node_pool.nodes:
             node.stop()
 
-    def _stopping_nodes(self) -> None:
-        self._copy()
-        if self.crew.reap():
+    def _await_nodes(self) -> None:
+        self._record_progress()
+        if self.node_pool.reap():
             self._stop_appender()
         elif time.monotonic() > self._deadline:
-            self._enter(Stage.STOPPING_NODES_FORCEFUL, "nodes are past their time: they are made to stop")
+            self._enter_stage(Stage.STOPPING_NODES_FORCEFUL, "nodes are past their time: they are made to stop")
             self._deadline = time.monotonic() + _FORCE_SECONDS
-            for node in self.crew.nodes:
+            for node in self.node_pool.nodes:
                 node.stop()
 
-    def _forcing_nodes(self) -> None:
+    def _force_nodes(self) -> None:
         if time.monotonic() > self._deadline:
-            for node in self.crew.nodes:
+            for node in self.node_pool.nodes:
                 node.kill()
-        if self.crew.reap():
+        if self.node_pool.reap():
             self._stop_appender()
 
     def _stop_appender(self) -> None:
-        self._enter(Stage.STOPPING_APPENDER_GRACEFUL)
-        natural = self.ending is Ending.COMPLETE
-        self._deadline = time.monotonic() + (_NATURAL_APPENDER if natural else max(self.settings.grace, 30.0))
+        self._enter_stage(Stage.STOPPING_APPENDER_GRACEFUL)
+        natural = self.exit_reason is ExitReason.COMPLETE
+        self._deadline = time.monotonic() + (_APPENDER_DRAIN_SECONDS if natural else max(self.settings.grace, 30.0))
 
-    def _stopping_appender(self) -> None:
-        self._copy()
-        if self.crew.scribe.drain():
-            self._enter(Stage.RELEASING_LOCK)
+    def _await_appender(self) -> None:
+        self._record_progress()
+        if self.node_pool.appender.drain():
+            self._enter_stage(Stage.RELEASING_LOCK)
         elif time.monotonic() > self._deadline:
-            self._enter(Stage.STOPPING_APPENDER_FORCEFUL, "the appender is past its time: it is made to stop")
+            self._enter_stage(Stage.STOPPING_APPENDER_FORCEFUL, "the appender is past its time: it is made to stop")
             self._deadline = time.monotonic() + _FORCE_SECONDS
 
-    def _forcing_appender(self) -> None:
+    def _force_appender(self) -> None:
         if time.monotonic() > self._deadline:
-            self.crew.kill_all()
-            self.crew.scribe.end(NodeState.DEAD)
-        if self.crew.scribe.drain():
-            self._enter(Stage.RELEASING_LOCK)
+            self.node_pool.kill_all()
+            self.node_pool.appender.end(NodeState.DEAD)
+        if self.node_pool.appender.drain():
+            self._enter_stage(Stage.RELEASING_LOCK)
 
     def _finish(self) -> None:
         """Write how the run ended, end the epoch, let the lock go."""
         run = self.run.seq
         with self.db.transaction():
-            self._stages.write_now()
+            self._stages.write_pending()
             jobs.release_all(self.db, run, "the run was stopped")
-            if self.ending is Ending.COMPLETE:
-                self._failed_over = self.books.too_many_failed()
-                if missing := self.upkeep.missing():
-                    self.ending, self.reason = Ending.FAILED, missing
-                elif self.upkeep.left():
-                    self.ending, self.reason = Ending.EXTRACTED, "extracted; what is left to fetch is the next run's"
+            if self.exit_reason is ExitReason.COMPLETE:
+                self._too_many_failed = self.stats.too_many_failed()
+                if missing := self.defs_sync.incomplete_reason():
+                    self.exit_reason, self.reason = ExitReason.FAILED, missing
+                elif self.defs_sync.has_work_left():
+                    self.exit_reason, self.reason = (
+                        ExitReason.EXTRACTED,
+                        "extracted; what is left to fetch is the next run's",
+                    )
             state = {
-                Ending.COMPLETE: RunState.DONE, Ending.KILLED: RunState.KILLED, Ending.FAILED: RunState.FAILED,
-            }.get(self.ending or Ending.FAILED, RunState.CANCELLED)  # fmt: skip
-            runs.move(self.db, run, state, self.reason)
+                ExitReason.COMPLETE: RunState.DONE, ExitReason.KILLED: RunState.KILLED, ExitReason.FAILED: RunState.FAILED,
+            }.get(self.exit_reason or ExitReason.FAILED, RunState.CANCELLED)  # fmt: skip
+            runs.set_state(self.db, run, state, self.reason)
             runs.end(self.db, run, time.time())
-            self.checkpoints.close(done=self.ending is Ending.COMPLETE, reason=self.reason)
-            self._tell("INFO" if self.ending is Ending.COMPLETE else "WARNING", f"run {self.run.id} {state}")
-            runs.enter(self.db, run, Stage.SHUTDOWN_COMPLETE)
+            self.checkpoints.close(done=self.exit_reason is ExitReason.COMPLETE, reason=self.reason)
+            self._add_event(
+                "INFO" if self.exit_reason is ExitReason.COMPLETE else "WARNING", f"run {self.run.id} {state}"
+            )
+            runs.enter_stage(self.db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self.db, self.epoch, time.time())
-        self._stages.written()
-        with contextlib.suppress(Busy):
-            self.books.count_time()
-        with contextlib.suppress(Busy):
-            self.checkpoints.show()
-        self._let_go()
+        self._stages.clear_pending()
+        with contextlib.suppress(DatabaseBusy):
+            self.stats.record()
+        with contextlib.suppress(DatabaseBusy):
+            self.checkpoints.write_state_file()
+        self._release()
 
     def _abandon(self, busy: CrawlError) -> None:
         """Time is up and the tables cannot be written: they stay as they are, and the next start takes over."""
-        self.crew.kill_all()
-        if self.ending is Ending.COMPLETE:
-            self.ending = Ending.FAILED
-        self.reason = f"{self.reason or 'stopped'}; not written down, since {busy.what}"
-        self._let_go()
+        self.node_pool.kill_all()
+        if self.exit_reason is ExitReason.COMPLETE:
+            self.exit_reason = ExitReason.FAILED
+        self.reason = f"{self.reason or 'stopped'}; not written down, since {busy.message}"
+        self._release()
 
-    def _let_go(self) -> None:
-        self._stages.now = Stage.SHUTDOWN_COMPLETE
-        self.upkeep.stop()
-        self.rings.close()
+    def _release(self) -> None:
+        self._stages.current = Stage.SHUTDOWN_COMPLETE
+        self.defs_sync.stop()
+        self.queue_maintainer.close()
         self.disk.close()
         self.db.close()
-        fold(self.folder)
+        checkpoint_wal(self.folder)
         self._lock.release()
 
-    def _obey(self) -> None:
-        for command in commands.new(self.db, self.epoch):
+    def _handle_commands(self) -> None:
+        for command in commands.list_new(self.db, self.epoch):
             if command.id not in self._answers:
-                if (answered := carry_out(self, command)) is None:
+                if (answered := handle_command(self, command)) is None:
                     continue
                 self._answers[command.id] = answered
             done, answer = self._answers[command.id]
             with self.db.transaction():
                 commands.end(self.db, command.id, done=done, answer=answer, now=time.time())
-                self._tell("INFO", f"{command.name}: {answer}", "command")
+                self._add_event("INFO", f"{command.name}: {answer}", "command")
             del self._answers[command.id]
 
-    def _copy(self) -> None:
+    def _record_progress(self) -> None:
         now = time.monotonic()
-        if now - self._copied_at >= _COPY_SECONDS or self.crew.hearts_changed:
-            self._copied_at = now
-            with contextlib.suppress(Busy):  # only for those who look
-                self.crew.copy_beats()
-                self.books.count_time()
-                self.checkpoints.look(lambda: self.killed or self.ending not in (None, Ending.COMPLETE))
+        if now - self._recorded_at >= _RECORD_SECONDS or self.node_pool.has_heart_changes:
+            self._recorded_at = now
+            with contextlib.suppress(DatabaseBusy):  # only for those who look
+                self.node_pool.record_beats()
+                self.stats.record()
+                self.checkpoints.update(
+                    lambda: self.kill_requested or self.exit_reason not in (None, ExitReason.COMPLETE)
+                )
 
-    def _enter(self, stage: Stage, why: str = "") -> None:
+    def _enter_stage(self, stage: Stage, why: str = "") -> None:
         self._stages.enter(stage, why)
 
-    def _tell(self, level: Level, text: str, kind: str = "run") -> None:
+    def _add_event(self, level: Level, text: str, kind: str = "run") -> None:
         events.add(self.db, self.run.seq, [Event(time.time(), level, "supervisor", kind, text)])
 
     def _idle(self) -> None:
         """Nothing is due in this stage."""
 
 
-_STEPS: dict[Stage, Callable[[Supervisor], None]] = {
-    Stage.INIT: Supervisor._starting,
-    Stage.CHECK_LOCK: Supervisor._starting,
-    Stage.START_APPENDER: Supervisor._starting,
-    Stage.START_NODES: Supervisor._starting,
-    Stage.RUNNING: Supervisor._running,
+_STAGE_HANDLERS: dict[Stage, Callable[[Supervisor], None]] = {
+    Stage.INIT: Supervisor._tick_starting,
+    Stage.CHECK_LOCK: Supervisor._tick_starting,
+    Stage.START_APPENDER: Supervisor._tick_starting,
+    Stage.START_NODES: Supervisor._tick_starting,
+    Stage.RUNNING: Supervisor._tick_running,
     Stage.CRAWL_COMPLETE: Supervisor._stop_nodes,
     Stage.INTERRUPTED: Supervisor._stop_nodes,
-    Stage.STOPPING_NODES_GRACEFUL: Supervisor._stopping_nodes,
-    Stage.STOPPING_NODES_FORCEFUL: Supervisor._forcing_nodes,
-    Stage.STOPPING_APPENDER_GRACEFUL: Supervisor._stopping_appender,
-    Stage.STOPPING_APPENDER_FORCEFUL: Supervisor._forcing_appender,
+    Stage.STOPPING_NODES_GRACEFUL: Supervisor._await_nodes,
+    Stage.STOPPING_NODES_FORCEFUL: Supervisor._force_nodes,
+    Stage.STOPPING_APPENDER_GRACEFUL: Supervisor._await_appender,
+    Stage.STOPPING_APPENDER_FORCEFUL: Supervisor._force_appender,
     Stage.RELEASING_LOCK: Supervisor._finish,
 }

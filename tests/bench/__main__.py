@@ -17,7 +17,6 @@ from tests.bench.contest import (
     CEILING,
     NODES,
     OURS,
-    PROJECT,
     SCRAPY,
     SCRAPY_SEEN,
     Contestant,

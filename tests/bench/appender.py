@@ -34,7 +34,7 @@ def main() -> int:
         ]
         house.add(made)
         with closing(house.appender()) as appender:
-            appender.turn()  # the file stands, with its header
+            appender.run_turn()  # the file stands, with its header
             began, cpu = time.perf_counter(), time.process_time()
             settle(appender)
             seconds, cpu = time.perf_counter() - began, time.process_time() - cpu

@@ -26,12 +26,12 @@ from engine.model.node import Role
 from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, prepare
+from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import events, jobs, nodes, runs, supervisors, versions
 from engine.store.tables.events import Event
-from engine.store.tables.hosts import Manners
+from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import NewLink
-from engine.store.transactions.placement import Places
+from engine.store.transactions.placement import PlacementCache
 
 GROUP, FLOW = "docs", 1_000
 _WAY = (Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING)
@@ -43,7 +43,7 @@ _DEFS = Definitions(
 
 def filled(folder: Path, count: int, hosts: int, crew: int) -> tuple[int, list[int]]:
     """A data dir with a running run, governed by this process; its number, and the epochs of its nodes."""
-    prepare(folder)
+    migrate_databases(folder)
     db = Database.open(folder / CRAWL, durable=False)
     now = time.time()
     with db.transaction():
@@ -51,22 +51,22 @@ def filled(folder: Path, count: int, hosts: int, crew: int) -> tuple[int, list[i
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run, now)
         runs.begin(db, run, now)
         runs.set_version(db, run, versions.publish(db, _DEFS, now))
-        runs.move(db, run, RunState.SEEDING)
-        runs.move(db, run, RunState.READY)
+        runs.set_state(db, run, RunState.SEEDING)
+        runs.set_state(db, run, RunState.READY)
         for stage in _WAY:
-            runs.enter(db, run, stage)
+            runs.enter_stage(db, run, stage)
         epochs = [nodes.insert(db, run, epoch, Role.RUNNER, None, now)[0] for _ in range(crew)]
         for node in epochs:
             nodes.register(db, node, "DONE", os.getpid(), identity_of(os.getpid()) or "")
         db.execute("UPDATE nodes SET heart = 'HEALTHY', state = 'READY'")
-    places = Places(run, lambda _: Manners(0.5, 4, False), lambda _: None)
+    places = PlacementCache(run, lambda _: HostPolicy(0.5, 4, False), lambda _: None)
     each = max(1, count // hosts)
     for host in range(hosts):
         with db.transaction():
-            place = places.find(db, GROUP, f"host{host}.example:80", f"http://host{host}.example")
+            place = places.find_or_create(db, GROUP, f"host{host}.example:80", f"http://host{host}.example")
             urls = [f"http://host{host}.example/catalogue/item-{number}.html" for number in range(each)]
             jobs.add_links(db, [NewLink(run, place.sequence, 0, 1, None, None, u, link_key(GROUP, u)) for u in urls])
-        places.settle()
+        places.commit_cache()
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
     return run, epochs
@@ -99,13 +99,15 @@ class Flow:
                 )
                 told = f"200 http://host{at % 500}.example/catalogue/item-{at}.html 31 ms 15 kB 3 rows"
                 events.add(db, run, [Event(now, "INFO", f"n{at % 16 + 1}", "page", told, at)] * part)
-                runs.spent(db, run, 0.05, {"pages_per_s": FLOW + at % 97 if part else 0.0, "rows_per_s": 60.0 * part})
+                runs.add_time(
+                    db, run, 0.05, {"pages_per_s": FLOW + at % 97 if part else 0.0, "rows_per_s": 60.0 * part}
+                )
                 beats = [
                     (e, "READY", 0.1 + now * 7 % 3 / 10, 20 + at % 7, at // len(epochs), 0, 90_000_000 + at, 0.0,
                      f"http://host{(at + e) % 500}.example/catalogue/item-{at + e}.html")
                     for e in epochs
                 ]  # fmt: skip
-                db.each(nodes._BEATEN, beats)
+                db.execute_values(nodes._RECORD_BEATS, beats)
             at += part
         db.close()
 

@@ -11,9 +11,9 @@ from engine.model.job_key import link_key
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables import jobs, runs
-from engine.store.tables.hosts import Manners
+from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import NewLink
-from engine.store.transactions.placement import Places
+from engine.store.transactions.placement import PlacementCache
 from tests.bench.contest import PROJECT, console, write_defs
 from tests.bench.pages import path_of
 from tests.bench.site import Site
@@ -75,14 +75,14 @@ def fill(filled: Filled, site: Site, upto: int) -> Filled:
 def spread(filled: Filled, hosts: int, each: int) -> Filled:
     """The same data dir with `each` jobs more on each of so many other hosts. It is not to be run any more."""
     db = Database.open(filled.data / CRAWL, durable=False)
-    places = Places(filled.run, lambda _: Manners(0.0, 1, False), lambda _: None)
+    places = PlacementCache(filled.run, lambda _: HostPolicy(0.0, 1, False), lambda _: None)
     ready = filled.ready
     try:
         _, locator, root, id_ = db.all(_A_JOB, (filled.run,))[0]
         with db.transaction():
             for host in range(hosts):
                 origin = f"http://host{host}.invalid"
-                place = places.find(db, GROUP, f"host{host}.invalid:80", origin)
+                place = places.find_or_create(db, GROUP, f"host{host}.invalid:80", origin)
                 found = [f"{origin}{path_of(number)}" for number in range(each)]
                 keys = [link_key(GROUP, url) for url in found]
                 links = [

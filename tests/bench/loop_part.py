@@ -20,7 +20,7 @@ import uvloop
 from engine import urls
 from engine.extract.context import Context
 from engine.extract.page import Page
-from engine.extract.records import Extractor
+from engine.extract.records import RecordExtractor
 from engine.fetch.client import Fetcher
 from engine.fetch.decode import decode
 from engine.fetch.errors import FetchFailed
@@ -111,7 +111,7 @@ class Part:
         group = definitions.task_group(self._group)
         assert group is not None
         found = [definitions.data_def(task.data_def) for task in group.tasks]
-        self._extractors = [Extractor(data_def) for data_def in found if data_def is not None]
+        self._extractors = [RecordExtractor(data_def) for data_def in found if data_def is not None]
         self._starts = [url for locator in definitions.locator_groups[0].locators for url in locator.urls]
         self._seen: set[str] = set()
         self._queue: deque[str] = deque()

@@ -22,10 +22,10 @@ from engine.store.db.schema import CRAWL
 from engine.store.read import snapshot
 from engine.store.tables import nodes, runs, supervisors
 from engine.store.tables.events import Event
-from engine.store.tables.hosts import Manners
-from engine.store.transactions.commit import Finished, MadeRow, commit
-from engine.store.transactions.lease import Wish, lease
-from engine.store.transactions.placement import Places
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.commit import ExtractedRow, JobOutcome, commit
+from engine.store.transactions.lease import LeaseRequest, lease
+from engine.store.transactions.placement import PlacementCache
 from tests.bench.contest import CONCURRENCY, console
 from tests.bench.filled import Filled, begin, fill, run, spread
 from tests.bench.report import machine, machine_line, put, table
@@ -89,24 +89,24 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
     committing = Database.open(filled.data / CRAWL)
     try:
         node = _node(committing, filled.run)
-        places = Places(filled.run, lambda _: Manners(0.0, CONCURRENCY, False), lambda _: None)
+        places = PlacementCache(filled.run, lambda _: HostPolicy(0.0, CONCURRENCY, False), lambda _: None)
         leased, leasing_s, committing_s = 0, 0.0, 0.0
         while leased < min(upto, filled.ready - batch):
             began = time.perf_counter()
-            wish = Wish(node=node, number=(node << 32) | (leased + 1), free=batch, batch=batch)
+            wish = LeaseRequest(node=node, lease_id=(node << 32) | (leased + 1), free_slots=batch, batch=batch)
             (got,) = lease(leasing, wish, [filled.sequence], boottime())
             between = time.perf_counter()
             if not got.jobs:
                 raise RuntimeError(f"a lease gave nothing after {leased} jobs")
             finished = [
-                Finished(
-                    job=job, state=JobState.DONE, attempts=1, rows=(MadeRow("page", 1, f'{{"url":"{job.url}"}}'),),
+                JobOutcome(
+                    job=job, state=JobState.DONE, attempts=1, rows=(ExtractedRow("page", 1, f'{{"url":"{job.url}"}}'),),
                     events=(Event(time.time(), "INFO", "n1", "page", f"200 {job.url} 1 ms 28 kB 1 rows", job.id),),
                 )
                 for job in got.jobs
             ]  # fmt: skip
             prepared = time.perf_counter()
-            won = commit(committing, node, filled.run, finished, places, boottime()).won
+            won = commit(committing, node, filled.run, finished, places, boottime()).accepted_ids
             committing_s += time.perf_counter() - prepared
             leasing_s += between - began
             if len(won) != len(got.jobs):
@@ -128,7 +128,7 @@ def _node(db: Database, run_seq: int) -> int:
         runs.set_limits(db, run_seq, None, None)
         runs.set_slots(db, run_seq, 2 * Settings().concurrency)
         for state in (RunState.SEEDING, RunState.READY):
-            runs.move(db, run_seq, state)
+            runs.set_state(db, run_seq, state)
     return node
 
 

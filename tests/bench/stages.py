@@ -17,15 +17,15 @@ import uvloop
 
 from engine import urls
 from engine.defs.loader import load
-from engine.extract.budget import Effort
+from engine.extract.budget import Budget
 from engine.extract.context import Context
-from engine.extract.links import Followed
-from engine.extract.nesting_guard import too_deep
+from engine.extract.links import LinkExtractor
+from engine.extract.nesting_guard import nests_too_deep
 from engine.extract.page import Page
-from engine.extract.records import Extractor
+from engine.extract.records import RecordExtractor
 from engine.fetch.client import Fetcher
 from engine.fetch.decode import decode
-from engine.fetch.response import Answer
+from engine.fetch.response import FetchResponse
 from engine.model.definition import DataDef
 from engine.model.job import Request
 from engine.model.job_key import link_key
@@ -64,10 +64,10 @@ def stages(site: Site, pages: int) -> list[Stage]:
     return found + _worked(answers, definition)
 
 
-def _worked(answers: Sequence[Answer], definition: DataDef) -> list[Stage]:
+def _worked(answers: Sequence[FetchResponse], definition: DataDef) -> list[Stage]:
     """The stages after the fetch."""
-    rows_only = Extractor(DataDef(name=definition.name, fields=definition.fields))
-    links_only = Followed(definition, {})
+    rows_only = RecordExtractor(DataDef(name=definition.name, fields=definition.fields))
+    links_only = LinkExtractor(definition, {})
     texts = [decode(answer.body, answer.content_type).text for answer in answers]
 
     def fresh() -> Iterator[Page]:
@@ -84,15 +84,15 @@ def _worked(answers: Sequence[Answer], definition: DataDef) -> list[Stage]:
             _ = page.tree
             yield page
 
-    links = [[link.url for link in links_only.of(Effort(page, _CONTEXT))[0]] for page in parsed()]
+    links = [[link.url for link in links_only.extract(Budget(page, _CONTEXT))[0]] for page in parsed()]
     met: set[str] = set()
     return [
         Stage("decode", _each(answers, lambda a: decode(a.body, a.content_type)), False),
         Stage("parse (Page.tree)", _each(fresh(), lambda page: page.tree), False),
         Stage("of it bytes and lower case", _each(fresh(), lambda page: page._lower), True),
-        Stage("of it depth", _each(lowered(), lambda page: too_deep(page._lower)), True),
+        Stage("of it depth", _each(lowered(), lambda page: nests_too_deep(page._lower)), True),
         Stage("fields: url, title, headings", _each(parsed(), lambda page: rows_only.extract(page, _CONTEXT)), False),
-        Stage("links", _each(parsed(), lambda page: links_only.of(Effort(page, _CONTEXT))), False),
+        Stage("links", _each(parsed(), lambda page: links_only.extract(Budget(page, _CONTEXT))), False),
         Stage("of it the selector a[href]", _each(parsed(), _select), True),
         Stage("dropping the tree", _each(parsed(), lambda page: page.__dict__.clear()), False),
         Stage("seen-set of URLs", _each(links, lambda found: met.update(u for u in found if u not in met)), False),
@@ -120,9 +120,9 @@ def _each(things: Iterable[T], work: Callable[[T], object]) -> float:
     return took / count * 1e6
 
 
-async def _walk(site: Site, definition: DataDef, pages: int) -> list[Answer]:
+async def _walk(site: Site, definition: DataDef, pages: int) -> list[FetchResponse]:
     """The first pages of the site, in the order a crawl meets them."""
-    fetcher, extractor = _fetcher(), Extractor(definition)
+    fetcher, extractor = _fetcher(), RecordExtractor(definition)
     todo = [url for url in map(urls.normalize, site.starts) if url]
     met, answers = set(todo), []
     for url in todo:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from console.tui.app import Console
 from console.tui.config import Config
-from console.tui.options import Setup
-from console.tui.state.source import Accepted
+from console.tui.options import ConsoleOptions
+from console.tui.state.source import AcceptedDefs
 from engine.errors import CrawlError
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import Request
 from engine.model.run import RunState, Stage
-from engine.store.read.browse import JobDetail, JobLine, Listing, Page
-from engine.store.read.snapshot import NOTHING
+from engine.store.read.browse import DocumentDetail, JobDetail, JobLine, Listing
+from engine.store.read.snapshot import EMPTY_SNAPSHOT
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.tables.samples import Sample
@@ -107,7 +107,7 @@ def look(**changed):
             host("slow.example:80", delay=10.0, running=0, waiting=2, robots="wanted", robots_status=None),
         ],
     }  # fmt: skip
-    return replace(NOTHING, **{**told, **changed})
+    return replace(EMPTY_SNAPSHOT, **{**told, **changed})
 
 
 def line(number, state="DONE", **changed):
@@ -148,23 +148,23 @@ class FakeSource:
             raise CrawlError(self.error, "Wait.")
         return self.look
 
-    def supervisor(self, look):
+    def supervisor_pid(self, look):
         return self.alive
 
     def events(self, run, after, limit):
         return [told for told in self.lines if told[0] > after][:limit]
 
-    def last_event(self):
+    def last_event_id(self):
         return self.lines[-1][0] if self.lines else 0
 
-    def reasons(self, run, limit):
+    def failure_reasons(self, run, limit):
         return [job.reason for job in self.jobs_ if job.state == "FAILED"][:limit]
 
     def _matching(self, wanted):
         return [
             job for job in self.jobs_
-            if job.state.lower() in wanted.counters and wanted.accepts(job.url, job.target or "", job.reason or "")
-            and (not wanted.hosts.wanted or {job.host, job.host.partition(":")[0]} & set(wanted.hosts.wanted))
+            if job.state.lower() in wanted.matched_states and wanted.accepts(job.url, job.target or "", job.reason or "")
+            and (not wanted.hosts.include or {job.host, job.host.partition(":")[0]} & set(wanted.hosts.include))
         ]  # fmt: skip
 
     def jobs(self, run, wanted, after, limit, *, backwards):
@@ -180,18 +180,18 @@ class FakeSource:
         job = next((j for j in self.jobs_ if j.id == id_), None)
         if job is None:
             return None
-        page = Page(9, job.url, 200, "text/html", len(self.page_text), AT, (("server", "tea/1"),))
+        page = DocumentDetail(9, job.url, 200, "text/html", len(self.page_text), AT, (("server", "tea/1"),))
         said = tuple(told for told in self.lines if told[1].job == id_)
         return JobDetail(job, 1, "home", None, Request(), 3, page, said, ((1, "book", '{"title":"Tea","price":1.50}'),))
 
-    def body(self, document):
+    def document_body(self, document):
         return self.page_text
 
     def samples(self, run, since):
         return self.samples_
 
-    def defs(self, version):
-        return Accepted(version, AT, DEFS)
+    def accepted_defs(self, version):
+        return AcceptedDefs(version, AT, DEFS)
 
     def close(self):
         pass
@@ -206,33 +206,33 @@ class FakeOrders:
         self.refuse = None
         self._source = source
 
-    def give(self, name, arguments):
+    def send(self, name, arguments):
         self.given.append((name, arguments))
         if self.refuse:
             raise CrawlError(self.refuse, "Try again.")
         return True, "done"
 
-    def count(self, wanted):
+    def count_jobs(self, wanted):
         return len(self._source._matching(wanted))
 
-    def newest(self, wanted):
+    def newest_job(self, wanted):
         return 1
 
-    def export(self, wanted, path):
+    def export_jobs(self, wanted, path):
         path.parent.mkdir(exist_ok=True)
         path.write_text("id\n")
-        return self.count(wanted)
+        return self.count_jobs(wanted)
 
-    def retry(self, wanted, ids):
+    def retry_jobs(self, wanted, ids):
         self.retried.append((wanted.text, list(ids)))
-        return len(ids) or self.count(wanted)
+        return len(ids) or self.count_jobs(wanted)
 
 
 class Held:
     """A console under a test's hands."""
 
     def __init__(self, app, pilot, source, orders):
-        self.app, self.pilot, self.source, self.orders = app, pilot, source, orders
+        self.app, self.pilot, self.source, self.control_client = app, pilot, source, orders
 
     async def press(self, *keys):
         await self.pilot.press(*keys)
@@ -245,7 +245,7 @@ class Held:
         """Until a look that was taken after now is shown."""
         polls = self.source.polls
         if self.app.is_running:
-            self.app.poller._hurry.set()
+            self.app.poller._wake.set()
         await self.until(lambda: self.source.polls > polls + 1 or not self.app.is_running)
         await self.pilot.pause()
 
@@ -254,7 +254,7 @@ class Held:
         while not condition():
             assert asyncio.get_running_loop().time() < deadline, "it did not come to pass:\n" + "\n".join(self.text())
             if self.app.is_running:
-                self.app.poller._hurry.set()
+                self.app.poller._wake.set()
             await self.pilot.pause(0.01)
 
     def text(self):
@@ -282,10 +282,10 @@ async def held(tmp_path: Path, *, size=(80, 24), source=None, orders=None, scree
         with lock:
             return 1000.0 + next(ticks) / 1000
 
-    app = Console(Setup(**{**defaults, **setup}, config=config), source, orders, clock)
+    app = Console(ConsoleOptions(**{**defaults, **setup}, config=config), source, orders, clock)
     async with app.run_test(size=size, notifications=True) as pilot:
         console = Held(app, pilot, source, orders)
-        await console.until(lambda: app.look is not None and app.stack and app.stack[-1].is_mounted)
+        await console.until(lambda: app.last_poll is not None and app.view_stack and app.view_stack[-1].is_mounted)
         await console.still()
         yield console
     assert not app._exception, app._exception

@@ -12,10 +12,10 @@ from pathlib import Path
 from console.cli.commands.demo import demo_defs
 from console.tui.app import Console
 from console.tui.config import Config
-from console.tui.options import Setup
-from console.tui.state.control import CommandOrders
-from console.tui.state.source import Store
-from engine.supervise.lock import holder
+from console.tui.options import ConsoleOptions
+from console.tui.state.control import LocalControlClient
+from console.tui.state.source import DatabaseSource
+from engine.supervise.lock import read_holder
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "screens"
 SHOTS = (
@@ -31,7 +31,11 @@ async def drawn(data: Path) -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, size, keys in SHOTS:
         config = Config(data / "config")
-        app = Console(Setup(data=data, defs=demo_defs(), hertz=4, config=config), Store(data), CommandOrders(data))
+        app = Console(
+            ConsoleOptions(data=data, defs=demo_defs(), hertz=4, config=config),
+            DatabaseSource(data),
+            LocalControlClient(data),
+        )
         async with app.run_test(size=size) as pilot:
             await asyncio.sleep(5 if name == "nodes" else 2)
             for key in keys:
@@ -55,7 +59,7 @@ def main() -> None:
             stderr=subprocess.DEVNULL,
         )
         try:
-            while (told := holder(data)) is None or not told.run:
+            while (told := read_holder(data)) is None or not told.run:
                 time.sleep(0.1)
             time.sleep(2)
             asyncio.run(drawn(data))

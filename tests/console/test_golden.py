@@ -40,8 +40,8 @@ async def test_screens_look_as_they_did(tmp_path, monkeypatch, size):
     source.samples_ = samples()
     async with held(tmp_path, size=size, source=source) as console:
         await console.until(lambda: "item/88122" in console.whole())
-        console.app.paces.recent.clear()
-        console.app.paces.recent.extend(20.0 + i * 7 % 23 for i in range(100))
+        console.app.rates.recent_pages_per_s.clear()
+        console.app.rates.recent_pages_per_s.extend(20.0 + i * 7 % 23 for i in range(100))
         for number, name in enumerate(SCREENS, 1):
             await console.press(str(number))
             await console.still()
@@ -54,7 +54,7 @@ async def test_screens_look_as_they_did(tmp_path, monkeypatch, size):
 )
 async def test_dialogs_look_as_they_did(tmp_path, name, keys):
     async with held(tmp_path, owner=True) as console:
-        console.app.paces.recent.clear()
+        console.app.rates.recent_pages_per_s.clear()
         for key in keys:
             await console.press({"\r": "enter", "?": "question_mark", ":": "colon"}.get(key, key))
             await console.still()

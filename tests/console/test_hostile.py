@@ -6,7 +6,7 @@ import re
 import pytest
 
 from console.sanitize import clean
-from console.tui.quit import Leaving
+from console.tui.quit import QuitFlow
 from engine.store.tables.events import Event
 from tests.console.fakes import AT, FakeSource, held, host, line, look, node, output, run, sequence
 
@@ -65,7 +65,7 @@ def raw_in(console):
 async def test_hostile_text_is_only_ever_text(tmp_path, monkeypatch, seed):
     """4 × 250 strings, each in several places and on every screen."""
     done = []
-    monkeypatch.setattr(Leaving, "leave", lambda self: done.append("leave"))
+    monkeypatch.setattr(QuitFlow, "close_console", lambda self: done.append("leave"))
     source = poisoned(hostile(seed, 250))
     size = ((80, 24), (160, 48), (50, 12))[seed % 3]
     async with held(tmp_path, source=source, size=size) as console:
@@ -82,8 +82,8 @@ async def test_hostile_text_is_only_ever_text(tmp_path, monkeypatch, seed):
             await console.press("tab")
             assert raw_in(console) == []
         for text in hostile(seed + 100, 5):
-            console.app.say(text)
-            console.app.ask_first(text, [text, text], text, lambda: done.append("yes"))
+            console.app.show_toast(text)
+            console.app.confirm_then(text, [text, text], text, lambda: done.append("yes"))
             await console.pilot.pause()
             assert raw_in(console) == []
             await console.press("escape")
@@ -91,7 +91,7 @@ async def test_hostile_text_is_only_ever_text(tmp_path, monkeypatch, seed):
         assert raw_in(console) == []
         await console.press("escape")
         assert done == []
-        assert console.orders.given == []
+        assert console.control_client.given == []
 
 
 def test_clean_leaves_nothing_raw_and_all_that_can_be_read():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from console.tui.bindings import BY_ID, KEYS
+from console.tui.bindings import KEYS, KEYS_BY_ID
 from console.tui.config import Config, load
 from tests.console.fakes import FakeOrders, FakeSource, held, look, node, run
 
@@ -14,7 +14,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "console.md"
 
 def test_every_key_is_documented_and_none_besides():
     rows = re.findall(r"^\| `([^`]+)` \| `([a-z_]+)` \| (.+) \|$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
-    assert {(shown, id_): does for shown, id_, does in rows} == {(k.shown, k.id): k.does for k in KEYS}
+    assert {(shown, id_): does for shown, id_, does in rows} == {(k.label, k.id): k.description for k in KEYS}
 
 
 def test_no_key_has_two_meanings():
@@ -28,7 +28,7 @@ async def test_the_panel_shows_every_key(tmp_path):
         await console.press("question_mark")
         text = console.whole()
         for key in KEYS:
-            assert f"{key.shown}  {key.does[:28]}" in text
+            assert f"{key.label}  {key.description[:28]}" in text
         await console.press("escape")
         assert "NODE" in console.whole()
 
@@ -52,22 +52,22 @@ async def test_the_panel_shows_every_key(tmp_path):
 async def test_keys_give_orders(tmp_path, keys, given):
     async with held(tmp_path) as console:
         await console.press(*keys)
-        await console.until(lambda: console.orders.given == [given])
+        await console.until(lambda: console.control_client.given == [given])
         await console.until(lambda: any("done" in told for told in console.toasts()))
 
 
 async def test_several_marked_nodes_are_drained_at_once(tmp_path):
     async with held(tmp_path) as console:
         await console.press("space", "space", "x")
-        await console.until(lambda: len(console.orders.given) == 2)
-        assert {told["node"] for _, told in console.orders.given} == {"n1", "n2"}
+        await console.until(lambda: len(console.control_client.given) == 2)
+        assert {told["node"] for _, told in console.control_client.given} == {"n1", "n2"}
 
 
 @pytest.mark.parametrize("keys", [("c", "n"), ("c", "escape"), ("c", "enter"), ("X", "enter"), ("X", "n")])
 async def test_whoever_hesitates_changes_nothing(tmp_path, keys):
     async with held(tmp_path) as console:
         await console.press(*keys)
-        assert console.orders.given == []
+        assert console.control_client.given == []
         assert "NODE" in console.whole()
 
 
@@ -93,7 +93,7 @@ async def test_retry_asks_with_the_count_and_is_done_by_the_store(tmp_path):
         await console.press("r")
         await console.until(lambda: "Retry 1 job" in console.whole())
         await console.press("y")
-        await console.until(lambda: console.orders.retried == [("state:failed", [])])
+        await console.until(lambda: console.control_client.retried == [("state:failed", [])])
         await console.until(lambda: any("1 job READY again" in told for told in console.toasts()))
 
 
@@ -101,7 +101,7 @@ async def test_marked_jobs_alone_are_retried(tmp_path):
     async with held(tmp_path, screen="jobs") as console:
         await console.until(lambda: "item/3" in console.whole())
         await console.press("down", "space", "r", "y")
-        await console.until(lambda: [ids for _, ids in console.orders.retried] == [[2]])
+        await console.until(lambda: [ids for _, ids in console.control_client.retried] == [[2]])
 
 
 async def test_where_all_are_marked_all_that_ended_are_retried(tmp_path):
@@ -113,7 +113,7 @@ async def test_where_all_are_marked_all_that_ended_are_retried(tmp_path):
         await console.until(lambda: f"Retry {ended} jobs" in console.whole())
         assert "state:failed state:skipped state:done" in console.whole()
         await console.press("y")
-        await console.until(lambda: console.orders.retried == [("", [])])
+        await console.until(lambda: console.control_client.retried == [("", [])])
 
 
 async def test_read_only_orders_nothing(tmp_path):
@@ -121,7 +121,7 @@ async def test_read_only_orders_nothing(tmp_path):
         assert "read-only" in console.whole()
         for key in ("c", "X", "x", "plus", "minus", "R", "p", "r", "ctrl+r"):
             await console.press(key)
-        assert console.orders.given == []
+        assert console.control_client.given == []
         assert len(console.app.screen_stack) == 1
 
 
@@ -155,7 +155,7 @@ async def test_the_log_is_searched_filtered_and_followed(tmp_path):
         await console.press("slash")
         await console.type("price")
         await console.press("enter")
-        assert not console.app.views["log"].log_pane.follow
+        assert not console.app.views["log"].log_pane.following
         await console.press("f", "L", "L")
         await console.until(lambda: "item/88121" not in console.whole() and "no match" in console.whole())
         await console.press("L", "ampersand")
@@ -192,7 +192,7 @@ async def test_the_palette_finds_commands_on_what_is_there(tmp_path):
         await console.press("colon")
         await console.type("drain n2")
         await console.press("enter")
-        await console.until(lambda: console.orders.given == [("drain", {"node": "n2"})])
+        await console.until(lambda: console.control_client.given == [("drain", {"node": "n2"})])
         await console.press("ctrl+p")
         await console.type("retry host img")
         await console.press("enter")
@@ -243,7 +243,7 @@ async def test_the_owner_is_asked_how_to_leave(tmp_path, key, given, leaves):
         await console.press("q")
         assert "Leave the console" in console.whole()
         await console.press(key)
-        await console.until(lambda: console.orders.given == given and console.app.is_running != leaves)
+        await console.until(lambda: console.control_client.given == given and console.app.is_running != leaves)
         if given:
             console.source.look = look(
                 run=run(state={"s": "CANCELLED", "k": "KILLED"}[key], reason="cancelled by command")
@@ -266,7 +266,7 @@ async def test_what_is_typed_is_no_key(tmp_path):
         await console.type("qXc")
         assert console.app.prompt.value == "qXc"
         await console.press("escape")
-        assert console.orders.given == []
+        assert console.control_client.given == []
         assert "NODE" in console.whole()
 
 
@@ -293,4 +293,4 @@ async def test_clicks_choose_tabs_and_rows(tmp_path):
 def test_a_damaged_memory_hinders_nothing(tmp_path):
     (tmp_path / "console-state.json").write_text('["screen"]')
     assert load(tmp_path) == Config(tmp_path)
-    assert BY_ID["cancel"].keys == "c"
+    assert KEYS_BY_ID["cancel"].keys == "c"

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from console.cli.main import main
-from console.terminal import ascii_only, why_not
+from console.terminal import ascii_only, unsupported_reason
 from console.tui.ascii_filter import AsciiFilter
 from tests.console.fakes import held, look, run
 
@@ -36,7 +36,7 @@ async def test_a_supervisor_that_dies_is_told_with_what_to_do(tmp_path):
         await console.until(lambda: "OWNER GONE" in console.text()[0])
         assert "`crawl-console run`" in console.whole()
         await console.press("x")
-        assert console.orders.given == []
+        assert console.control_client.given == []
         assert any("no supervisor" in told for told in console.toasts())
 
 
@@ -102,7 +102,7 @@ def test_the_console_needs_a_whole_terminal(monkeypatch, stream, term, told):
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(f"console.terminal.sys.{name}", Tty(name != stream))
     monkeypatch.setenv("TERM", term)
-    why = why_not()
+    why = unsupported_reason()
     assert (why is None) if told is None else (told in why)
 
 

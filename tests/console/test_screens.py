@@ -42,7 +42,7 @@ async def test_a_node_leads_to_its_jobs_and_a_job_and_back(tmp_path):
             await console.until(lambda: f"[{tab}]" in console.whole() and told in console.whole())  # noqa: B023
         await console.press("escape", "escape")
         await console.until(lambda: "NODE" in console.whole())
-        assert len(console.app.stack) == 1
+        assert len(console.app.view_stack) == 1
 
 
 async def test_a_line_of_the_log_leads_to_its_job(tmp_path):
@@ -170,7 +170,7 @@ async def test_the_run_over_shows_how_it_ended(tmp_path):
         assert "00:12:34" in text
         assert "/data/output/3f2a/rows/" in text
         await console.until(lambda: "HTTP 500 (4 attempts)" in console.whole())
-        assert console.app.code() == 1, "jobs failed"
+        assert console.app.run_exit_code() == 1, "jobs failed"
         await console.press("escape")
         await console.until(lambda: "NODE" in console.whole())
 
@@ -183,10 +183,10 @@ async def test_tiny_windows_keep_to_one_pane(tmp_path):
 
 
 async def test_a_data_dir_without_a_run(tmp_path):
-    from engine.store.read.snapshot import NOTHING
+    from engine.store.read.snapshot import EMPTY_SNAPSHOT
 
     source = FakeSource()
-    source.look, source.alive = NOTHING, None
+    source.look, source.alive = EMPTY_SNAPSHOT, None
     async with held(tmp_path, source=source) as console:
         assert "no run yet" in console.whole()
         await console.press("2", "3", "4", "5", "6", "7", "1", "c")

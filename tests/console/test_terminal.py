@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.runtime.process_identity import identity_of
-from engine.supervise.lock import holder
+from engine.supervise.lock import read_holder
 from tests.console.terminals import Terminal
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs a pty")
@@ -23,7 +23,7 @@ BUSY = ("--latency", "80", "--pages", "6000", "--set", "nodes=2", "--set", "back
 def place(tmp_path):
     """A folder; whatever supervisor was begun in it is dead in the end."""
     yield tmp_path
-    told = holder(tmp_path / "data")
+    told = read_holder(tmp_path / "data")
     if told is not None and identity_of(told.pid) == told.identity:
         os.killpg(told.pid, signal.SIGKILL)
         time.sleep(0.2)
@@ -66,7 +66,7 @@ def test_a_crawl_is_watched_steered_left_and_cancelled(place):
         assert first.restored() == []
     finally:
         first.end()
-    supervisor = holder(place / "data")
+    supervisor = read_holder(place / "data")
     assert supervisor is not None and identity_of(supervisor.pid) == supervisor.identity, "it lives on"
 
     again = console(place, "run")
@@ -95,7 +95,7 @@ def test_signals_restore_the_terminal_and_stop_no_crawl(place):
         os.kill(shown.pid, signal.SIGTERM)
         assert shown.wait() == 143
         assert shown.restored() == []
-        told = holder(place / "data")
+        told = read_holder(place / "data")
         assert identity_of(told.pid) == told.identity
     finally:
         shown.end()

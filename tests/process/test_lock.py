@@ -144,7 +144,7 @@ def test_an_interrupt_while_modules_are_imported_is_quiet(house: House, site: Si
 
 def test_a_refused_start_imports_little(house: House) -> None:
     """What a refusal costs is what it imports: of many at once each has little of the machine."""
-    lock = Lock.take(house.data)
+    lock = Lock.acquire(house.data)
     try:
         done = subprocess.run(
             [sys.executable, "-X", "importtime", "-m", "console", "run", "--no-ui", "--data", house.data],

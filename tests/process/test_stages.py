@@ -161,7 +161,7 @@ SLOW_TICK = """
 import sys, time
 import console.cli.commands.run
 from console.cli.main import main
-console.cli.commands.run._TICK = console.cli.commands.run._HURRY = 6.0
+console.cli.commands.run._TICK_SECONDS = console.cli.commands.run._TICK_SOON_SECONDS = 6.0
 main(sys.argv[1:])
 """
 

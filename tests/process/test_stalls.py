@@ -39,11 +39,11 @@ def stopped_in_a_transaction(house: House, pids: list[int], seconds: float = 30.
     """Stop the first of these processes that is caught while it holds the write lock; its pid."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        pid = writer_lock.holder(house.data / "crawl.db")
+        pid = writer_lock.find_writer_pid(house.data / "crawl.db")
         if pid in pids:
             os.kill(pid, signal.SIGSTOP)
             until(lambda pid=pid: process_state(pid) == "T", 2)  # its threads run on until the signal has reached them
-            if writer_lock.holder(house.data / "crawl.db") == pid:
+            if writer_lock.find_writer_pid(house.data / "crawl.db") == pid:
                 return pid
             os.kill(pid, signal.SIGCONT)
     raise AssertionError("nobody was caught writing")

@@ -17,7 +17,7 @@ from console.cli.main import main
 from console.tui.state.live_preview import LivePreview
 from engine.defs.loader import load
 from engine.errors import UsageError
-from engine.preview.stored_pages import preview
+from engine.preview.stored_pages import preview_stored_pages
 
 from .house import CRAWL, LAUNCH, Done, House
 from .library import Library
@@ -127,29 +127,29 @@ def test_stored_pages_are_tried_and_compared_without_the_network(house: House, s
     assert [row["title"] for row in rows_of(done)] == [f'Book "3", {b}; née' for b in range(8)]
     before = house.query("SELECT count(*), max(id) FROM rows") + house.query("SELECT count(*) FROM jobs")
 
-    same = preview(house.data, load(house.defs).definitions, "book")
+    same = preview_stored_pages(house.data, load(house.defs).definitions, "book")
     assert same.counts == {"added": 0, "changed": 0, "vanished": 0, "same": 20}
     assert len(same.pages) == 20
-    assert min(preview(house.data, load(house.defs).definitions, "book").seconds for _ in range(3)) < 0.3
+    assert min(preview_stored_pages(house.data, load(house.defs).definitions, "book").seconds for _ in range(3)) < 0.3
 
     text = library.defs().replace("i, match:", "u, match:").replace("isbn: {", 'new: {value: "x"}\n      isbn: {')
     house.write(text.replace('block: "li"', 'block: "li, ul"'))
     new = load(house.defs).definitions
-    entry = preview(house.data, new, "entry")
+    entry = preview_stored_pages(house.data, new, "entry")
     assert len(entry.pages) == 6
     assert entry.counts == {"added": 6, "changed": 48, "vanished": 0, "same": 0}
     assert entry.emptied == {"price": 48}
-    book = preview(house.data, new, "book", job=entry.pages[0].job)
+    book = preview_stored_pages(house.data, new, "book", job=entry.pages[0].job)
     assert book.columns == ("new", "isbn", "path")
     assert book.counts["added"] == 0
     assert all(rejection.field == "isbn" for rejection in book.pages[0].rejected)
-    changed = preview(house.data, new, "book").pages[0].changes[0]
+    changed = preview_stored_pages(house.data, new, "book").pages[0].changes[0]
     assert (changed.kind, changed.fields, changed.emptied) == ("changed", ("new",), ())
     house.write(text.replace('block: "li"', 'block: "li.none"'))
-    gone = preview(house.data, load(house.defs).definitions, "entry")
+    gone = preview_stored_pages(house.data, load(house.defs).definitions, "entry")
     assert gone.counts == {"added": 0, "changed": 0, "vanished": 48, "same": 0}
     with pytest.raises(UsageError):
-        preview(house.data, new, "entry", job=10**9)
+        preview_stored_pages(house.data, new, "entry", job=10**9)
 
     assert site.paths == []
     assert before == house.query("SELECT count(*), max(id) FROM rows") + house.query("SELECT count(*) FROM jobs")
@@ -225,7 +225,7 @@ def test_the_live_preview_shows_what_each_save_changes(house: House, site: Site)
     live = LivePreview(house.data, house.defs, "book")
 
     def seen() -> list[str]:
-        return [text for text, _ in live.look()]
+        return [text for text, _ in live.evaluate()]
 
     assert seen()[0].startswith("20 pages: +0 added, ~0 changed, −0 vanished, 20 same")
     house.write(library.defs().replace("{selector: b, required: true}", '{selector: b, match: "[0-9-]+"}'))

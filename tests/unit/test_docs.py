@@ -9,28 +9,28 @@ import click
 import orjson
 import pytest
 
-from console.cli.commands.check import told as told_of
-from console.cli.commands.listing import as_object
-from console.cli.commands.status import full
+from console.cli.commands.check import problem_as_dict as told_of
+from console.cli.commands.listing import job_as_dict
+from console.cli.commands.status import status_as_dict
 from console.cli.main import crawl_console
-from console.cli.steering import STEERING
-from console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMBERS
+from console.cli.steering import CONTROL_COMMANDS
+from console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMERIC_KEYS
 from engine import __version__
 from engine.defs import language
 from engine.defs.loader import load
 from engine.defs.merge import SECTIONS
 from engine.errors import Problem
 from engine.model.job import JobState
-from engine.model.node import Heart, NodeState, Role
+from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import RunState, Stage
 from engine.model.variables import DOCUMENT_VARIABLES
-from engine.settings import PROJECT_URL, Settings, explain
+from engine.settings import PROJECT_URL, Settings, resolve_settings
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
-from engine.store.read.snapshot import NOTHING
-from engine.store.tables.checkpoints import Checkpoint, projected
+from engine.store.read.snapshot import EMPTY_SNAPSHOT
+from engine.store.tables.checkpoints import Checkpoint, to_state_record
 from engine.store.tables.events import Event
-from engine.store.tables.metrics import Totals, figures
+from engine.store.tables.metrics import GroupTotals, build_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 README, DEFS, COMMANDS, SETTINGS = (
@@ -89,7 +89,7 @@ def options(command):
 
 SHARED = {"--data", "--set"}
 COMMAND_NAMES = sorted(crawl_console.commands)
-TITLES = {command.name: "Steering a run" for command in STEERING}
+TITLES = {command.name: "Steering a run" for command in CONTROL_COMMANDS}
 
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)
@@ -154,12 +154,12 @@ def test_exit_codes_are_documented():
 
 def test_the_keys_of_the_summary_are_documented():
     assert first_column(COMMANDS.split("## The summary")[1].split("###")[0]) == set(
-        snapshot.whole(NOTHING, exit_code=0)
+        snapshot.build_report(EMPTY_SNAPSHOT, exit_code=0)
     )
 
 
 def test_the_keys_status_adds_are_documented():
-    added = set(full(NOTHING)) - set(snapshot.whole(NOTHING, exit_code=None))
+    added = set(status_as_dict(EMPTY_SNAPSHOT)) - set(snapshot.build_report(EMPTY_SNAPSHOT, exit_code=None))
     assert first_column(COMMANDS.split("## The snapshot")[1].split("###")[0]) == added
 
 
@@ -171,33 +171,33 @@ def literal_keys(function):
     return set(re.findall(r'"([a-z_]+)":', body.group()))
 
 
-@pytest.mark.parametrize(("title", "function"), [("Outputs", "_appenders"), ("Nodes", "_nodes"), ("Hosts", "_host")])
+@pytest.mark.parametrize(("title", "function"), [("Outputs", "_appender_items"), ("Nodes", "_node_items"), ("Hosts", "_host_item")])
 def test_the_keys_of_inner_objects_are_documented(title, function):
     assert first_column(section(COMMANDS, title)) == literal_keys(function)
 
 
 def test_the_keys_of_sequences_are_documented():
     (row,) = [row for row in table(COMMANDS) if row[0] == "`sequences`"]
-    assert set(re.findall(r"`([a-z_]+)`", row[1])) == literal_keys("_sequence")
+    assert set(re.findall(r"`([a-z_]+)`", row[1])) == literal_keys("_sequence_item")
 
 
 def test_the_keys_of_metrics_are_documented():
     told = {row[0].strip("`"): row for row in table(section(COMMANDS, "Metrics"))}
-    found = figures([Totals("g", 0, 0, 0, 0, 0)], [], {"n1": 1}, 1.0, 0)
+    found = build_metrics([GroupTotals("g", 0, 0, 0, 0, 0)], [], {"n1": 1}, 1.0, 0)
     assert set(told) == set(found)
     for name in ("groups", "shares"):
         assert set(re.findall(r"`([a-z_]+)`", told[name][1])) == set(found[name][0])
 
 
 def test_the_keys_of_a_checkpoint_are_documented():
-    found = projected(Checkpoint(step="loader", group="g", content_hash=""), "run")
+    found = to_state_record(Checkpoint(step="loader", group="g", content_hash=""), "run")
     told = {row[0].strip("`") for row in table(section(COMMANDS, "state"))} - {"--json"}
     assert told == set(found)
 
 
 def test_the_keys_of_a_job_are_documented():
     line = JobLine(1, "page", "DONE", "", "", "http://a/", None, 0, 0, None, 0, 0, None, None, None, "link")
-    assert first_column(section(COMMANDS, "A job")) == set(as_object(line))
+    assert first_column(section(COMMANDS, "A job")) == set(job_as_dict(line))
 
 
 def test_the_keys_of_an_event_are_documented():
@@ -209,7 +209,7 @@ def test_the_keys_of_filters_are_documented():
     told = section(COMMANDS, "Filters")
     for key in (*JOB_KEYS, *EVENT_KEYS):
         assert f"{key}:" in told
-    for number in JOB_NUMBERS:
+    for number in JOB_NUMERIC_KEYS:
         assert re.search(rf"`{number}\W", told)
 
 
@@ -220,13 +220,15 @@ def test_the_keys_of_a_problem_are_documented():
 
 
 def test_the_snapshot_without_a_run_is_what_the_page_says():
-    told = orjson.loads(orjson.dumps(full(NOTHING)))
+    told = orjson.loads(orjson.dumps(status_as_dict(EMPTY_SNAPSHOT)))
     assert told["state"] is None
     assert told["supervisor"] is None
     assert told["hosts"] == told["sequences"] == told["nodes"] == told["defs_problems"] == []
 
 
-@pytest.mark.parametrize("words", [RunState, Stage, NodeState, Role, Heart, JobState], ids=lambda e: e.__name__)
+@pytest.mark.parametrize(
+    "words", [RunState, Stage, NodeState, Role, HeartbeatState, JobState], ids=lambda e: e.__name__
+)
 def test_every_state_is_documented(words):
     assert {str(word) for word in words} - set(re.findall(r"\b[A-Z_]+\b", COMMANDS)) == set()
 
@@ -264,7 +266,9 @@ def test_the_example_of_settings_is_read_and_does_what_the_page_says(tmp_path):
     (tmp_path / "crawl.toml").write_text(toml, "utf-8")
     found = {
         setting.name: (setting.value, setting.origin)
-        for setting in explain({"nodes": 4, "deadline": "60"}, environment={"CRAWL_DELAY": "1"}, folder=tmp_path)
+        for setting in resolve_settings(
+            {"nodes": 4, "deadline": "60"}, environment={"CRAWL_DELAY": "1"}, folder=tmp_path
+        )
     }
     assert found["nodes"] == (4, "flag")
     assert found["deadline"] == (60.0, "flag")

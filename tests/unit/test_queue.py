@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.queue import QUEUE, Doorbells, discard
+from engine.queue import QUEUE_FILE, Doorbells, discard_queue
 
 
 class Listener:
@@ -21,7 +21,7 @@ class Listener:
     def __init__(self, folder: Path, gate: Callable[[], bool] = lambda: True, room: int = 1) -> None:
         self.heard: list[int] = []
         self.together: list[int] = []
-        self.bells = Doorbells(folder, on_slice=self._answer, gate=gate, room=lambda: room)
+        self.bells = Doorbells(folder, on_slice=self._answer, gate=gate, capacity=lambda: room)
         self.thread = threading.Thread(target=self.bells.consume, daemon=True)
 
     def _answer(self, sequences: list[int]) -> None:
@@ -55,12 +55,12 @@ def listening(folder: Path, gate: Callable[[], bool] = lambda: True, room: int =
 
 
 def _messages(folder: Path) -> list[bytes]:
-    with sqlite3.connect(folder / QUEUE) as db:
+    with sqlite3.connect(folder / QUEUE_FILE) as db:
         return [bytes(row[0]) for row in db.execute("SELECT data FROM task ORDER BY id")]
 
 
 def _insert(folder: Path, data: bytes) -> None:
-    with sqlite3.connect(folder / QUEUE) as db:
+    with sqlite3.connect(folder / QUEUE_FILE) as db:
         name = db.execute("SELECT queue FROM task LIMIT 1").fetchone() or ("crawl",)
         db.execute("INSERT INTO task (queue, data, priority) VALUES (?, ?, 0)", (name[0], data))
 
@@ -101,14 +101,14 @@ def test_each_ring_is_answered_by_one_node(tmp_path: Path) -> None:
 
 def test_a_message_is_json_and_says_only_which_sequence(tmp_path: Path) -> None:
     bells = Doorbells(tmp_path)
-    assert bells.waiting() is False
+    assert bells.has_pending() is False
     bells.ring([7])
-    assert bells.waiting() is True
+    assert bells.has_pending() is True
     (message,) = _messages(tmp_path)
     told = json.loads(message)
     assert [7] in told
     assert any(isinstance(part, str) and part.endswith("crawl_slice") for part in told)
-    assert (tmp_path / QUEUE).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / QUEUE_FILE).stat().st_mode & 0o777 == 0o600
 
 
 class _Harm:
@@ -150,7 +150,7 @@ def test_a_closed_gate_leaves_rings_to_others(tmp_path: Path) -> None:
         open_.set()
         node.bells.wake()
         assert node.hears(1)
-    assert bells.waiting() is False
+    assert bells.has_pending() is False
 
 
 def test_a_wake_answers_at_once(tmp_path: Path) -> None:
@@ -174,15 +174,15 @@ def test_a_queue_that_was_replaced_or_damaged_heals_while_nodes_consume(
     with listening(tmp_path) as node:
         supervisor.ring([1])
         assert node.hears(1)
-        assert supervisor.waiting() is not None
+        assert supervisor.has_pending() is not None
         if how == "damaged":
-            with (tmp_path / QUEUE).open("r+b") as file:
+            with (tmp_path / QUEUE_FILE).open("r+b") as file:
                 file.write(b"\xa5" * file.seek(0, 2) or b"")
                 file.seek(0)
                 file.write(b"\xa5" * 8192)
-            (tmp_path / (QUEUE + "-wal")).write_bytes(b"")
+            (tmp_path / (QUEUE_FILE + "-wal")).write_bytes(b"")
         supervisor.close()
-        discard(tmp_path)
+        discard_queue(tmp_path)
         supervisor = Doorbells(tmp_path)
         supervisor.ring([2])
         assert node.hears(1, 2)
@@ -193,27 +193,27 @@ def test_a_queue_that_was_replaced_or_damaged_heals_while_nodes_consume(
 
 def test_of_a_missing_or_foreign_file_nothing_is_said(tmp_path: Path) -> None:
     bells = Doorbells(tmp_path)
-    assert bells.waiting() is False
-    discard(tmp_path)
-    assert bells.waiting() is None
+    assert bells.has_pending() is False
+    discard_queue(tmp_path)
+    assert bells.has_pending() is None
     other = Doorbells(tmp_path)
-    assert bells.waiting() is None, "another file has its name now"
-    assert other.waiting() is False
-    discard(tmp_path)
-    (tmp_path / QUEUE).write_bytes(b"not a database" * 1000)
-    assert other.waiting() is None
+    assert bells.has_pending() is None, "another file has its name now"
+    assert other.has_pending() is False
+    discard_queue(tmp_path)
+    (tmp_path / QUEUE_FILE).write_bytes(b"not a database" * 1000)
+    assert other.has_pending() is None
     other.close()
-    assert other.waiting() is None, "it cannot be opened"
-    discard(tmp_path)
-    (tmp_path / QUEUE).mkdir()
-    assert other.waiting() is None
+    assert other.has_pending() is None, "it cannot be opened"
+    discard_queue(tmp_path)
+    (tmp_path / QUEUE_FILE).mkdir()
+    assert other.has_pending() is None
 
 
 def test_a_ring_that_cannot_be_written_is_logged_and_not_raised(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bells = Doorbells(tmp_path)
-    with sqlite3.connect(tmp_path / QUEUE) as db:
+    with sqlite3.connect(tmp_path / QUEUE_FILE) as db:
         db.execute("DROP TABLE task")
     bells.ring([1])
     assert "rings lost" in caplog.text
@@ -222,7 +222,7 @@ def test_a_ring_that_cannot_be_written_is_logged_and_not_raised(
 def test_discard_takes_everything_away_and_may_be_repeated(tmp_path: Path) -> None:
     Doorbells(tmp_path).ring([1])
     for _ in range(2):
-        discard(tmp_path)
+        discard_queue(tmp_path)
         assert list(tmp_path.iterdir()) == []
 
 

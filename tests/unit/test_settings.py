@@ -6,7 +6,7 @@ import pytest
 
 from engine import settings
 from engine.errors import UsageError
-from engine.settings import Settings, assignment, default_nodes, duration_seconds, explain, load
+from engine.settings import Settings, default_nodes, duration_seconds, load_settings, parse_assignment, resolve_settings
 
 
 def _origins(told: list[settings.Setting]) -> dict[str, tuple[Any, str]]:
@@ -16,7 +16,7 @@ def _origins(told: list[settings.Setting]) -> dict[str, tuple[Any, str]]:
 def test_flags_win_over_environment_over_file_over_default(tmp_path: Path) -> None:
     (tmp_path / "crawl.toml").write_text("delay = 1.5\nbatch = 5\ngrace = 3\n")
     environment = {"CRAWL_DELAY": "2.5", "CRAWL_BATCH": "6", "OTHER": "x"}
-    told = _origins(explain({"delay": "3.5", "grace": None}, environment=environment, folder=tmp_path))
+    told = _origins(resolve_settings({"delay": "3.5", "grace": None}, environment=environment, folder=tmp_path))
     assert told["delay"] == (3.5, "flag")
     assert told["batch"] == (6, "env CRAWL_BATCH")
     assert told["grace"] == (3.0, "crawl.toml")
@@ -25,12 +25,12 @@ def test_flags_win_over_environment_over_file_over_default(tmp_path: Path) -> No
 
 
 def test_load_gives_what_explain_tells(tmp_path: Path) -> None:
-    made = load({"robots": "no", "max_pages": 9}, environment={"CRAWL_MAX_TIME": "5"}, folder=tmp_path)
+    made = load_settings({"robots": "no", "max_pages": 9}, environment={"CRAWL_MAX_TIME": "5"}, folder=tmp_path)
     assert (made.robots, made.max_pages, made.max_time) == (False, 9, 5.0)
 
 
 def test_defaults_are_those_of_the_design(tmp_path: Path) -> None:
-    made = load({}, environment={}, folder=tmp_path)
+    made = load_settings({}, environment={}, folder=tmp_path)
     told = {
         "backups": 0, "concurrency": 32, "batch": 32, "grace": 25.0, "deadline": 30.0, "max_attempts": 4,
         "max_body": 20_000_000, "max_redirects": 10, "max_failed": 0, "robots": True, "delay": 0.0,
@@ -62,7 +62,7 @@ GOOD: list[tuple[str, Any, Any]] = [
 
 @pytest.mark.parametrize(("name", "written", "read"), GOOD)
 def test_values_are_read_by_their_type(name: str, written: Any, read: Any) -> None:
-    got = getattr(load({name: written}, environment={}), name)
+    got = getattr(load_settings({name: written}, environment={}), name)
     assert got == read
     assert type(got) is type(read)
 
@@ -77,51 +77,51 @@ BAD: list[tuple[str, Any]] = [
 @pytest.mark.parametrize(("name", "written"), BAD)
 def test_a_bad_value_is_refused_with_its_origin(name: str, written: Any) -> None:
     with pytest.raises(UsageError) as told:
-        load({name: written}, environment={})
-    assert told.value.what == f"--set {name}: {name} cannot be {written!r}"
+        load_settings({name: written}, environment={})
+    assert told.value.message == f"--set {name}: {name} cannot be {written!r}"
     assert told.value.remedy
     assert told.value.exit_code == 2
 
 
 def test_a_bad_value_names_the_variable_or_the_file_it_stands_in(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="env CRAWL_NODES: nodes cannot be 'x'"):
-        load({}, environment={"CRAWL_NODES": "x"}, folder=tmp_path)
+        load_settings({}, environment={"CRAWL_NODES": "x"}, folder=tmp_path)
     (tmp_path / "crawl.toml").write_text("nodes = 'x'")
     with pytest.raises(UsageError, match=r"crawl\.toml: nodes cannot be 'x'"):
-        load({}, environment={}, folder=tmp_path)
+        load_settings({}, environment={}, folder=tmp_path)
 
 
 def test_a_value_that_is_overruled_need_not_be_good(tmp_path: Path) -> None:
-    assert load({"nodes": "3"}, environment={"CRAWL_NODES": "x"}, folder=tmp_path).nodes == 3
+    assert load_settings({"nodes": "3"}, environment={"CRAWL_NODES": "x"}, folder=tmp_path).nodes == 3
 
 
 def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--set: unknown setting 'nodse' \(did you mean 'nodes'\?\)"):
-        load({"nodse": 3}, environment={}, folder=tmp_path)
+        load_settings({"nodse": 3}, environment={}, folder=tmp_path)
     (tmp_path / "crawl.toml").write_text("dealy = 1")
     with pytest.raises(UsageError, match=r"crawl\.toml: unknown setting 'dealy' \(did you mean 'delay'\?\)"):
-        load({}, environment={}, folder=tmp_path)
+        load_settings({}, environment={}, folder=tmp_path)
 
 
 @pytest.mark.parametrize("text", [b"delay = ", b"delay = 1\ndelay = 2", b"\xff\xfe"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "crawl.toml").write_bytes(text)
     with pytest.raises(UsageError, match=r"crawl\.toml"):
-        load({}, environment={}, folder=tmp_path)
+        load_settings({}, environment={}, folder=tmp_path)
 
 
 def test_set_takes_name_and_value() -> None:
-    assert assignment("delay=0.5") == ("delay", "0.5")
-    assert assignment("host-concurrency = 4 ") == ("host_concurrency", "4")
-    assert assignment("user_agent=a=b") == ("user_agent", "a=b")
+    assert parse_assignment("delay=0.5") == ("delay", "0.5")
+    assert parse_assignment("host-concurrency = 4 ") == ("host_concurrency", "4")
+    assert parse_assignment("user_agent=a=b") == ("user_agent", "a=b")
     with pytest.raises(UsageError, match="not of the form NAME=VALUE"):
-        assignment("delay")
+        parse_assignment("delay")
     with pytest.raises(UsageError, match="did you mean 'delay'"):
-        assignment("delya=1")
+        parse_assignment("delya=1")
 
 
 def test_children_are_told_the_same_settings() -> None:
-    made = load({"nodes": 3, "max_time": 2.5, "base_url": "http://ü/"}, environment={})
+    made = load_settings({"nodes": 3, "max_time": 2.5, "base_url": "http://ü/"}, environment={})
     assert Settings.from_json(made.to_json()) == made
     assert "\n" not in made.to_json()
 
@@ -135,14 +135,14 @@ def test_children_are_told_the_same_settings() -> None:
 )  # fmt: skip
 def test_durations(text: str, seconds: float) -> None:
     assert duration_seconds(text) == seconds
-    assert load({"live": text}, environment={}).live_seconds == seconds
+    assert load_settings({"live": text}, environment={}).live_seconds == seconds
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "15M", "1h", "P1Y", "P1M", "soon"])
 def test_what_is_no_duration_of_fixed_length_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as told:
         duration_seconds(text)
-    assert text in told.value.what
+    assert text in told.value.message
     assert told.value.remedy
 
 
@@ -154,4 +154,4 @@ def test_half_written_and_negative_durations_are_refused(text: str) -> None:
 
 def test_a_bad_duration_is_refused_when_settings_are_loaded() -> None:
     with pytest.raises(UsageError):
-        load({"live": "banana"}, environment={})
+        load_settings({"live": "banana"}, environment={})

@@ -58,7 +58,7 @@ def test_normalizing_twice_changes_nothing(written: str) -> None:
     if once is not None:
         assert urls.normalize(once) == once
         assert "#" not in once
-        assert urls.is_web(once)
+        assert urls.is_http_url(once)
 
 
 @given(_WRITTEN)
@@ -123,5 +123,5 @@ def test_join_keeps_fragment_and_scheme_when_asked() -> None:
 
 
 def test_is_web_looks_at_the_scheme() -> None:
-    assert urls.is_web("HTTPS://x") and urls.is_web("http://x")
-    assert not urls.is_web("ftp://x") and not urls.is_web("/http://x") and not urls.is_web("")
+    assert urls.is_http_url("HTTPS://x") and urls.is_http_url("http://x")
+    assert not urls.is_http_url("ftp://x") and not urls.is_http_url("/http://x") and not urls.is_http_url("")

@@ -6,45 +6,49 @@ from typing import Any
 
 import click
 
-from console.cli.commands.status import read, supervisor_of
-from engine.errors import NoSupervisor
+from console.cli.commands.status import read_snapshot, supervisor_pid
+from engine.errors import SupervisorNotRunning
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.tables import commands
 
-_PATIENCE = 10.0
+_REPLY_TIMEOUT = 10.0
 
 
-def order(data: Path, name: str, arguments: dict[str, Any]) -> int:
+def send_and_print(data: Path, name: str, arguments: dict[str, Any]) -> int:
     """Give a command and print its answer; returns 0, or 2 where it was refused.
 
     Raises NoSupervisor where nobody is alive to obey.
     """
-    done, answer = ask(data, name, arguments)
+    done, answer = send_command(data, name, arguments)
     click.echo(answer, err=not done)
     return 0 if done else 2
 
 
-def ask(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
     """Give a command and wait for its answer: whether it was done, and what the supervisor says.
 
     Raises NoSupervisor where nobody is alive to obey.
     """
-    look = read(data)
-    if look.epoch is None or supervisor_of(look) is None:
-        raise NoSupervisor(f"{data}: no supervisor is running", "Start one with `crawl-console run`.")
+    look = read_snapshot(data)
+    if look.epoch is None or supervisor_pid(look) is None:
+        raise SupervisorNotRunning(f"{data}: no supervisor is running", "Start one with `crawl-console run`.")
     db = Database.open(data / CRAWL)
     try:
         with db.transaction():
-            command = commands.give(db, look.epoch.epoch, name, arguments, time.time())
-        deadline = time.monotonic() + _PATIENCE
+            command = commands.submit(db, look.epoch.epoch, name, arguments, time.time())
+        deadline = time.monotonic() + _REPLY_TIMEOUT
         while time.monotonic() < deadline:
-            state, answer = commands.answer(db, command)
+            state, answer = commands.get_answer(db, command)
             if state != "NEW":
                 return state == "DONE", answer
-            if supervisor_of(look) is None:
-                raise NoSupervisor(f"{data}: the supervisor ended before it obeyed", "See `crawl-console status`.")
+            if supervisor_pid(look) is None:
+                raise SupervisorNotRunning(
+                    f"{data}: the supervisor ended before it obeyed", "See `crawl-console status`."
+                )
             time.sleep(0.02)
     finally:
         db.close()
-    raise NoSupervisor(f"{data}: no answer within {_PATIENCE:g} s", "The supervisor may hang; see data/logs.")
+    raise SupervisorNotRunning(
+        f"{data}: no answer within {_REPLY_TIMEOUT:g} s", "The supervisor may hang; see data/logs."
+    )

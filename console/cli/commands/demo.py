@@ -9,14 +9,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
-from console.cli.commands.run import Headless, run
-from console.cli.output import give_up
-from console.demo.server import serving
+from console.cli.commands.run import HeadlessOptions, run
+from console.cli.output import redirect_to_devnull
+from console.demo.server import serve_shop
 from engine.errors import CrawlError
 from engine.settings import Settings
 
-_SAMPLES, _WIDTH = 3, 118
-_DONE = (0, 1)
+_SAMPLE_ROWS, _WIDTH = 3, 118
+_COMPLETED_CODES = (0, 1)
 
 
 def demo(data: Path, settings: Settings, *, pages: int, latency: float, errors: float, as_json: bool) -> int:
@@ -28,17 +28,17 @@ def demo(data: Path, settings: Settings, *, pages: int, latency: float, errors: 
     defs = demo_defs()
     with contextlib.ExitStack() as stack:
         try:
-            address = stack.enter_context(serving(pages=pages, latency=latency, errors=errors))
+            address = stack.enter_context(serve_shop(pages=pages, latency=latency, errors=errors))
         except OSError as error:
             raise CrawlError(f"cannot serve the shop: {error}", "Free processes, memory or files.") from error
         here = replace(settings, base_url=address)
-        code = run(Headless(defs=defs, data=data, settings=here, fresh=True, json=as_json))
-    if code in _DONE:
+        code = run(HeadlessOptions(defs=defs, data=data, settings=here, fresh=True, json=as_json))
+    if code in _COMPLETED_CODES:
         stream = sys.stderr if as_json else sys.stdout
         try:
-            _show(data, defs, stream)
+            _print_output(data, defs, stream)
         except BrokenPipeError:  # who reads it has seen enough; how the crawl ended stays true
-            give_up(stream)
+            redirect_to_devnull(stream)
     return code
 
 
@@ -51,20 +51,20 @@ def demo_defs() -> Path:
     raise CrawlError(f"the demo's defs are missing from {here}", "Install crawl-console again.")
 
 
-def _show(data: Path, defs: Path, stream: TextIO) -> None:
+def _print_output(data: Path, defs: Path, stream: TextIO) -> None:
     """Where the rows are, and what they look like."""
     folder = data / "output" / "latest"
     for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
         stream.write(f"\n{path}\n")
         if path.suffix == ".csv":
-            stream.writelines(f"  {line}\n" for line in _samples(path))
+            stream.writelines(f"  {line}\n" for line in _sample_lines(path))
     stream.write(f"\nMade by the defs in {defs}; see also `crawl-console status --data {data}`.\n")
     stream.flush()
 
 
-def _samples(path: Path) -> Iterator[str]:
+def _sample_lines(path: Path) -> Iterator[str]:
     """The names of the columns and a few rows, as wide as a terminal."""
     with path.open(encoding="utf-8", newline="") as file:
-        for row in islice(csv.reader(file), 1 + _SAMPLES):
+        for row in islice(csv.reader(file), 1 + _SAMPLE_ROWS):
             line = " | ".join("".join(c if c.isprintable() else " " for c in cell) for cell in row)
             yield line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"

@@ -7,21 +7,21 @@ from typing import Any
 import orjson
 
 from console.cli.log_reader import LogFile
-from console.cli.output import write
-from console.client import governed, opened
-from console.filter_syntax import Pattern
+from console.cli.output import write_lines
+from console.client import has_supervisor, open_latest_run
+from console.filter_syntax import TextSearch
 from console.sanitize import clean
 from engine.errors import StorageError, UsageError, suggest
-from engine.store.db.connector import Busy, Database
-from engine.store.db.filter import EventFilter, Words
+from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.filter import EventFilter, GlobFilter
 from engine.store.tables import events as store
 from engine.store.tables import runs
 from engine.store.tables.events import Event
 
 _LEVELS = ("INFO", "WARNING", "ERROR")
-_PAUSE = 0.2
-_AT_ONCE = 1_000
-_FOLLOWED = 10
+_POLL_SECONDS = 0.2
+_PAGE_SIZE = 1_000
+_TAIL_LINES = 10
 """Lines shown before those that are followed."""
 
 
@@ -33,65 +33,65 @@ def events(
     Raises UsageError, StorageError.
     """
     worse = _LEVELS[_LEVELS.index(level.upper()) :] if level else ()
-    wanted = EventFilter(levels=Words(worse), searches=(Pattern(pattern),) if pattern else ())
+    wanted = EventFilter(levels=GlobFilter(worse), searches=(TextSearch(pattern),) if pattern else ())
     shown = _json if as_json else _line
     try:
-        with opened(data) as (db, run):
+        with open_latest_run(data) as (db, run):
             number = run.seq
             # what comes while the first lines are told is followed: the end is noted before they are read
-            end = store.last(db)
-            size = limit or (_FOLLOWED if follow else None)
+            end = store.last_id(db)
+            size = limit or (_TAIL_LINES if follow else None)
             if size is None:
-                _tell_from(db, number, wanted, 0, end, shown)
+                _print_events(db, number, wanted, 0, end, shown)
             else:
-                write(shown(id_, event) for id_, event in _last(db, number, wanted, size, end + 1))
+                write_lines(shown(id_, event) for id_, event in _last_events(db, number, wanted, size, end + 1))
             while follow:
-                alive = _patiently_governed(db)
-                end = _follow(db, number, wanted, end, shown)
+                alive = _has_supervisor_or_busy(db)
+                end = _print_new_events(db, number, wanted, end, shown)
                 newest = runs.latest(db)
                 if newest is not None and newest.seq != number:
                     number = newest.seq
                 elif not alive:
                     break
                 else:
-                    time.sleep(_PAUSE)
+                    time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
         return 130
     return 0
 
 
-def _follow(db: Database, run: int, wanted: EventFilter, end: int, shown: Any) -> int:
+def _print_new_events(db: Database, run: int, wanted: EventFilter, end: int, shown: Any) -> int:
     """Tell what came since; a busy database is asked again later."""
     try:
-        newest = store.last(db)
-        _tell_from(db, run, wanted, end, newest, shown)
-    except Busy:
+        newest = store.last_id(db)
+        _print_events(db, run, wanted, end, newest, shown)
+    except DatabaseBusy:
         return end
     return newest
 
 
-def _patiently_governed(db: Database) -> bool:
+def _has_supervisor_or_busy(db: Database) -> bool:
     try:
-        return governed(db)
-    except Busy:
+        return has_supervisor(db)
+    except DatabaseBusy:
         return True
 
 
-def _tell_from(db: Database, run: int, wanted: EventFilter, after: int, upto: int, shown: Any) -> None:
+def _print_events(db: Database, run: int, wanted: EventFilter, after: int, upto: int, shown: Any) -> None:
     """Tell all lines above `after`, up to `upto`."""
     at: int | None = after
     while at is not None and at < upto:
-        part = store.page(db, run, wanted, after=at, limit=_AT_ONCE)
-        write(shown(id_, event) for id_, event in part.events if id_ <= upto)
+        part = store.list_events(db, run, wanted, after=at, limit=_PAGE_SIZE)
+        write_lines(shown(id_, event) for id_, event in part.events if id_ <= upto)
         at = part.next
 
 
-def _last(db: Database, run: int, wanted: EventFilter, size: int, before: int) -> list[tuple[int, Event]]:
+def _last_events(db: Database, run: int, wanted: EventFilter, size: int, before: int) -> list[tuple[int, Event]]:
     """The last lines below `before`, however far back they lie."""
     found: list[tuple[int, Event]] = []
     at: int | None = before
     while at is not None and len(found) < size:
-        part = store.page(db, run, wanted, before=at, limit=size - len(found))
+        part = store.list_events(db, run, wanted, before=at, limit=size - len(found))
         found = [*part.events, *found]
         at = part.next
     return found
@@ -112,8 +112,8 @@ def logs(data: Path, name: str | None, *, follow: bool) -> int:
     Raises UsageError where there is no such log, StorageError where one cannot be read.
     """
     folder = data / "logs"
-    known = [path.stem for path in _files(folder)]
-    waits = follow and _alive(data)
+    known = [path.stem for path in _log_files(folder)]
+    waits = follow and _supervisor_alive(data)
     if name is not None and name not in known and not waits:
         raise UsageError(
             f"{folder}: no log of '{name}'{suggest(name, known)}", "`crawl-console status` tells the nodes."
@@ -124,19 +124,19 @@ def logs(data: Path, name: str | None, *, follow: bool) -> int:
     try:
         first = True
         while True:
-            alive = follow and _alive(data)
-            for path in _files(folder):
+            alive = follow and _supervisor_alive(data)
+            for path in _log_files(folder):
                 if name in (None, path.stem) and path.stem not in tails:
                     tails[path.stem] = LogFile(path)
                     if first and follow:
-                        tails[path.stem].skip(_FOLLOWED)
-            for stem in sorted(tails, key=_natural):
-                for line in tails[stem].read(whole=not alive):
-                    write([clean(line) if name else clean(f"{stem}: {line}")])
+                        tails[path.stem].seek_last_lines(_TAIL_LINES)
+            for stem in sorted(tails, key=_natural_key):
+                for line in tails[stem].read(include_partial=not alive):
+                    write_lines([clean(line) if name else clean(f"{stem}: {line}")])
             first = False
             if not alive:
                 return 0
-            time.sleep(_PAUSE)
+            time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
         return 130
     finally:
@@ -144,23 +144,23 @@ def logs(data: Path, name: str | None, *, follow: bool) -> int:
             tail.close()
 
 
-def _files(folder: Path) -> list[Path]:
+def _log_files(folder: Path) -> list[Path]:
     try:
-        return sorted(folder.glob("*.log"), key=lambda path: _natural(path.stem))
+        return sorted(folder.glob("*.log"), key=lambda path: _natural_key(path.stem))
     except OSError as error:
         raise StorageError(f"{folder}: {error.strerror}", "Mend its permissions.") from error
 
 
-def _natural(name: str) -> tuple[int, str]:
+def _natural_key(name: str) -> tuple[int, str]:
     """`n10` behind `n9`, and others in front."""
     return (int(name[1:]) if name[:1] == "n" and name[1:].isdigit() else -1, name)
 
 
-def _alive(data: Path) -> bool:
+def _supervisor_alive(data: Path) -> bool:
     try:
-        with opened(data) as (db, _):
-            return governed(db)
+        with open_latest_run(data) as (db, _):
+            return has_supervisor(db)
     except UsageError:
         return False
-    except Busy:
+    except DatabaseBusy:
         return True

@@ -7,9 +7,9 @@ from typing import Any
 
 import orjson
 
-from console.cli.output import tell, write
-from console.client import governed, opened
-from console.filter_syntax import matching
+from console.cli.output import write_lines, write_stderr
+from console.client import has_supervisor, open_latest_run
+from console.filter_syntax import job_filter
 from console.sanitize import clean
 from engine.store.read import browse
 from engine.store.read.browse import JobLine
@@ -17,42 +17,42 @@ from engine.store.transactions import retry as retries
 from engine.supervise.checkpoints.state_file import StateFile
 from engine.urls import without_credentials
 
-_AT_ONCE = 500
-_HEAD = "      ID  STATE       TRIES     AGE  GROUP         URL"
+_PAGE_SIZE = 500
+_HEADING = "      ID  STATE       TRIES     AGE  GROUP         URL"
 
 
 def jobs(data: Path, states: Sequence[str], pattern: str | None, limit: int | None, *, as_json: bool) -> int:
     """List the jobs of the latest run, as they are found. Raises UsageError, StorageError."""
-    wanted = matching(pattern, [state.lower() for state in states])
-    with opened(data) as (db, run):
+    wanted = job_filter(pattern, [state.lower() for state in states])
+    with open_latest_run(data) as (db, run):
         told, at = 0, None
         while limit is None or told < limit:
-            size = _AT_ONCE if limit is None else min(_AT_ONCE, limit - told)
-            part = browse.page(db, run.seq, wanted, after=at, limit=size)
+            size = _PAGE_SIZE if limit is None else min(_PAGE_SIZE, limit - told)
+            part = browse.list_jobs(db, run.seq, wanted, after=at, limit=size)
             if part.lines and not told and not as_json:
-                write([_HEAD])
-            write(map(_json, part.lines) if as_json else map(_line, part.lines))
+                write_lines([_HEADING])
+            write_lines(map(_json, part.lines) if as_json else map(_line, part.lines))
             told, at = told + len(part.lines), part.next
             if at is None:
                 break
         if not told and not as_json:
-            tell(f"no such job in run {run.id}")
+            write_stderr(f"no such job in run {run.id}")
     return 0
 
 
 def retry(data: Path, states: Sequence[str], pattern: str | None) -> int:
     """Make jobs READY again, and say how many. Raises UsageError: the run is ending, or there is none."""
-    wanted = matching(pattern, [state.lower() for state in states])
-    with opened(data, write=True) as (db, run):
+    wanted = job_filter(pattern, [state.lower() for state in states])
+    with open_latest_run(data, write=True) as (db, run):
         count = retries.retry(db, run.seq, wanted)
-        write([retries.told(count)])
-        if count and not governed(db):
+        write_lines([retries.retry_message(count)])
+        if count and not has_supervisor(db):
             StateFile(db, data, run).refresh()
-            tell("`crawl-console run` goes on with them")
+            write_stderr("`crawl-console run` goes on with them")
     return 0
 
 
-def as_object(line: JobLine) -> dict[str, Any]:
+def job_as_dict(line: JobLine) -> dict[str, Any]:
     """A job as `jobs --json` tells it; names are stable."""
     return {
         "id": line.id, "kind": line.kind, "state": line.state, "group": line.group, "host": line.host,
@@ -64,16 +64,16 @@ def as_object(line: JobLine) -> dict[str, Any]:
 
 
 def _json(line: JobLine) -> str:
-    return orjson.dumps(as_object(line)).decode()
+    return orjson.dumps(job_as_dict(line)).decode()
 
 
 def _line(line: JobLine) -> str:
-    age = "-" if line.changed_at is None else span(time.time() - line.changed_at)
+    age = "-" if line.changed_at is None else format_elapsed(time.time() - line.changed_at)
     notes = [
         f"→ {without_credentials(line.target)}" if line.target else "",
         line.reason or "",
         f"{line.crashes} crashes" if line.crashes else "",
-        f"waits {span(line.wait)}" if line.wait else "",
+        f"waits {format_elapsed(line.wait)}" if line.wait else "",
         f"in {line.node}" if line.state == "TAKEN" else "",
     ]
     told = "; ".join(note for note in notes if note)
@@ -81,7 +81,7 @@ def _line(line: JobLine) -> str:
     return clean(text + without_credentials(line.url) + (f"  ({told})" if told else ""))
 
 
-def span(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """A time as an operator reads it: `4s`, `12m`, `3h`, `2d`."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * size:

@@ -7,48 +7,48 @@ from typing import Any
 import click
 import orjson
 
-from console.cli.commands.status import opened
+from console.cli.commands.status import open_database
 from console.sanitize import clean
 from engine.errors import UsageError, suggest
-from engine.extract.context import fetched
+from engine.extract.context import format_utc
 from engine.store.db.connector import Database
 from engine.store.read import history, snapshot
-from engine.store.read.history import Past
+from engine.store.read.history import PastRun
 from engine.store.read.snapshot import Snapshot
 from engine.store.tables import runs
 
-_NAMED = 10
+_MAX_RUNS_LISTED = 10
 
 
 def show_runs(data: Path, what: str, id_: str | None, *, count: int, as_json: bool) -> int:
     """List the newest runs, or show one of them (the latest, where none is named). Raises UsageError, StorageError."""
     if what == "list" and id_ is not None:
         raise UsageError(f"runs list {id_}: a list has no RUN", f"Write `crawl-console runs show {id_}`.")
-    db = opened(data)
+    db = open_database(data)
     if db is None:
-        return _tell_nothing(data, what, as_json)
+        return _print_no_run(data, what, as_json)
     try:
         if what == "list":
-            found = history.listed(db, count)
-            _tell({"runs": [_listed(past) for past in found]}, _table(found), as_json=as_json)
+            found = history.list_runs(db, count)
+            _print_result({"runs": [_run_as_dict(past) for past in found]}, _table(found), as_json=as_json)
             return 0
-        run = _run(db, id_)
+        run = _find_run_seq(db, id_)
         if run is None:
-            return _tell_nothing(data, what, as_json)
+            return _print_no_run(data, what, as_json)
         look = snapshot.read(db, run=run)
-        _tell(snapshot.whole(look, exit_code=None), _shown(look), as_json=as_json)
+        _print_result(snapshot.build_report(look, exit_code=None), _run_lines(look), as_json=as_json)
         return 0
     finally:
         db.close()
 
 
-def _tell_nothing(data: Path, what: str, as_json: bool) -> int:
-    told = {"runs": []} if what == "list" else snapshot.whole(snapshot.NOTHING, exit_code=None)
-    _tell(told, [f"{data}: no run yet; start one with `crawl-console run`"], as_json=as_json)
+def _print_no_run(data: Path, what: str, as_json: bool) -> int:
+    told = {"runs": []} if what == "list" else snapshot.build_report(snapshot.EMPTY_SNAPSHOT, exit_code=None)
+    _print_result(told, [f"{data}: no run yet; start one with `crawl-console run`"], as_json=as_json)
     return 0
 
 
-def _tell(told: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
+def _print_result(told: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
     if as_json:
         click.echo(orjson.dumps(told))
         return
@@ -56,41 +56,41 @@ def _tell(told: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
         click.echo(clean(line))
 
 
-def _run(db: Database, id_: str | None) -> int | None:
-    found = runs.latest(db) if id_ is None else runs.named(db, id_)
+def _find_run_seq(db: Database, id_: str | None) -> int | None:
+    found = runs.latest(db) if id_ is None else runs.get_by_id(db, id_)
     if found is None and id_ is not None:
-        known = runs.ids(db, _NAMED)
+        known = runs.list_ids(db, _MAX_RUNS_LISTED)
         raise UsageError(
             f"no run {id_}{suggest(id_, known)}", f"The latest are: {', '.join(known)}." if known else "There is none."
         )
     return found.seq if found else None
 
 
-def _listed(past: Past) -> dict[str, Any]:
+def _run_as_dict(past: PastRun) -> dict[str, Any]:
     return {
-        "run": past.id, "state": past.state, "reason": past.reason, "begun": fetched(past.created_at),
-        "ended": None if past.ended_at is None else fetched(past.ended_at), "seconds": round(past.seconds, 3),
+        "run": past.id, "state": past.state, "reason": past.reason, "begun": format_utc(past.created_at),
+        "ended": None if past.ended_at is None else format_utc(past.ended_at), "seconds": round(past.seconds, 3),
         "done": past.done, "failed": past.failed, "rows": past.rows, "defs_version": past.defs_version,
     }  # fmt: skip
 
 
-def _table(found: list[Past]) -> list[str]:
+def _table(found: list[PastRun]) -> list[str]:
     if not found:
         return ["no run yet; start one with `crawl-console run`"]
     lines = [f"{'run':<8}{'begun':<18}{'state':<11}{'took':>9}{'pages':>10}{'failed':>8}{'rows':>11}  defs"]
     return lines + [
-        f"{past.id:<8}{_moment(past.created_at):<18}{past.state:<11}{_took(past.seconds):>9}{past.done:>10,}"
+        f"{past.id:<8}{_format_date(past.created_at):<18}{past.state:<11}{_format_duration(past.seconds):>9}{past.done:>10,}"
         f"{past.failed:>8,}{past.rows:>11,}  v{past.defs_version}{f'  {past.reason}' if past.reason else ''}"
         for past in found
     ]
 
 
-def _shown(look: Snapshot) -> list[str]:
+def _run_lines(look: Snapshot) -> list[str]:
     run = look.run
     assert run is not None
     reason = f" ({run.reason})" if run.reason else ""
     lines = [
-        f"run {run.id}  {run.state}{reason}  begun {_moment(run.created_at)}, took {_took(run.seconds)},"
+        f"run {run.id}  {run.state}{reason}  begun {_format_date(run.created_at)}, took {_format_duration(run.seconds)},"
         f" defs v{run.defs_version}",
         ", ".join(f"{count} {name}" for name, count in look.jobs.items()),
     ]
@@ -101,11 +101,11 @@ def _shown(look: Snapshot) -> list[str]:
     return lines + [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]
 
 
-def _moment(seconds: float) -> str:
+def _format_date(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
-def _took(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     whole = round(seconds)
     hours, rest = divmod(whole, 3600)
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"

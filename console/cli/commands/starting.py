@@ -7,13 +7,13 @@ import click
 import orjson
 
 from engine.defs.loader import load
-from engine.defs.schema import schema
+from engine.defs.schema import build_json_schema
 from engine.errors import StorageError, UsageError
 
-SCHEMA = "defs.schema.json"
+SCHEMA_FILE = "defs.schema.json"
 
-_DEFS = f"""\
-# yaml-language-server: $schema=../{SCHEMA}
+_DEFS_TEMPLATE = f"""\
+# yaml-language-server: $schema=../{SCHEMA_FILE}
 #
 # Where to start, what to do with the pages, what to take from them. An editor that reads the line above offers keys and
 # explains them. Put your site's address in, then, in the folder above this one:
@@ -57,7 +57,7 @@ hosts:                            # manners
   shop.example: {{delay: 0.5, concurrency: 2}}
 """
 
-_SETTINGS = """\
+_SETTINGS_TEMPLATE = """\
 # Settings of crawl-console, for commands started in this folder. All may be left out; what stands behind a # is the
 # default. Flags and CRAWL_* variables win over this file.
 
@@ -77,19 +77,19 @@ _SETTINGS = """\
 # on_end = ["python3", "notify.py"]
 """
 
-_IGNORED = """\
+_GITIGNORE = """\
 /data/
 """
 
 
 def init(folder: Path) -> int:
     """Write a project into a new or empty folder; returns 0. Raises UsageError where something is there already."""
-    _refuse_used(folder)
+    _check_empty(folder)
     files = {
-        "defs/books.yml": _DEFS,
-        "crawl.toml": _SETTINGS,
-        ".gitignore": _IGNORED,
-        SCHEMA: _written_schema(),
+        "defs/books.yml": _DEFS_TEMPLATE,
+        "crawl.toml": _SETTINGS_TEMPLATE,
+        ".gitignore": _GITIGNORE,
+        SCHEMA_FILE: _schema_json(),
     }
     try:
         for name, text in files.items():
@@ -109,11 +109,11 @@ def init(folder: Path) -> int:
 
 def show_schema() -> int:
     """Write the JSON Schema of the defs to stdout."""
-    click.echo(_written_schema(), nl=False)
+    click.echo(_schema_json(), nl=False)
     return 0
 
 
-def _refuse_used(folder: Path) -> None:
+def _check_empty(folder: Path) -> None:
     try:
         held = sorted(entry for entry in os.listdir(folder) if entry != ".git")  # noqa: PTH208 - names are wanted
     except FileNotFoundError:
@@ -128,5 +128,5 @@ def _refuse_used(folder: Path) -> None:
         )
 
 
-def _written_schema() -> str:
-    return orjson.dumps(schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+def _schema_json() -> str:
+    return orjson.dumps(build_json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

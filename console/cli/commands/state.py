@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import orjson
 
-from console.cli.commands.status import opened
+from console.cli.commands.status import open_database
 from console.sanitize import clean
 from engine.store.tables import checkpoints, runs
 from engine.store.tables.checkpoints import Checkpoint
@@ -16,13 +16,13 @@ _HEADINGS = ("GROUP", "STEP", "COMPLETE", "SINCE", "STATUS", "RESTS ON", "REASON
 
 def state(data: Path, *, as_json: bool) -> int:
     """Show the checkpoints. Raises StorageError on a data dir that cannot be read."""
-    db = opened(data)
+    db = open_database(data)
     run, found = None, []
     if db is not None:
         try:
             with db.snapshot():
                 run = runs.latest(db)
-                found = checkpoints.listed(db, run.seq) if run else []
+                found = checkpoints.list_checkpoints(db, run.seq) if run else []
         finally:
             db.close()
     if run is None:
@@ -30,7 +30,7 @@ def state(data: Path, *, as_json: bool) -> int:
         return 0
     if as_json:
         for checkpoint in found:
-            click.echo(orjson.dumps(checkpoints.projected(checkpoint, run.id)))
+            click.echo(orjson.dumps(checkpoints.to_state_record(checkpoint, run.id)))
         return 0
     click.echo(f"run {run.id}  {run.state}")
     for line in _table([_HEADINGS, *map(_row, found)]):

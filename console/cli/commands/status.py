@@ -6,45 +6,45 @@ from typing import Any
 import click
 import orjson
 
-from console.cli.run_report import figures
+from console.cli.run_report import report_lines
 from console.format import plural
 from console.sanitize import clean
 from engine.errors import StorageError
-from engine.runtime.beat_file import SUPERVISOR, read_beat
-from engine.runtime.process_identity import lives
-from engine.store.db.connector import Database, at_rest
-from engine.store.db.schema import CRAWL, prepared
+from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
+from engine.runtime.process_identity import is_process_alive
+from engine.store.db.connector import Database, has_no_wal
+from engine.store.db.schema import CRAWL, has_schema
 from engine.store.read import snapshot
-from engine.store.read.snapshot import NOTHING, Snapshot
+from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
 
-_NODES_TOLD = 4
+_MAX_ENDED_NODES = 4
 """Of those that ended, where none is alive."""
 
 
 def status(data: Path, *, as_json: bool) -> int:
     """Show the newest run. Raises StorageError on a data dir that cannot be read."""
-    look = read(data)
-    alarm = alarm_of(data, look)
+    look = read_snapshot(data)
+    alarm = supervisor_alarm(data, look)
     if as_json:
-        click.echo(orjson.dumps(full(look, alarm)))
+        click.echo(orjson.dumps(status_as_dict(look, alarm)))
         return 0
     for line in [f"ALARM: {alarm}"] * bool(alarm) + _lines(look):
         click.echo(clean(line))
     return 0
 
 
-def read(data: Path) -> Snapshot:
+def read_snapshot(data: Path) -> Snapshot:
     """The snapshot of a data dir; of one that is not there, nothing. Raises StorageError."""
-    db = opened(data)
+    db = open_database(data)
     if db is None:
-        return NOTHING
+        return EMPTY_SNAPSHOT
     try:
         return snapshot.read(db)
     finally:
         db.close()
 
 
-def opened(data: Path) -> Database | None:
+def open_database(data: Path) -> Database | None:
     """The database of a data dir, to read; None where there is none yet. Raises StorageError."""
     path = data / CRAWL
     try:
@@ -54,9 +54,9 @@ def opened(data: Path) -> Database | None:
             return None
     except OSError as error:
         raise StorageError(f"{data}: {error.strerror}", "Mend its permissions, or use another --data.") from error
-    db = Database.open(path, read_only=True, immutable=at_rest(path), busy_seconds=5)  # a look must not leave a log
+    db = Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=5)  # a look must not leave a log
     try:
-        if prepared(db):
+        if has_schema(db):
             return db
     except BaseException:
         db.close()
@@ -65,25 +65,25 @@ def opened(data: Path) -> Database | None:
     return None
 
 
-def supervisor_of(look: Snapshot) -> int | None:
+def supervisor_pid(look: Snapshot) -> int | None:
     """The pid of the supervisor that is alive; None where there is none."""
-    if look.epoch is None or not lives(look.epoch.identity):
+    if look.epoch is None or not is_process_alive(look.epoch.identity):
         return None
     return int(look.epoch.identity.split(":")[1])
 
 
-def alarm_of(data: Path, look: Snapshot) -> str | None:
+def supervisor_alarm(data: Path, look: Snapshot) -> str | None:
     """What the living supervisor is in trouble about, from its beat: no table need be writable for it."""
-    if supervisor_of(look) is None:
+    if supervisor_pid(look) is None:
         return None
-    beat = read_beat(data / "beats" / SUPERVISOR)
+    beat = read_beat(data / "beats" / SUPERVISOR_BEAT)
     return beat.now or None if beat else None
 
 
-def full(look: Snapshot, alarm: str | None = None) -> dict[str, Any]:
+def status_as_dict(look: Snapshot, alarm: str | None = None) -> dict[str, Any]:
     """The object of `status --json`."""
-    pid = supervisor_of(look)
-    told = snapshot.whole(look, exit_code=None)
+    pid = supervisor_pid(look)
+    told = snapshot.build_report(look, exit_code=None)
     return {
         **told,
         "appenders": look.appenders,
@@ -104,7 +104,7 @@ def _lines(look: Snapshot) -> list[str]:
     run = look.run
     if run is None:
         return ["no run yet: start one with `crawl-console run`"]
-    pid = supervisor_of(look)
+    pid = supervisor_pid(look)
     owner = f"supervisor {pid}" if pid else "no supervisor"
     reason = f" ({run.reason})" if run.reason else ""
     paused = f"  PAUSED: {run.paused}" if run.paused else ""
@@ -122,7 +122,7 @@ def _lines(look: Snapshot) -> list[str]:
         lines.append("`crawl-console run` goes on where it stopped")
     lines += [
         f"  {n['id']:<5}{n['role']:<15}{n['state']:<11}{n['heart']:<15}{n['done']:>8} done {n['failed']:>5} failed"
-        for n in [n for n in look.nodes if n["pid"]] or look.nodes[-_NODES_TOLD:]
+        for n in [n for n in look.nodes if n["pid"]] or look.nodes[-_MAX_ENDED_NODES:]
     ]
     lines += [
         f"  {s['group']} on {s['host']}: {s['ready']} ready, {s['delayed']} waiting, {s['taken']} running,"
@@ -131,4 +131,4 @@ def _lines(look: Snapshot) -> list[str]:
         for s in look.sequences
     ]
     lines += [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]
-    return lines + figures(look)
+    return lines + report_lines(look)

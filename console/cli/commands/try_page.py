@@ -13,24 +13,32 @@ from typing import Any
 import click
 import orjson
 
-from console.client import crawled, frozen
+from console.client import is_immutable, require_database_path
 from console.sanitize import clean
 from engine import urls
 from engine.defs.loader import load
-from engine.errors import NoPage, UsageError
-from engine.extract.context import fetched
-from engine.fetch.politeness import verdict
+from engine.errors import PageUnavailable, UsageError
+from engine.extract.context import format_utc
+from engine.fetch.politeness import classify_status
 from engine.model.definition import Definitions
-from engine.preview.page_trial import Document, Trial, Trier, Way, chosen, page_of, way_to
-from engine.preview.stored_pages import stored_document, way_of
+from engine.preview.page_trial import (
+    PageOrigin,
+    PageTrial,
+    TrialDocument,
+    TrialResult,
+    find_data_def,
+    locator_origin,
+    parse_document,
+)
+from engine.preview.stored_pages import page_origin, stored_document
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import PAGES
-from engine.store.pages.documents import Pages
+from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.tables import runs
 
-_TYPES = {".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html"}
+_CONTENT_TYPES = {".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html"}
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
@@ -44,42 +52,44 @@ def try_(
     loaded = load(defs)
     definitions = loaded.definitions
     for warning in loaded.warnings:
-        _say(str(warning))
-    trier = Trier(definitions, chosen(definitions, name))
+        _write_stderr(str(warning))
+    trier = PageTrial(definitions, find_data_def(definitions, name))
     if job is not None:
-        document, way = _stored(data, job)
+        document, way = _read_stored(data, job)
     else:
         document = read_source(str(source), url, definitions, settings)
-        way = way_to(definitions, name, document.url, settings)
-    if verdict(document.status) != "ok":
-        raise NoPage(f"{document.url}: HTTP {document.status}", "A crawl extracts nothing from such an answer.")
-    page = page_of(document)
-    trial = trier.on(page, way)
+        way = locator_origin(definitions, name, document.url, settings)
+    if classify_status(document.status) != "ok":
+        raise PageUnavailable(
+            f"{document.url}: HTTP {document.status}", "A crawl extracts nothing from such an answer."
+        )
+    page = parse_document(document)
+    trial = trier.run(page, way)
     if as_json:
-        click.echo(orjson.dumps(_whole(document, page.kind, trial)))
+        click.echo(orjson.dumps(_trial_as_dict(document, page.kind, trial)))
         return 0
-    _show_rows(trial.rows)
-    for line in _told(document, page.kind, trial):
-        _say(line)
+    _print_rows(trial.rows)
+    for line in _summary_lines(document, page.kind, trial):
+        _write_stderr(line)
     if document.url.startswith("file:") and _needs_address(definitions, name) and not trial.links:
-        _say("links and URLs of a file mean nothing without its address: give it by --url")
+        _write_stderr("links and URLs of a file mean nothing without its address: give it by --url")
     return 0
 
 
-def read_source(source: str, url: str | None, definitions: Definitions, settings: Settings) -> Document:
+def read_source(source: str, url: str | None, definitions: Definitions, settings: Settings) -> TrialDocument:
     """The page behind a URL (fetched), a file, or `-` for stdin; `url` is a file's address. Raises NoPage, UsageError.
 
     A fetch ends at whatever status it ends.
     """
-    if urls.is_web(source):
+    if urls.is_http_url(source):
         if url is not None:
             raise UsageError("--url is the address of a FILE", "Give the URL alone.")
         from engine.preview.visit import (
-            visit,  # the HTTP client takes a while to import, which a file need not wait for
+            fetch_page,  # the HTTP client takes a while to import, which a file need not wait for
         )
 
-        answer = visit(source, definitions, settings)
-        return Document(
+        answer = fetch_page(source, definitions, settings)
+        return TrialDocument(
             body=answer.body,
             content_type=answer.content_type,
             url=answer.url,
@@ -87,13 +97,13 @@ def read_source(source: str, url: str | None, definitions: Definitions, settings
             fetched_at=time.time(),
             origin=f"fetched in {answer.elapsed * 1000:.0f} ms",
         )
-    body, address = _read(source, settings.max_body)
+    body, address = _read_file(source, settings.max_body)
     if url is not None:
         address = urls.normalize(url) or ""
         if not address:
             raise UsageError(f"--url {url}: not an http or https URL", "Write all of it: https://…")
-    kind = _TYPES.get(Path(source).suffix.lower(), "")
-    return Document(body=body, content_type=kind, url=address, fetched_at=time.time(), origin="file")
+    kind = _CONTENT_TYPES.get(Path(source).suffix.lower(), "")
+    return TrialDocument(body=body, content_type=kind, url=address, fetched_at=time.time(), origin="file")
 
 
 def row_lines(rows: Iterable[str], *, terminal: bool) -> Iterator[str]:
@@ -103,13 +113,13 @@ def row_lines(rows: Iterable[str], *, terminal: bool) -> Iterator[str]:
         yield _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", line) if terminal else line
 
 
-def counted(count: int, word: str) -> str:
+def pluralize(count: int, word: str) -> str:
     """`1 match`, `2 matches`."""
     plural = f"{word}es" if word.endswith("ch") else f"{word}s"
     return f"{count} {word if count == 1 else plural}"
 
 
-def _read(source: str, limit: int) -> tuple[bytes, str]:
+def _read_file(source: str, limit: int) -> tuple[bytes, str]:
     """A file's bytes and its address. Pipes are read to their end, so a shell's `<(command)` will do."""
     path = Path(source)
     try:
@@ -124,20 +134,20 @@ def _read(source: str, limit: int) -> tuple[bytes, str]:
     except (OSError, ValueError) as error:
         raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}", "Give another file.") from error
     if len(body) > limit:
-        raise NoPage(f"{source}: larger than {limit:,} bytes", "Raise it with --set max_body=N.")
+        raise PageUnavailable(f"{source}: larger than {limit:,} bytes", "Raise it with --set max_body=N.")
     return body, address
 
 
-def _stored(data: Path, job: int) -> tuple[Document, Way]:
-    path = crawled(data)
-    db = Database.open(path, read_only=True, immutable=frozen(path))
-    pages = Pages(data, read_only=True, immutable=frozen(data / PAGES))
+def _read_stored(data: Path, job: int) -> tuple[TrialDocument, PageOrigin]:
+    path = require_database_path(data)
+    db = Database.open(path, read_only=True, immutable=is_immutable(path))
+    pages = PageStore(data, read_only=True, immutable=is_immutable(data / PAGES))
     try:
-        at = worked_pages.of_job(db, job)
+        at = worked_pages.get_by_job(db, job)
         run = runs.latest(db) if at is None else runs.get(db, at.run)
         if at is None or run is None:
             raise UsageError(f"{data}: no job {job} of a page", "Name the id of a job of this data directory.")
-        return stored_document(pages, at), way_of(at, run)
+        return stored_document(pages, at), page_origin(at, run)
     finally:
         pages.close()
         db.close()
@@ -148,7 +158,7 @@ def _needs_address(definitions: Definitions, name: str) -> bool:
     return data_def is not None and bool(data_def.links)
 
 
-def _whole(document: Document, kind: str, trial: Trial) -> dict[str, Any]:
+def _trial_as_dict(document: TrialDocument, kind: str, trial: TrialResult) -> dict[str, Any]:
     return {
         "rows": [orjson.Fragment(row) for row in trial.rows],
         "links": [{"url": x.url, "group": x.group, "priority": x.priority} for x in trial.links],
@@ -158,18 +168,18 @@ def _whole(document: Document, kind: str, trial: Trial) -> dict[str, Any]:
         "filtered": trial.filtered,
         "document": {
             "url": document.url, "status": document.status, "content_type": document.content_type, "kind": kind,
-            "bytes": len(document.body), "fetched_at": fetched(document.fetched_at), "origin": document.origin,
+            "bytes": len(document.body), "fetched_at": format_utc(document.fetched_at), "origin": document.origin,
         },
     }  # fmt: skip
 
 
-def _show_rows(rows: Iterable[str]) -> None:
+def _print_rows(rows: Iterable[str]) -> None:
     for line in row_lines(rows, terminal=sys.stdout.isatty()):
         sys.stdout.buffer.write(line.encode("utf-8", "replace") + b"\n")
     sys.stdout.flush()
 
 
-def _told(document: Document, kind: str, trial: Trial) -> Iterator[str]:
+def _summary_lines(document: TrialDocument, kind: str, trial: TrialResult) -> Iterator[str]:
     for link in trial.links:
         priority = f" (priority {link.priority})" if link.priority else ""
         yield f"link to {link.group}: {link.url}{priority}"
@@ -178,10 +188,10 @@ def _told(document: Document, kind: str, trial: Trial) -> Iterator[str]:
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
     yield (
         f"{document.url}: {document.status} {kind}, {len(document.body):,} bytes, {document.origin}:"
-        f" {counted(len(trial.rows), 'row')}, {counted(len(trial.links), 'link')}, {len(trial.rejected)} rejected,"
+        f" {pluralize(len(trial.rows), 'row')}, {pluralize(len(trial.links), 'link')}, {len(trial.rejected)} rejected,"
         f" {trial.filtered} filtered"
     )
 
 
-def _say(line: str) -> None:
+def _write_stderr(line: str) -> None:
     click.echo(clean(line), err=True)

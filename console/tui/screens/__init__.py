@@ -4,18 +4,18 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from console.tui.screens.base import View
-    from console.tui.state.log_buffer import Tail
-    from console.tui.state.rates import Paces
+    from console.tui.state.log_buffer import LogBuffer
+    from console.tui.state.rates import Rates
 
 
-def top_view(name: str, paces: "Paces", tail: "Tail") -> "View":
+def create_view(name: str, paces: "Rates", tail: "LogBuffer") -> "View":
     """One of the seven screens."""
     match name:
         case "jobs" | "failed":
             from console.tui.screens.jobs import JobsView
-            from console.tui.state.filters import of_state
+            from console.tui.state.filters import state_filter
 
-            return JobsView(of_state("failed"), name=name) if name == "failed" else JobsView()
+            return JobsView(state_filter("failed"), name=name) if name == "failed" else JobsView()
         case "defs":
             from console.tui.screens.defs import DefsView
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 from textual.widget import Widget
 
-from console.tui.state.source import Look, Reading
+from console.tui.state.source import PollResult, ViewQuery
 from console.tui.widgets.line_canvas import Canvas
 from console.tui.widgets.pane import Pane
 
@@ -23,30 +23,30 @@ class View(Widget):
     HINTS: Sequence[tuple[str, str]] = HINTS
     READS_LOG = False
     """Whether what it reads are the log's new lines, which the app takes."""
-    SHOWN = 60
+    SNAPSHOT_LIMIT = 60
     """How many sequences and hosts a look shall hold for it."""
 
     can_focus = False
-    look: Look | None = None
+    last_poll: PollResult | None = None
 
     @property
     def console_app(self) -> "Console":
         """The app, by its own type."""
         return cast("Console", self.app)
 
-    def crumb(self) -> str:
+    def breadcrumb(self) -> str:
         """What the breadcrumb says of it."""
         return self.NAME.capitalize()
 
-    def reading(self) -> Reading | None:
+    def view_query(self) -> ViewQuery | None:
         """What the poller shall read for it, beyond the snapshot."""
         return None
 
-    def show(self, look: Look) -> None:
+    def show(self, look: PollResult) -> None:
         """A new look; `look.found` is what `reading` gave, where `look.asked` is this view."""
         raise NotImplementedError
 
-    def begin(self) -> None:
+    def activate(self) -> None:
         """It has become visible."""
         panes = list(self.panes())
         if panes and self.screen.focused not in panes:
@@ -58,7 +58,7 @@ class View(Widget):
 
     def act_filter(self) -> None:
         """Nothing is filtered here."""
-        self.console_app.say("nothing can be filtered here")
+        self.console_app.show_toast("nothing can be filtered here")
 
     def act_back(self) -> None:
         """Out of here."""

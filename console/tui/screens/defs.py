@@ -10,32 +10,32 @@ from textual.app import ComposeResult
 
 from console.format import format_count, format_size, format_time
 from console.tui.screens.base import View
-from console.tui.state.live_preview import LivePreview, files_of, stamp
-from console.tui.state.source import Accepted, Look, Reading
+from console.tui.state.live_preview import LivePreview, defs_stamp, list_def_files
+from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.widgets.line_canvas import Span
-from console.tui.widgets.line_table import Column, Row, Table
+from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.text_view import TextPane
 
-_SHOWN_LINES = 2_000
-_GLANCE = 0.1
+_MAX_LINES = 2_000
+_CHECK_INTERVAL = 0.1
 """Seconds between two looks at the files while a preview is open: a save is to be seen at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DefFiles:
     """What a reading gave: name, path, size and time of each file."""
 
     files: tuple[tuple[str, Path, int, float], ...]
 
 
-class Files(Table):
+class DefFilesTable(LineTable):
     """The files of the defs."""
 
     COLUMNS = (Column("FILE", 0), Column("BYTES", 7, right=True), Column("CHANGED", 8), Column("PROBLEMS", 10))
     EMPTY = "no files: --defs names their directory"
 
 
-class DataDefs(Table):
+class DataDefsTable(LineTable):
     """What is extracted."""
 
     COLUMNS = (
@@ -48,81 +48,81 @@ class DefsView(View):
     """Files, dataDefs, and below them problems, a file's text, or a trial's rows."""
 
     NAME = "defs"
-    SHOWN = 0
+    SNAPSHOT_LIMIT = 0
     HINTS = (
         ("↵", "text, or try"), ("e", "edit"), ("t", "try"), ("^r", "reload"), ("tab", "panes"), ("z", "zoom"),
         ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
     DEFAULT_CSS = """
     DefsView { layout: vertical; }
-    DefsView Files, DefsView DataDefs { height: auto; max-height: 30%; min-height: 2; }
+    DefsView DefFilesTable, DefsView DataDefsTable { height: auto; max-height: 30%; min-height: 2; }
     DefsView TextPane { height: 1fr; }
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: Found | None = None
+        self.def_files: DefFiles | None = None
         self.text: Sequence[Span] | None = None
-        self.trying: LivePreview | None = None
-        self._stamp: tuple[tuple[str, int, int], ...] = ()
-        self._busy = False
+        self.live_preview: LivePreview | None = None
+        self._last_stamp: tuple[tuple[str, int, int], ...] = ()
+        self._preview_running = False
         self._zoomed = False
 
     def compose(self) -> ComposeResult:
         """Three panes."""
-        self.files, self.data_defs, self.pane = Files(), DataDefs(), TextPane("problems")
+        self.files, self.data_defs, self.pane = DefFilesTable(), DataDefsTable(), TextPane("problems")
         yield from (self.files, self.data_defs, self.pane)
 
     def on_mount(self) -> None:
         """Glance at the files while a preview is open."""
-        self.set_interval(_GLANCE, self._glance)
+        self.set_interval(_CHECK_INTERVAL, self._check_files)
 
-    def crumb(self) -> str:
+    def breadcrumb(self) -> str:
         """Defs, and the version."""
-        accepted = self.console_app.accepted
+        accepted = self.console_app.accepted_defs
         return f"Defs v{accepted.version}" if accepted else "Defs"
 
-    def reading(self) -> Reading | None:
+    def view_query(self) -> ViewQuery | None:
         """The files on disk."""
-        defs = self.console_app.setup.defs
-        return lambda source, look: Found(tuple(_files(defs)))  # noqa: ARG005
+        defs = self.console_app.options.defs
+        return lambda source, look: DefFiles(tuple(_def_file_infos(defs)))  # noqa: ARG005
 
-    def show(self, look: Look) -> None:
+    def show(self, look: PollResult) -> None:
         """Files, dataDefs, problems."""
-        self.look = look
-        if look.asked is self and isinstance(look.found, Found):
-            self.found = look.found
-            self._fill(look)
+        self.last_poll = look
+        if look.requester is self and isinstance(look.view_data, DefFiles):
+            self.def_files = look.view_data
+            self._update_panes(look)
 
-    def _fill(self, look: Look) -> None:
-        assert self.found is not None
+    def _update_panes(self, look: PollResult) -> None:
+        assert self.def_files is not None
         problems = look.snapshot.defs_problems
-        self.files.show([_file(file, problems) for file in self.found.files])
-        accepted = look.accepted
-        self.data_defs.show(_data_defs(accepted, look) if accepted else [])
+        self.files.show([_file_row(file, problems) for file in self.def_files.files])
+        accepted = look.accepted_defs
+        self.data_defs.show(_data_def_rows(accepted, look) if accepted else [])
         self.files.styles.height = min(len(self.files.rows), 8) + 1
         self.data_defs.styles.height = min(len(self.data_defs.rows), 8) + 1
         if self.text is None:
             self.pane.heading = f"problems {len(problems)}" if problems else "problems"
-            self.pane.show([(_problem(p), "bad") for p in problems] or [_all_well(accepted)])
-        self.console_app.recrumb()
+            self.pane.show([(_problem_text(p), "bad") for p in problems] or [_no_problems_span(accepted)])
+        self.console_app.refresh_breadcrumbs()
 
     # --- what keys do here
 
-    def on_table_opened(self, event: Table.Opened) -> None:
+    def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         """A file's text, or a trial of the dataDef."""
         event.stop()
         if event.table is self.files:
-            self._read(event.row.subject[1], event.row.subject[0])
+            self._show_file(event.row.subject[1], event.row.subject[0])
         else:
             self.act_try()
 
-    def _read(self, path: Path, name: str) -> None:
+    def _show_file(self, path: Path, name: str) -> None:
         try:
-            lines = path.read_text("utf-8", "replace").splitlines()[:_SHOWN_LINES]
+            lines = path.read_text("utf-8", "replace").splitlines()[:_MAX_LINES]
         except OSError as error:
             lines = [str(error)]
-        problems = self.look.snapshot.defs_problems if self.look else []
+        problems = self.last_poll.snapshot.defs_problems if self.last_poll else []
         bad = {p["line"]: p["message"] for p in problems if Path(p["file"]).name == path.name}
         self.text = [
             span
@@ -132,15 +132,15 @@ class DefsView(View):
                 *([(f"      ^ {bad[number]}", "warn")] if number in bad else []),
             )
         ]
-        self.trying, self.pane.heading, self.pane.wrap, self.pane.first = None, name, False, 0
+        self.live_preview, self.pane.heading, self.pane.wrap, self.pane.first_line = None, name, False, 0
         self.pane.show(self.text)
 
     def act_back(self) -> None:
         """Back to the problems, then out of here."""
         if self.text is not None:
-            self.text, self.trying, self.pane.wrap = None, None, True
-            if self.look is not None:
-                self._fill(self.look)
+            self.text, self.live_preview, self.pane.wrap = None, None, True
+            if self.last_poll is not None:
+                self._update_panes(self.last_poll)
         else:
             self.console_app.act_back()
 
@@ -148,47 +148,47 @@ class DefsView(View):
         """The file under the cursor; at the line of its first problem."""
         row = self.files.row
         if row is None:
-            self.console_app.edit(None)
+            self.console_app.edit_file(None)
             return
         name, path = row.subject[0], row.subject[1]
-        problems = self.look.snapshot.defs_problems if self.look else []
+        problems = self.last_poll.snapshot.defs_problems if self.last_poll else []
         line = next((p["line"] for p in problems if Path(p["file"]).name == Path(name).name), 1)
-        self.console_app.edit((path, line))
+        self.console_app.edit_file((path, line))
 
     def act_try(self) -> None:
         """What the dataDef on disk makes of the newest stored pages of its groups; again at each save."""
         row = self.data_defs.row
         if row is None:
-            self.console_app.say("try: choose a dataDef (tab)", "warning")
+            self.console_app.show_toast("try: choose a dataDef (tab)", "warning")
             return
         if not row.subject:
-            self.console_app.say(f"try: no group uses {row.key}", "warning")
+            self.console_app.show_toast(f"try: no group uses {row.key}", "warning")
             return
-        setup = self.console_app.setup
-        self.trying = LivePreview(setup.data, setup.defs, str(row.key))
+        setup = self.console_app.options
+        self.live_preview = LivePreview(setup.data, setup.defs, str(row.key))
         self.text, self.pane.heading = (
             [("looking at stored pages…", "accent")],
             f"preview of {row.key}; again at each save",
         )
-        self.pane.first = 0
+        self.pane.first_line = 0
         self.pane.show(self.text)
-        self._stamp = ()
-        self._glance()
+        self._last_stamp = ()
+        self._check_files()
 
-    def _glance(self) -> None:
+    def _check_files(self) -> None:
         """Look anew where a file was saved; one look at a time."""
-        live = self.trying
-        if live is None or self._busy or not self.display:
+        live = self.live_preview
+        if live is None or self._preview_running or not self.display:
             return
-        now = stamp(self.console_app.setup.defs)
-        if now == self._stamp:
+        now = defs_stamp(self.console_app.options.defs)
+        if now == self._last_stamp:
             return
-        self._stamp, self._busy = now, True
-        self.console_app.aside(lambda: self.console_app.aside_told(self._tried, live, live.look()))
+        self._last_stamp, self._preview_running = now, True
+        self.console_app.run_in_thread(lambda: self.console_app.call_in_app(self._show_preview, live, live.evaluate()))
 
-    def _tried(self, live: LivePreview, lines: Sequence[Span]) -> None:
-        self._busy = False
-        if live is self.trying:
+    def _show_preview(self, live: LivePreview, lines: Sequence[Span]) -> None:
+        self._preview_running = False
+        if live is self.live_preview:
             self.text = lines
             self.pane.show(lines)
 
@@ -200,14 +200,14 @@ class DefsView(View):
             pane.display = not self._zoomed or pane is focused
 
 
-def _files(defs: Path) -> list[tuple[str, Path, int, float]]:
+def _def_file_infos(defs: Path) -> list[tuple[str, Path, int, float]]:
     return [
         (str(path.relative_to(defs) if path != defs else path.name), path, told.st_size, told.st_mtime)
-        for path, told in files_of(defs)
+        for path, told in list_def_files(defs)
     ]
 
 
-def _file(file: tuple[str, Path, int, float], problems: list[dict[str, Any]]) -> Row:
+def _file_row(file: tuple[str, Path, int, float], problems: list[dict[str, Any]]) -> Row:
     name, path, size, changed = file
     count = sum(Path(p["file"]).name == path.name for p in problems)
     today = time.time() - changed < 86_400
@@ -217,7 +217,7 @@ def _file(file: tuple[str, Path, int, float], problems: list[dict[str, Any]]) ->
                (name, size, changed, count), (name, path))  # fmt: skip
 
 
-def _data_defs(accepted: Accepted, look: Look) -> list[Row]:
+def _data_def_rows(accepted: AcceptedDefs, look: PollResult) -> list[Row]:
     defs = accepted.definitions
     rows = []
     for data_def in defs.data_defs:
@@ -232,11 +232,11 @@ def _data_defs(accepted: Accepted, look: Look) -> list[Row]:
     return rows
 
 
-def _problem(problem: dict[str, Any]) -> str:
+def _problem_text(problem: dict[str, Any]) -> str:
     return f"{problem['file']}:{problem['line']}:{problem['col']}: {problem['code']} {problem['message']}"
 
 
-def _all_well(accepted: Accepted | None) -> Span:
+def _no_problems_span(accepted: AcceptedDefs | None) -> Span:
     if accepted is None:
         return ("no defs were accepted yet", "dim")
     return (f"✓ none: v{accepted.version} is in force since {format_time(accepted.at)}", "good")

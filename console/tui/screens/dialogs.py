@@ -29,10 +29,10 @@ class Dialog(ModalScreen[str]):
     BINDINGS = [("left,shift+tab,h", "app.focus_previous", ""), ("right,tab,l", "app.focus_next", "")]  # noqa: RUF012
 
     def __init__(
-        self, title: str, lines: Sequence[str], buttons: Sequence[tuple[str, str, str]], *, grave: bool = False
+        self, title: str, lines: Sequence[str], buttons: Sequence[tuple[str, str, str]], *, destructive: bool = False
     ) -> None:
         """`buttons`: key, id and label; the last one is the harmless one, and has the focus."""
-        super().__init__(classes="grave" if grave else "")
+        super().__init__(classes="grave" if destructive else "")
         self._title = title
         self._lines = lines
         self._buttons = buttons
@@ -67,12 +67,12 @@ class Dialog(ModalScreen[str]):
         self.dismiss(event.button.id)
 
 
-def confirm(title: str, lines: Sequence[str], yes: str, *, grave: bool = False) -> Dialog:
+def confirm_dialog(title: str, lines: Sequence[str], yes: str, *, destructive: bool = False) -> Dialog:
     """A dialog that answers `yes` or `no`; Cancel has the focus."""
-    return Dialog(title, lines, (("y", "yes", yes), ("n", "no", "Cancel")), grave=grave)
+    return Dialog(title, lines, (("y", "yes", yes), ("n", "no", "Cancel")), destructive=destructive)
 
 
-def leaving(lines: Sequence[str]) -> Dialog:
+def quit_dialog(lines: Sequence[str]) -> Dialog:
     """How to leave: answers `detach`, `stop`, `kill` or `stay`."""
     return Dialog(
         "Leave the console",

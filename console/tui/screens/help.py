@@ -25,16 +25,16 @@ class KeyPanel(ModalScreen[None]):
     def __init__(self, shown: dict[str, str]) -> None:
         """`shown`: keys that the user's keymap changed, by id."""
         super().__init__()
-        self._shown = shown
+        self._labels = shown
 
     def compose(self) -> ComposeResult:
         """The table."""
         with VerticalScroll() as box:
             box.border_title = Content("Keys")
             box.border_subtitle = Content("esc closes")
-            yield Static(Content(self._text()), markup=False)
+            yield Static(Content(self._key_text()), markup=False)
 
-    def _text(self) -> str:
+    def _key_text(self) -> str:
         width = min(150, self.app.size.width * 96 // 100) - 6
         columns = max(1, min(4, width // 35))
         each = width // columns
@@ -44,7 +44,7 @@ class KeyPanel(ModalScreen[None]):
             if key.group != group:
                 group = key.group
                 cells.append(f"── {group} ".ljust(each - 2, "─"))
-            cells.append(f"{self._shown.get(key.id, key.shown):>5}  {key.does}")
+            cells.append(f"{self._labels.get(key.id, key.label):>5}  {key.description}")
         rows = -(-len(cells) // columns)
         lines = []
         for row in range(rows):

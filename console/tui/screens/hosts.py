@@ -6,19 +6,19 @@ from textual.app import ComposeResult
 
 from console.format import format_age, format_count, format_rate
 from console.tui.screens.base import View
-from console.tui.state.filters import of_host
-from console.tui.state.source import Look
-from console.tui.widgets.line_table import Column, Row, Table
+from console.tui.state.filters import host_filter
+from console.tui.state.source import PollResult
+from console.tui.widgets.line_table import Column, LineTable, Row
 
 
-class Hosts(Table):
+class HostsTable(LineTable):
     """One line a host."""
 
     COLUMNS = (
         Column("HOST", 0), Column("RUN", 5, right=True), Column("WAITING", 7, right=True),
         Column("DELAY", 6, right=True), Column("NEXT", 6, right=True), Column("BACKOFF", 7, right=True),
         Column("429", 5, right=True), Column("ERR", 5, right=True), Column("ROBOTS", 10),
-        Column("PAGES/S", 7, right=True, least=100), Column("STATE", 12, least=110),
+        Column("PAGES/S", 7, right=True, min_pane_width=100), Column("STATE", 12, min_pane_width=110),
     )  # fmt: skip
     EMPTY = "no hosts yet"
 
@@ -27,8 +27,8 @@ class HostsView(View):
     """The table, under the filter."""
 
     NAME = "hosts"
-    SHOWN = 1_000
-    _sought = ""
+    SNAPSHOT_LIMIT = 1_000
+    _last_filter_text = ""
     HINTS = (
         ("↵", "jobs of host"), ("s", "sort"), ("S", "reverse"), ("/", "filter"), ("^s", "export"), ("?", "keys"),
         ("q", "quit"),
@@ -36,44 +36,44 @@ class HostsView(View):
 
     def compose(self) -> ComposeResult:
         """One table."""
-        self.table = Hosts()
+        self.table = HostsTable()
         yield self.table
 
-    def crumb(self) -> str:
+    def breadcrumb(self) -> str:
         """Hosts, and the filter."""
         count = len(self.table.rows)
-        if self.table.sought:
-            return f"Hosts /{self.table.sought}"
-        return f"Hosts > {count}" if count < self.SHOWN else f"Hosts > the first {count}"
+        if self.table.filter_text:
+            return f"Hosts /{self.table.filter_text}"
+        return f"Hosts > {count}" if count < self.SNAPSHOT_LIMIT else f"Hosts > the first {count}"
 
-    def show(self, look: Look) -> None:
+    def show(self, look: PollResult) -> None:
         """Those of a look."""
-        if self.look is not None and self.look.snapshot is look.snapshot and not self._sifted():
+        if self.last_poll is not None and self.last_poll.snapshot is look.snapshot and not self._filter_changed():
             return
-        self.look = look
-        done = self._pages(look)
-        self.table.show_sought([_row(host, done.get(host["host"], 0.0)) for host in look.snapshot.hosts])
-        self.console_app.recrumb()
+        self.last_poll = look
+        done = self._pages_per_s_by_host(look)
+        self.table.show_filtered([_host_row(host, done.get(host["host"], 0.0)) for host in look.snapshot.hosts])
+        self.console_app.refresh_breadcrumbs()
 
-    def _sifted(self) -> bool:
+    def _filter_changed(self) -> bool:
         """Whether the filter is another one than at the last look."""
-        before, self._sought = self._sought, self.table.sought
-        return before != self._sought
+        before, self._last_filter_text = self._last_filter_text, self.table.filter_text
+        return before != self._last_filter_text
 
-    def on_table_opened(self, event: Table.Opened) -> None:
+    def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         """The host's jobs."""
         event.stop()
-        self.console_app.push_jobs(of_host(str(event.row.key)))
+        self.console_app.push_jobs_view(host_filter(str(event.row.key)))
 
-    def _pages(self, look: Look) -> dict[str, float]:
+    def _pages_per_s_by_host(self, look: PollResult) -> dict[str, float]:
         """Pages a second by host."""
         done: dict[str, int] = {}
         for sequence in look.snapshot.sequences:
             done[sequence["host"]] = done.get(sequence["host"], 0) + sequence["done"]
-        return self.console_app.paces.hosts_at(done, look.at)
+        return self.console_app.rates.update_hosts(done, look.at)
 
 
-def _row(host: dict[str, Any], speed: float) -> Row:
+def _host_row(host: dict[str, Any], speed: float) -> Row:
     full = host["running"] >= host["concurrency"]
     robots = {"off": "off", "wanted": "fetching"}.get(host["robots"], f"ok {host['robots_status'] or ''}")
     if host["backoff"]:

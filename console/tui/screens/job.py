@@ -9,21 +9,21 @@ from textual.app import ComposeResult
 
 from console.format import format_age, format_size, format_time, plural
 from console.tui.screens.base import View
-from console.tui.state.source import Look, Reading
-from console.tui.state.try_process import trial
+from console.tui.state.source import PollResult, ViewQuery
+from console.tui.state.try_process import run_trial
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextPane
-from engine.append.row_json import parts
-from engine.store.db.filter import EVERY_JOB
+from engine.append.row_json import split_fields
+from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import JobDetail
 from engine.urls import without_credentials
 
 TABS = ("Payload", "Page", "Error", "Attempts", "Rows", "Try")
-_PLACE = re.compile(r"(\S+\.ya?ml):(\d+)")
-_SHOWN_BYTES, _SHOWN_LINES = 200_000, 1_500
+_FILE_LINE = re.compile(r"(\S+\.ya?ml):(\d+)")
+_MAX_BYTES, _MAX_LINES = 200_000, 1_500
 
 
-class TabLine(Canvas):
+class JobTabs(Canvas):
     """Which tab is shown."""
 
     current = "Payload"
@@ -39,12 +39,12 @@ class JobView(View):
     """Reads the job at each look; its page once."""
 
     NAME = "jobs"
-    SHOWN = 0
+    SNAPSHOT_LIMIT = 0
     HINTS = (
         ("tab", "next tab"), ("r", "retry"), ("o", "browser"), ("y", "copy"), ("e", "edit def"), ("t", "try"),
         ("esc", "back"), ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
-    DEFAULT_CSS = "JobView { layout: vertical; } JobView TabLine { height: 1; } JobView TextPane { height: 1fr; }"
+    DEFAULT_CSS = "JobView { layout: vertical; } JobView JobTabs { height: 1; } JobView TextPane { height: 1fr; }"
 
     def __init__(self, job: int, tab: str = "Payload") -> None:
         super().__init__()
@@ -52,20 +52,20 @@ class JobView(View):
         self.tab = tab
         self.detail: JobDetail | None = None
         self.body: tuple[int, bytes | None] | None = None
-        self.tried: list[Span] = [("t tries the defs on disk on the stored page; nothing is written", "dim")]
+        self.trial_lines: list[Span] = [("t tries the defs on disk on the stored page; nothing is written", "dim")]
 
     def compose(self) -> ComposeResult:
         """Tabs above, text below."""
-        self.tab_line = TabLine()
+        self.job_tabs = JobTabs()
         self.pane = TextPane()
-        yield self.tab_line
+        yield self.job_tabs
         yield self.pane
 
-    def crumb(self) -> str:
+    def breadcrumb(self) -> str:
         """The job's number."""
         return f"job {self.job}"
 
-    def reading(self) -> Reading | None:
+    def view_query(self) -> ViewQuery | None:
         """The job, and its page where that is looked at and not known yet."""
         job, known = self.job, self.body[0] if self.body else None
 
@@ -74,33 +74,35 @@ class JobView(View):
             page = detail.page.id if detail is not None and detail.page is not None else None
             if page is None or page == known:
                 return detail, None
-            return detail, (page, source.body(page))  # type: ignore[attr-defined]
+            return detail, (page, source.document_body(page))  # type: ignore[attr-defined]
 
         return read
 
-    def show(self, look: Look) -> None:
+    def show(self, look: PollResult) -> None:
         """The tab that is open."""
-        self.look = look
-        if look.asked is self and look.found is not None:
-            self.detail, body = look.found
+        self.last_poll = look
+        if look.requester is self and look.view_data is not None:
+            self.detail, body = look.view_data
             self.body = body or self.body
-        self._fill()
+        self._update_pane()
 
-    def _fill(self) -> None:
-        self.tab_line.current = self.tab
-        self.tab_line.redraw()
+    def _update_pane(self) -> None:
+        self.job_tabs.current = self.tab
+        self.job_tabs.redraw()
         if self.detail is None:
             self.pane.heading = f"job {self.job}"
-            self.pane.show([("it is not there" if self.look and self.look.asked is self else "reading…", "dim")])
+            self.pane.show(
+                [("it is not there" if self.last_poll and self.last_poll.requester is self else "reading…", "dim")]
+            )
             return
         line = self.detail.line
         self.pane.heading = f"job {line.id} {line.state} {without_credentials(line.url)}"
         lines = {
-            "Payload": _payload, "Page": self._page, "Error": _error, "Attempts": _attempts, "Rows": _rows,
+            "Payload": _payload_lines, "Page": self._page_lines, "Error": _error_lines, "Attempts": _attempt_lines, "Rows": _row_lines,
         }.get(self.tab)  # fmt: skip
-        self.pane.show(list(lines(self.detail)) if lines else self.tried)
+        self.pane.show(list(lines(self.detail)) if lines else self.trial_lines)
 
-    def _page(self, detail: JobDetail) -> Iterator[Span]:
+    def _page_lines(self, detail: JobDetail) -> Iterator[Span]:
         page = detail.page
         if page is None:
             yield "no page: nothing was fetched, or it is stored no more", "dim"
@@ -115,87 +117,87 @@ class JobView(View):
         elif self.body[1] is None:
             yield "the document is missing in pages.db", "bad"
         else:
-            text = self.body[1][:_SHOWN_BYTES].decode("utf-8", "replace")
-            for line in text.splitlines()[:_SHOWN_LINES]:
+            text = self.body[1][:_MAX_BYTES].decode("utf-8", "replace")
+            for line in text.splitlines()[:_MAX_LINES]:
                 yield line.replace("\t", "  "), "text"
-            if len(self.body[1]) > _SHOWN_BYTES:
-                yield f"… the first {format_size(_SHOWN_BYTES)}B of it", "dim"
+            if len(self.body[1]) > _MAX_BYTES:
+                yield f"… the first {format_size(_MAX_BYTES)}B of it", "dim"
 
     # --- what keys do here
 
     def act_next_pane(self) -> None:
         """The next tab."""
-        self.turn(1)
+        self.switch_tab(1)
 
     def act_previous_pane(self) -> None:
         """The tab before."""
-        self.turn(-1)
+        self.switch_tab(-1)
 
-    def turn(self, by: int) -> None:
+    def switch_tab(self, by: int) -> None:
         """To another tab."""
-        self.open(TABS[(TABS.index(self.tab) + by) % len(TABS)])
+        self.open_tab(TABS[(TABS.index(self.tab) + by) % len(TABS)])
 
-    def open(self, tab: str) -> None:
+    def open_tab(self, tab: str) -> None:
         """To that tab."""
-        self.tab, self.pane.first = tab, 0
-        self._fill()
+        self.tab, self.pane.first_line = tab, 0
+        self._update_pane()
 
     def act_payload(self) -> None:
         """The payload."""
-        self.open("Payload")
+        self.open_tab("Payload")
 
     def act_retry(self) -> None:
         """This job anew."""
-        self.console_app.retry([self.job], EVERY_JOB)
+        self.console_app.retry([self.job], ALL_JOBS)
 
     def act_url(self) -> None:
         """The page in a browser."""
         if self.detail is not None:
-            self.console_app.browse(self.detail.line.target or self.detail.line.url)
+            self.console_app.open_in_browser(self.detail.line.target or self.detail.line.url)
 
     def act_copy(self) -> None:
         """The URL; on other tabs than Payload the text."""
         if self.detail is not None:
             url = without_credentials(self.detail.line.url)
-            self.console_app.copy(url if self.tab == "Payload" else self.pane.text())
+            self.console_app.copy_text(url if self.tab == "Payload" else self.pane.text())
 
     def act_edit(self) -> None:
         """The def that the error names, else the first file."""
         told = (
             " ".join([*(e.text for _, e in self.detail.events), self.detail.line.reason or ""]) if self.detail else ""
         )
-        self.console_app.edit(place_in(told))
+        self.console_app.edit_file(find_file_line(told))
 
     def act_try(self) -> None:
         """The defs on disk on the stored page."""
         if self.detail is None or self.detail.page is None:
-            self.console_app.say("try: no stored page", "warning")
+            self.console_app.show_toast("try: no stored page", "warning")
             return
-        group, setup = self.detail.line.group, self.console_app.setup
-        self.tried = [("trying…", "accent")]
-        self.open("Try")
+        group, setup = self.detail.line.group, self.console_app.options
+        self.trial_lines = [("trying…", "accent")]
+        self.open_tab("Try")
 
         def work() -> None:
             found: list[Span] = []
-            for name in self.console_app.data_defs_of(group):
-                found += [*trial(setup.data, setup.defs, name, self.job), ("", "")]
+            for name in self.console_app.group_data_defs(group):
+                found += [*run_trial(setup.data, setup.defs, name, self.job), ("", "")]
             told = found or [(f"the defs have no dataDef for group {group}", "warn")]
-            self.console_app.aside_told(self._tried, told)
+            self.console_app.call_in_app(self._show_trial, told)
 
-        self.console_app.aside(work)
+        self.console_app.run_in_thread(work)
 
-    def _tried(self, lines: list[Span]) -> None:
-        self.tried = lines
-        self._fill()
+    def _show_trial(self, lines: list[Span]) -> None:
+        self.trial_lines = lines
+        self._update_pane()
 
 
-def place_in(text: str) -> tuple[Path, int] | None:
+def find_file_line(text: str) -> tuple[Path, int] | None:
     """The first `file.yml:line` in a text."""
-    found = _PLACE.search(text)
+    found = _FILE_LINE.search(text)
     return (Path(found[1]), int(found[2])) if found else None
 
 
-def _payload(detail: JobDetail) -> Iterator[Span]:
+def _payload_lines(detail: JobDetail) -> Iterator[Span]:
     line, request = detail.line, detail.request
     yield f"{request.method} {without_credentials(line.url)}", "strong"
     if line.target:
@@ -211,18 +213,18 @@ def _payload(detail: JobDetail) -> Iterator[Span]:
     for name, value in facts.items():
         yield f"{name:<11}{value}", "text"
     for name, value in request.headers:
-        yield f"header     {name}: {_veiled(name, value)}", "dim"
+        yield f"header     {name}: {_redact(name, value)}", "dim"
     for name, _ in request.cookies:
         yield f"cookie     {name}: ·····", "dim"
     if request.body:
         yield f"body       {request.body}", "dim"
 
 
-def _veiled(name: str, value: str) -> str:
+def _redact(name: str, value: str) -> str:
     return "·····" if re.search("auth|key|token|secret|cookie", name, re.IGNORECASE) else value
 
 
-def _error(detail: JobDetail) -> Iterator[Span]:
+def _error_lines(detail: JobDetail) -> Iterator[Span]:
     if detail.line.reason:
         yield detail.line.reason, "bad" if detail.line.state == "FAILED" else "warn"
     told = [(f"{format_time(e.at)} {e.source}: {e.text}", e.level) for _, e in detail.events if e.level != "INFO"]
@@ -232,18 +234,18 @@ def _error(detail: JobDetail) -> Iterator[Span]:
         yield "✓ no error", "good"
 
 
-def _attempts(detail: JobDetail) -> Iterable[Span]:
+def _attempt_lines(detail: JobDetail) -> Iterable[Span]:
     roles = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
     yield f"{plural(detail.line.attempts, 'attempt')}, {detail.line.crashes} crashes", "strong"
     for _, event in detail.events:
         yield f"{format_time(event.at)} {event.source:<5} {event.text}", roles[event.level]
 
 
-def _rows(detail: JobDetail) -> Iterator[Span]:
+def _row_lines(detail: JobDetail) -> Iterator[Span]:
     if not detail.rows:
         yield "no rows", "dim"
     for id_, data_def, text in detail.rows:
         yield f"{data_def}  row {id_}", "accent"
-        for name, written in parts(text).items():
+        for name, written in split_fields(text).items():
             shown = orjson.loads(written) if written[0] == '"' else written
             yield f"  {name:<16} {shown}", "text"

@@ -5,96 +5,96 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 
-from console.cli.commands.listing import span
+from console.cli.commands.listing import format_elapsed
 from console.filter_syntax import parse
 from console.format import format_age, format_count, short_url
 from console.tui.screens.base import View
-from console.tui.state.job_window import Found, Window
-from console.tui.state.source import Look, Reading
+from console.tui.state.job_window import JobWindow, WindowPage
+from console.tui.state.source import PollResult, ViewQuery
 from console.tui.widgets.line_canvas import Canvas, Line, Span
-from console.tui.widgets.line_table import Column, Row, Table
+from console.tui.widgets.line_table import Column, LineTable, Row
 from engine.errors import CrawlError
-from engine.store.db.filter import EVERY_JOB, Filter
+from engine.store.db.filter import ALL_JOBS, JobFilter
 from engine.store.read.browse import JobLine
 from engine.urls import without_credentials
 
-STATES = {
+STATE_LABELS = {
     "READY": ("◌ ready", "text"), "TAKEN": ("▶ taken", "good"), "DONE": ("● done", "dim"),
     "FAILED": ("✗ failed", "bad"), "SKIPPED": ("□ skipped", "dim"), "INCOMPLETE": ("◐ cut off", "warn"),
 }  # fmt: skip
 
 
-class JobTable(Table):
+class JobTable(LineTable):
     """The window's lines. Order is the list's own: a million rows are not sorted."""
 
     COLUMNS: Sequence[Column] = (
         Column("ID", 7, right=True), Column("STATE", 9), Column("TRY", 3, right=True), Column("AGE", 5, right=True),
-        Column("NODE", 4, least=100), Column("GROUP", 12, least=90), Column("URL", 0),
-        Column("REASON", 34, least=118),
+        Column("NODE", 4, min_pane_width=100), Column("GROUP", 12, min_pane_width=90), Column("URL", 0),
+        Column("REASON", 34, min_pane_width=118),
     )  # fmt: skip
     EMPTY = "no jobs here"
-    every = False
+    all_marked = False
     """Whether all that match are marked, in sight or not."""
 
-    def __init__(self, window: Window) -> None:
+    def __init__(self, window: JobWindow) -> None:
         super().__init__()
         self.window = window
 
     def act_bottom(self) -> None:
         """The last job of the list."""
-        if self.window.whole_end:
+        if self.window.has_end:
             super().act_bottom()
         else:
-            self.window.jump()
-            self.console_app.reask()
+            self.window.jump_to_end()
+            self.console_app.refresh_query()
 
     def act_top(self) -> None:
         """The first job of the list."""
-        if not self.window.whole_start:
-            self.window.begin(self.window.wanted)
-            self.console_app.reask()
+        if not self.window.has_start:
+            self.window.reset(self.window.job_filter)
+            self.console_app.refresh_query()
         super().act_top()
 
     def act_mark_all(self) -> None:
         """All that match, or none."""
-        self.every = not self.every
-        self.marks = {row.key for row in self.rows} if self.every else set()
+        self.all_marked = not self.all_marked
+        self.marks = {row.key for row in self.rows} if self.all_marked else set()
         self.redraw()
 
     def act_mark(self) -> None:
         """This one."""
-        self.every = False
+        self.all_marked = False
         super().act_mark()
 
     def act_copy(self) -> None:
         """The URL."""
         if self.row is not None:
-            self.console_app.copy(url_of(self.row.subject))
+            self.console_app.copy_text(redacted_url(self.row.subject))
 
     def act_url(self) -> None:
         """The page in a browser."""
         if self.row is not None:
-            self.console_app.browse(url_of(self.row.subject))
+            self.console_app.open_in_browser(redacted_url(self.row.subject))
 
     def act_export(self) -> None:
         """All that match, as a CSV file, in sight or not."""
-        self.console_app.export_jobs(self.window.wanted)
+        self.console_app.export_jobs(self.window.job_filter)
 
     def act_back(self) -> None:
         """Out of the marks, then what the view does."""
-        if self.marks or self.every:
-            self.marks, self.every = set(), False
+        if self.marks or self.all_marked:
+            self.marks, self.all_marked = set(), False
             self.redraw()
         else:
-            self.console_app.stack[-1].act_back()
+            self.console_app.view_stack[-1].act_back()
 
     def act_filter(self) -> None:
         """The view's."""
-        self.console_app.stack[-1].act_filter()
+        self.console_app.view_stack[-1].act_filter()
 
     def act_sort(self) -> None:
         """Not here."""
-        self.console_app.say("jobs stand in the order they were found in; failed ones, newest first")
+        self.console_app.show_toast("jobs stand in the order they were found in; failed ones, newest first")
 
     act_reverse = act_sort
 
@@ -104,23 +104,23 @@ class FailedTable(JobTable):
 
     COLUMNS = (
         Column("ID", 7, right=True), Column("TRY", 3, right=True), Column("AGE", 5, right=True),
-        Column("GROUP", 12, least=110), Column("REASON", 24, roomy=44), Column("URL", 0),
+        Column("GROUP", 12, min_pane_width=110), Column("REASON", 24, wide_width=44), Column("URL", 0),
     )  # fmt: skip
     EMPTY = "✓ nothing failed"
     NEWEST_FIRST = True
 
 
-class Counts(Canvas):
+class JobCounts(Canvas):
     """How many jobs are in each state, and what is shown of them."""
 
-    look: Look | None = None
+    last_poll: PollResult | None = None
     note: Span = ("", "")
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
         """One line."""
         spans: list[Span] = [("   ", "")]
-        if self.look is not None:
-            for name, number in self.look.snapshot.jobs.items():
+        if self.last_poll is not None:
+            for name, number in self.last_poll.snapshot.jobs.items():
                 role = "dim" if not number else "bad" if name == "failed" else "text"
                 spans += [(f"{name} ", "dim"), (f"{format_count(number)}  ", role)]
         return [Line((*spans, self.note))]
@@ -134,59 +134,59 @@ class JobsView(View):
         ("↵", "job"), ("/", "filter"), ("space", "mark"), ("*", "all"), ("r", "retry"), ("v", "payload"),
         ("o", "browser"), ("y", "copy"), ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
-    DEFAULT_CSS = "JobsView { layout: vertical; } JobsView Counts { height: 1; } JobsView JobTable { height: 1fr; }"
+    DEFAULT_CSS = "JobsView { layout: vertical; } JobsView JobCounts { height: 1; } JobsView JobTable { height: 1fr; }"
 
-    def __init__(self, wanted: Filter = EVERY_JOB, *, name: str = "jobs") -> None:
+    def __init__(self, wanted: JobFilter = ALL_JOBS, *, name: str = "jobs") -> None:
         super().__init__()
         self.NAME = name
-        self.base = "state:failed" if name == "failed" else ""
-        self.text = wanted.text
-        self.window = Window()
-        self.window.begin(wanted)
+        self.base_filter = "state:failed" if name == "failed" else ""
+        self.filter_text = wanted.text
+        self.window = JobWindow()
+        self.window.reset(wanted)
 
     def compose(self) -> ComposeResult:
         """Counts above, jobs below."""
-        self.counts = Counts()
+        self.counts = JobCounts()
         self.table = FailedTable(self.window) if self.NAME == "failed" else JobTable(self.window)
         yield self.counts
         yield self.table
 
-    def crumb(self) -> str:
+    def breadcrumb(self) -> str:
         """Jobs, and the filter."""
-        title, typed = self.NAME.capitalize(), self.text.removeprefix(self.base).strip()
+        title, typed = self.NAME.capitalize(), self.filter_text.removeprefix(self.base_filter).strip()
         return f"{title} /{typed}" if typed else title
 
-    def reading(self) -> Reading | None:
+    def view_query(self) -> ViewQuery | None:
         """The next part of the window."""
-        self.window.page = max(10, self.table.size.height) if self.is_mounted else 40
-        read = self.window.reading()
+        self.window.page_size = max(10, self.table.size.height) if self.is_mounted else 40
+        read = self.window.next_query()
         return lambda source, look: read(source, look.run.seq) if look.run else None
 
-    def show(self, look: Look) -> None:
+    def show(self, look: PollResult) -> None:
         """What was read, where it was."""
-        self.look = look
-        if look.asked is self and isinstance(look.found, Found):
-            moved = self.window.take(look.found)
-            self._fill(moved)
-        self.counts.look = look
-        self.counts.note = self._note()
+        self.last_poll = look
+        if look.requester is self and isinstance(look.view_data, WindowPage):
+            moved = self.window.apply(look.view_data)
+            self._update_table(moved)
+        self.counts.last_poll = look
+        self.counts.note = self._status_note()
         self.counts.redraw()
-        self.window.first = self.table.top
-        self.console_app.reask(at_once=self.window.searching)
+        self.window.first_visible = self.table.first_visible
+        self.console_app.refresh_query(at_once=self.window.searching)
 
-    def _fill(self, moved: int) -> None:
+    def _update_table(self, moved: int) -> None:
         table, now = self.table, time.time()
-        rows = [_failed_row(j, now) if self.NAME == "failed" else _row(j, now) for j in self.window.lines]
-        if table.every:
+        rows = [_failed_row(j, now) if self.NAME == "failed" else _job_row(j, now) for j in self.window.lines]
+        if table.all_marked:
             table.marks = {row.key for row in rows}
         table.show(rows)
         if moved and not rows:
             table.act_top()
 
-    def _note(self) -> Span:
+    def _status_note(self) -> Span:
         if self.window.searching:
             return (" searching…", "accent")
-        if self.table.every:
+        if self.table.all_marked:
             return (" ● all that match are marked", "accent")
         if self.table.marks:
             return (f" ● {len(self.table.marks)} marked", "accent")
@@ -197,76 +197,76 @@ class JobsView(View):
     def act_filter(self) -> None:
         """Type a filter."""
         label = "regex  !x  host:x  state:failed  group:g  node:n2  age>5m  attempts>2"
-        typed = self.text.removeprefix(self.base).strip()
-        self.console_app.prompt.ask(label, typed, lambda text: self.narrow(f"{self.base} {text}".strip()))
+        typed = self.filter_text.removeprefix(self.base_filter).strip()
+        self.console_app.prompt.ask(label, typed, lambda text: self.apply_filter(f"{self.base_filter} {text}".strip()))
 
-    def narrow(self, text: str) -> None:
+    def apply_filter(self, text: str) -> None:
         """Show what matches."""
         try:
             wanted = parse(text)
         except CrawlError as error:
-            self.console_app.say(f"{error.what}. {error.remedy}", "error")
+            self.console_app.show_toast(f"{error.message}. {error.remedy}", "error")
             return
-        self.text = text
-        self.table.every, self.table.marks = False, set()
-        self.window.begin(wanted)
+        self.filter_text = text
+        self.table.all_marked, self.table.marks = False, set()
+        self.window.reset(wanted)
         self.table.show([], keep=False)
-        self.console_app.recrumb()
-        self.console_app.reask()
+        self.console_app.refresh_breadcrumbs()
+        self.console_app.refresh_query()
 
     def act_back(self) -> None:
         """Out of the filter, then out of here."""
-        if len(self.console_app.stack) == 1 and self.text != self.base:
-            self.narrow(self.base)
+        if len(self.console_app.view_stack) == 1 and self.filter_text != self.base_filter:
+            self.apply_filter(self.base_filter)
         else:
             self.console_app.act_back()
 
     def act_retry(self) -> None:
         """The marked jobs, or all that match."""
-        marked = [] if self.table.every else [int(str(key)) for key in self.table.marks]
-        self.console_app.retry(marked, self.window.wanted, marked=self.table.every)
+        marked = [] if self.table.all_marked else [int(str(key)) for key in self.table.marks]
+        self.console_app.retry(marked, self.window.job_filter, marked=self.table.all_marked)
 
     def act_payload(self) -> None:
         """The payload of the job under the cursor."""
         if self.table.row is not None:
-            self.open(self.table.row.subject, "Payload")
+            self.open_job(self.table.row.subject, "Payload")
 
-    def on_table_moved(self, _event: Table.Moved) -> None:
+    def on_line_table_row_highlighted(self, _event: LineTable.RowHighlighted) -> None:
         """What lies around the cursor is read, at once where it may be needed soon."""
-        self.window.first = self.table.top
-        self.console_app.reask(at_once=self.window.short())
+        self.window.first_visible = self.table.first_visible
+        self.console_app.refresh_query(at_once=self.window.needs_lines())
 
-    def on_table_opened(self, event: Table.Opened) -> None:
+    def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         """Look into a job."""
         event.stop()
-        self.open(event.row.subject, "Error" if event.row.subject.state == "FAILED" else "Payload")
+        self.open_job(event.row.subject, "Error" if event.row.subject.state == "FAILED" else "Payload")
 
-    def open(self, line: JobLine, tab: str) -> None:
+    def open_job(self, line: JobLine, tab: str) -> None:
         """Look into a job."""
         from console.tui.screens.job import JobView
 
-        self.console_app.push(JobView(line.id, tab))
+        self.console_app.push_view(JobView(line.id, tab))
 
 
-def _age(line: JobLine, now: float) -> Span:
+def _age_span(line: JobLine, now: float) -> Span:
     if line.wait is not None:
         return (f"+{format_age(line.wait)}", "warn")
-    return (span(now - line.changed_at) if line.changed_at else "-", "dim")
+    return (format_elapsed(now - line.changed_at) if line.changed_at else "-", "dim")
 
 
-def url_of(line: JobLine) -> str:
+def redacted_url(line: JobLine) -> str:
     """Where the job's page is, without what is secret in it."""
     return without_credentials(line.target or line.url)
 
 
-def _row(line: JobLine, now: float) -> Row:
-    state = ("◷ waits", "warn") if line.wait is not None else STATES[line.state]
+def _job_row(line: JobLine, now: float) -> Row:
+    state = ("◷ waits", "warn") if line.wait is not None else STATE_LABELS[line.state]
     crashed = f"{line.crashes} crashes; " if line.crashes else ""
     return Row(
         line.id,
         (
-            (str(line.id), "dim"), state, (str(line.attempts), "text" if line.attempts else "dim"), _age(line, now),
-            (line.node or "-", "dim"), (line.group, "text"), (short_url(url_of(line)), "text"),
+            (str(line.id), "dim"), state, (str(line.attempts), "text" if line.attempts else "dim"), _age_span(line, now),
+            (line.node or "-", "dim"), (line.group, "text"), (short_url(redacted_url(line)), "text"),
             (crashed + (line.reason or ""), "bad" if line.state == "FAILED" else "dim"),
         ),
         (),
@@ -278,8 +278,8 @@ def _failed_row(line: JobLine, now: float) -> Row:
     return Row(
         line.id,
         (
-            (str(line.id), "dim"), (str(line.attempts), "text"), _age(line, now), (line.group, "text"),
-            (line.reason or "no reason told", "bad"), (short_url(url_of(line)), "text"),
+            (str(line.id), "dim"), (str(line.attempts), "text"), _age_span(line, now), (line.group, "text"),
+            (line.reason or "no reason told", "bad"), (short_url(redacted_url(line)), "text"),
         ),
         (),
         line,

@@ -3,8 +3,8 @@
 from textual.app import ComposeResult
 
 from console.tui.screens.base import View
-from console.tui.state.log_buffer import Tail
-from console.tui.state.source import Look, Reading
+from console.tui.state.log_buffer import LogBuffer
+from console.tui.state.source import PollResult, ViewQuery
 from console.tui.widgets.log_view import LogPane
 
 
@@ -13,35 +13,35 @@ class LogView(View):
 
     NAME = "log"
     READS_LOG = True
-    SHOWN = 0
+    SNAPSHOT_LIMIT = 0
     HINTS = (
         ("/", "search"), ("n N", "next, before"), ("&", "filter"), ("L", "level"), ("f", "follow"), ("w", "wrap"),
         ("↵", "job"), ("y", "copy"), ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
 
-    def __init__(self, tail: Tail) -> None:
+    def __init__(self, tail: LogBuffer) -> None:
         super().__init__()
-        self.tail = tail
+        self.log_buffer = tail
 
     def compose(self) -> ComposeResult:
         """The pane."""
-        self.log_pane = LogPane(self.tail)
+        self.log_pane = LogPane(self.log_buffer)
         yield self.log_pane
 
-    def crumb(self) -> str:
+    def breadcrumb(self) -> str:
         """Log."""
         return "Log"
 
-    def reading(self) -> Reading | None:
+    def view_query(self) -> ViewQuery | None:
         """The log's new lines."""
-        return self.console_app.log_reading()
+        return self.console_app.log_query()
 
-    def show(self, look: Look) -> None:
+    def show(self, look: PollResult) -> None:
         """New lines."""
-        self.look = look
-        self.log_pane.take()
+        self.last_poll = look
+        self.log_pane.pull_lines()
 
-    def on_log_pane_opened(self, event: LogPane.Opened) -> None:
+    def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
         """The job a line is about."""
         event.stop()
-        self.console_app.push_job_of(event.event)
+        self.console_app.push_event_job(event.event)

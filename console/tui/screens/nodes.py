@@ -10,56 +10,56 @@ from textual.widget import Widget
 
 from console.format import format_age, format_count, format_rate, format_size, plural, short_url
 from console.tui.screens.base import View
-from console.tui.state.filters import of_node, of_sequence
-from console.tui.state.log_buffer import Sieve, Tail
-from console.tui.state.rates import Paces
-from console.tui.state.source import Look, Reading
-from console.tui.widgets.line_table import Column, Row, Table
+from console.tui.state.filters import node_filter, sequence_filter
+from console.tui.state.log_buffer import LogBuffer, LogFilter
+from console.tui.state.rates import Rates
+from console.tui.state.source import PollResult, ViewQuery
+from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.log_view import LogPane
 from console.tui.widgets.pane import Pane
-from console.tui.widgets.panels import Alarms, Outputs, Resting, Sequences, Speed
+from console.tui.widgets.panels import AlarmsPane, HostsPane, OutputsPane, SequencesTable, ThroughputPane
 
-_STATES = {
+_STATE_LABELS = {
     "STARTING": ("… starts", "dim"), "READY": ("▶ ready", "good"), "DONE": ("● done", "text"),
     "STANDBY": ("○ standby", "accent"), "DRAINING": ("◐ drain", "warn"), "SHUTDOWN": ("■ stops", "warn"),
     "TERMINATED": ("□ ended", "dim"), "DEAD": ("✗ dead", "bad"), "FAILED": ("✗ failed", "bad"),
 }  # fmt: skip
-_ROLES = {"INITIAL": "new", "RUNNER": "runner", "BACKUP_RUNNER": "backup"}
-_SIDE, _WIDE, _LOW = 56, 124, 9
-_ENDED = ("TERMINATED", "DEAD", "FAILED")
+_ROLE_LABELS = {"INITIAL": "new", "RUNNER": "runner", "BACKUP_RUNNER": "backup"}
+_SIDE_WIDTH, _WIDE_MIN_WIDTH, _SPLIT_MIN_HEIGHT = 56, 124, 9
+_ENDED_STATES = ("TERMINATED", "DEAD", "FAILED")
 
 
-class Nodes(Table):
+class NodesTable(LineTable):
     """One line a node."""
 
     COLUMNS = (
         Column("NODE", 4), Column("ROLE", 6), Column("STATE", 9), Column("BEAT", 5, right=True),
         Column("JOB/S", 6, right=True), Column("DONE", 6, right=True), Column("ERR", 4, right=True),
-        Column("HELD", 4, right=True, least=90), Column("RSS", 6, right=True, least=84), Column("NOW", 0),
+        Column("HELD", 4, right=True, min_pane_width=90), Column("RSS", 6, right=True, min_pane_width=84), Column("NOW", 0),
     )  # fmt: skip
     EMPTY = "no nodes: nothing runs here"
 
-    def __init__(self, paces: Paces, **named: Any) -> None:
+    def __init__(self, paces: Rates, **named: Any) -> None:
         super().__init__(**named)
-        self.paces = paces
+        self.rates = paces
 
-    def take(self, look: Look) -> None:
+    def update_from(self, look: PollResult) -> None:
         """Those of a look: the living, and the dead that were not stopped in order."""
         nodes = look.snapshot.nodes
         replaced = {node["replaces"]: node["id"] for node in nodes if node["replaces"]}
         living = [n for n in nodes if n["state"] != "TERMINATED"] or nodes[-4:]
-        self.show_sought([self._row(n, replaced.get(n["id"])) for n in living])
+        self.show_filtered([self._node_row(n, replaced.get(n["id"])) for n in living])
 
-    def _row(self, node: dict[str, Any], by: str | None) -> Row:
-        ended = node["state"] in _ENDED
-        pace = self.paces.nodes.get(node["id"])
+    def _node_row(self, node: dict[str, Any], by: str | None) -> Row:
+        ended = node["state"] in _ENDED_STATES
+        pace = self.rates.nodes.get(node["id"])
         speed = pace.per_second if pace and not ended else 0.0
-        state = ("! stale", "warn") if not ended and node["heart"] == "ARRHYTHMIA" else _STATES[node["state"]]
+        state = ("! stale", "warn") if not ended and node["heart"] == "ARRHYTHMIA" else _STATE_LABELS[node["state"]]
         return Row(
             node["id"],
             (
                 (node["id"], "strong"),
-                (_ROLES.get(node["role"], "dead"), "text" if not ended else "dim"),
+                (_ROLE_LABELS.get(node["role"], "dead"), "text" if not ended else "dim"),
                 state,
                 (format_age(node["beat_age"]), "warn" if (node["beat_age"] or 0) >= 1.5 else "dim"),
                 (format_rate(speed), "text"),
@@ -67,7 +67,7 @@ class Nodes(Table):
                 (format_count(node["failed"]), "bad" if node["failed"] else "dim"),
                 (format_count(node["in_flight"]), "text" if node["in_flight"] else "dim"),
                 (format_size(node["rss"]) if node["rss"] else "-", "dim"),
-                (_now(node, by), "text" if not ended else "dim"),
+                (_activity(node, by), "text" if not ended else "dim"),
             ),
             (
                 int(node["id"][1:]), node["role"], node["state"], node["beat_age"], speed, node["done"],
@@ -77,7 +77,7 @@ class Nodes(Table):
         )  # fmt: skip
 
 
-def _now(node: dict[str, Any], by: str | None) -> str:
+def _activity(node: dict[str, Any], by: str | None) -> str:
     state, held = node["state"], node["in_flight"]
     if state in ("DEAD", "FAILED"):
         return (node["reason"] or "no reason told") + (f" · replaced by {by}" if by else "")
@@ -102,83 +102,83 @@ class NodesView(View):
         ("/", "filter"), ("space", "mark"), ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
 
-    def __init__(self, paces: Paces, tail: Tail, **named: Any) -> None:
+    def __init__(self, paces: Rates, tail: LogBuffer, **named: Any) -> None:
         super().__init__(**named)
-        self.paces = paces
-        self.tail = tail
+        self.rates = paces
+        self.log_buffer = tail
         self.zoomed = False
-        self._lower: Pane | None = None
-        self._laid: tuple[Any, ...] = ()
+        self._lower_pane: Pane | None = None
+        self._last_arrangement: tuple[Any, ...] = ()
 
     def compose(self) -> ComposeResult:
         """All panes; `place` says which are seen."""
-        self.nodes = Nodes(self.paces, id="nodes")
-        self.log_pane = LogPane(self.tail, id="log")
-        self.sequences = Sequences(id="sequences")
-        self.hosts = Resting(id="hosts")
-        self.outputs = Outputs(self.paces, id="outputs")
-        self.speed = Speed(self.paces, id="speed")
-        self.alarms = Alarms(id="alarms")
-        self._lower = self.log_pane
-        yield from (self.nodes, self.log_pane, self.sequences, self.hosts, self.outputs, self.speed, self.alarms)
+        self.nodes = NodesTable(self.rates, id="nodes")
+        self.log_pane = LogPane(self.log_buffer, id="log")
+        self.sequences = SequencesTable(id="sequences")
+        self.hosts = HostsPane(id="hosts")
+        self.outputs = OutputsPane(self.rates, id="outputs")
+        self.throughput = ThroughputPane(self.rates, id="speed")
+        self.alarms = AlarmsPane(id="alarms")
+        self._lower_pane = self.log_pane
+        yield from (self.nodes, self.log_pane, self.sequences, self.hosts, self.outputs, self.throughput, self.alarms)
 
-    def crumb(self) -> str:
+    def breadcrumb(self) -> str:
         """Nodes."""
         return "Nodes"
 
-    def reading(self) -> Reading | None:
+    def view_query(self) -> ViewQuery | None:
         """The log's new lines."""
-        return self.console_app.log_reading()
+        return self.console_app.log_query()
 
-    def show(self, look: Look) -> None:
+    def show(self, look: PollResult) -> None:
         """Give each pane what it draws."""
-        self.look = look
+        self.last_poll = look
         self.alarms.alarms = self.console_app.alarms
-        for pane in (self.nodes, self.sequences, self.hosts, self.outputs, self.speed):
-            pane.take(look)
-        self.log_pane.take()
+        for pane in (self.nodes, self.sequences, self.hosts, self.outputs, self.throughput):
+            pane.update_from(look)
+        self.log_pane.pull_lines()
         self.alarms.redraw()
-        self.place()
+        self.arrange_panes()
 
     def panes(self) -> Sequence[Pane]:
         """All of them: in a narrow window `tab` brings the next one into sight."""
-        return [self.nodes, self.log_pane, self.sequences, self.hosts, self.outputs, self.speed, self.alarms]
+        return [self.nodes, self.log_pane, self.sequences, self.hosts, self.outputs, self.throughput, self.alarms]
 
     # --- where panes stand
 
     def on_resize(self, _event: events.Resize) -> None:
         """Another size, another arrangement."""
-        self.place()
+        self.arrange_panes()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """In a narrow window the pane that has the focus is the one that is seen."""
         if isinstance(event.widget, Pane) and event.widget is not self.nodes:
-            self._lower = event.widget
-        self.place()
+            self._lower_pane = event.widget
+        self.arrange_panes()
 
-    def place(self) -> None:
+    def arrange_panes(self) -> None:
         """Place the panes; does nothing where nothing changed."""
         width, height = self.size
-        if not width or self.look is None:
+        if not width or self.last_poll is None:
             return
         focused = self.screen.focused
-        alone = focused if (self.zoomed or height < _LOW) and focused in self.panes() else None
-        counts = (len(self.nodes.rows), len(self.outputs.outputs), min(6, self.alarms.lines(_SIDE - 1)))
-        laid = (width, height, alone, self._lower, *counts)
-        if laid == self._laid:
+        alone = focused if (self.zoomed or height < _SPLIT_MIN_HEIGHT) and focused in self.panes() else None
+        counts = (len(self.nodes.rows), len(self.outputs.outputs), min(6, self.alarms.line_count(_SIDE_WIDTH - 1)))
+        laid = (width, height, alone, self._lower_pane, *counts)
+        if laid == self._last_arrangement:
             return
-        self._laid = laid
+        self._last_arrangement = laid
         places: dict[Widget, tuple[int, int, int, int]] = {}
-        if alone is not None or height < _LOW:
+        if alone is not None or height < _SPLIT_MIN_HEIGHT:
             places[alone or self.nodes] = (0, 0, width, height)
         else:
-            side = _SIDE if width >= _WIDE else 0
+            side = _SIDE_WIDTH if width >= _WIDE_MIN_WIDTH else 0
             upper = max(3, min(counts[0] + 1, height * 3 // 5 if side else height // 2))
             places[self.nodes] = (0, 0, width - side, upper)
-            lower = self.log_pane if side else self._lower or self.log_pane
+            lower = self.log_pane if side else self._lower_pane or self.log_pane
             places[lower] = (0, upper, width - side, height - upper)
             if side:
-                places |= self._beside(width - side + 1, side - 1, height, counts)
+                places |= self._side_places(width - side + 1, side - 1, height, counts)
         for pane in self.panes():
             place = places.get(pane)
             pane.display = place is not None
@@ -186,12 +186,12 @@ class NodesView(View):
                 pane.styles.offset = Offset(place[0], place[1])
                 pane.styles.width, pane.styles.height = place[2], place[3]
 
-    def _beside(
+    def _side_places(
         self, x: int, width: int, height: int, counts: tuple[int, int, int]
     ) -> dict[Widget, tuple[int, int, int, int]]:
         """The right side, from below: alarms, throughput, appender, hosts; sequences take the rest."""
         heights = {
-            self.alarms: 1 + max(1, counts[2]), self.speed: max(3, min(9, height // 5)),
+            self.alarms: 1 + max(1, counts[2]), self.throughput: max(3, min(9, height // 5)),
             self.outputs: 1 + max(1, min(6, counts[1])), self.hosts: max(3, min(10, height // 4)),
         }  # fmt: skip
         places: dict[Widget, tuple[int, int, int, int]] = {}
@@ -208,18 +208,18 @@ class NodesView(View):
     def act_zoom(self) -> None:
         """The focused pane alone, or all of them."""
         self.zoomed = not self.zoomed
-        self.place()
+        self.arrange_panes()
 
     def act_drain(self) -> None:
         """The chosen nodes take nothing more, and end."""
-        for name in self._chosen("drain"):
-            self.console_app.order("drain", {"node": name})
+        for name in self._selected_node_ids("drain"):
+            self.console_app.send_command("drain", {"node": name})
         self.nodes.marks.clear()
 
     def act_restart(self) -> None:
         """The chosen nodes end in order, and new ones start."""
-        for name in self._chosen("restart"):
-            self.console_app.order("restart", {"node": name})
+        for name in self._selected_node_ids("restart"):
+            self.console_app.send_command("restart", {"node": name})
         self.nodes.marks.clear()
 
     def act_kill(self) -> None:
@@ -232,41 +232,43 @@ class NodesView(View):
         row = self.sequences.row
         if self.screen.focused is self.sequences and row is not None:
             verb = "resume" if row.subject["paused"] else "pause"
-            self.console_app.order(verb, {"sequence": row.subject["id"]})
+            self.console_app.send_command(verb, {"sequence": row.subject["id"]})
         else:
             self.console_app.act_pause()
 
-    def _chosen(self, verb: str) -> list[str]:
+    def _selected_node_ids(self, verb: str) -> list[str]:
         if self.screen.focused is not self.nodes and not self.nodes.marks:
-            self.console_app.say(f"{verb}: go to the nodes (tab), and choose one", "warning")
+            self.console_app.show_toast(f"{verb}: go to the nodes (tab), and choose one", "warning")
             return []
-        names = [row.subject["id"] for row in self.nodes.chosen() if row.subject["state"] not in _ENDED]
+        names = [row.subject["id"] for row in self.nodes.selected_rows() if row.subject["state"] not in _ENDED_STATES]
         if not names:
-            self.console_app.say(f"{verb}: no living node is chosen", "warning")
+            self.console_app.show_toast(f"{verb}: no living node is chosen", "warning")
         return names
 
-    def on_table_opened(self, event: Table.Opened) -> None:
+    def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         """A node's jobs, or a sequence's."""
         event.stop()
         told = event.row.subject
         node = event.table is self.nodes
-        self.console_app.push_jobs(of_node(told["id"]) if node else of_sequence(told["group"], told["host"]))
+        self.console_app.push_jobs_view(
+            node_filter(told["id"]) if node else sequence_filter(told["group"], told["host"])
+        )
 
-    def on_log_pane_opened(self, event: LogPane.Opened) -> None:
+    def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
         """The job a line is about."""
         event.stop()
-        self.console_app.push_job_of(event.event)
+        self.console_app.push_event_job(event.event)
 
-    def on_table_moved(self, event: Table.Moved) -> None:
+    def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         """The log shows the node under the cursor, once the operator asked for one."""
-        if event.table is self.nodes and self.log_pane.sieve.sources:
-            self._log_of([event.table.row.subject["id"]] if event.table.row else [])
+        if event.table is self.nodes and self.log_pane.log_filter.sources:
+            self._filter_log([event.table.row.subject["id"]] if event.table.row else [])
 
     def act_log_of(self) -> None:
         """The log of the chosen nodes, or of all."""
-        names = [] if self.log_pane.sieve.sources else [row.subject["id"] for row in self.nodes.chosen()]
-        self._log_of(names)
+        names = [] if self.log_pane.log_filter.sources else [row.subject["id"] for row in self.nodes.selected_rows()]
+        self._filter_log(names)
 
-    def _log_of(self, names: list[str]) -> None:
-        sieve = self.log_pane.sieve
-        self.log_pane.sift(Sieve(sieve.level, frozenset(names), sieve.pattern, sieve.negated))
+    def _filter_log(self, names: list[str]) -> None:
+        sieve = self.log_pane.log_filter
+        self.log_pane.set_filter(LogFilter(sieve.level, frozenset(names), sieve.pattern, sieve.negated))

@@ -8,53 +8,53 @@ from textual.app import ComposeResult
 
 from console.format import format_rate
 from console.tui.screens.base import View
-from console.tui.state.source import Look, Reading
-from console.tui.widgets.braille import braille
+from console.tui.state.source import PollResult, ViewQuery
+from console.tui.widgets.braille import braille_plot
 from console.tui.widgets.line_canvas import Line
 from console.tui.widgets.pane import Pane
 from engine.store.tables.samples import Sample
 
-SPANS = (("5m", 300.0), ("15m", 900.0), ("1h", 3600.0), ("6h", 21_600.0))
-_READ_SECONDS = 1.0
+TIME_RANGES = (("5m", 300.0), ("15m", 900.0), ("1h", 3600.0), ("6h", 21_600.0))
+_READ_INTERVAL = 1.0
 
 
 class Plot(Pane):
-    """One quantity over time. `of`: which field of a sample; `grows`: plot by how much it grew, not how high it is."""
+    """One quantity over time. `of`: which field of a sample; `cumulative`: plot by how much it grew, not how high it is."""
 
-    def __init__(self, heading: str, of: str, role: str, *, grows: bool = False) -> None:
+    def __init__(self, heading: str, of: str, role: str, *, cumulative: bool = False) -> None:
         super().__init__()
-        self.heading, self.of, self.role, self.grows = heading, of, role, grows
+        self.heading, self.sample_field, self.role, self.cumulative = heading, of, role, cumulative
         self.samples: Sequence[Sample] = ()
-        self.span: tuple[str, float] = SPANS[0]
+        self.time_range: tuple[str, float] = TIME_RANGES[0]
 
     def values(self, count: int) -> list[float]:
         """The quantity in `count` equal parts of the span, ending now; 0 where nothing is known."""
-        end, length = time.time(), self.span[1] / count
+        end, length = time.time(), self.time_range[1] / count
         sums, counts = [0.0] * count, [0] * count
         before: float | None = None
         for sample in self.samples:
-            value = float(getattr(sample, self.of))
-            if self.grows:
+            value = float(getattr(sample, self.sample_field))
+            if self.cumulative:
                 value, before = max(0.0, value - before) if before is not None else 0.0, value
             index = count - 1 - int((end - sample.at) / length)
             if 0 <= index < count:
                 sums[index] += value
                 counts[index] += 1
-        means = [s if self.grows else s / n if n else -1.0 for s, n in zip(sums, counts, strict=True)]
-        return _bridged(means)
+        means = [s if self.cumulative else s / n if n else -1.0 for s, n in zip(sums, counts, strict=True)]
+        return _fill_gaps(means)
 
     def paint(self, width: int, height: int) -> list[Line]:
         """The rule with the figures, the dots, and the time below."""
         values = self.values(max(2, (width - 10) * 2))
         top, last = max(values, default=0.0), values[-1] if values else 0.0
-        note = f"now {format_rate(last)}  top {format_rate(top)}  last {self.span[0]}"
-        rows = braille(values, width - 10, height - 1)
+        note = f"now {format_rate(last)}  top {format_rate(top)}  last {self.time_range[0]}"
+        rows = braille_plot(values, width - 10, height - 1)
         scale = [format_rate(top) if i == 0 else "0" if i == len(rows) - 1 else "" for i in range(len(rows))]
         dots = [Line(((f"{mark:>8} ", "dim"), (row, self.role))) for mark, row in zip(scale, rows, strict=True)]
         return [self.rule(width, self.heading, note), *dots]
 
 
-def _bridged(values: list[float]) -> list[float]:
+def _fill_gaps(values: list[float]) -> list[float]:
     """Parts without a sample (-1) take the value before them, where there was one not long ago."""
     found, last, gap = [], 0.0, 0
     for value in values:
@@ -68,14 +68,14 @@ class PlotsView(View):
     """Four plots, two in a row where there is room; `+` and `-` change the span."""
 
     NAME = "plots"
-    SHOWN = 0
+    SNAPSHOT_LIMIT = 0
     HINTS = (("s", "span: 5m 15m 1h 6h"), ("z", "zoom"), ("tab", "panes"), ("?", "keys"), ("q", "quit"))
     DEFAULT_CSS = "PlotsView { layout: grid; grid-size: 1 4; } PlotsView.wide { grid-size: 2 2; grid-gutter: 0 1; }"
 
     def __init__(self) -> None:
         super().__init__()
-        self.span = 0
-        self._due = 0.0
+        self.range_index = 0
+        self._next_read_at = 0.0
         self._zoomed = False
 
     def compose(self) -> ComposeResult:
@@ -83,31 +83,31 @@ class PlotsView(View):
         self.plots = (
             Plot("pages a second", "pages", "good"),
             Plot("rows a second", "rows", "accent"),
-            Plot("errors", "failed", "bad", grows=True),
+            Plot("errors", "failed", "bad", cumulative=True),
             Plot("queue", "queue", "warn"),
         )
         yield from self.plots
 
-    def crumb(self) -> str:
+    def breadcrumb(self) -> str:
         """Plots, and how far back."""
-        return f"Plots > {SPANS[self.span][0]}"
+        return f"Plots > {TIME_RANGES[self.range_index][0]}"
 
-    def reading(self) -> Reading | None:
+    def view_query(self) -> ViewQuery | None:
         """The samples of the span, at most once a second."""
-        if time.monotonic() < self._due:
+        if time.monotonic() < self._next_read_at:
             return None
-        since = time.time() - SPANS[self.span][1]
+        since = time.time() - TIME_RANGES[self.range_index][1]
         return lambda source, look: source.samples(look.run.seq, since) if look.run else None
 
-    def show(self, look: Look) -> None:
+    def show(self, look: PollResult) -> None:
         """New samples."""
-        self.look = look
-        if look.asked is self and look.found is not None:
-            self._due = time.monotonic() + _READ_SECONDS
+        self.last_poll = look
+        if look.requester is self and look.view_data is not None:
+            self._next_read_at = time.monotonic() + _READ_INTERVAL
             for plot in self.plots:
-                plot.samples, plot.span = look.found, SPANS[self.span]
+                plot.samples, plot.time_range = look.view_data, TIME_RANGES[self.range_index]
                 plot.redraw()
-        self.console_app.reask(at_once=False)
+        self.console_app.refresh_query(at_once=False)
 
     def on_resize(self, event: Any) -> None:
         """Two in a row, or one."""
@@ -115,9 +115,9 @@ class PlotsView(View):
 
     def act_sort(self) -> None:
         """The next span."""
-        self.span, self._due = (self.span + 1) % len(SPANS), 0.0
-        self.console_app.recrumb()
-        self.console_app.reask()
+        self.range_index, self._next_read_at = (self.range_index + 1) % len(TIME_RANGES), 0.0
+        self.console_app.refresh_breadcrumbs()
+        self.console_app.refresh_query()
 
     def act_zoom(self) -> None:
         """The focused plot alone, or all."""

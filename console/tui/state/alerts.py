@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from console.format import plural
-from console.tui.state.source import Look
+from console.tui.state.source import PollResult
 from engine.model.run import Stage
 
-_SHOWN_HOSTS = 3
-_STORM = 5
+_MAX_HOST_ALARMS = 3
+_GROUP_HOSTS_ABOVE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +20,29 @@ class Alarm:
     about: str = ""
 
 
-def alarms(look: Look, *, stale: float | None = None, why: str = "") -> list[Alarm]:
+def current_alarms(look: PollResult, *, stale_seconds: float | None = None, reason: str = "") -> list[Alarm]:
     """The worst first. `stale`: seconds since the last good look, where there was a bad one."""
     return [
-        *_of_the_look(stale, why),
-        *_of_the_run(look),
-        *_of_nodes(look),
-        *_of_defs(look),
-        *_of_hosts(look),
-        *_of_sequences(look),
+        *_staleness_alarms(stale_seconds, reason),
+        *_run_alarms(look),
+        *_node_alarms(look),
+        *_defs_alarms(look),
+        *_host_alarms(look),
+        *_sequence_alarms(look),
     ]
 
 
-def _of_the_look(stale: float | None, why: str) -> list[Alarm]:
+def _staleness_alarms(stale: float | None, why: str) -> list[Alarm]:
     if stale is None:
         return []
     return [Alarm("bad", f"stale {stale:.0f} s: {why or 'no answer from the database'}; it is tried again")]
 
 
-def _of_the_run(look: Look) -> list[Alarm]:
+def _run_alarms(look: PollResult) -> list[Alarm]:
     run, found = look.snapshot.run, []
     if run is None:
         return []
-    if run.state.is_open and look.supervisor is None:
+    if run.state.is_open and look.supervisor_pid is None:
         if run.stage == Stage.SHUTDOWN_COMPLETE:
             found.append(Alarm("warn", "jobs are READY again: `crawl-console run` goes on with them"))
         else:
@@ -56,7 +56,7 @@ def _of_the_run(look: Look) -> list[Alarm]:
     return found
 
 
-def _of_nodes(look: Look) -> list[Alarm]:
+def _node_alarms(look: PollResult) -> list[Alarm]:
     replaced = {node["replaces"]: node["id"] for node in look.snapshot.nodes if node["replaces"]}
     found = []
     for node in look.snapshot.nodes:
@@ -72,7 +72,7 @@ def _of_nodes(look: Look) -> list[Alarm]:
     return sorted(found, key=lambda alarm: alarm.level)
 
 
-def _of_defs(look: Look) -> list[Alarm]:
+def _defs_alarms(look: PollResult) -> list[Alarm]:
     problems = look.snapshot.defs_problems
     if not problems:
         return []
@@ -82,22 +82,22 @@ def _of_defs(look: Look) -> list[Alarm]:
     return [Alarm("bad", f"{place} {first['message']}{more} · old defs kept", place)]
 
 
-def _of_hosts(look: Look) -> list[Alarm]:
+def _host_alarms(look: PollResult) -> list[Alarm]:
     resting = [host for host in look.snapshot.hosts if host["backoff"]]
     resting.sort(key=lambda host: -host["backoff"])
-    if len(resting) > _STORM:
+    if len(resting) > _GROUP_HOSTS_ABOVE:
         longest = resting[0]
         return [
             Alarm("warn", f"{len(resting)} hosts answer 429 or 503; {longest['host']} rests {longest['backoff']:.0f} s")
         ]  # fmt: skip
     return [
         Alarm("warn", f"{h['host']} answers 429 or 503: left alone for {h['backoff']:.0f} s", h["host"])
-        for h in resting[:_SHOWN_HOSTS]
+        for h in resting[:_MAX_HOST_ALARMS]
     ]
 
 
-def _of_sequences(look: Look) -> list[Alarm]:
+def _sequence_alarms(look: PollResult) -> list[Alarm]:
     count = look.snapshot.paused_sequences
-    if not count or look.supervisor is None:
+    if not count or look.supervisor_pid is None:
         return []
     return [Alarm("warn", f"paused by name: {plural(count, 'sequence')} (palette `:`, resume)")]

@@ -6,65 +6,65 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from console.cli.commands import control
-from console.cli.commands.listing import as_object
-from console.client import opened
-from engine.store.db.filter import Filter
+from console.cli.commands.listing import job_as_dict
+from console.client import open_latest_run
+from engine.store.db.filter import JobFilter
 from engine.store.read import browse
 from engine.store.transactions import retry as retries
 
-_AT_ONCE = 500
+_EXPORT_PAGE = 500
 
 
-class Orders(Protocol):
+class ControlClient(Protocol):
     """Called on a worker thread; may take seconds. Raises CrawlError where nobody can obey."""
 
-    def give(self, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+    def send(self, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
         """Whether it was done, and a sentence for the operator."""
 
-    def count(self, wanted: Filter) -> int:
+    def count_jobs(self, wanted: JobFilter) -> int:
         """How many jobs match."""
 
-    def newest(self, wanted: Filter) -> int | None:
+    def newest_job(self, wanted: JobFilter) -> int | None:
         """The id of the last job that matches."""
 
-    def export(self, wanted: Filter, path: Path) -> int:
+    def export_jobs(self, wanted: JobFilter, path: Path) -> int:
         """Write all jobs that match to a CSV file; returns how many."""
 
-    def retry(self, wanted: Filter, ids: Sequence[int]) -> int:
+    def retry_jobs(self, wanted: JobFilter, ids: Sequence[int]) -> int:
         """Make those jobs READY again, or with none named all that match; returns how many were."""
 
 
-class CommandOrders:
+class LocalControlClient:
     """Orders as the commands of the command line give them."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
 
-    def give(self, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+    def send(self, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
         """Give the command, and wait for its answer."""
-        return control.ask(self._data, name, arguments)
+        return control.send_command(self._data, name, arguments)
 
-    def count(self, wanted: Filter) -> int:
+    def count_jobs(self, wanted: JobFilter) -> int:
         """How many jobs match."""
-        with opened(self._data) as (db, run):
-            return browse.count(db, run.seq, wanted)
+        with open_latest_run(self._data) as (db, run):
+            return browse.count_jobs(db, run.seq, wanted)
 
-    def newest(self, wanted: Filter) -> int | None:
+    def newest_job(self, wanted: JobFilter) -> int | None:
         """The id of the last job that matches."""
-        with opened(self._data) as (db, run):
-            found = browse.page(db, run.seq, wanted, limit=1, backwards=True, seconds=2.0).lines
+        with open_latest_run(self._data) as (db, run):
+            found = browse.list_jobs(db, run.seq, wanted, limit=1, backwards=True, seconds=2.0).lines
             return found[0].id if found else None
 
-    def export(self, wanted: Filter, path: Path) -> int:
+    def export_jobs(self, wanted: JobFilter, path: Path) -> int:
         """The objects of `jobs --json`, as rows."""
         path.parent.mkdir(mode=0o700, exist_ok=True)
         count, at = 0, None
-        with opened(self._data) as (db, run), path.open("w", encoding="utf-8", newline="") as file:
+        with open_latest_run(self._data) as (db, run), path.open("w", encoding="utf-8", newline="") as file:
             path.chmod(0o600)
             writer = csv.writer(file)
             while True:
-                part = browse.page(db, run.seq, wanted, after=at, limit=_AT_ONCE)
-                told = [as_object(line) for line in part.lines]
+                part = browse.list_jobs(db, run.seq, wanted, after=at, limit=_EXPORT_PAGE)
+                told = [job_as_dict(line) for line in part.lines]
                 if told and not count:
                     writer.writerow(told[0])
                 writer.writerows([row.values() for row in told])
@@ -72,7 +72,7 @@ class CommandOrders:
                 if at is None:
                     return count
 
-    def retry(self, wanted: Filter, ids: Sequence[int]) -> int:
+    def retry_jobs(self, wanted: JobFilter, ids: Sequence[int]) -> int:
         """As the command `retry`."""
-        with opened(self._data, write=True) as (db, run):
+        with open_latest_run(self._data, write=True) as (db, run):
             return retries.retry_jobs(db, run.seq, list(ids)) if ids else retries.retry(db, run.seq, wanted)

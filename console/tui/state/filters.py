@@ -2,30 +2,30 @@
 
 from collections.abc import Sequence
 
-from engine.store.db.filter import Filter, Words
+from engine.store.db.filter import GlobFilter, JobFilter
 
 
-def of_host(host: str, *states: str) -> Filter:
+def host_filter(host: str, *states: str) -> JobFilter:
     """The jobs on a host."""
     told = [f"state:{','.join(states)}"] if states else []
-    return Filter(text=" ".join([*told, f"host:{host}"]), hosts=Words((host,)), states=Words(states))
+    return JobFilter(text=" ".join([*told, f"host:{host}"]), hosts=GlobFilter((host,)), states=GlobFilter(states))
 
 
-def of_node(node: str) -> Filter:
+def node_filter(node: str) -> JobFilter:
     """The jobs a node holds, or held last."""
-    return Filter(text=f"node:{node}", nodes=Words((node,)))
+    return JobFilter(text=f"node:{node}", nodes=GlobFilter((node,)))
 
 
-def of_sequence(group: str, host: str) -> Filter:
+def sequence_filter(group: str, host: str) -> JobFilter:
     """The jobs of one group on one host."""
-    return Filter(text=f"group:{group} host:{host}", groups=Words((group,)), hosts=Words((host,)))
+    return JobFilter(text=f"group:{group} host:{host}", groups=GlobFilter((group,)), hosts=GlobFilter((host,)))
 
 
-def of_state(*states: str) -> Filter:
+def state_filter(*states: str) -> JobFilter:
     """The jobs in a state."""
-    return Filter(text=f"state:{','.join(states)}", states=Words(states))
+    return JobFilter(text=f"state:{','.join(states)}", states=GlobFilter(states))
 
 
-def done_in(groups: Sequence[str]) -> Filter:
+def done_filter(groups: Sequence[str]) -> JobFilter:
     """The done jobs of groups."""
-    return Filter(text="state:done", states=Words(("done",)), groups=Words(tuple(groups)))
+    return JobFilter(text="state:done", states=GlobFilter(("done",)), groups=GlobFilter(tuple(groups)))

@@ -9,127 +9,133 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from engine.store.db.filter import EVERY_JOB, Filter
+from engine.store.db.filter import ALL_JOBS, JobFilter
 from engine.store.read.browse import Cursor, JobLine, Listing
 
-_KEPT, _DROPPED = 4_000, 1_000
-_SHARE = 15
+_MAX_LINES, _TRIM_LINES = 4_000, 1_000
+_REST_FACTOR = 15
 """A reading may take this part of the time, at most: one that took 10 ms is done again after 150 ms."""
 
 
-class Jobs(Protocol):
+class JobSource(Protocol):
     """What a window is read from."""
 
-    def jobs(self, run: int, wanted: Filter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
+    def jobs(self, run: int, wanted: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
         """The next jobs behind a place, or before it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WindowPage:
     """What a reading gave. `at`: its place in the window; -1: before the first line; -2: the end of the list."""
 
-    at: int
+    position: int
     lines: tuple[JobLine, ...]
-    next: Cursor | None
-    took: float
+    next_cursor: Cursor | None
+    duration: float
     generation: int
 
 
 @dataclass(slots=True)
-class Window:
+class JobWindow:
     """Lines of the list, `lines[0]` being its first one where `whole_start` holds."""
 
-    wanted: Filter = EVERY_JOB
+    job_filter: JobFilter = ALL_JOBS
     lines: list[JobLine] = field(default_factory=list)
-    whole_start: bool = True
-    whole_end: bool = False
+    has_start: bool = True
+    has_end: bool = False
     searching: bool = True
-    first: int = 0
-    page: int = 40
+    first_visible: int = 0
+    page_size: int = 40
     generation: int = 0
-    _resume: Cursor | None = None
-    _due: float = 0.0
-    _jump: bool = False
+    _resume_cursor: Cursor | None = None
+    _next_read_at: float = 0.0
+    _end_requested: bool = False
 
-    def begin(self, wanted: Filter) -> None:
+    def reset(self, wanted: JobFilter) -> None:
         """Another list, from its start."""
-        self.wanted, self.lines, self.whole_start, self.whole_end = wanted, [], True, False
-        self.searching, self.first, self._resume, self._due, self._jump = True, 0, None, 0.0, False
+        self.job_filter, self.lines, self.has_start, self.has_end = wanted, [], True, False
+        self.searching, self.first_visible, self._resume_cursor, self._next_read_at, self._end_requested = (
+            True,
+            0,
+            None,
+            0.0,
+            False,
+        )
         self.generation += 1
 
-    def jump(self) -> None:
+    def jump_to_end(self) -> None:
         """To the end of the list."""
-        self._jump, self._due, self.searching = True, 0.0, True
+        self._end_requested, self._next_read_at, self.searching = True, 0.0, True
 
-    def hurry(self) -> None:
+    def read_soon(self) -> None:
         """Read at the next look, whatever it costs."""
-        self._due = 0.0
+        self._next_read_at = 0.0
 
-    def short(self) -> bool:
+    def needs_lines(self) -> bool:
         """Whether lines are missing that a page more, up or down, would show."""
-        return (not self.whole_end and self.first + 2 * self.page > len(self.lines)) or (
-            not self.whole_start and self.first < self.page
+        return (not self.has_end and self.first_visible + 2 * self.page_size > len(self.lines)) or (
+            not self.has_start and self.first_visible < self.page_size
         )
 
-    def reading(self) -> Callable[[Jobs, int], Found | None]:
+    def next_query(self) -> Callable[[JobSource, int], WindowPage | None]:
         """What the poller does next, as things stand now."""
-        if time.monotonic() < self._due:
-            return _nothing
-        wanted, generation = self.wanted, self.generation
-        if self._jump:
-            return self._reader(wanted, None, -2, self.page * 2, generation, backwards=True)
-        if self._resume is not None and self.searching:
-            return self._reader(wanted, self._resume, len(self.lines), self.page * 2, generation)
-        if not self.whole_start and self.lines and self.first < self.page:
-            return self._reader(wanted, self.lines[0].cursor, -1, self.page * 2, generation, backwards=True)
-        at = min(self.first, len(self.lines))
+        if time.monotonic() < self._next_read_at:
+            return _skip_read
+        wanted, generation = self.job_filter, self.generation
+        if self._end_requested:
+            return self._make_query(wanted, None, -2, self.page_size * 2, generation, backwards=True)
+        if self._resume_cursor is not None and self.searching:
+            return self._make_query(wanted, self._resume_cursor, len(self.lines), self.page_size * 2, generation)
+        if not self.has_start and self.lines and self.first_visible < self.page_size:
+            return self._make_query(wanted, self.lines[0].cursor, -1, self.page_size * 2, generation, backwards=True)
+        at = min(self.first_visible, len(self.lines))
         after = self.lines[at - 1].cursor if at else None
-        if not at and not self.whole_start and self.lines:
+        if not at and not self.has_start and self.lines:
             at, after = 1, self.lines[0].cursor
-        return self._reader(wanted, after, at, self.page * 2, generation)
+        return self._make_query(wanted, after, at, self.page_size * 2, generation)
 
     @staticmethod
-    def _reader(
-        wanted: Filter, after: Cursor | None, at: int, limit: int, generation: int, *, backwards: bool = False
-    ) -> Callable[[Jobs, int], Found]:
-        def read(source: Jobs, run: int) -> Found:
+    def _make_query(
+        wanted: JobFilter, after: Cursor | None, at: int, limit: int, generation: int, *, backwards: bool = False
+    ) -> Callable[[JobSource, int], WindowPage]:
+        def read(source: JobSource, run: int) -> WindowPage:
             began = time.monotonic()
             found = source.jobs(run, wanted, after, limit, backwards=backwards)
-            return Found(at, found.lines, found.next, time.monotonic() - began, generation)
+            return WindowPage(at, found.lines, found.next, time.monotonic() - began, generation)
 
         return read
 
-    def take(self, found: Found) -> int:
+    def apply(self, found: WindowPage) -> int:
         """Take a reading in; returns by how much lines moved down (negative: up), for the cursor to move along."""
         if found.generation != self.generation:
             return 0
-        self._due = time.monotonic() + found.took * _SHARE
-        if found.at == -2:
-            self.lines, self.whole_start, self.whole_end = list(reversed(found.lines)), found.next is None, True
-            self._jump, self.searching, self._resume = False, False, None
+        self._next_read_at = time.monotonic() + found.duration * _REST_FACTOR
+        if found.position == -2:
+            self.lines, self.has_start, self.has_end = list(reversed(found.lines)), found.next_cursor is None, True
+            self._end_requested, self.searching, self._resume_cursor = False, False, None
             return 0
-        if found.at == -1:
+        if found.position == -1:
             self.lines[:0] = reversed(found.lines)
-            self.whole_start = found.next is None and not found.lines
-            self._due = 0.0
+            self.has_start = found.next_cursor is None and not found.lines
+            self._next_read_at = 0.0
             return len(found.lines)
-        del self.lines[found.at :]
+        del self.lines[found.position :]
         self.lines += found.lines
-        self.whole_end = found.next is None
-        self.searching = found.next is not None and len(self.lines) < self.first + self.page
-        self._resume = found.next if self.searching else None
+        self.has_end = found.next_cursor is None
+        self.searching = found.next_cursor is not None and len(self.lines) < self.first_visible + self.page_size
+        self._resume_cursor = found.next_cursor if self.searching else None
         if self.searching:
-            self._due = 0.0
-        return self._drop()
+            self._next_read_at = 0.0
+        return self._trim()
 
-    def _drop(self) -> int:
-        if len(self.lines) <= _KEPT or self.first <= _DROPPED + self.page:
+    def _trim(self) -> int:
+        if len(self.lines) <= _MAX_LINES or self.first_visible <= _TRIM_LINES + self.page_size:
             return 0
-        del self.lines[:_DROPPED]
-        self.whole_start = False
-        return -_DROPPED
+        del self.lines[:_TRIM_LINES]
+        self.has_start = False
+        return -_TRIM_LINES
 
 
-def _nothing(_source: Jobs, _run: int) -> None:
+def _skip_read(_source: JobSource, _run: int) -> None:
     """It is too early to read again."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from console.sanitize import clean
 from console.tui.widgets.line_canvas import Span
 from engine.errors import CrawlError
-from engine.preview.stored_pages import Change, PagePreview, Preview, preview
+from engine.preview.stored_pages import PagePreview, Preview, RowChange, preview_stored_pages
 
-_PLAIN_ROWS = 5
+_MAX_UNCHANGED_ROWS = 5
 """Unchanged rows that are shown where nothing else is."""
 _MARKS = {"added": ("+", "good"), "changed": ("~", "warn"), "vanished": ("−", "bad"), "same": (" ", "dim")}
 
@@ -25,24 +25,26 @@ class LivePreview:
         self._data = data
         self._defs = defs
         self._data_def = data_def
-        self._before: dict[int, Sequence[str]] | None = None
+        self._previous_rows: dict[int, Sequence[str]] | None = None
 
-    def look(self) -> list[Span]:
+    def evaluate(self) -> list[Span]:
         """What the files on disk make of the pages, as lines; problems of the defs, where they have any."""
         from engine.defs.loader import load
 
         try:
-            told = preview(self._data, load(self._defs).definitions, self._data_def, before=self._before)
+            told = preview_stored_pages(
+                self._data, load(self._defs).definitions, self._data_def, before=self._previous_rows
+            )
         except CrawlError as error:
             return [(line, "bad") for line in str(error).splitlines()]
         if not told.pages:
             return [(f"no stored page of {self._data_def} yet", "warn")]
-        lines = list(_lines(told))
-        self._before = {page.job: page.rows for page in told.pages if not page.problem}
+        lines = list(_preview_lines(told))
+        self._previous_rows = {page.job: page.rows for page in told.pages if not page.problem}
         return lines
 
 
-def files_of(defs: Path) -> list[tuple[Path, os.stat_result]]:
+def list_def_files(defs: Path) -> list[tuple[Path, os.stat_result]]:
     """The files of the defs, in order of their paths; one that vanishes meanwhile is left out."""
     paths = [defs] if defs.is_file() else sorted(p for p in defs.rglob("*") if p.suffix in (".yml", ".yaml"))
     found = []
@@ -52,12 +54,12 @@ def files_of(defs: Path) -> list[tuple[Path, os.stat_result]]:
     return found
 
 
-def stamp(defs: Path) -> tuple[tuple[str, int, int], ...]:
+def defs_stamp(defs: Path) -> tuple[tuple[str, int, int], ...]:
     """What tells that a file of the defs was saved; cheap enough to be asked ten times a second."""
-    return tuple((str(path), told.st_mtime_ns, told.st_size) for path, told in files_of(defs))
+    return tuple((str(path), told.st_mtime_ns, told.st_size) for path, told in list_def_files(defs))
 
 
-def _lines(told: Preview) -> Iterator[Span]:
+def _preview_lines(told: Preview) -> Iterator[Span]:
     counts = told.counts
     changed = ", ".join(f"{_MARKS[kind][0]}{counts[kind]} {kind}" for kind in ("added", "changed", "vanished"))
     yield (
@@ -67,25 +69,25 @@ def _lines(told: Preview) -> Iterator[Span]:
     for name, count in told.emptied.items():
         yield f"✗ {name}: empty now in {count} rows that had a value", "bad"
     rejected = [rejection for page in told.pages for rejection in page.rejected]
-    for place, count in _counted([f"{r.field}: {r.reason}  {r.place}" for r in rejected]).items():
+    for place, count in _count_texts([f"{r.field}: {r.reason}  {r.place}" for r in rejected]).items():
         yield f"✗ {place}" + (f"  ({count} records)" if count > 1 else ""), "bad"
     quiet = not any(change.kind != "same" for page in told.pages for change in page.changes)
     for page in told.pages:
-        yield from _page(page, told.columns, plain=quiet)
+        yield from _page_lines(page, told.columns, plain=quiet)
 
 
-def _page(page: PagePreview, columns: Sequence[str], *, plain: bool) -> Iterator[Span]:
+def _page_lines(page: PagePreview, columns: Sequence[str], *, plain: bool) -> Iterator[Span]:
     shown = [change for change in page.changes if change.kind != "same"]
     if not shown and not page.problem and not plain:
         return
     yield f"{clean(page.url)}  {len(page.rows)} rows, {page.links} links", "accent"
     if page.problem:
         yield f"  ✗ {page.problem}", "bad"
-    for change in shown or page.changes[:_PLAIN_ROWS]:
-        yield from _row(change, columns)
+    for change in shown or page.changes[:_MAX_UNCHANGED_ROWS]:
+        yield from _change_lines(change, columns)
 
 
-def _row(change: Change, columns: Sequence[str]) -> Iterator[Span]:
+def _change_lines(change: RowChange, columns: Sequence[str]) -> Iterator[Span]:
     mark, style = _MARKS[change.kind]
     before, after = change.before or {}, change.after or {}
     if change.kind == "changed":
@@ -101,7 +103,7 @@ def _row(change: Change, columns: Sequence[str]) -> Iterator[Span]:
     yield f"  {mark} {values or 'empty'}", style
 
 
-def _counted(texts: Sequence[str]) -> dict[str, int]:
+def _count_texts(texts: Sequence[str]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for text in texts:
         counts[text] = counts.get(text, 0) + 1

@@ -5,44 +5,44 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from console.tui.state.source import Lines, Source
+from console.tui.state.source import DataSource, LogLines
 from engine.store.read.snapshot import Snapshot
 from engine.store.tables.events import Event
 
-KEPT = 5_000
-_ONCE = 500
+MAX_LINES = 5_000
+_BATCH_LINES = 500
 LEVELS = ("INFO", "WARNING", "ERROR")
 
 
 @dataclass(slots=True)
-class Tail:
+class LogBuffer:
     """Lines of a run, newest last, at most KEPT of them."""
 
-    lines: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=KEPT))
+    lines: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
     run: int = 0
-    cursor: int = 0
+    last_id: int = 0
 
-    def take(self, run: int, found: Lines) -> int:
+    def add(self, run: int, found: LogLines) -> int:
         """Add what was read; returns how many lines are new."""
         if run != self.run:
             self.lines.clear()
-            self.run, self.cursor = run, 0
-        new = [line for line in found if line[0] > self.cursor]
+            self.run, self.last_id = run, 0
+        new = [line for line in found if line[0] > self.last_id]
         if new:
             self.lines.extend(new)
-            self.cursor = new[-1][0]
+            self.last_id = new[-1][0]
         return len(new)
 
-    def reading(self, source: Source, look: Snapshot) -> tuple[int, Lines]:
+    def read_new(self, source: DataSource, look: Snapshot) -> tuple[int, LogLines]:
         """The run and what came since; after a pause or in full flow the last of it. For the poller's thread."""
         if look.run is None:
             return 0, []
-        run, last = look.run.seq, source.last_event()
-        return run, source.events(run, max(self.cursor if run == self.run else 0, last - _ONCE), _ONCE)
+        run, last = look.run.seq, source.last_event_id()
+        return run, source.events(run, max(self.last_id if run == self.run else 0, last - _BATCH_LINES), _BATCH_LINES)
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class LogFilter:
     """Which lines are shown."""
 
     level: str = "INFO"
@@ -50,7 +50,7 @@ class Sieve:
     pattern: re.Pattern[str] | None = None
     negated: bool = False
 
-    def lets(self, event: Event) -> bool:
+    def accepts(self, event: Event) -> bool:
         """Whether a line passes."""
         if LEVELS.index(event.level) < LEVELS.index(self.level):
             return False
@@ -60,12 +60,12 @@ class Sieve:
             return True
         return (self.pattern.search(f"{event.source} {event.text}") is None) == self.negated
 
-    def through(self, lines: Iterator[tuple[int, Event]]) -> list[tuple[int, Event]]:
+    def filter_lines(self, lines: Iterator[tuple[int, Event]]) -> list[tuple[int, Event]]:
         """The lines that pass."""
-        return [line for line in lines if self.lets(line[1])]
+        return [line for line in lines if self.accepts(line[1])]
 
 
-def pattern(text: str) -> re.Pattern[str] | None:
+def compile_pattern(text: str) -> re.Pattern[str] | None:
     """A search as typed: a regular expression, or the text itself where it is none; no letter case."""
     if not text:
         return None

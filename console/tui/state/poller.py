@@ -4,9 +4,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from console.tui.state.source import Accepted, Look, Reading, Source, told
+from console.tui.state.source import AcceptedDefs, DataSource, PollResult, ViewQuery, describe_error
 
-SHOWN = 200
+DEFAULT_SNAPSHOT_LIMIT = 200
 
 
 class Poller:
@@ -14,58 +14,60 @@ class Poller:
 
     def __init__(
         self,
-        source: Source,
+        source: DataSource,
         hertz: float,
-        seen: Callable[[Look], None],
+        seen: Callable[[PollResult], None],
         failed: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`hertz`: looks a second. `seen` and `failed` are called on the thread that runs it."""
         self._clock = clock
         self._source = source
-        self._pause = 1.0 / hertz
-        self._seen = seen
-        self._failed = failed
-        self._asked: tuple[object, Reading | None, int] = (None, None, SHOWN)
-        self._accepted: Accepted | None = None
-        self._hurry = threading.Event()
-        self._over = threading.Event()
+        self._interval = 1.0 / hertz
+        self._on_result = seen
+        self._on_error = failed
+        self._request: tuple[object, ViewQuery | None, int] = (None, None, DEFAULT_SNAPSHOT_LIMIT)
+        self._accepted_defs: AcceptedDefs | None = None
+        self._wake = threading.Event()
+        self._stopped = threading.Event()
 
-    def ask(self, who: object, reading: Reading | None, shown: int = SHOWN, *, at_once: bool = True) -> None:
+    def set_query(
+        self, who: object, reading: ViewQuery | None, shown: int = DEFAULT_SNAPSHOT_LIMIT, *, at_once: bool = True
+    ) -> None:
         """What each look shall read besides, from now on."""
-        self._asked = (who, reading, shown)
+        self._request = (who, reading, shown)
         if at_once:
-            self._hurry.set()
+            self._wake.set()
 
     def stop(self) -> None:
         """No more looks."""
-        self._over.set()
-        self._hurry.set()
+        self._stopped.set()
+        self._wake.set()
 
     def run(self) -> None:
         """Look until stopped."""
         try:
-            while not self._over.is_set():
-                self._hurry.clear()
+            while not self._stopped.is_set():
+                self._wake.clear()
                 began = self._clock()
                 try:
-                    look = self._look(began)
+                    look = self._poll(began)
                 except Exception as error:  # whatever it is, the next look may succeed
-                    if not self._over.is_set():
-                        self._failed(told(error))
+                    if not self._stopped.is_set():
+                        self._on_error(describe_error(error))
                 else:
-                    if not self._over.is_set():
-                        self._seen(look)
-                self._hurry.wait(max(0.02, self._pause - (self._clock() - began)))
+                    if not self._stopped.is_set():
+                        self._on_result(look)
+                self._wake.wait(max(0.02, self._interval - (self._clock() - began)))
         finally:
             self._source.close()
 
-    def _look(self, began: float) -> Look:
-        who, reading, shown = self._asked
+    def _poll(self, began: float) -> PollResult:
+        who, reading, shown = self._request
         seen = self._source.snapshot(shown)
-        alive = self._source.supervisor(seen)
+        alive = self._source.supervisor_pid(seen)
         version = seen.run.defs_version if seen.run is not None else None
-        if version is not None and (self._accepted is None or self._accepted.version != version):
-            self._accepted = self._source.defs(version)
+        if version is not None and (self._accepted_defs is None or self._accepted_defs.version != version):
+            self._accepted_defs = self._source.accepted_defs(version)
         found = reading(self._source, seen) if reading is not None else None
-        return Look(began, self._clock() - began, seen, alive, self._accepted, found, who)
+        return PollResult(began, self._clock() - began, seen, alive, self._accepted_defs, found, who)

@@ -9,36 +9,36 @@ import orjson
 
 from console.tui.widgets.line_canvas import Span
 
-_SECONDS = 20.0
-_ROWS = 200
+_TIMEOUT = 20.0
+_MAX_ROWS = 200
 
 
-def trial(data: Path, defs: Path, data_def: str, job: int) -> list[Span]:
+def run_trial(data: Path, defs: Path, data_def: str, job: int) -> list[Span]:
     """Rows, links and rejects as lines, or why there are none. Takes a second or so; for a worker thread."""
     command = [sys.executable, "-m", "console", "try", data_def, "--job", str(job), "--json"]
     try:
         done = subprocess.run(
             [*command, "--defs", str(defs), "--data", str(data)],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return [(f"no answer within {_SECONDS:g} s", "bad")]
+        return [(f"no answer within {_TIMEOUT:g} s", "bad")]
     if done.returncode:
         return [(line, "bad") for line in done.stderr.decode("utf-8", "replace").splitlines()]
     try:
-        return list(_lines(orjson.loads(done.stdout), data_def))
+        return list(_trial_lines(orjson.loads(done.stdout), data_def))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return [(f"`try` gave what cannot be read: {error}", "bad")]
 
 
-def _lines(told: dict[str, list[dict[str, object]]], data_def: str) -> Iterator[Span]:
+def _trial_lines(told: dict[str, list[dict[str, object]]], data_def: str) -> Iterator[Span]:
     rows, links, rejected = told["rows"], told["links"], told["rejected"]
     yield f"{data_def}: {len(rows)} rows, {len(links)} links, {len(rejected)} rejected, nothing written", "strong"
-    for reject in rejected[:_ROWS]:
+    for reject in rejected[:_MAX_ROWS]:
         yield f"✗ {reject['field']}: {reject['reason']}  {reject['place']}", "bad"
-    for number, row in enumerate(rows[:_ROWS], 1):
+    for number, row in enumerate(rows[:_MAX_ROWS], 1):
         yield f"row {number}", "accent"
         for name, value in row.items():
             yield f"  {name:<16} {value if isinstance(value, str) else orjson.dumps(value).decode()}", "text"
-    for link in links[:_ROWS]:
+    for link in links[:_MAX_ROWS]:
         yield f"→ {link['group']}: {link['url']}", "dim"

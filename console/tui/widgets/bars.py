@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from console.tui.bindings import BY_ID, SCREENS
+from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
 from console.tui.state.alerts import Alarm
-from console.tui.widgets.header import fitted
+from console.tui.widgets.header import fit_parts
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 
 
 class Tabs(Canvas):
     """The screens, the one that is shown, and the way to what is looked at."""
 
-    class Chosen(Message):
+    class Selected(Message):
         """A tab was clicked."""
 
         def __init__(self, screen: str) -> None:
@@ -22,15 +22,15 @@ class Tabs(Canvas):
             self.screen_name = screen
 
     current = "nodes"
-    crumbs = ""
-    failed = 0
+    breadcrumbs = ""
+    failed_count = 0
 
     def _labels(self, width: int) -> list[tuple[str, str]]:
         """Screen and label, as wide as there is room for."""
-        names = [(n, f"{i} {BY_ID[n].does}") for i, n in enumerate(SCREENS, 1)]
-        labels = [(n, f"{t}!{self.failed}" if n == "failed" and self.failed else t) for n, t in names]
-        if sum(len(t) + 2 for _, t in labels) + len(self.crumbs) + 2 > width:
-            failed = f"!{self.failed}" if self.failed else ""
+        names = [(n, f"{i} {KEYS_BY_ID[n].description}") for i, n in enumerate(SCREEN_NAMES, 1)]
+        labels = [(n, f"{t}!{self.failed_count}" if n == "failed" and self.failed_count else t) for n, t in names]
+        if sum(len(t) + 2 for _, t in labels) + len(self.breadcrumbs) + 2 > width:
+            failed = f"!{self.failed_count}" if self.failed_count else ""
             labels = [(n, t if n == self.current else t[0] + (failed if n == "failed" else "")) for n, t in labels]
         return labels
 
@@ -42,7 +42,11 @@ class Tabs(Canvas):
             role = "tab" if here else "bad" if "!" in label else "text"
             spans.append((f"[{label}]" if here else f" {label} ", role))
         used = sum(len(text) for text, _ in spans)
-        crumbs = self.crumbs if len(self.crumbs) + used + 1 <= width else "…" + self.crumbs[-(width - used - 3) :]
+        crumbs = (
+            self.breadcrumbs
+            if len(self.breadcrumbs) + used + 1 <= width
+            else "…" + self.breadcrumbs[-(width - used - 3) :]
+        )
         if width - used > 6:
             spans += [(" " * max(1, width - used - len(crumbs) - 1), ""), (crumbs, "dim")]
         return [Line(spans)]
@@ -52,7 +56,7 @@ class Tabs(Canvas):
         x = 1
         for name, label in self._labels(self.size.width):
             if x <= event.x < x + len(label) + 2:
-                self.post_message(self.Chosen(name))
+                self.post_message(self.Selected(name))
             x += len(label) + 2
 
 
@@ -72,7 +76,7 @@ class AlarmBar(Canvas):
         return [Line(((" ! ", "alarm" if first.level == "bad" else "warn"), (" " + text, first.level), (tail, "dim")))]
 
 
-class Hints(Canvas):
+class HintBar(Canvas):
     """The keys that matter here, and what is being waited for."""
 
     hints: Sequence[tuple[str, str]] = ()
@@ -86,4 +90,4 @@ class Hints(Canvas):
             (0 if key in ("?", "q") else rank, [(f" {key}", "accent"), (f" {does} ", "dim")])
             for rank, (key, does) in enumerate(self.hints, 1)
         ]
-        return [Line(fitted(parts, width), "bar")]
+        return [Line(fit_parts(parts, width), "bar")]

@@ -7,13 +7,13 @@ _LEFT = (0x40, 0x04, 0x02, 0x01)
 _RIGHT = (0x80, 0x20, 0x10, 0x08)
 
 
-def braille(values: Sequence[float], width: int, height: int, *, top: float | None = None) -> list[str]:
+def braille_plot(values: Sequence[float], width: int, height: int, *, top: float | None = None) -> list[str]:
     """The values as filled columns, two a cell, right-aligned: `height` lines of `width` cells. `top`: of the scale."""
     if width <= 0 or height <= 0:
         return []
     shown = list(values)[-width * 2 :]
     high = top if top is not None else max(shown, default=0.0)
-    dots = [0] * (width * 2 - len(shown)) + [_dots(value, high, height) for value in shown]
+    dots = [0] * (width * 2 - len(shown)) + [_column_dots(value, high, height) for value in shown]
     lines = []
     for line in range(height - 1, -1, -1):
         cells = []
@@ -25,7 +25,7 @@ def braille(values: Sequence[float], width: int, height: int, *, top: float | No
     return lines
 
 
-def _dots(value: float, high: float, height: int) -> int:
+def _column_dots(value: float, high: float, height: int) -> int:
     if value <= 0 or high <= 0:
         return 0
     return max(1, min(height * 4, round(value / high * height * 4)))

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 
 from console.format import format_clock, format_count, format_rate, progress_bar, sparkline
-from console.tui.state.rates import Paces, pages_per_s, rows_per_s
-from console.tui.state.source import Look
+from console.tui.state.rates import Rates, pages_per_s, rows_per_s
+from console.tui.state.source import PollResult
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from engine.model.run import Stage
 
-_GOOD = {"RUNNING", "DONE", "CRAWL_COMPLETE"}
-_WORDS = {
+_GOOD_STATES = {"RUNNING", "DONE", "CRAWL_COMPLETE"}
+_STAGE_LABELS = {
     "STOPPING_NODES_GRACEFUL": "STOPPING nodes",
     "STOPPING_APPENDER_GRACEFUL": "STOPPING appender",
     "STOPPING_NODES_FORCEFUL": "FORCING nodes",
@@ -20,45 +20,45 @@ _WORDS = {
 class Header(Canvas):
     """Set `look` and what the app knows, then `redraw`."""
 
-    look: Look | None = None
-    paces: Paces = Paces()
+    last_poll: PollResult | None = None
+    rates: Rates = Rates()
     project = ""
     badges: tuple[Span, ...] = ()
-    reloaded = ""
+    reload_note = ""
 
     def paint(self, width: int, height: int) -> list[Line]:
         """One line where the window is low, else two."""
-        return [Line(fitted(self._first(), width), "bar"), Line(fitted(self._second(), width))][:height]
+        return [Line(fit_parts(self._run_parts(), width), "bar"), Line(fit_parts(self._job_parts(), width))][:height]
 
-    def _first(self) -> list[tuple[int, list[Span]]]:
+    def _run_parts(self) -> list[tuple[int, list[Span]]]:
         parts: list[tuple[int, list[Span]]] = [(7, [(" crawl-console", "title")])]
         if self.project:
             parts.append((6, [(f"  {self.project}", "strong")]))
-        run = self.look.snapshot.run if self.look else None
-        if self.look is None or run is None:
-            parts.append((0, [("  no run yet" if self.look else "  looking…", "dim")]))
+        run = self.last_poll.snapshot.run if self.last_poll else None
+        if self.last_poll is None or run is None:
+            parts.append((0, [("  no run yet" if self.last_poll else "  looking…", "dim")]))
         else:
-            word, role = state_of(self.look)
+            word, role = run_state_span(self.last_poll)
             parts.append((0, [(f"  {word}", role)]))
             if run.paused:
                 parts.append((1, [(f"  ‖ PAUSED {run.paused.replace('operator', '').strip(', ')}".rstrip(), "warn")]))
             parts.append((3, [(f"  run {run.id}", "text")]))
-            owner = f"owner {self.look.supervisor}" if self.look.supervisor else "no supervisor"
-            parts.append((4, [(f"  {owner}", "text" if self.look.supervisor else "bad")]))
-            problems = len(self.look.snapshot.defs_problems)
+            owner = f"owner {self.last_poll.supervisor_pid}" if self.last_poll.supervisor_pid else "no supervisor"
+            parts.append((4, [(f"  {owner}", "text" if self.last_poll.supervisor_pid else "bad")]))
+            problems = len(self.last_poll.snapshot.defs_problems)
             verdict: Span = (f" {problems} problems", "bad") if problems else (" ok", "good")
             parts.append((2, [(f"  defs v{run.defs_version or '-'}", "text"), verdict]))
-            if (told := self.look.snapshot.reextraction) is not None:
+            if (told := self.last_poll.snapshot.reextraction) is not None:
                 parts.append((2, [(f"  re-extracts {told[0]} of {sum(told)}", "accent")]))
-            if self.reloaded:
-                parts.append((8, [(f", {self.reloaded}", "dim")]))
+            if self.reload_note:
+                parts.append((8, [(f", {self.reload_note}", "dim")]))
         parts += [(1, [("  ", ""), badge]) for badge in self.badges]
         return parts
 
-    def _second(self) -> list[tuple[int, list[Span]]]:
-        if self.look is None or self.look.snapshot.run is None:
+    def _job_parts(self) -> list[tuple[int, list[Span]]]:
+        if self.last_poll is None or self.last_poll.snapshot.run is None:
             return []
-        snapshot, paces = self.look.snapshot, self.paces
+        snapshot, paces = self.last_poll.snapshot, self.rates
         jobs = snapshot.jobs
         parts: list[tuple[int, list[Span]]] = [
             (0, [(" ready ", "dim"), (format_count(jobs["ready"] - snapshot.delayed), "strong")]),
@@ -66,38 +66,38 @@ class Header(Canvas):
             (5, [(" retry ", "dim"), (format_count(snapshot.delayed), "warn" if snapshot.delayed else "text")]),
             (1, [(" failed ", "dim"), (format_count(jobs["failed"]), "bad" if jobs["failed"] else "text")]),
             (8, [(" done ", "dim"), (format_count(jobs["done"]), "text")]),
-            (2, [("  " + format_rate(pages_per_s(self.look)), "strong"), (" pg/s ", "dim")]),
-            (6, [(sparkline(paces.recent, 7), "accent")]),
-            (4, [(" " + format_rate(rows_per_s(self.look)), "strong"), (" rows/s", "dim")]),
-            (3, [(" ETA ", "dim"), (format_clock(paces.eta(self.look)), "strong")]),
+            (2, [("  " + format_rate(pages_per_s(self.last_poll)), "strong"), (" pg/s ", "dim")]),
+            (6, [(sparkline(paces.recent_pages_per_s, 7), "accent")]),
+            (4, [(" " + format_rate(rows_per_s(self.last_poll)), "strong"), (" rows/s", "dim")]),
+            (3, [(" ETA ", "dim"), (format_clock(paces.eta(self.last_poll)), "strong")]),
         ]
-        share = done_share(jobs)
+        share = done_ratio(jobs)
         parts.append((7, [(f"  {share * 100:3.0f}% ", "text"), (progress_bar(share, 20), "good")]))
         return parts
 
 
-def state_of(look: Look) -> Span:
+def run_state_span(look: PollResult) -> Span:
     """The run's state as one word and its role."""
     run = look.snapshot.run
     if run is None:
         return "no run", "dim"
     stage = str(run.stage)
-    if run.state.is_open and look.supervisor is None:
+    if run.state.is_open and look.supervisor_pid is None:
         return ("TO GO ON", "warn") if stage == Stage.SHUTDOWN_COMPLETE else ("OWNER GONE", "bad")
-    word = _WORDS.get(stage, stage) if run.state.is_open and stage != "RUNNING" else str(run.state)
+    word = _STAGE_LABELS.get(stage, stage) if run.state.is_open and stage != "RUNNING" else str(run.state)
     if run.state.is_open and stage == "RUNNING":
         word = {"SEEDING": "SEEDING", "DRAINING": "DRAINING"}.get(str(run.state), "RUNNING")
-    return word, "good" if word in _GOOD else "bad" if word in ("FAILED", "KILLED") else "warn"
+    return word, "good" if word in _GOOD_STATES else "bad" if word in ("FAILED", "KILLED") else "warn"
 
 
-def done_share(jobs: dict[str, int]) -> float:
+def done_ratio(jobs: dict[str, int]) -> float:
     """How much of what is known is over."""
     over = jobs["done"] + jobs["failed"] + jobs["skipped"]
     everything = sum(jobs.values())
     return over / everything if everything else 0.0
 
 
-def fitted(parts: Iterable[tuple[int, list[Span]]], width: int) -> list[Span]:
+def fit_parts(parts: Iterable[tuple[int, list[Span]]], width: int) -> list[Span]:
     """The parts in order; those of the highest rank number go first where the width is not enough."""
     kept = list(parts)
     while kept and sum(len(text) for _, spans in kept for text, _ in spans) > width:

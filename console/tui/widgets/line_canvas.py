@@ -12,7 +12,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from console.sanitize import clean
-from console.tui.themes import Palette
+from console.tui.themes import ThemeStyles
 
 if TYPE_CHECKING:
     from console.tui.app import Console
@@ -50,7 +50,7 @@ class Canvas(Widget):
     def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(name=name, id=id, classes=classes)
         self._strips: list[Strip] = []
-        self._painted: Size | None = None
+        self._painted_size: Size | None = None
 
     @property
     def console_app(self) -> "Console":
@@ -64,9 +64,9 @@ class Canvas(Widget):
     def redraw(self, *_: Any) -> None:
         """Paint, and refresh what changed. Free while nobody sees it."""
         if not self.is_attached or not self.display or not self.size.area:
-            self._painted = None
+            self._painted_size = None
             return
-        old, whole = self._strips, self._painted != self.size
+        old, whole = self._strips, self._painted_size != self.size
         self._render_all()
         if whole or len(old) != len(self._strips):
             self.refresh()
@@ -81,12 +81,12 @@ class Canvas(Widget):
 
     def repaint(self) -> None:
         """Paint anew: the theme changed."""
-        self._painted = None
+        self._painted_size = None
         self.redraw()
 
     def render_line(self, y: int) -> Strip:
         """One painted line."""
-        if self._painted != self.size:
+        if self._painted_size != self.size:
             self._render_all()
         return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
 
@@ -97,13 +97,13 @@ class Canvas(Widget):
     def _render_all(self) -> None:
         width, height = self.size
         lines = list(self.paint(width, height))[:height]
-        palette = self.console_app.palette
-        self._strips = [_strip(line, width, palette) for line in lines]
-        self._strips += [_strip(BLANK, width, palette)] * (height - len(lines))
-        self._painted = self.size
+        palette = self.console_app.theme_styles
+        self._strips = [_to_strip(line, width, palette) for line in lines]
+        self._strips += [_to_strip(BLANK, width, palette)] * (height - len(lines))
+        self._painted_size = self.size
 
 
-def _strip(line: Line, width: int, palette: Palette) -> Strip:
+def _to_strip(line: Line, width: int, palette: ThemeStyles) -> Strip:
     pieces: list[tuple[str, Style]] = []
     left = width
     for text, role in line.spans:
@@ -112,16 +112,16 @@ def _strip(line: Line, width: int, palette: Palette) -> Strip:
         if length > left:
             text, length = set_cell_size(text, left), left
         if text:
-            _add(pieces, text, palette.style(line.base, role))
+            _append_piece(pieces, text, palette.style(line.base, role))
         left -= length
         if left <= 0:
             break
     if left > 0:
-        _add(pieces, " " * left, palette.style(line.base, ""))
+        _append_piece(pieces, " " * left, palette.style(line.base, ""))
     return Strip([Segment(text, style) for text, style in pieces], width)
 
 
-def _add(pieces: list[tuple[str, Style]], text: str, style: Style) -> None:
+def _append_piece(pieces: list[tuple[str, Style]], text: str, style: Style) -> None:
     """Texts of one style are one piece, and blanks take the style before them: each change is 40 bytes on the line."""
     last = pieces[-1][1] if pieces else None
     if last is not None and (last is style or (text.isspace() and last.bgcolor == style.bgcolor and not last.reverse)):

@@ -10,130 +10,137 @@ from textual.message import Message
 
 from console.format import format_time
 from console.sanitize import clean
-from console.tui.state.log_buffer import KEPT, LEVELS, Sieve, Tail, pattern
+from console.tui.state.log_buffer import LEVELS, MAX_LINES, LogBuffer, LogFilter, compile_pattern
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.pane import Pane
 from engine.store.tables.events import Event
 
-_ROLES = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
-_WORDS = {"INFO": "INFO", "WARNING": "WARN", "ERROR": "ERROR"}
-_HEAD = 22
+_LEVEL_ROLES = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
+_LEVEL_LABELS = {"INFO": "INFO", "WARNING": "WARN", "ERROR": "ERROR"}
+_HEAD_WIDTH = 22
 
 
 class LogPane(Pane):
     """Lines of a tail through a sieve. `follow` ends when the operator moves up."""
 
-    class Opened(Message):
+    class LineOpened(Message):
         """A line was opened."""
 
         def __init__(self, event: Event) -> None:
             super().__init__()
             self.event = event
 
-    def __init__(self, tail: Tail, **named: Any) -> None:
+    def __init__(self, tail: LogBuffer, **named: Any) -> None:
         super().__init__(**named)
-        self.tail = tail
-        self.sieve = Sieve()
-        self.search: re.Pattern[str] | None = None
-        self.follow = True
+        self.log_buffer = tail
+        self.log_filter = LogFilter()
+        self.search_pattern: re.Pattern[str] | None = None
+        self.following = True
         self.wrap = False
-        self._passed: list[tuple[int, Event]] = []
-        self._upto = 0
+        self._matching_lines: list[tuple[int, Event]] = []
+        self._last_id = 0
         self._run = 0
-        self._cursor = self._bottom = -1
-        self._read_upto = 0
+        self._cursor = self._bottom_index = -1
+        self._last_seen_id = 0
 
     # --- lines
 
-    def take(self) -> None:
+    def pull_lines(self) -> None:
         """The tail may have grown."""
-        if self._run != self.tail.run or self._upto > self.tail.cursor:
-            self._run, self._passed, self._upto = self.tail.run, [], 0
-        fresh = [line for line in _newer(self.tail, self._upto) if self.sieve.lets(line[1])]
-        self._upto = self.tail.cursor
-        self._passed += fresh
-        surplus = len(self._passed) - KEPT
+        if self._run != self.log_buffer.run or self._last_id > self.log_buffer.last_id:
+            self._run, self._matching_lines, self._last_id = self.log_buffer.run, [], 0
+        fresh = [line for line in _lines_after(self.log_buffer, self._last_id) if self.log_filter.accepts(line[1])]
+        self._last_id = self.log_buffer.last_id
+        self._matching_lines += fresh
+        surplus = len(self._matching_lines) - MAX_LINES
         if surplus > 0:
-            del self._passed[:surplus]
-            self._cursor, self._bottom = max(0, self._cursor - surplus), max(0, self._bottom - surplus)
-        if self.follow:
-            self._cursor = self._bottom = len(self._passed) - 1
-            self._read_upto = self._upto
+            del self._matching_lines[:surplus]
+            self._cursor, self._bottom_index = max(0, self._cursor - surplus), max(0, self._bottom_index - surplus)
+        if self.following:
+            self._cursor = self._bottom_index = len(self._matching_lines) - 1
+            self._last_seen_id = self._last_id
         self.redraw()
 
-    def sift(self, sieve: Sieve) -> None:
+    def set_filter(self, sieve: LogFilter) -> None:
         """Other lines pass from now on."""
-        if sieve != self.sieve:
-            self.sieve, self._passed, self._upto, self.follow = sieve, [], 0, True
-            self.take()
+        if sieve != self.log_filter:
+            self.log_filter, self._matching_lines, self._last_id, self.following = sieve, [], 0, True
+            self.pull_lines()
 
     @property
     def event(self) -> Event | None:
         """The line under the cursor."""
-        return self._passed[self._cursor][1] if 0 <= self._cursor < len(self._passed) else None
+        return self._matching_lines[self._cursor][1] if 0 <= self._cursor < len(self._matching_lines) else None
 
-    def shown(self) -> list[Event]:
+    def matching_events(self) -> list[Event]:
         """All lines that pass."""
-        return [event for _, event in self._passed]
+        return [event for _, event in self._matching_lines]
 
     # --- drawing
 
     def title(self) -> str:
         """What is shown, and how."""
-        who = ", ".join(sorted(self.sieve.sources)) or "all"
-        level = "" if self.sieve.level == "INFO" else f" · {self.sieve.level}+"
-        only = f" · &{'!' if self.sieve.negated else ''}{self.sieve.pattern.pattern}" if self.sieve.pattern else ""
-        sought = f" · /{self.search.pattern}" if self.search else ""
-        new = sum(1 for id_, _ in _backwards(self._passed, self._read_upto))
-        state = "follow" if self.follow else f"▼ {new} new" if new else "stopped"
+        who = ", ".join(sorted(self.log_filter.sources)) or "all"
+        level = "" if self.log_filter.level == "INFO" else f" · {self.log_filter.level}+"
+        only = (
+            f" · &{'!' if self.log_filter.negated else ''}{self.log_filter.pattern.pattern}"
+            if self.log_filter.pattern
+            else ""
+        )
+        sought = f" · /{self.search_pattern.pattern}" if self.search_pattern else ""
+        new = sum(1 for id_, _ in _newest_first(self._matching_lines, self._last_seen_id))
+        state = "follow" if self.following else f"▼ {new} new" if new else "stopped"
         return clean(f"log {who} · {state}{level}{only}{sought}")
 
     def paint(self, width: int, height: int) -> list[Line]:
         """The rule, and lines up to the bottom one."""
         lines = [self.rule(width, note="/ search  & filter  L level  f follow  w wrap" if self.has_focus else "")]
         room = height - 1
-        if not self._passed:
+        if not self._matching_lines:
             return [*lines, Line((("   no lines yet", "dim"),))]
-        self._bottom = max(self._bottom, self._cursor)
+        self._bottom_index = max(self._bottom_index, self._cursor)
         laid: list[Line] = []
-        top = max(0, self._bottom)
-        for index in range(min(self._bottom, len(self._passed) - 1), -1, -1):
+        top = max(0, self._bottom_index)
+        for index in range(min(self._bottom_index, len(self._matching_lines) - 1), -1, -1):
             if len(laid) >= room:
                 break
-            laid[:0] = self._lines(index, width)
+            laid[:0] = self._event_lines(index, width)
             top = index
         if self._cursor < top:
-            self._bottom = self._cursor
+            self._bottom_index = self._cursor
             laid = []
-            while len(laid) < room and self._bottom < len(self._passed):
-                laid += self._lines(self._bottom, width)
-                self._bottom += 1
-            self._bottom -= 1
+            while len(laid) < room and self._bottom_index < len(self._matching_lines):
+                laid += self._event_lines(self._bottom_index, width)
+                self._bottom_index += 1
+            self._bottom_index -= 1
             return lines + laid[:room]
         return lines + laid[-room:]
 
-    def _lines(self, index: int, width: int) -> list[Line]:
-        event = self._passed[index][1]
-        here = index == self._cursor and self.has_focus and not self.follow
-        role = _ROLES[event.level]
-        text, room = clean(event.text), max(10, width - _HEAD)
+    def _event_lines(self, index: int, width: int) -> list[Line]:
+        event = self._matching_lines[index][1]
+        here = index == self._cursor and self.has_focus and not self.following
+        role = _LEVEL_ROLES[event.level]
+        text, room = clean(event.text), max(10, width - _HEAD_WIDTH)
         parts = [text[i : i + room] for i in range(0, len(text), room)] if self.wrap and len(text) > room else [text]
         head: list[Span] = [
             (">" if here else " ", "accent"),
             (format_time(event.at) + " ", "dim"),
-            (f"{_WORDS[event.level]:<5} ", role),
+            (f"{_LEVEL_LABELS[event.level]:<5} ", role),
             (f"{event.source[:5]:<5} ", "accent"),
         ]
         base = "cursor" if here else ""
-        first = Line((*head, *self._marked(parts[0], role)), base)
-        return [first, *(Line(((" " * (_HEAD - 1), ""), *self._marked(p, role)), base) for p in parts[1:])]
+        first = Line((*head, *self._highlight_matches(parts[0], role)), base)
+        return [
+            first,
+            *(Line(((" " * (_HEAD_WIDTH - 1), ""), *self._highlight_matches(p, role)), base) for p in parts[1:]),
+        ]
 
-    def _marked(self, text: str, role: str) -> list[Span]:
-        if self.search is None:
+    def _highlight_matches(self, text: str, role: str) -> list[Span]:
+        if self.search_pattern is None:
             return [(text, role)]
         spans: list[Span] = []
         at = 0
-        for found in self.search.finditer(text):
+        for found in self.search_pattern.finditer(text):
             if found.end() > found.start():
                 spans += [(text[at : found.start()], role), (found.group(), "match")]
                 at = found.end()
@@ -141,44 +148,44 @@ class LogPane(Pane):
 
     # --- what keys do here
 
-    def _stand(self, at: int) -> None:
-        last = len(self._passed) - 1
+    def _move_cursor(self, at: int) -> None:
+        last = len(self._matching_lines) - 1
         self._cursor = max(0, min(at, last))
-        self.follow = False
+        self.following = False
         self.redraw()
 
     def act_up(self) -> None:
         """The line before; the pane stands still."""
-        self._stand(self._cursor - 1)
+        self._move_cursor(self._cursor - 1)
 
     def act_down(self) -> None:
         """The next line; after the last one it follows again."""
-        if self._cursor >= len(self._passed) - 1:
+        if self._cursor >= len(self._matching_lines) - 1:
             self.act_bottom()
         else:
-            self._stand(self._cursor + 1)
+            self._move_cursor(self._cursor + 1)
 
     def act_page_up(self) -> None:
         """A page back."""
-        self._stand(self._cursor - max(1, self.size.height - 2))
+        self._move_cursor(self._cursor - max(1, self.size.height - 2))
 
     def act_page_down(self) -> None:
         """A page on."""
-        self._stand(self._cursor + max(1, self.size.height - 2))
+        self._move_cursor(self._cursor + max(1, self.size.height - 2))
 
     def act_top(self) -> None:
         """The oldest line held."""
-        self._stand(0)
+        self._move_cursor(0)
 
     def act_bottom(self) -> None:
         """The newest line, and on with it."""
-        self.follow = True
-        self.take()
+        self.following = True
+        self.pull_lines()
 
     def act_follow(self) -> None:
         """Follow, or stand still."""
-        if self.follow:
-            self._stand(self._cursor)
+        if self.following:
+            self._move_cursor(self._cursor)
         else:
             self.act_bottom()
 
@@ -189,87 +196,91 @@ class LogPane(Pane):
 
     def act_level(self) -> None:
         """The next least level."""
-        self.sift(replace(self.sieve, level=LEVELS[(LEVELS.index(self.sieve.level) + 1) % len(LEVELS)]))
+        self.set_filter(replace(self.log_filter, level=LEVELS[(LEVELS.index(self.log_filter.level) + 1) % len(LEVELS)]))
 
     def act_filter(self) -> None:
         """Type what to search for; the first match upwards is gone to."""
         self.console_app.prompt.ask(
-            "search (regular expression)", self.search.pattern if self.search else "", self._sought
+            "search (regular expression)",
+            self.search_pattern.pattern if self.search_pattern else "",
+            self._apply_search,
         )
 
-    def _sought(self, text: str) -> None:
-        self.search = pattern(text)
+    def _apply_search(self, text: str) -> None:
+        self.search_pattern = compile_pattern(text)
         self.redraw()
-        if self.search is not None:
-            self._seek(range(len(self._passed) - 1, -1, -1))
+        if self.search_pattern is not None:
+            self._go_to_match(range(len(self._matching_lines) - 1, -1, -1))
 
     def act_log_filter(self) -> None:
         """Type which lines are shown."""
-        now = self.sieve
+        now = self.log_filter
         told = ("!" if now.negated else "") + now.pattern.pattern if now.pattern else ""
-        self.console_app.prompt.ask("only lines that match; !x: that do not", told, self._sifted)
+        self.console_app.prompt.ask("only lines that match; !x: that do not", told, self._apply_line_filter)
 
-    def _sifted(self, text: str) -> None:
-        self.sift(replace(self.sieve, pattern=pattern(text.lstrip("!")), negated=text.startswith("!")))
+    def _apply_line_filter(self, text: str) -> None:
+        self.set_filter(
+            replace(self.log_filter, pattern=compile_pattern(text.lstrip("!")), negated=text.startswith("!"))
+        )
 
     def act_back(self) -> None:
         """Out of search and filter, then out of here."""
-        if self.search is not None:
-            self.search = None
+        if self.search_pattern is not None:
+            self.search_pattern = None
             self.redraw()
-        elif self.sieve.pattern is not None or self.sieve.sources:
-            self.sift(Sieve(self.sieve.level))
+        elif self.log_filter.pattern is not None or self.log_filter.sources:
+            self.set_filter(LogFilter(self.log_filter.level))
         else:
-            self.console_app.stack[-1].act_back()
+            self.console_app.view_stack[-1].act_back()
 
     def act_copy(self) -> None:
         """The line."""
         if self.event is not None:
-            self.console_app.copy(self.event.text)
+            self.console_app.copy_text(self.event.text)
 
     def act_edit(self) -> None:
         """The def that the line names."""
-        from console.tui.screens.job import place_in
+        from console.tui.screens.job import find_file_line
 
         if self.event is not None:
-            self.console_app.edit(place_in(self.event.text))
+            self.console_app.edit_file(find_file_line(self.event.text))
 
     def act_export(self) -> None:
         """The lines, as a CSV file."""
-        rows = [(format_time(e.at), e.level, e.source, e.kind, e.text) for e in self.shown()]
-        self.console_app.export("log", ("at", "level", "source", "kind", "text"), rows)
+        rows = [(format_time(e.at), e.level, e.source, e.kind, e.text) for e in self.matching_events()]
+        self.console_app.export_rows("log", ("at", "level", "source", "kind", "text"), rows)
 
     def act_next_match(self) -> None:
         """To the next line that matches the search."""
-        self._seek(range(self._cursor + 1, len(self._passed)))
+        self._go_to_match(range(self._cursor + 1, len(self._matching_lines)))
 
     def act_previous_match(self) -> None:
         """To the line before that matches."""
-        self._seek(range(self._cursor - 1, -1, -1))
+        self._go_to_match(range(self._cursor - 1, -1, -1))
 
-    def _seek(self, where: range) -> None:
-        if self.search is None:
-            self.console_app.say("nothing is searched for: / searches", "warning")
+    def _go_to_match(self, where: range) -> None:
+        if self.search_pattern is None:
+            self.console_app.show_toast("nothing is searched for: / searches", "warning")
             return
-        found = next((i for i in where if self.search.search(self._passed[i][1].text)), None)
+        found = next((i for i in where if self.search_pattern.search(self._matching_lines[i][1].text)), None)
         if found is None:
-            self.console_app.say(f"no more lines match {self.search.pattern}")
+            self.console_app.show_toast(f"no more lines match {self.search_pattern.pattern}")
         else:
-            self._stand(found)
+            self._move_cursor(found)
 
     def act_open(self) -> None:
         """Look into the line's job."""
         if self.event is not None:
-            self.post_message(self.Opened(self.event))
+            self.post_message(self.LineOpened(self.event))
 
     def on_mouse_scroll_up(self, _event: events.MouseScrollUp) -> None:
         """Three lines back."""
-        self._stand(self._cursor - 3)
+        self._move_cursor(self._cursor - 3)
 
     def on_mouse_scroll_down(self, _event: events.MouseScrollDown) -> None:
         """Three lines on."""
-        if not self.follow:
-            self._stand(self._cursor + 3)
+        if not self.following:
+            self._move_cursor(self._cursor + 3)
 
     def on_click(self, event: events.Click) -> None:
         """A second click opens the line."""
@@ -277,11 +288,11 @@ class LogPane(Pane):
             self.act_open()
 
 
-def _newer(tail: Tail, upto: int) -> list[tuple[int, Event]]:
-    return list(reversed(list(_backwards(tail.lines, upto))))
+def _lines_after(tail: LogBuffer, upto: int) -> list[tuple[int, Event]]:
+    return list(reversed(list(_newest_first(tail.lines, upto))))
 
 
-def _backwards(lines: Any, upto: int) -> Iterator[tuple[int, Event]]:
+def _newest_first(lines: Any, upto: int) -> Iterator[tuple[int, Event]]:
     """Newest first, as far back as `upto`."""
     for line in reversed(lines):
         if line[0] <= upto:

@@ -5,21 +5,21 @@ from typing import Any
 
 from console.format import format_age, format_count, format_rate, progress_bar
 from console.tui.state.alerts import Alarm
-from console.tui.state.rates import Paces, pages_per_s, rows_per_s
-from console.tui.state.source import Look
-from console.tui.widgets.header import done_share
+from console.tui.state.rates import Rates, pages_per_s, rows_per_s
+from console.tui.state.source import PollResult
+from console.tui.widgets.header import done_ratio
 from console.tui.widgets.line_canvas import Line, Span, fit
-from console.tui.widgets.line_table import Column, Row, Table
+from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.pane import Pane
 
-_JOBS = ("done", "failed", "skipped", "incomplete", "ready", "taken")
+_JOB_COUNTERS = ("done", "failed", "skipped", "incomplete", "ready", "taken")
 
 
-class Sequences(Table):
+class SequencesTable(LineTable):
     """One line a sequence: how far it is."""
 
     TITLE = "sequences"
-    HEADED = False
+    HAS_HEADING = False
     COLUMNS = (
         Column("SEQUENCE", 0),
         Column("PROGRESS", 14),
@@ -27,21 +27,21 @@ class Sequences(Table):
         Column("RUN", 4, right=True),
     )
     EMPTY = "none yet"
-    count = 0
+    sequence_count = 0
 
     def title(self) -> str:
         """How many there are."""
-        return f"sequences {self.count}" if self.count else "sequences"
+        return f"sequences {self.sequence_count}" if self.sequence_count else "sequences"
 
-    def take(self, look: Look) -> None:
+    def update_from(self, look: PollResult) -> None:
         """Those of a look, the busiest first."""
-        self.count = look.snapshot.sequence_count
-        self.show_sought([_sequence(s) for s in look.snapshot.sequences])
+        self.sequence_count = look.snapshot.sequence_count
+        self.show_filtered([_sequence_row(s) for s in look.snapshot.sequences])
 
 
-def _sequence(s: dict[str, Any]) -> Row:
+def _sequence_row(s: dict[str, Any]) -> Row:
     left = s["ready"] + s["delayed"]
-    share = done_share({name: s[name] for name in _JOBS} | {"ready": left})
+    share = done_ratio({name: s[name] for name in _JOB_COUNTERS} | {"ready": left})
     name = f"{'‖ ' if s['paused'] else ''}{s['group']} · {s['host']}"
     progress = f"{progress_bar(share, 9)} {share * 100:3.0f}%"
     return Row(
@@ -57,17 +57,17 @@ def _sequence(s: dict[str, Any]) -> Row:
     )
 
 
-class Outputs(Pane):
+class OutputsPane(Pane):
     """The appender: what it writes, how fast, how far behind it is."""
 
     TITLE = "appender"
 
-    def __init__(self, paces: Paces, **named: Any) -> None:
+    def __init__(self, paces: Rates, **named: Any) -> None:
         super().__init__(**named)
-        self.paces = paces
+        self.rates = paces
         self.outputs: Sequence[dict[str, Any]] = ()
 
-    def take(self, look: Look) -> None:
+    def update_from(self, look: PollResult) -> None:
         """Those of a look."""
         self.outputs = look.snapshot.appenders
         self.redraw()
@@ -85,7 +85,7 @@ class Outputs(Pane):
         name_width = max(8, width - 32)
         for output in self.outputs:
             backlog = "10k+" if output["backlog"] > 10_000 else str(output["backlog"])
-            speed = self.paces.outputs.get(output["name"])
+            speed = self.rates.outputs.get(output["name"])
             lines.append(
                 Line((
                     ("   " + fit(output["name"], name_width), "text"),
@@ -98,13 +98,13 @@ class Outputs(Pane):
         return lines[:height]
 
 
-class Resting(Pane):
+class HostsPane(Pane):
     """The hosts that are at work, or have to wait: politeness at a glance."""
 
     TITLE = "hosts"
     hosts: Sequence[dict[str, Any]] = ()
 
-    def take(self, look: Look) -> None:
+    def update_from(self, look: PollResult) -> None:
         """Those of a look: the resting ones first, then the busiest."""
         self.hosts = sorted(look.snapshot.hosts, key=lambda h: (-(h["backoff"] or 0), -h["running"], -h["waiting"]))
         self.redraw()
@@ -125,40 +125,40 @@ class Resting(Pane):
         return lines
 
 
-class Speed(Pane):
+class ThroughputPane(Pane):
     """Pages and rows a second now, and the last minutes of pages."""
 
     TITLE = "throughput"
 
-    def __init__(self, paces: Paces, **named: Any) -> None:
+    def __init__(self, paces: Rates, **named: Any) -> None:
         super().__init__(**named)
-        self.paces = paces
-        self.look: Look | None = None
+        self.rates = paces
+        self.last_poll: PollResult | None = None
 
-    def take(self, look: Look) -> None:
+    def update_from(self, look: PollResult) -> None:
         """A new look."""
-        self.look = look
+        self.last_poll = look
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """A plot of the last minutes."""
-        from console.tui.widgets.braille import braille
+        from console.tui.widgets.braille import braille_plot
 
-        top = max(self.paces.recent, default=0.0)
-        pages = format_rate(pages_per_s(self.look)) if self.look else "-"
-        rows = format_rate(rows_per_s(self.look)) if self.look else "-"
+        top = max(self.rates.recent_pages_per_s, default=0.0)
+        pages = format_rate(pages_per_s(self.last_poll)) if self.last_poll else "-"
+        rows = format_rate(rows_per_s(self.last_poll)) if self.last_poll else "-"
         lines = [self.rule(width, note=f"{pages} pg/s  {rows} rows/s  top {format_rate(top)}")]
-        values = list(self.paces.recent)[-(width - 4) * 2 :]
-        return lines + [Line((("   " + text, "accent"),)) for text in braille(values, width - 4, height - 1)]
+        values = list(self.rates.recent_pages_per_s)[-(width - 4) * 2 :]
+        return lines + [Line((("   " + text, "accent"),)) for text in braille_plot(values, width - 4, height - 1)]
 
 
-class Alarms(Pane):
+class AlarmsPane(Pane):
     """All that is wrong now."""
 
     TITLE = "alarms"
     alarms: Sequence[Alarm] = ()
 
-    def lines(self, width: int) -> int:
+    def line_count(self, width: int) -> int:
         """How many lines they take in a pane of that width."""
         return sum(-(-len(alarm.text) // max(10, width - 4)) for alarm in self.alarms)
 

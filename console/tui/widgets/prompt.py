@@ -12,13 +12,13 @@ class Prompt(Input):
 
     def __init__(self) -> None:
         super().__init__(id="prompt", compact=True, select_on_focus=False)
-        self._wants: Callable[[str], Any] | None = None
-        self._return: Widget | None = None
+        self._callback: Callable[[str], Any] | None = None
+        self._previous_focus: Widget | None = None
 
     def ask(self, label: str, value: str, wants: Callable[[str], Any]) -> None:
         """Open, with a text to begin with."""
-        self._return = self.screen.focused
-        self._wants = wants
+        self._previous_focus = self.screen.focused
+        self._callback = wants
         self.placeholder = label
         self.value = value
         self.display = True
@@ -27,7 +27,7 @@ class Prompt(Input):
 
     def submit(self, value: str) -> None:
         """Hand the text over."""
-        wants = self._wants
+        wants = self._callback
         self.close()
         if wants is not None:
             wants(value)
@@ -36,7 +36,7 @@ class Prompt(Input):
         """Leave."""
         if not self.display:
             return
-        self._wants = None
+        self._callback = None
         self.display = False
-        if self._return is not None and self._return.is_attached:
-            self.screen.set_focus(self._return)
+        if self._previous_focus is not None and self._previous_focus.is_attached:
+            self.screen.set_focus(self._previous_focus)

@@ -18,7 +18,7 @@ class TextPane(Pane):
         super().__init__(**named)
         self.heading = title
         self.lines: Sequence[Span] = ()
-        self.first = 0
+        self.first_line = 0
         self.wrap = True
 
     def title(self) -> str:
@@ -37,18 +37,18 @@ class TextPane(Pane):
     def paint(self, width: int, height: int) -> list[Line]:
         """The rule and the lines in sight."""
         laid: list[Span] = []
-        room, wanted = max(8, width - 3), self.first + height - 1
+        room, wanted = max(8, width - 3), self.first_line + height - 1
         for text, role in self.lines:
-            laid += folded(text, role, room) if self.wrap else [(text, role)]
+            laid += wrap_text(text, role, room) if self.wrap else [(text, role)]
             if len(laid) > wanted + height:
                 break
-        self.first = max(0, min(self.first, len(laid) - height + 1))
-        shown = laid[self.first : self.first + height - 1]
-        note = f"from line {self.first + 1}" if self.first else ""
+        self.first_line = max(0, min(self.first_line, len(laid) - height + 1))
+        shown = laid[self.first_line : self.first_line + height - 1]
+        note = f"from line {self.first_line + 1}" if self.first_line else ""
         return [self.rule(width, note=note), *(Line((("  ", ""), (text, role))) for text, role in shown)]
 
     def _scroll(self, by: int) -> None:
-        self.first = max(0, self.first + by)
+        self.first_line = max(0, self.first_line + by)
         self.redraw()
 
     def act_down(self) -> None:
@@ -69,7 +69,7 @@ class TextPane(Pane):
 
     def act_top(self) -> None:
         """The first line."""
-        self._scroll(-self.first)
+        self._scroll(-self.first_line)
 
     def act_bottom(self) -> None:
         """The last line."""
@@ -89,7 +89,7 @@ class TextPane(Pane):
         self._scroll(-3)
 
 
-def folded(text: str, role: str, room: int) -> list[Span]:
+def wrap_text(text: str, role: str, room: int) -> list[Span]:
     """A text as lines of at most `room` cells."""
     text = clean(text)
     if text.isascii():

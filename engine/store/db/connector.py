@@ -16,18 +16,18 @@ sqlite3: Any = importlib.import_module("pysqlite3.dbapi2") if sys.platform == "l
 """SQLite before 3.51.3 can corrupt a WAL file that several connections write; the wheel brings a newer one."""
 
 BUSY_SECONDS = 30.0
-_WRITER_PAUSE = 0.001
-_KEPT_OUT_SECONDS = 0.05
-_NO_SPACE = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
+_BEGIN_RETRY_SECONDS = 0.001
+_BLOCKED_BUSY_SECONDS = 0.05
+_DISK_FULL_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
 """The second and third: the index of the write-ahead log cannot grow."""
-_CHUNKS = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
+_CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
-class Busy(CrawlError):
+class DatabaseBusy(CrawlError):
     """Another process holds the write lock, or the disk is full: nothing was written, try again later."""
 
 
-class DiskFull(Busy):
+class DiskFull(DatabaseBusy):
     """There is no space for what was to be written."""
 
 
@@ -36,9 +36,9 @@ class Database:
 
     def __init__(self, connection: Any, path: Path, busy_seconds: float) -> None:
         self._connection = connection
-        self._texts: dict[tuple[str, int, int], str] = {}
+        self._statements: dict[tuple[str, int, int], str] = {}
         self.busy_seconds = busy_seconds
-        self.kept_out_since: float | None = None
+        self.blocked_since: float | None = None
         """Monotonic second since when another writer has kept this one from every transaction."""
         self.path = path
 
@@ -79,7 +79,7 @@ class Database:
             if page_size is not None:
                 database.execute(f"PRAGMA page_size = {page_size}")
             # processes that make a new file at once lock each other out here, and SQLite does not wait for that
-            patiently(database, lambda d: d.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
+            retry_busy(database, lambda d: d.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
             database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         database.execute("PRAGMA cache_size = -4000")
         return database
@@ -93,14 +93,14 @@ class Database:
         try:
             return self._connection.execute(sql, parameters)
         except sqlite3.Error as error:
-            raise self._told(error) from error
+            raise self._translate_error(error) from error
 
     def all(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
         """Every row of a statement."""
         try:
             rows: list[tuple[Any, ...]] = self._connection.execute(sql, parameters).fetchall()
         except sqlite3.Error as error:
-            raise self._told(error) from error
+            raise self._translate_error(error) from error
         return rows
 
     def one(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> tuple[Any, ...] | None:
@@ -113,7 +113,9 @@ class Database:
         row = self.one(sql, parameters)
         return None if row is None else row[0]
 
-    def each(self, sql: str, rows: Sequence[Sequence[Any]], *, before: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def execute_values(
+        self, sql: str, rows: Sequence[Sequence[Any]], *, leading: Sequence[Any] = ()
+    ) -> list[tuple[Any, ...]]:
         """Run `sql`, whose `{values}` stands for a VALUES list, over many rows; returns what RETURNING gave.
 
         A statement takes up to 64 rows: the interpreter's lock is let go once for all of them, not once a row
@@ -123,19 +125,19 @@ class Database:
         found: list[tuple[Any, ...]] = []
         done, count = 0, len(rows)
         while done < count:
-            size = next(c for c in _CHUNKS if c <= count - done)
+            size = next(c for c in _CHUNK_SIZES if c <= count - done)
             chunk = rows[done : done + size]
-            parameters = [*before, *chain.from_iterable(chunk)]
-            found += self.all(self._with_values(sql, size, len(chunk[0])), parameters)
+            parameters = [*leading, *chain.from_iterable(chunk)]
+            found += self.all(self._expand_values(sql, size, len(chunk[0])), parameters)
             done += size
         return found
 
-    def _with_values(self, sql: str, size: int, width: int) -> str:
+    def _expand_values(self, sql: str, size: int, width: int) -> str:
         key = (sql, size, width)
-        text = self._texts.get(key)
+        text = self._statements.get(key)
         if text is None:
             marks = "(" + ",".join("?" * width) + ")"
-            text = self._texts[key] = sql.replace("{values}", "VALUES " + ",".join([marks] * size))
+            text = self._statements[key] = sql.replace("{values}", "VALUES " + ",".join([marks] * size))
         return text
 
     @contextlib.contextmanager
@@ -153,9 +155,9 @@ class Database:
             self._rollback()
             raise
 
-    def leisurely(self, work: Callable[[], None]) -> None:
+    def best_effort_write(self, work: Callable[[], None]) -> None:
         """A write that may as well be left out: where the database is busy, it is."""
-        with contextlib.suppress(Busy), self.transaction():
+        with contextlib.suppress(DatabaseBusy), self.transaction():
             work()
 
     @contextlib.contextmanager
@@ -165,7 +167,7 @@ class Database:
             yield self
 
     @property
-    def version(self) -> int:
+    def data_version(self) -> int:
         """A number that is another one once any other connection has committed."""
         return int(self.value("PRAGMA data_version"))
 
@@ -187,7 +189,7 @@ class Database:
             raise
         self.execute("RELEASE part")
 
-    def script(self, text: str) -> None:
+    def execute_script(self, text: str) -> None:
         """Run statements one by one, inside whatever transaction is open."""
         statement = ""
         for line in text.splitlines(keepends=True):
@@ -204,34 +206,34 @@ class Database:
         """
         begun = time.monotonic()
         # whoever was kept out just now does not wait as long again for each of its next writes
-        patience = self.busy_seconds if self.kept_out_since is None else min(self.busy_seconds, _KEPT_OUT_SECONDS)
+        patience = self.busy_seconds if self.blocked_since is None else min(self.busy_seconds, _BLOCKED_BUSY_SECONDS)
         while True:
             try:
                 self._connection.execute(f"BEGIN {mode}")
                 if mode == "IMMEDIATE":
-                    self.kept_out_since = None
+                    self.blocked_since = None
                 return
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                    raise self._told(error) from error
+                    raise self._translate_error(error) from error
                 if time.monotonic() >= begun + patience:
-                    self.kept_out_since = self.kept_out_since or begun
-                    raise self._told(error) from error
-                time.sleep(_WRITER_PAUSE)
+                    self.blocked_since = self.blocked_since or begun
+                    raise self._translate_error(error) from error
+                time.sleep(_BEGIN_RETRY_SECONDS)
             except sqlite3.Error as error:
-                raise self._told(error) from error
+                raise self._translate_error(error) from error
 
     def _rollback(self) -> None:
         if self.in_transaction:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
 
-    def _told(self, error: Exception) -> CrawlError:
+    def _translate_error(self, error: Exception) -> CrawlError:
         text = str(error)
         name = getattr(error, "sqlite_errorname", "") or ""
         if "locked" in text or "busy" in text or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return Busy(f"{self.path}: {text}", "Another process writes to it; it is tried again.")
-        if "full" in text or name in _NO_SPACE:
+            return DatabaseBusy(f"{self.path}: {text}", "Another process writes to it; it is tried again.")
+        if "full" in text or name in _DISK_FULL_ERRORS:
             return DiskFull(f"{self.path}: {text}", "The disk is full: free some space; the crawl goes on by itself.")
         if "malformed" in text or "not a database" in text or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return StorageError(
@@ -243,19 +245,19 @@ class Database:
         return StorageError(f"{self.path}: {text}", "This is a fault of the program or of the disk; see data/logs.")
 
 
-def patiently(database: Database, work: Any, *, seconds: float = 60.0, pause: float = 0.05) -> Any:
+def retry_busy(database: Database, work: Any, *, seconds: float = 60.0, pause: float = 0.05) -> Any:
     """Call `work(database)` until it is not Busy, at most `seconds`; then the Busy is raised."""
     deadline = time.monotonic() + seconds
     while True:
         try:
             return work(database)
-        except Busy:
+        except DatabaseBusy:
             if time.monotonic() >= deadline:
                 raise
             time.sleep(pause)
 
 
-def at_rest(path: Path) -> bool:
+def has_no_wal(path: Path) -> bool:
     """Whether no log lies beside a database: nobody has it open, and all there is lies in the file itself."""
     return not path.with_name(f"{path.name}-wal").exists()
 

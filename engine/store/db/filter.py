@@ -12,10 +12,10 @@ Operator = Literal["<", "<=", ">", ">=", "="]
 Condition = tuple[str, list[Any]]
 """A piece of SQL, and what its placeholders stand for."""
 
-STATES = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
+FILTER_STATES = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
 """What jobs are counted by. As a word of a filter `ready` takes the delayed ones in."""
 
-RETRIED = ("failed", "skipped", "done", "incomplete")
+RETRYABLE_STATES = ("failed", "skipped", "done", "incomplete")
 """States a job may be retried from."""
 
 
@@ -28,22 +28,22 @@ class Search(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
+class GlobFilter:
     """What one column must be: one of `wanted` (empty: any), and none of `unwanted`. `*` stands for any text."""
 
-    wanted: tuple[str, ...] = ()
-    unwanted: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.wanted or self.unwanted)
+        return bool(self.include or self.exclude)
 
     def condition(self, *columns: str) -> list[Condition]:
         """SQL that is true where one of the columns is as asked."""
         found: list[Condition] = []
-        if self.wanted:
-            found.append(_like(columns, self.wanted))
-        if self.unwanted:
-            sql, values = _like(columns, self.unwanted)
+        if self.include:
+            found.append(_glob_condition(columns, self.include))
+        if self.exclude:
+            sql, values = _glob_condition(columns, self.exclude)
             found.append((f"NOT {sql}", values))
         return found
 
@@ -58,27 +58,27 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class JobFilter:
     """Which jobs are wanted. All its parts must hold; `text` is how it was written, to be shown."""
 
     text: str = ""
-    states: Words = Words()
-    groups: Words = Words()
-    hosts: Words = Words()
+    states: GlobFilter = GlobFilter()
+    groups: GlobFilter = GlobFilter()
+    hosts: GlobFilter = GlobFilter()
     """Of `name:port`, or the name alone."""
-    nodes: Words = Words()
+    nodes: GlobFilter = GlobFilter()
     """`n2`: jobs it holds, or was the last to hold."""
-    kinds: Words = Words(("page",))
+    kinds: GlobFilter = GlobFilter(("page",))
     comparisons: tuple[Comparison, ...] = ()
     searches: tuple[Search, ...] = ()
 
     @property
-    def counters(self) -> frozenset[str]:
+    def matched_states(self) -> frozenset[str]:
         """The states it lets through, as named in STATES; `ready` is here what is due."""
-        return (_spread(self.states.wanted) or frozenset(STATES)) - _spread(self.states.unwanted)
+        return (_expand_ready(self.states.include) or frozenset(FILTER_STATES)) - _expand_ready(self.states.exclude)
 
     @property
-    def counted(self) -> bool:
+    def countable(self) -> bool:
         """Whether the counters know how many jobs it lets through."""
         return not (self.nodes or self.comparisons or self.searches)
 
@@ -92,9 +92,9 @@ class EventFilter:
     """Which events are wanted."""
 
     text: str = ""
-    levels: Words = Words()
-    sources: Words = Words()
-    kinds: Words = Words()
+    levels: GlobFilter = GlobFilter()
+    sources: GlobFilter = GlobFilter()
+    kinds: GlobFilter = GlobFilter()
     ages: tuple[Comparison, ...] = ()
     searches: tuple[Search, ...] = ()
 
@@ -103,11 +103,11 @@ class EventFilter:
         return all(search.accepts(*texts) for search in self.searches)
 
 
-EVERY_JOB = Filter()
-EVERY_EVENT = EventFilter()
+ALL_JOBS = JobFilter()
+ALL_EVENTS = EventFilter()
 
 
-def conditions_of_sequences(wanted: Filter) -> list[Condition]:
+def sequence_conditions(wanted: JobFilter) -> list[Condition]:
     """What a filter asks of a sequence `s` and its host `h`."""
     return [
         *wanted.kinds.condition("s.kind"),
@@ -116,38 +116,40 @@ def conditions_of_sequences(wanted: Filter) -> list[Condition]:
     ]
 
 
-def conditions_of_jobs(wanted: Filter, now: float) -> list[Condition]:
+def job_conditions(wanted: JobFilter, now: float) -> list[Condition]:
     """What a filter asks of a job `j`, its run `r` and its last node `n`. `now` is wall-clock seconds."""
     found: list[Condition] = []
-    counters = wanted.counters
-    if counters < frozenset(STATES):
-        found.append((_states(counters), []))
+    counters = wanted.matched_states
+    if counters < frozenset(FILTER_STATES):
+        found.append((_state_condition(counters), []))
     found += wanted.nodes.condition("coalesce('n' || n.number, '')")
     for comparison in wanted.comparisons:
-        found.append(_compare(comparison, "coalesce(j.changed_at, r.created_at)", f"j.{comparison.field}", now))
+        found.append(
+            _comparison_condition(comparison, "coalesce(j.changed_at, r.created_at)", f"j.{comparison.field}", now)
+        )
     return found
 
 
-def conditions_of_events(wanted: EventFilter, now: float) -> list[Condition]:
+def event_conditions(wanted: EventFilter, now: float) -> list[Condition]:
     """What a filter asks of an event. `now` is wall-clock seconds."""
     return [
         *wanted.levels.condition("level"),
         *wanted.sources.condition("source"),
         *wanted.kinds.condition("kind"),
-        *(_compare(comparison, "at", "", now) for comparison in wanted.ages),
+        *(_comparison_condition(comparison, "at", "", now) for comparison in wanted.ages),
     ]
 
 
-def joined(conditions: Sequence[Condition]) -> Condition:
+def join_conditions(conditions: Sequence[Condition]) -> Condition:
     """All of them, as one that can follow a WHERE … ; begins with AND where there is any."""
     return "".join(f" AND {sql}" for sql, _ in conditions), [value for _, values in conditions for value in values]
 
 
-def _spread(words: tuple[str, ...]) -> frozenset[str]:
+def _expand_ready(words: tuple[str, ...]) -> frozenset[str]:
     return frozenset(words) | (frozenset(("delayed",)) if "ready" in words else frozenset())
 
 
-def _states(counters: frozenset[str]) -> str:
+def _state_condition(counters: frozenset[str]) -> str:
     told = []
     for name in sorted(counters):
         if name == "ready":
@@ -159,15 +161,15 @@ def _states(counters: frozenset[str]) -> str:
     return "(" + (" OR ".join(told) or "0") + ")"
 
 
-def _like(columns: Sequence[str], words: Sequence[str]) -> Condition:
+def _glob_condition(columns: Sequence[str], words: Sequence[str]) -> Condition:
     globs = [word.replace("[", "[[]").replace("?", "[?]") for word in words]
     return "(" + " OR ".join(f"{c} GLOB ?" for c in columns for _ in globs) + ")", globs * len(columns)
 
 
-_FLIPPED: dict[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+_INVERTED_OPERATORS: dict[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
-def _compare(comparison: Comparison, moment: str, column: str, now: float) -> Condition:
+def _comparison_condition(comparison: Comparison, moment: str, column: str, now: float) -> Condition:
     if comparison.field == "age":  # what is older was before
-        return f"{moment} {_FLIPPED[comparison.operator]} ?", [now - comparison.value]
+        return f"{moment} {_INVERTED_OPERATORS[comparison.operator]} ?", [now - comparison.value]
     return f"{column} {comparison.operator} ?", [comparison.value]

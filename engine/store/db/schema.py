@@ -5,10 +5,10 @@ import time
 from pathlib import Path
 
 from engine.errors import CrawlError, StorageError
-from engine.store.db.connector import Database, at_rest, patiently, sqlite3
+from engine.store.db.connector import Database, has_no_wal, retry_busy, sqlite3
 
 CRAWL, PAGES = "crawl.db", "pages.db"
-_ROOM = Path(__file__).parent
+_SQL_DIR = Path(__file__).parent
 _MAGIC = b"SQLite format 3\0"
 
 MIGRATIONS: dict[str, tuple[str, ...]] = {CRAWL: ("schema.sql", "schema-2.sql"), PAGES: ("pages.sql", "pages-2.sql")}
@@ -16,11 +16,11 @@ MIGRATIONS: dict[str, tuple[str, ...]] = {CRAWL: ("schema.sql", "schema-2.sql"),
 _PAGE_SIZES = {CRAWL: 4096, PAGES: 16384}
 """A stored page has 4 kB as a rule: larger ones of SQLite's keep it in one piece. It takes a tenth less of the disk."""
 
-_SETTLED_SECONDS, _LOOK_AGAIN = 0.3, 0.02
+_SETTLE_SECONDS, _SETTLE_RETRY_SECONDS = 0.3, 0.02
 """A process that makes a file, or closes it as the last one, is done within the first."""
 
 
-def prepare(folder: Path) -> None:
+def migrate_databases(folder: Path) -> None:
     """Create or migrate the databases of a data dir; several processes may call it at once.
 
     Raises StorageError on a file that is damaged, not ours, or newer than this program.
@@ -30,30 +30,32 @@ def prepare(folder: Path) -> None:
             f"SQLite {sqlite3.sqlite_version} is too old", "Use a Python whose sqlite3 has SQLite 3.51.3 or newer."
         )
     for name, scripts in MIGRATIONS.items():
-        _surely_refuse(folder / name, scripts)  # all of them, before one is touched
+        _check_file_retrying(folder / name, scripts)  # all of them, before one is touched
     for name, scripts in MIGRATIONS.items():
         path = folder / name
         database = Database.open(path, page_size=_PAGE_SIZES[name])
         try:
-            patiently(database, lambda d, s=scripts: _migrate(d, s), seconds=_SETTLED_SECONDS, pause=_LOOK_AGAIN)
+            retry_busy(
+                database, lambda d, s=scripts: _migrate(d, s), seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS
+            )
         finally:
             database.close()
         path.chmod(0o600)
 
 
-def _surely_refuse(path: Path, scripts: tuple[str, ...]) -> None:
+def _check_file_retrying(path: Path, scripts: tuple[str, ...]) -> None:
     """Refuse only what stays as it is: who reads without a lock while another closes the file may see half of it."""
-    settled = time.monotonic() + _SETTLED_SECONDS
+    settled = time.monotonic() + _SETTLE_SECONDS
     while True:
         try:
-            return _refuse(path, scripts)
+            return _check_file(path, scripts)
         except StorageError:
             if time.monotonic() >= settled:
                 raise
-            time.sleep(_LOOK_AGAIN)
+            time.sleep(_SETTLE_RETRY_SECONDS)
 
 
-def _refuse(path: Path, scripts: tuple[str, ...]) -> None:
+def _check_file(path: Path, scripts: tuple[str, ...]) -> None:
     """Raise StorageError where a file cannot be a database of ours, or must not be written; changes nothing."""
     try:
         with path.open("r+b") as file:
@@ -75,7 +77,7 @@ def _refuse(path: Path, scripts: tuple[str, ...]) -> None:
             return  # what lies in the log counts; only who may write can read it
     database = Database.open(path, immutable=True)
     try:
-        _known(database, scripts)
+        _check_version(database, scripts)
         for (table,) in database.all("SELECT name FROM sqlite_schema WHERE type = 'table'"):
             database.one(f'SELECT 1 FROM "{table.replace(chr(34), chr(34) * 2)}" LIMIT 1')
         pages, size = database.value("PRAGMA page_count"), database.value("PRAGMA page_size")
@@ -85,14 +87,14 @@ def _refuse(path: Path, scripts: tuple[str, ...]) -> None:
         database.close()
 
 
-def fold(folder: Path) -> None:
+def checkpoint_wal(folder: Path) -> None:
     """At the end of a run: write what still lies in the logs beside the databases into them.
 
     The last to close a database does so by itself, but for those who may only read, such as a node's clerk.
     """
     for name in MIGRATIONS:
         with contextlib.suppress(CrawlError):
-            if not at_rest(folder / name):
+            if not has_no_wal(folder / name):
                 Database.open(folder / name, busy_seconds=0.5).close()
 
 
@@ -100,12 +102,12 @@ def _migrate(database: Database, scripts: tuple[str, ...]) -> None:
     if database.value("PRAGMA user_version") == len(scripts):
         return
     with database.transaction():
-        for script in scripts[_known(database, scripts) :]:
-            database.script((_ROOM / script).read_text("utf-8"))
+        for script in scripts[_check_version(database, scripts) :]:
+            database.execute_script((_SQL_DIR / script).read_text("utf-8"))
         database.execute(f"PRAGMA user_version = {len(scripts)}")
 
 
-def _known(database: Database, scripts: tuple[str, ...]) -> int:
+def _check_version(database: Database, scripts: tuple[str, ...]) -> int:
     """How many scripts made this database. Raises StorageError on one that is not ours, or newer than this program."""
     version = int(database.value("PRAGMA user_version"))
     if version > len(scripts):
@@ -118,6 +120,6 @@ def _known(database: Database, scripts: tuple[str, ...]) -> int:
     return version
 
 
-def prepared(database: Database) -> bool:
+def has_schema(database: Database) -> bool:
     """Whether the tables are there; another process may be making them right now."""
     return bool(database.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"))

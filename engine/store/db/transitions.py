@@ -7,6 +7,6 @@ from typing import TypeVar
 _State = TypeVar("_State", bound=StrEnum)
 
 
-def sources(table: Mapping[_State, frozenset[_State]], *targets: _State) -> str:
+def source_states(table: Mapping[_State, frozenset[_State]], *targets: _State) -> str:
     """The states from which every one of `targets` may be entered, as an SQL list: `('READY', 'TAKEN')`."""
     return "(" + ", ".join(f"'{state}'" for state, allowed in table.items() if allowed.issuperset(targets)) + ")"

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 _LOCKS = Path("/proc/locks")
-_WRITE_BYTE = "120"
+_WAL_WRITE_LOCK = "120"
 """The byte of the -shm file that a writer locks in WAL mode (SQLite's walformat: WAL_WRITE_LOCK)."""
 
 
-def holder(database: Path) -> int | None:
+def find_writer_pid(database: Path) -> int | None:
     """The pid of the process that writes to a database right now; None: nobody, or it cannot be told."""
     try:
         inode = str(Path(f"{database}-shm").stat().st_ino)
@@ -17,6 +17,11 @@ def holder(database: Path) -> int | None:
     for line in told.splitlines():
         # 12: POSIX  ADVISORY  WRITE 4121 08:01:131074 120 120
         parts = line.split()
-        if len(parts) == 8 and parts[3] == "WRITE" and parts[6] == _WRITE_BYTE and parts[5].rpartition(":")[2] == inode:
+        if (
+            len(parts) == 8
+            and parts[3] == "WRITE"
+            and parts[6] == _WAL_WRITE_LOCK
+            and parts[5].rpartition(":")[2] == inode
+        ):
             return int(parts[4])
     return None

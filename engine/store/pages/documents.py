@@ -10,7 +10,7 @@ import orjson
 from engine.model.job import StoredPage
 from engine.store.db.connector import BUSY_SECONDS, Database, id_list, placeholders
 from engine.store.db.schema import PAGES
-from engine.store.pages.packing import Packing
+from engine.store.pages.packing import BodyCompressor
 from engine.store.tables import events
 from engine.store.tables.events import Event
 
@@ -19,8 +19,8 @@ _ADD_PAGE = "INSERT INTO pages (id, headers, body) {values}"
 _ADD = """
 INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size) {values}
 """
-_ALIAS = "INSERT INTO document_aliases (key, document) {values} ON CONFLICT DO NOTHING"
-_STORED = """
+_ADD_ALIAS = "INSERT INTO document_aliases (key, document) {values} ON CONFLICT DO NOTHING"
+_FIND_STORED = """
 SELECT k.key, d.id, d.url, d.status, d.content_type, d.fetched_at FROM (
     SELECT key, id FROM documents WHERE key IN ({keys})
     UNION ALL SELECT key, document FROM document_aliases WHERE key IN ({keys})
@@ -28,27 +28,27 @@ SELECT k.key, d.id, d.url, d.status, d.content_type, d.fetched_at FROM (
 WHERE d.run = ? OR (d.status BETWEEN 200 AND 299 AND d.fetched_at > ?)
 ORDER BY d.fetched_at
 """
-_KEYED = """
+_IDS_BY_KEY = """
 SELECT d.id FROM documents d WHERE d.run = ? AND (d.key IN ({keys})
     OR d.id IN (SELECT document FROM document_aliases WHERE key IN ({keys})))
 """
-_RETIRE = "UPDATE documents SET key = x'' WHERE id IN (SELECT value FROM json_each(?))"
-_UNALIAS = "DELETE FROM document_aliases WHERE key IN ({keys}) AND document IN ({ids})"
+_INVALIDATE = "UPDATE documents SET key = x'' WHERE id IN (SELECT value FROM json_each(?))"
+_DELETE_ALIASES_OF_KEYS = "DELETE FROM document_aliases WHERE key IN ({keys}) AND document IN ({ids})"
 _BODY = "SELECT headers, body FROM pages WHERE id = ?"
-_ABOUT = "SELECT url, status, content_type, size, fetched_at FROM documents WHERE id = ?"
+_METADATA = "SELECT url, status, content_type, size, fetched_at FROM documents WHERE id = ?"
 _HEADERS = "SELECT headers FROM pages WHERE id = ?"
-_ORPHANS = "SELECT id FROM pages WHERE id > ? ORDER BY id LIMIT ?"
-_KNOWN = "SELECT id FROM documents WHERE id IN ({ids})"
-_LAST_KNOWN = "SELECT max(id) FROM documents"
-_SERVING = "SELECT id FROM documents WHERE id > ? AND key <> x'' ORDER BY id LIMIT ?"
-_THERE = "SELECT id FROM pages WHERE id IN (SELECT value FROM json_each(?))"
-_FORGET = "DELETE FROM sqlite_sequence WHERE name = 'pages'"
-_GO_ON = "INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)"
-_UNALIASED = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
-_LOOKED_AT, _GAP = 10_000, 1_000_000
+_PAGE_IDS = "SELECT id FROM pages WHERE id > ? ORDER BY id LIMIT ?"
+_EXISTING_DOCUMENTS = "SELECT id FROM documents WHERE id IN ({ids})"
+_LAST_DOCUMENT = "SELECT max(id) FROM documents"
+_REUSABLE_DOCUMENTS = "SELECT id FROM documents WHERE id > ? AND key <> x'' ORDER BY id LIMIT ?"
+_EXISTING_PAGES = "SELECT id FROM pages WHERE id IN (SELECT value FROM json_each(?))"
+_RESET_SEQUENCE = "DELETE FROM sqlite_sequence WHERE name = 'pages'"
+_SET_SEQUENCE = "INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)"
+_DELETE_ALIASES = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
+_SCAN_BATCH, _ID_GAP = 10_000, 1_000_000
 
 
-_LOG_PAGES = 256
+_WAL_PAGES = 256
 """Of 16 kB: the write-ahead log stays small, so that the end of a run has little to fold."""
 
 
@@ -65,7 +65,7 @@ class NewDocument:
     body: bytes
 
 
-class Pages:
+class PageStore:
     """The bodies, in pages.db. One owner thread."""
 
     def __init__(
@@ -74,54 +74,56 @@ class Pages:
         """As `Database.open`."""
         self._db = Database.open(folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds)
         if not read_only:
-            self._db.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
-        self._packing = Packing(self._db)
+            self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
+        self._compressor = BodyCompressor(self._db)
 
     def add(self, documents: Sequence[NewDocument]) -> list[int]:
         """Store bodies durably; returns their pages' ids, in order."""
         bodies = [d.body for d in documents]
-        frames = self._packing.pack(bodies)
+        frames = self._compressor.compress(bodies)
         packed = [(orjson.dumps(d.headers).decode(), frame) for d, frame in zip(documents, frames, strict=True)]
         with self._db.transaction():
             first = int(self._db.value(_LAST_PAGE) or 0) + 1
-            self._db.each(_ADD_PAGE, [(first + i, *page) for i, page in enumerate(packed)])
-        self._packing.learn(bodies)  # not before: what could not be stored comes again
+            self._db.execute_values(_ADD_PAGE, [(first + i, *page) for i, page in enumerate(packed)])
+        self._compressor.add_samples(bodies)  # not before: what could not be stored comes again
         return list(range(first, first + len(packed)))
 
     def read(self, page: int) -> bytes | None:
         """The body of a page; None: it is missing."""
         row = self._db.one(_BODY, (page,))
-        return None if row is None else self._packing.unpack(row[1])
+        return None if row is None else self._compressor.decompress(row[1])
 
-    def rejoin(self, crawl: Database, run: int) -> int:
+    def reconcile(self, crawl: Database, run: int) -> int:
         """Where this file was lost, or an older copy put back: what it no longer has serves no fetch any more.
 
         New pages get ids far behind those of all documents, so that any file of before is found out as well. Returns
         how many were lost, and has it noted in `run`; once, wherever this ends.
         """
-        last_known = int(crawl.value(_LAST_KNOWN) or 0)
+        last_known = int(crawl.value(_LAST_DOCUMENT) or 0)
         if int(self._db.value(_LAST_PAGE) or 0) >= last_known:
             return 0
         lost, last = list[int](), 0
-        while ids := [int(row[0]) for row in crawl.all(_SERVING, (last, _LOOKED_AT))]:
-            there = {int(row[0]) for row in self._db.all(_THERE, (id_list(ids),))}
+        while ids := [int(row[0]) for row in crawl.all(_REUSABLE_DOCUMENTS, (last, _SCAN_BATCH))]:
+            there = {int(row[0]) for row in self._db.all(_EXISTING_PAGES, (id_list(ids),))}
             lost += [id_ for id_ in ids if id_ not in there]
             last = ids[-1]
         if lost:
             with crawl.transaction():
-                crawl.execute(_UNALIASED, (id_list(lost),))
-                crawl.execute(_RETIRE, (id_list(lost),))
-                events.add(crawl, run, [Event(time.time(), "WARNING", "supervisor", "page", lost_told(len(lost)))])
+                crawl.execute(_DELETE_ALIASES, (id_list(lost),))
+                crawl.execute(_INVALIDATE, (id_list(lost),))
+                events.add(
+                    crawl, run, [Event(time.time(), "WARNING", "supervisor", "page", lost_pages_message(len(lost)))]
+                )
         with self._db.transaction():
-            self._db.execute(_FORGET)
-            self._db.execute(_GO_ON, (last_known + _GAP,))
+            self._db.execute(_RESET_SEQUENCE)
+            self._db.execute(_SET_SEQUENCE, (last_known + _ID_GAP,))
         return len(lost)
 
-    def sweep(self, crawl: Database, *, batch: int = 500) -> int:
+    def delete_orphans(self, crawl: Database, *, batch: int = 500) -> int:
         """Delete bodies nothing refers to; only while no job is leased. Returns how many."""
         swept, last = 0, 0
-        while ids := [int(row[0]) for row in self._db.all(_ORPHANS, (last, batch))]:
-            known = {int(row[0]) for row in crawl.all(_KNOWN.format(ids=placeholders(ids)), ids)}
+        while ids := [int(row[0]) for row in self._db.all(_PAGE_IDS, (last, batch))]:
+            known = {int(row[0]) for row in crawl.all(_EXISTING_DOCUMENTS.format(ids=placeholders(ids)), ids)}
             lost = [id_ for id_ in ids if id_ not in known]
             if lost:
                 with self._db.transaction():
@@ -134,7 +136,7 @@ class Pages:
         self._db.close()
 
 
-def lost_told(count: int) -> str:
+def lost_pages_message(count: int) -> str:
     """What an operator reads of stored pages that are gone."""
     those = "1 stored page" if count == 1 else f"{count:,} stored pages"
     return f"{PAGES} has lost {those}: no re-extraction can work them, and what needs them fetches again"
@@ -142,40 +144,40 @@ def lost_told(count: int) -> str:
 
 def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) -> None:
     """Refer to bodies that are stored, by their pages' ids."""
-    db.each(
+    db.execute_values(
         _ADD,
         [(page, run, d.keys[0], d.url, d.status, d.content_type, d.fetched_at, len(d.body)) for page, d in documents],
     )
-    db.each(_ALIAS, [(key, page) for page, d in documents for key in d.keys[1:]])
+    db.execute_values(_ADD_ALIAS, [(key, page) for page, d in documents for key in d.keys[1:]])
 
 
-def stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: float) -> dict[bytes, StoredPage]:
+def find_stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: float) -> dict[bytes, StoredPage]:
     """The newest document for each key: any of this run, or a good one fetched after `fresh_since` (wall clock)."""
     if not keys:
         return {}
-    sql = _STORED.format(keys=placeholders(keys))
+    sql = _FIND_STORED.format(keys=placeholders(keys))
     return {
         bytes(key): StoredPage(page=page, url=url, status=status, content_type=kind, fetched_at=at)
         for key, page, url, status, kind, at in db.all(sql, (*keys, *keys, run, fresh_since))
     }
 
 
-def retire(db: Database, run: int, keys: Sequence[bytes]) -> None:
+def invalidate(db: Database, run: int, keys: Sequence[bytes]) -> None:
     """What this run fetched under these keys serves no fetch any more; it stays what its jobs saw."""
     marks = placeholders(keys)
-    ids = [int(row[0]) for row in db.all(_KEYED.format(keys=marks), (run, *keys, *keys))]
+    ids = [int(row[0]) for row in db.all(_IDS_BY_KEY.format(keys=marks), (run, *keys, *keys))]
     if ids:
-        db.execute(_UNALIAS.format(keys=marks, ids=placeholders(ids)), (*keys, *ids))
-        db.execute(_RETIRE, (id_list(ids),))
+        db.execute(_DELETE_ALIASES_OF_KEYS.format(keys=marks, ids=placeholders(ids)), (*keys, *ids))
+        db.execute(_INVALIDATE, (id_list(ids),))
 
 
-def about(db: Database, document: int) -> tuple[str, int, str, int, float] | None:
+def get_metadata(db: Database, document: int) -> tuple[str, int, str, int, float] | None:
     """URL, status, content type, bytes and the moment of its fetch; None: it is gone."""
-    row = db.one(_ABOUT, (document,))
+    row = db.one(_METADATA, (document,))
     return None if row is None else (row[0], row[1], row[2], row[3], row[4])
 
 
-def headers(pages: Database, document: int) -> tuple[tuple[str, str], ...]:
+def get_headers(pages: Database, document: int) -> tuple[tuple[str, str], ...]:
     """The headers a document came with, from pages.db."""
     told = pages.value(_HEADERS, (document,))
     return tuple((str(name), str(value)) for name, value in orjson.loads(told)) if told else ()

@@ -13,31 +13,31 @@ from engine.model.job import Request
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, placeholders
 from engine.store.db.filter import (
-    EVERY_JOB,
+    ALL_JOBS,
     Condition,
-    Filter,
-    Words,
-    conditions_of_jobs,
-    conditions_of_sequences,
-    joined,
+    GlobFilter,
+    JobFilter,
+    job_conditions,
+    join_conditions,
+    sequence_conditions,
 )
 from engine.store.pages import documents
 from engine.store.read import candidates
 from engine.store.tables import events, rows
 from engine.store.tables.events import Event
 
-_WINDOW = 20_000
+_ID_WINDOW = 20_000
 _CHUNK = 1_000
-_FEW = 10_000
+_MAX_INDEXED = 10_000
 """So many ids are looked up one by one; of more, enough come along soon enough."""
 
 _COLUMNS = """
 j.id, s.kind, j.state, s.grp, h.key, j.url, j.target, j.attempts, j.crashes, j.reason, j.priority, j.depth, n.number,
 j.not_before, j.changed_at, j.origin
 """
-_SEARCHED = "j.id, j.url, j.target, j.reason"
+_SEARCH_COLUMNS = "j.id, j.url, j.target, j.reason"
 # CROSS JOIN and `+run`: jobs in the order of their ids, the rest looked up; left free, the planner sorts all of a run
-_OTHERS = """
+_JOINS = """
 CROSS JOIN runs r ON r.seq = j.run CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host
 LEFT JOIN nodes n ON n.epoch = j.node
 """
@@ -45,7 +45,7 @@ _IN_WINDOW = """
 SELECT {columns} FROM jobs j {others} WHERE j.id BETWEEN ? AND ? AND +j.run = ?{conditions}
 ORDER BY j.id {way} LIMIT ?
 """
-_AMONG = """
+_AMONG_IDS = """
 SELECT {columns} FROM jobs j {others} WHERE j.id IN ({ids}) AND j.id BETWEEN ? AND ?{conditions}
 ORDER BY j.id {way} LIMIT ?
 """
@@ -54,7 +54,7 @@ SELECT {columns} FROM jobs j INDEXED BY jobs_failed {others}
 WHERE j.run = ? AND j.state = 'FAILED' AND (coalesce(j.changed_at, 0), j.id) {beyond} (?, ?){conditions}
 ORDER BY coalesce(j.changed_at, 0) {way}, j.id {way} LIMIT ?
 """
-_INDEXED = {
+_ID_QUERIES = {
     "ready": """
 SELECT d.id FROM sequences q CROSS JOIN jobs d INDEXED BY jobs_due ON d.sequence = q.id
 WHERE q.run = {run} AND q.ready > 0 AND d.state = 'READY' AND d.not_before IS NULL""",
@@ -64,13 +64,13 @@ WHERE q.run = {run} AND q.ready > 0 AND d.state = 'READY' AND d.not_before IS NU
     "incomplete": "SELECT id FROM jobs INDEXED BY jobs_incomplete WHERE run = {run} AND state = 'INCOMPLETE'",
     "failed": "SELECT id FROM jobs INDEXED BY jobs_failed WHERE run = {run} AND state = 'FAILED'",
 }
-_COUNTED = """
+_SUM_COUNTERS = """
 SELECT {sums} FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ?{conditions}
 """
-_FULL = f"SELECT {_COLUMNS} FROM jobs j {_OTHERS} WHERE j.id IN ({{ids}})"
+_LINES_BY_ID = f"SELECT {_COLUMNS} FROM jobs j {_JOINS} WHERE j.id IN ({{ids}})"
 _RUN_FROM = "SELECT id, run FROM jobs WHERE id >= ? ORDER BY id LIMIT 1"
-_LAST = "SELECT max(id) FROM jobs"
-_ONE = f"SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root FROM jobs j {_OTHERS}\
+_LAST_ID = "SELECT max(id) FROM jobs"
+_JOB_DETAIL = f"SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root FROM jobs j {_JOINS}\
  LEFT JOIN locators l ON l.id = j.locator WHERE j.id = ?"
 _ROOT_URL = "SELECT url FROM jobs WHERE id = ?"
 
@@ -123,7 +123,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class DocumentDetail:
     """The document a job worked on. `headers` are empty where pages.db was not at hand."""
 
     id: int
@@ -147,15 +147,15 @@ class JobDetail:
     """Of the locator's job it descends from; None: it is one."""
     request: Request
     defs: int | None
-    page: Page | None
+    page: DocumentDetail | None
     events: tuple[tuple[int, Event], ...]
     """What was said about it, oldest first: its attempts and errors."""
     rows: tuple[tuple[int, str, str], ...]
     """Id, dataDef and JSON of the rows it made, the first ones."""
 
 
-def page(
-    db: Database, run: int, wanted: Filter = EVERY_JOB, *, after: Cursor | None = None, limit: int = 50,
+def list_jobs(
+    db: Database, run: int, wanted: JobFilter = ALL_JOBS, *, after: Cursor | None = None, limit: int = 50,
     backwards: bool = False, seconds: float = 0.25,
 ) -> Listing:  # fmt: skip
     """The next jobs of a run; by id, but where only failed ones are wanted: the newest failure first.
@@ -165,13 +165,13 @@ def page(
     """
     found: list[JobLine] = []
     deadline = time.monotonic() + seconds
-    most = count(db, run, wanted) if wanted.counted and after is None else None
+    most = count_jobs(db, run, wanted) if wanted.countable and after is None else None
     if most == 0:
         return Listing((), None)
     at = after
-    columns = _SEARCHED if wanted.searches else _COLUMNS
-    for chunk, at in _chunks(db, run, wanted, after, columns, limit, backwards):
-        for line in map(_line, _found(db, wanted, chunk, limit - len(found)) if wanted.searches else chunk):
+    columns = _SEARCH_COLUMNS if wanted.searches else _COLUMNS
+    for chunk, at in _iter_chunks(db, run, wanted, after, columns, limit, backwards):
+        for line in map(_to_line, _load_matches(db, wanted, chunk, limit - len(found)) if wanted.searches else chunk):
             found.append(line)
             if len(found) == limit:
                 return Listing(tuple(found), None if len(found) == most else line.cursor)
@@ -182,35 +182,35 @@ def page(
     return Listing(tuple(found), None)
 
 
-def ids(db: Database, run: int, wanted: Filter) -> Iterator[list[int]]:
+def iter_ids(db: Database, run: int, wanted: JobFilter) -> Iterator[list[int]]:
     """The ids of all jobs a filter lets through, some thousand at a time, each time within one short statement.
 
     Raises UsageError where a search's pattern is too slow.
     """
-    for chunk, _ in _chunks(db, run, wanted, None, _SEARCHED if wanted.searches else "j.id", _CHUNK, False):
+    for chunk, _ in _iter_chunks(db, run, wanted, None, _SEARCH_COLUMNS if wanted.searches else "j.id", _CHUNK, False):
         if wanted.searches:
-            yield _accepted(wanted, chunk)
+            yield _matching_ids(wanted, chunk)
         else:
             yield [row[0] for row in chunk]
 
 
-def count(db: Database, run: int, wanted: Filter = EVERY_JOB) -> int:
+def count_jobs(db: Database, run: int, wanted: JobFilter = ALL_JOBS) -> int:
     """How many jobs a filter lets through: from the counters where they know it, else each is looked at."""
-    if not wanted.counted:
-        return sum(map(len, ids(db, run, wanted)))
-    return sum(_counts(db, run, wanted).values())
+    if not wanted.countable:
+        return sum(map(len, iter_ids(db, run, wanted)))
+    return sum(_count_by_state(db, run, wanted).values())
 
 
-def detail(db: Database, job: int, *, pages: Database | None = None, limit: int = 200) -> JobDetail | None:
+def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: int = 200) -> JobDetail | None:
     """One job in full, with at most `limit` events and rows. `pages`: pages.db, for the headers of its document."""
     with db.snapshot():
-        row = db.one(_ONE, (job,))
+        row = db.one(_JOB_DETAIL, (job,))
         if row is None:
             return None
-        line = _line(row)
+        line = _to_line(row)
         run, document, defs, locator, told, root = row[16:]
-        request = candidates.request_of(told) if told and line.origin == "locator" else Request()
-        about = documents.about(db, document) if document is not None else None
+        request = candidates.parse_request(told) if told and line.origin == "locator" else Request()
+        about = documents.get_metadata(db, document) if document is not None else None
         return JobDetail(
             line=line,
             run=run,
@@ -218,43 +218,45 @@ def detail(db: Database, job: int, *, pages: Database | None = None, limit: int 
             root_url=db.value(_ROOT_URL, (root,)) if root is not None else None,
             request=request,
             defs=defs,
-            page=Page(document, *about, documents.headers(pages, document) if pages else ()) if about else None,
-            events=tuple(events.of_job(db, job, limit)),
-            rows=tuple(rows.of_job(db, job, limit)),
+            page=DocumentDetail(document, *about, documents.get_headers(pages, document) if pages else ())
+            if about
+            else None,
+            events=tuple(events.list_by_job(db, job, limit)),
+            rows=tuple(rows.list_by_job(db, job, limit)),
         )
 
 
-def _chunks(
-    db: Database, run: int, wanted: Filter, after: Cursor | None, columns: str, size: int, backwards: bool
+def _iter_chunks(
+    db: Database, run: int, wanted: JobFilter, after: Cursor | None, columns: str, size: int, backwards: bool
 ) -> Iterator[tuple[list[tuple[Any, ...]], Cursor]]:
     """Rows that SQL lets through, a statement's worth at a time, and where the next statement begins."""
-    counters = wanted.counters
+    counters = wanted.matched_states
     if not counters:
         return
-    sieve = joined([*conditions_of_sequences(wanted), *conditions_of_jobs(wanted, time.time())])
+    sieve = join_conditions([*sequence_conditions(wanted), *job_conditions(wanted, time.time())])
     size = _CHUNK if wanted.searches else size
     if counters == {"failed"}:
-        yield from _failures(db, run, sieve, after, columns, size, backwards)
+        yield from _iter_failed_chunks(db, run, sieve, after, columns, size, backwards)
         return
-    low, high = 1, int(db.value(_LAST) or 0)
+    low, high = 1, int(db.value(_LAST_ID) or 0)
     among = None
-    if counters <= _INDEXED.keys():
-        of_all_kinds = Filter(states=wanted.states, kinds=Words())
-        if sum(_counts(db, run, of_all_kinds).values()) <= _FEW:
-            among = " UNION ALL ".join(_INDEXED[name].format(run=int(run)) for name in sorted(counters))
+    if counters <= _ID_QUERIES.keys():
+        of_all_kinds = JobFilter(states=wanted.states, kinds=GlobFilter())
+        if sum(_count_by_state(db, run, of_all_kinds).values()) <= _MAX_INDEXED:
+            among = " UNION ALL ".join(_ID_QUERIES[name].format(run=int(run)) for name in sorted(counters))
     if among is None:
-        low, high = _first(db, run, high), _first(db, run + 1, high) - 1
+        low, high = _find_first_id(db, run, high), _find_first_id(db, run + 1, high) - 1
     if after is not None:
         low, high = (low, min(high, after.id - 1)) if backwards else (max(low, after.id + 1), high)
     while low <= high:
         if among is not None:
             start, end = low, high
         elif backwards:
-            start, end = max(low, high - _WINDOW + 1), high
+            start, end = max(low, high - _ID_WINDOW + 1), high
         else:
-            start, end = low, min(high, low + _WINDOW - 1)
-        sql = (_AMONG if among is not None else _IN_WINDOW).format(
-            columns=columns, others=_OTHERS, ids=among, conditions=sieve[0], way="DESC" if backwards else "ASC"
+            start, end = low, min(high, low + _ID_WINDOW - 1)
+        sql = (_AMONG_IDS if among is not None else _IN_WINDOW).format(
+            columns=columns, others=_JOINS, ids=among, conditions=sieve[0], way="DESC" if backwards else "ASC"
         )
         bounds = (start, end) if among is not None else (start, end, run)
         chunk = db.all(sql, (*bounds, *sieve[1], size))
@@ -267,23 +269,23 @@ def _chunks(
             yield chunk, Cursor(0.0, low - 1)
 
 
-def _accepted(wanted: Filter, rows: Sequence[tuple[Any, ...]]) -> list[int]:
+def _matching_ids(wanted: JobFilter, rows: Sequence[tuple[Any, ...]]) -> list[int]:
     """Ids of those rows of _SEARCHED that the searches let through."""
     return [row[0] for row in rows if wanted.accepts(row[1], row[2] or "", row[3] or "")]
 
 
-def _found(db: Database, wanted: Filter, rows: Sequence[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
+def _load_matches(db: Database, wanted: JobFilter, rows: Sequence[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
     """The first ones of them in full, in the same order."""
-    chosen = _accepted(wanted, rows)[:most]
-    full = {row[0]: row for row in db.all(_FULL.format(ids=placeholders(chosen)), chosen)}
+    chosen = _matching_ids(wanted, rows)[:most]
+    full = {row[0]: row for row in db.all(_LINES_BY_ID.format(ids=placeholders(chosen)), chosen)}
     return [full[id_] for id_ in chosen if id_ in full]
 
 
-def _failures(
+def _iter_failed_chunks(
     db: Database, run: int, sieve: Condition, after: Cursor | None, columns: str, size: int, backwards: bool
 ) -> Iterator[tuple[list[tuple[Any, ...]], Cursor]]:
     sql = _FAILED.format(
-        columns=f"{columns}, coalesce(j.changed_at, 0), j.id", others=_OTHERS, conditions=sieve[0],
+        columns=f"{columns}, coalesce(j.changed_at, 0), j.id", others=_JOINS, conditions=sieve[0],
         beyond=">" if backwards else "<", way="ASC" if backwards else "DESC",
     )  # fmt: skip
     at = after or (Cursor(-1.0, 0) if backwards else Cursor(1e300, 0))
@@ -296,17 +298,19 @@ def _failures(
             return
 
 
-def _counts(db: Database, run: int, wanted: Filter) -> dict[str, int]:
+def _count_by_state(db: Database, run: int, wanted: JobFilter) -> dict[str, int]:
     """By name of the counter, for the part of a filter that counters know."""
-    names = sorted(wanted.counters)
+    names = sorted(wanted.matched_states)
     if not names:
         return {}
-    sql, values = joined(conditions_of_sequences(wanted))
-    told = db.one(_COUNTED.format(sums=", ".join(f"total(s.{name})" for name in names), conditions=sql), (run, *values))
+    sql, values = join_conditions(sequence_conditions(wanted))
+    told = db.one(
+        _SUM_COUNTERS.format(sums=", ".join(f"total(s.{name})" for name in names), conditions=sql), (run, *values)
+    )
     return dict(zip(names, map(int, told or ()), strict=True))
 
 
-def _first(db: Database, run: int, last: int) -> int:
+def _find_first_id(db: Database, run: int, last: int) -> int:
     """The first id of a run or a later one: jobs are made for the newest run alone, so ids follow the runs."""
     low, high = 1, last + 1
     while low < high:
@@ -319,7 +323,7 @@ def _first(db: Database, run: int, last: int) -> int:
     return low
 
 
-def _line(row: Sequence[Any]) -> JobLine:
+def _to_line(row: Sequence[Any]) -> JobLine:
     id_, kind, state, group, host, url, target, attempts, crashes, reason, priority, depth, *more = row[:16]
     number, due, at, origin = more
     return JobLine(

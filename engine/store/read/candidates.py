@@ -5,7 +5,7 @@ from typing import Any
 
 import orjson
 
-from engine.model.job import JobKind, LeasedJob, Origin, Request
+from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 from engine.store.db.connector import Database, id_list
 
 _CANDIDATES = """
@@ -24,51 +24,51 @@ FROM (
 _DUE = _CANDIDATES.format(suspect="= 0", index="")
 # left free, the planner reads all due jobs for their order, to find that none is a suspect
 _SUSPECTS = _CANDIDATES.format(suspect="> 0", index="INDEXED BY jobs_suspect")
-_ANY_SUSPECT = """
+_HAS_SUSPECT = """
 SELECT EXISTS (SELECT 1 FROM json_each(?) s CROSS JOIN jobs j INDEXED BY jobs_suspect
     WHERE j.sequence = s.value AND j.state = 'READY' AND j.crashes > 0)
 """
 
 
-def any_suspect(db: Database, sequences: Iterable[int]) -> bool:
+def has_suspect(db: Database, sequences: Iterable[int]) -> bool:
     """Whether one of these sequences has a READY job in whose hands a node died."""
-    return bool(db.value(_ANY_SUSPECT, (id_list(sequences),)))
+    return bool(db.value(_HAS_SUSPECT, (id_list(sequences),)))
 
 
-def due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[list[Any]]:
+def list_due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[list[Any]]:
     """Due jobs of a sequence, best first, none whose page another job is fetching right now.
 
     `suspects`: those in whose hands a node died, and no others. They come as one value, in which SQLite promises no
     order: row by row, the interpreter's lock would be handed around once for every job.
     """
     found: list[list[Any]] = orjson.loads(db.value(_SUSPECTS if suspects else _DUE, (sequence, limit)))
-    return sorted(found, key=_best_first)
+    return sorted(found, key=_priority_order)
 
 
-def _best_first(row: Sequence[Any]) -> tuple[int, int]:
+def _priority_order(row: Sequence[Any]) -> tuple[int, int]:
     return -row[4], row[0]
 
 
-def leased(
+def to_leased_job(
     row: Sequence[Any], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
     send_at: float | None, delay: float, defs: int, links_too: bool,
 ) -> LeasedJob:  # fmt: skip
     """A job as a node works on it, from a row of `due`."""
     id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, told, root_url = row
-    located = origin == Origin.LOCATOR
+    located = origin == JobOrigin.LOCATOR
     return LeasedJob(
         id=id_, lease=lease, run=run, sequence=sequence, host=host, kind=kind, group=group, locator_id=locator_id,
         root=root, locator=locator or "", locator_url=root_url, url=url,
-        origin=Origin.LOCATOR if located else Origin.LINK, depth=depth, priority=priority, attempts=attempts,
-        crashes=crashes, hops=hops, target=target, request=request_of(told) if told and located else _PLAIN,
-        send_at=send_at, delay=delay, stored=None, defs_version=defs, links_too=links_too,
+        origin=JobOrigin.LOCATOR if located else JobOrigin.LINK, depth=depth, priority=priority, attempts=attempts,
+        crashes=crashes, hops=hops, target=target, request=parse_request(told) if told and located else _PLAIN_REQUEST,
+        send_at=send_at, delay=delay, stored=None, defs_version=defs, links_stale=links_too,
     )  # fmt: skip
 
 
-_PLAIN = Request()
+_PLAIN_REQUEST = Request()
 
 
-def request_of(text: str) -> Request:
+def parse_request(text: str) -> Request:
     """What a locator's jobs send, as its row tells it."""
     told = orjson.loads(text)
     return Request(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from engine.store.db.connector import Database
 
-_PAST = """
+_LIST_RUNS = """
 SELECT r.seq, r.id, r.state, r.reason, r.created_at, r.ended_at, r.seconds, r.defs_version,
     (SELECT total(done) FROM sequences WHERE run = r.seq AND kind = 'page'),
     (SELECT total(failed) FROM sequences WHERE run = r.seq AND kind = 'page'),
@@ -14,7 +14,7 @@ FROM runs r ORDER BY r.seq DESC LIMIT ?
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastRun:
     """One run, as a list of runs shows it."""
 
     seq: int
@@ -33,6 +33,6 @@ class Past:
     rows: int
 
 
-def listed(db: Database, count: int) -> list[Past]:
+def list_runs(db: Database, count: int) -> list[PastRun]:
     """The newest runs."""
-    return [Past(*row[:8], *map(int, row[8:])) for row in db.all(_PAST, (count,))]
+    return [PastRun(*row[:8], *map(int, row[8:])) for row in db.all(_LIST_RUNS, (count,))]

@@ -9,7 +9,7 @@ from engine.model.run import RunState
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.tables import metrics, rows, runs, sequences, supervisors
-from engine.store.tables.metrics import Totals
+from engine.store.tables.metrics import GroupTotals
 from engine.store.tables.runs import Run
 
 _SEQUENCES = """
@@ -41,20 +41,20 @@ _BACKLOG = """
 SELECT d.name, count(*) FROM (SELECT data_def FROM rows WHERE run = ? AND id > ? LIMIT ?) r
 JOIN data_defs d ON d.id = r.data_def GROUP BY d.name
 """
-_MOST_BEHIND = 10_001
+_MAX_BACKLOG = 10_001
 """Rows of all dataDefs together that are counted: more is only "more", and a look must stay cheap."""
 
 _FAILURES = """
 SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
 ORDER BY coalesce(changed_at, 0), id LIMIT ?
 """
-_SAID = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
+_EVENT_TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 
 _APPENDER_KEYS = ("name", "rows", "bytes", "path", "backlog")
 _NODE_KEYS = ("id", "role", "state", "heart", "done", "failed")
 """What the summary tells of them; `status --json` tells all."""
 
-SHOWN = 200
+DEFAULT_LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,21 +81,21 @@ class Snapshot:
 
 
 _NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
-NOTHING = Snapshot(None, None, _NO_JOBS, 0, {}, {}, [], [], [], 0, [], metrics.figures([], [], {}, 0.0, 0))
+EMPTY_SNAPSHOT = Snapshot(None, None, _NO_JOBS, 0, {}, {}, [], [], [], 0, [], metrics.build_metrics([], [], {}, 0.0, 0))
 """What a data dir without a run shows."""
 
 
-def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapshot:
+def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) -> Snapshot:
     """Look at a run (None: the newest). Costs the nodes plus `shown` sequences and hosts, not the jobs."""
     with db.snapshot():
         found = runs.latest(db) if run is None else runs.get(db, run)
         if found is None:
-            return NOTHING
+            return EMPTY_SNAPSHOT
         groups = db.all(_TOTALS, (found.seq,))
         done, failed, skipped, incomplete, ready, taken, delayed, count = (
             sum(int(row[column]) for row in groups) for column in range(1, 9)
         )
-        workers = _nodes(db, found.seq)
+        workers = _node_items(db, found.seq)
         counts = rows.counts(db, found.seq)
         epoch = supervisors.current(db)
         return Snapshot(
@@ -108,38 +108,38 @@ def read(db: Database, *, run: int | None = None, shown: int = SHOWN) -> Snapsho
             delayed=delayed,
             rows={name: made for name, (made, _) in counts.items()},
             rejected={name: lost for name, (_, lost) in counts.items() if lost},
-            appenders=_appenders(db, found.seq),
+            appenders=_appender_items(db, found.seq),
             nodes=workers,
-            sequences=[_sequence(row) for row in db.all(_SEQUENCES, (found.seq, shown))],
+            sequences=[_sequence_item(row) for row in db.all(_SEQUENCES, (found.seq, limit))],
             sequence_count=count,
-            hosts=[_host(row) for row in db.all(_HOSTS, (found.seq, shown))],
-            metrics=metrics.figures(
-                [Totals(g, d, f, s, i, r + t) for g, d, f, s, i, r, t, *_ in groups],
-                metrics.listed(db, found.seq),
+            hosts=[_host_item(row) for row in db.all(_HOSTS, (found.seq, limit))],
+            metrics=metrics.build_metrics(
+                [GroupTotals(g, d, f, s, i, r + t) for g, d, f, s, i, r, t, *_ in groups],
+                metrics.list_fetch_stats(db, found.seq),
                 {n["id"]: n["done"] + n["failed"] for n in workers},
                 found.seconds,
-                metrics.takeovers(db, found.seq),
+                metrics.count_takeovers(db, found.seq),
             ),
-            defs_problems=orjson.loads(supervisors.recall(db, "defs_problems") or "[]"),
-            reextraction=_reextraction(db, found.seq),
-            paused_sequences=sequences.paused(db, found.seq) if found.state is not RunState.DONE else 0,
+            defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
+            reextraction=_reextraction_progress(db, found.seq),
+            paused_sequences=sequences.count_paused(db, found.seq) if found.state is not RunState.DONE else 0,
         )  # fmt: skip
 
 
-def _appenders(db: Database, run: int) -> list[dict[str, Any]]:
+def _appender_items(db: Database, run: int) -> list[dict[str, Any]]:
     process = db.one(_APPENDER, (run,))
     alive = process is not None and process[4] is None
     backlogs: dict[int, dict[str, int]] = {}
     told = []
     for appender, data_def, kind, path, written, size, cursor, dirty in db.all(_OUTPUTS, (run,)):
         if cursor not in backlogs:
-            backlogs[cursor] = dict(db.all(_BACKLOG, (run, cursor, _MOST_BEHIND)))
+            backlogs[cursor] = dict(db.all(_BACKLOG, (run, cursor, _MAX_BACKLOG)))
         behind = backlogs[cursor]
-        more = sum(behind.values()) == _MOST_BEHIND
+        more = sum(behind.values()) == _MAX_BACKLOG
         told.append(
             {
                 "name": f"{appender}/{data_def}", "type": kind, "rows": written, "bytes": size, "path": path,
-                "backlog": _MOST_BEHIND if more else behind.get(data_def, 0),
+                "backlog": _MAX_BACKLOG if more else behind.get(data_def, 0),
                 "rebuilding": bool(dirty),
                 "pid": process[0] if alive and process else None,
                 "beat_age": process[2] if alive and process else None,
@@ -149,13 +149,13 @@ def _appenders(db: Database, run: int) -> list[dict[str, Any]]:
     return told
 
 
-def _reextraction(db: Database, run: int) -> tuple[int, int] | None:
-    search, done = runs.reextraction(db, run)
-    left = sequences.extracts_left(db, run)
+def _reextraction_progress(db: Database, run: int) -> tuple[int, int] | None:
+    search, done = runs.get_reextraction(db, run)
+    left = sequences.count_open_extracts(db, run)
     return (done, left) if search is not None or left else None
 
 
-def _nodes(db: Database, run: int) -> list[dict[str, Any]]:
+def _node_items(db: Database, run: int) -> list[dict[str, Any]]:
     return [
         {
             "id": f"n{number}", "role": role, "state": state, "heart": heart, "done": done, "failed": failed,
@@ -168,7 +168,7 @@ def _nodes(db: Database, run: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _sequence(row: tuple[Any, ...]) -> dict[str, Any]:
+def _sequence_item(row: tuple[Any, ...]) -> dict[str, Any]:
     id_, group, host, ready, delayed, taken, done, failed, skipped, incomplete, paused = row
     return {
         "id": id_, "group": group, "host": host, "ready": ready, "delayed": delayed, "taken": taken, "done": done,
@@ -176,7 +176,7 @@ def _sequence(row: tuple[Any, ...]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _host(row: tuple[Any, ...]) -> dict[str, Any]:
+def _host_item(row: tuple[Any, ...]) -> dict[str, Any]:
     key, delay, concurrency, next_at, backoff, strikes, throttled, errors, robots, status, running, waiting = row
     now = boottime()
 
@@ -190,17 +190,17 @@ def _host(row: tuple[Any, ...]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:
+def list_failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:
     """URL and reason of failed jobs, the first ones."""
     return [(str(url), str(reason)) for url, reason in db.all(_FAILURES, (run, limit))]
 
 
-def said(db: Database, run: int, kind: str, after: int, limit: int) -> list[str]:
+def list_event_texts(db: Database, run: int, kind: str, after: int, limit: int) -> list[str]:
     """Texts of events of a kind, each once, the first ones after an event's id."""
-    return [str(row[0]) for row in db.all(_SAID, (run, kind, after, limit))]
+    return [str(row[0]) for row in db.all(_EVENT_TEXTS, (run, kind, after, limit))]
 
 
-def whole(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:
+def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:
     """The object `--no-ui --json` prints: a run as it stands, or as it ended."""
     run = snapshot.run
     seconds = run.seconds if run else 0.0

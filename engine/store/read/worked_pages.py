@@ -20,7 +20,7 @@ _DOCUMENTS = "SELECT id, url FROM documents WHERE id < ? AND status BETWEEN 200 
 _ROWS = """
 SELECT r.data FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE r.job = ? AND d.name = ? ORDER BY r.id
 """
-_BATCH, _LOOKED_AT = 50, 1_000
+_BATCH, _MAX_SCANNED = 50, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,13 @@ class WorkedPage:
     stored: StoredPage | None
 
 
-def of_job(db: Database, job: int) -> WorkedPage | None:
+def get_by_job(db: Database, job: int) -> WorkedPage | None:
     """The page of a job, of whatever run; None: there is no such job of a page."""
     row = db.one(_BY_ID, (job,))
-    return None if row is None else _page(row)
+    return None if row is None else _to_worked_page(row)
 
 
-def newest(db: Database, run: int, groups: Collection[str], count: int) -> list[WorkedPage]:
+def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> list[WorkedPage]:
     """The last pages of these groups that were fetched and are done in the run, newest first; at most `count`.
 
     Only so many documents are looked at that the answer is quick in a run of any size; a page that was redirected is
@@ -52,7 +52,7 @@ def newest(db: Database, run: int, groups: Collection[str], count: int) -> list[
     """
     found: dict[int, WorkedPage] = {}
     last, looked = 2**62, 0
-    while len(found) < count and looked < _LOOKED_AT:
+    while len(found) < count and looked < _MAX_SCANNED:
         documents = db.all(_DOCUMENTS, (last, _BATCH))
         if not documents:
             break
@@ -60,19 +60,19 @@ def newest(db: Database, run: int, groups: Collection[str], count: int) -> list[
             keys = [link_key(group, url) for group in groups]
             for sql in (_BY_IDENTITY, _BY_PAGE):
                 for row in db.all(sql.format(keys=placeholders(keys)), (run, *keys, document)) if keys else ():
-                    found.setdefault(int(row[0]), _page(row))
+                    found.setdefault(int(row[0]), _to_worked_page(row))
             if len(found) >= count:
                 break
         last, looked = int(documents[-1][0]), looked + len(documents)
     return list(found.values())[:count]
 
 
-def rows(db: Database, job: int, data_def: str) -> list[str]:
+def list_rows(db: Database, job: int, data_def: str) -> list[str]:
     """The committed rows of a job for one dataDef, as JSON, in the order they were made."""
     return [str(row[0]) for row in db.all(_ROWS, (job, data_def))]
 
 
-def _page(row: Sequence[object]) -> WorkedPage:
+def _to_worked_page(row: Sequence[object]) -> WorkedPage:
     job, run, group, depth, state, url, locator, locator_url, page, final, status, kind, fetched_at = row
     stored = None
     if page is not None:

@@ -31,7 +31,7 @@ WHERE run = ? AND completed AND step_name <> 'seeder' AND grp IN (
     SELECT grp FROM sequences WHERE run = checkpoints.run AND ready + delayed + taken + incomplete > 0)
 """
 
-WORK_AGAIN = "there is work again"
+REOPENED_REASON = "there is work again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Checkpoint:
         return f"{self.group}/{self.step}"
 
     @property
-    def rests_on(self) -> tuple[str, ...]:
+    def dependency_keys(self) -> tuple[str, ...]:
         """The dependencies, each as GROUP/STEP."""
         return tuple(name if "/" in name else f"{self.group}/{name}" for name in self.dependencies)
 
@@ -80,15 +80,15 @@ def write(db: Database, run: int, changed: Iterable[Checkpoint]) -> None:
 
 def reopen(db: Database, run: int) -> None:
     """Where jobs were made READY without a supervisor: the steps of their groups are not complete any more."""
-    db.execute(_REOPEN, (WORK_AGAIN, run))
+    db.execute(_REOPEN, (REOPENED_REASON, run))
 
 
-def complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
+def is_complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
     """Whether a step was finished on that very content."""
     return db.one(_COMPLETE, (run, step, group, content_hash)) is not None
 
 
-def listed(db: Database, run: int) -> list[Checkpoint]:
+def list_checkpoints(db: Database, run: int) -> list[Checkpoint]:
     """Every checkpoint of a run, group by group, in the order of the steps."""
     return [
         Checkpoint(
@@ -99,7 +99,7 @@ def listed(db: Database, run: int) -> list[Checkpoint]:
     ]  # fmt: skip
 
 
-def projected(checkpoint: Checkpoint, run: str) -> dict[str, Any]:
+def to_state_record(checkpoint: Checkpoint, run: str) -> dict[str, Any]:
     """The object that shows a checkpoint, in `state.jsonl` and by the command `state`. `run`: its id."""
     c = checkpoint
     return {

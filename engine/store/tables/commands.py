@@ -7,7 +7,7 @@ import orjson
 
 from engine.store.db.connector import Database
 
-_GIVE = "INSERT INTO commands (supervisor, name, arguments, given_at) VALUES (?, ?, ?, ?) RETURNING id"
+_SUBMIT = "INSERT INTO commands (supervisor, name, arguments, given_at) VALUES (?, ?, ?, ?) RETURNING id"
 _NEW = "SELECT id, name, arguments FROM commands WHERE supervisor = ? AND state = 'NEW' ORDER BY id"
 _END = "UPDATE commands SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state = 'NEW'"
 _EXPIRE = "UPDATE commands SET state = 'EXPIRED', ended_at = ? WHERE state = 'NEW' AND supervisor <> ?"
@@ -23,12 +23,12 @@ class Command:
     arguments: dict[str, Any]
 
 
-def give(db: Database, supervisor: int, name: str, arguments: dict[str, Any], now: float) -> int:
+def submit(db: Database, supervisor: int, name: str, arguments: dict[str, Any], now: float) -> int:
     """Order something of the supervisor of that epoch; returns the command's id."""
-    return int(db.value(_GIVE, (supervisor, name, orjson.dumps(arguments).decode(), now)))
+    return int(db.value(_SUBMIT, (supervisor, name, orjson.dumps(arguments).decode(), now)))
 
 
-def new(db: Database, supervisor: int) -> list[Command]:
+def list_new(db: Database, supervisor: int) -> list[Command]:
     """Orders waiting for this supervisor."""
     return [Command(id_, name, orjson.loads(told)) for id_, name, told in db.all(_NEW, (supervisor,))]
 
@@ -43,7 +43,7 @@ def expire(db: Database, supervisor: int, now: float) -> None:
     db.execute(_EXPIRE, (now, supervisor))
 
 
-def answer(db: Database, command: int) -> tuple[str, str]:
+def get_answer(db: Database, command: int) -> tuple[str, str]:
     """State and answer of an order."""
     row = db.one(_ANSWER, (command,))
     assert row is not None

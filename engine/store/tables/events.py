@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from engine.store.db.connector import Database
-from engine.store.db.filter import EVERY_EVENT, EventFilter, conditions_of_events, joined
+from engine.store.db.filter import ALL_EVENTS, EventFilter, event_conditions, join_conditions
 
 Level = Literal["INFO", "WARNING", "ERROR"]
 
@@ -32,7 +32,7 @@ class Event(NamedTuple):
     job: int | None = None
 
 
-class Lines(NamedTuple):
+class EventListing(NamedTuple):
     """A part of the log, oldest first. `next`: the id to go on from, beyond the last looked at; None: the end."""
 
     events: tuple[tuple[int, Event], ...]
@@ -41,27 +41,27 @@ class Lines(NamedTuple):
 
 def add(db: Database, run: int | None, events: Sequence[Event]) -> None:
     """Append lines."""
-    db.each(_ADD, [(run, e.at, e.level, e.source, e.kind, e.job, e.text) for e in events])
+    db.execute_values(_ADD, [(run, e.at, e.level, e.source, e.kind, e.job, e.text) for e in events])
 
 
-def after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, Event]]:
+def list_after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, Event]]:
     """The next lines of a run, with their ids."""
-    return [_event(row) for row in db.all(_AFTER, (cursor, run, limit))]
+    return [_to_event(row) for row in db.all(_AFTER, (cursor, run, limit))]
 
 
-def page(
-    db: Database, run: int, wanted: EventFilter = EVERY_EVENT, *, after: int = 0, before: int | None = None,
+def list_events(
+    db: Database, run: int, wanted: EventFilter = ALL_EVENTS, *, after: int = 0, before: int | None = None,
     limit: int = 50, seconds: float = 0.25,
-) -> Lines:  # fmt: skip
+) -> EventListing:  # fmt: skip
     """Lines with an id above `after`; where `before` is given (or infinite, by a huge one): the last ones below it.
 
     Searches at most about `seconds`; then `next` is what to give as `after` (or `before`) to go on.
     Raises UsageError where a search's pattern is too slow.
     """
-    sql, values = joined(conditions_of_events(wanted, time.time()))
+    sql, values = join_conditions(event_conditions(wanted, time.time()))
     back = before is not None
     statement = _IN_WINDOW.format(conditions=sql, way="DESC" if back else "ASC")
-    low, high, size = after + 1, last(db), _CHUNK if wanted.searches else limit
+    low, high, size = after + 1, last_id(db), _CHUNK if wanted.searches else limit
     if before is not None:
         high = min(high, before - 1)
     found: list[tuple[int, Event]] = []
@@ -70,11 +70,11 @@ def page(
     while low <= high:
         start, end = (max(low, high - _WINDOW + 1), high) if back else (low, min(high, low + _WINDOW - 1))
         chunk = db.all(statement, (start, end, run, *values, size))
-        for id_, event in map(_event, chunk):
+        for id_, event in map(_to_event, chunk):
             if wanted.accepts(event.text):
                 found.append((id_, event))
                 if len(found) == limit:
-                    return _lines(found, id_, back)
+                    return _to_listing(found, id_, back)
         full = len(chunk) == size
         if back:
             at = chunk[-1][0] if full else start
@@ -83,24 +83,24 @@ def page(
             at = chunk[-1][0] if full else end
             low = at + 1
         if low <= high and time.monotonic() > deadline:
-            return _lines(found, at, back)
-    return _lines(found, None, back)
+            return _to_listing(found, at, back)
+    return _to_listing(found, None, back)
 
 
-def of_job(db: Database, job: int, limit: int) -> list[tuple[int, Event]]:
+def list_by_job(db: Database, job: int, limit: int) -> list[tuple[int, Event]]:
     """The last lines about a job, oldest first."""
-    return [_event(row) for row in reversed(db.all(_OF_JOB, (job, limit)))]
+    return [_to_event(row) for row in reversed(db.all(_OF_JOB, (job, limit)))]
 
 
-def last(db: Database) -> int:
+def last_id(db: Database) -> int:
     """The id of the newest line."""
     return int(db.value(_LAST) or 0)
 
 
-def _lines(found: list[tuple[int, Event]], next_: int | None, back: bool) -> Lines:
-    return Lines(tuple(reversed(found) if back else found), next_)
+def _to_listing(found: list[tuple[int, Event]], next_: int | None, back: bool) -> EventListing:
+    return EventListing(tuple(reversed(found) if back else found), next_)
 
 
-def _event(row: tuple[Any, ...]) -> tuple[int, Event]:
+def _to_event(row: tuple[Any, ...]) -> tuple[int, Event]:
     id_, at, level, source, kind, job, text = row
     return id_, Event(at, level, source, kind, text, job)

@@ -11,25 +11,25 @@ ON CONFLICT (run, key) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id FROM hosts WHERE run = ? AND key = ?"
 _RESERVE = "UPDATE hosts SET next_at = ? WHERE id = ?"
-_PUNISH = """
+_SET_BACKOFF = """
 UPDATE hosts SET strikes = strikes + 1, throttled = throttled + 1,
     backoff_until = max(coalesce(backoff_until, 0), ?)
 WHERE id = ?
 """
-_CALM = "UPDATE hosts SET strikes = 0 WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?))"
-_ERRED = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
-_LEARN = """
+_RESET_STRIKES = "UPDATE hosts SET strikes = 0 WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?))"
+_ADD_ERRORS = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
+_SET_ROBOTS = """
 UPDATE hosts SET robots = CASE robots WHEN 'OFF' THEN 'OFF' ELSE 'KNOWN' END,
     robots_status = ?, robots_text = ?, crawl_delay = ? WHERE id = ?
 """
-_GIVE_UP = """
+_ABANDON_ROBOTS = """
 UPDATE hosts SET robots = 'KNOWN', robots_status = 0, robots_text = '', crawl_delay = 0
 WHERE run = ? AND robots = 'WANTED' AND id IN (
     SELECT host FROM sequences WHERE run = hosts.run AND kind = 'robots' AND failed > 0)
 """
 _ROBOTS = "SELECT robots_status, robots_text FROM hosts WHERE id = ? AND robots = 'KNOWN'"
-_STANDING = "SELECT strikes, backoff_until FROM hosts WHERE id = ?"
-_REBASE = """
+_BACKOFF = "SELECT strikes, backoff_until FROM hosts WHERE id = ?"
+_SHIFT_DEADLINES = """
 UPDATE hosts SET next_at = next_at + :shift, backoff_until = backoff_until + :shift
 WHERE next_at IS NOT NULL OR backoff_until IS NOT NULL
 """
@@ -39,12 +39,12 @@ UPDATE hosts SET delay = :delay, concurrency = :concurrency, robots = CASE
     WHEN robots_status IS NULL THEN 'WANTED' ELSE 'KNOWN' END
 WHERE run = :run AND key = :key
 """
-_ROBOTS_OF = "SELECT id, origin, robots FROM hosts WHERE run = ? AND key = ?"
+_ROBOTS_STATE = "SELECT id, origin, robots FROM hosts WHERE run = ? AND key = ?"
 _KEYS = "SELECT key FROM hosts WHERE run = ?"
 
 
 @dataclass(frozen=True, slots=True)
-class Manners:
+class HostPolicy:
     """How a host is to be treated: seconds between requests, requests at once, whether robots.txt is asked."""
 
     delay: float
@@ -52,7 +52,7 @@ class Manners:
     robots: bool
 
 
-def ensure(db: Database, run: int, key: str, origin: str, manners: Manners) -> tuple[int, bool]:
+def ensure(db: Database, run: int, key: str, origin: str, manners: HostPolicy) -> tuple[int, bool]:
     """The host's id, and whether it is new."""
     robots = "WANTED" if manners.robots else "OFF"
     made = db.value(_ENSURE, (run, key, origin, manners.delay, manners.concurrency, robots))
@@ -66,62 +66,62 @@ def reserve(db: Database, host: int, next_at: float) -> None:
     db.execute(_RESERVE, (next_at, host))
 
 
-def punish(db: Database, host: int, until: float) -> None:
+def set_backoff(db: Database, host: int, until: float) -> None:
     """The host said it has too much: nobody asks it before `until` (boot-time seconds)."""
-    db.execute(_PUNISH, (until, host))
+    db.execute(_SET_BACKOFF, (until, host))
 
 
-def calm(db: Database, hosts: Iterable[int]) -> None:
+def reset_strikes(db: Database, hosts: Iterable[int]) -> None:
     """These hosts answered well: their strikes are forgotten."""
-    db.execute(_CALM, (id_list(hosts),))
+    db.execute(_RESET_STRIKES, (id_list(hosts),))
 
 
-def erred(db: Database, host: int, count: int) -> None:
+def add_errors(db: Database, host: int, count: int) -> None:
     """Requests that failed."""
-    db.execute(_ERRED, (count, host))
+    db.execute(_ADD_ERRORS, (count, host))
 
 
-def learn_robots(db: Database, host: int, status: int, text: str, crawl_delay: float) -> None:
+def set_robots(db: Database, host: int, status: int, text: str, crawl_delay: float) -> None:
     """Its robots.txt is known: pages of the host are let go. `crawl_delay` seconds widen the host's delay."""
-    db.execute(_LEARN, (status, text, crawl_delay, host))
+    db.execute(_SET_ROBOTS, (status, text, crawl_delay, host))
 
 
-def give_up_robots(db: Database, run: int) -> None:
+def abandon_robots(db: Database, run: int) -> None:
     """Where the job that reads robots.txt was given up, its host's pages must not wait for it for ever."""
-    db.execute(_GIVE_UP, (run,))
+    db.execute(_ABANDON_ROBOTS, (run,))
 
 
-def robots(db: Database, host: int) -> tuple[int, str] | None:
+def get_robots(db: Database, host: int) -> tuple[int, str] | None:
     """Status and text of its robots.txt; None while unknown or not asked for."""
     row = db.one(_ROBOTS, (host,))
     return None if row is None else (int(row[0]), str(row[1]))
 
 
-def standing(db: Database, host: int) -> tuple[int, float | None]:
+def get_backoff(db: Database, host: int) -> tuple[int, float | None]:
     """Strikes in a row, and the boot-time second its backoff ends."""
-    row = db.one(_STANDING, (host,))
+    row = db.one(_BACKOFF, (host,))
     return (0, None) if row is None else (int(row[0]), row[1])
 
 
-def keys(db: Database, run: int) -> list[str]:
+def list_keys(db: Database, run: int) -> list[str]:
     """Every host (`name:port`) of a run."""
     return [str(row[0]) for row in db.all(_KEYS, (run,))]
 
 
-def apply(db: Database, run: int, key: str, manners: Manners) -> tuple[int, str, tuple[str, str]]:
+def apply_policy(db: Database, run: int, key: str, manners: HostPolicy) -> tuple[int, str, tuple[str, str]]:
     """New limits for a host that exists; what its robots.txt said is kept, whether or not it counts.
 
     Returns its id and origin, and how its robots.txt stood and stands: OFF, WANTED, KNOWN.
     """
     told = {"delay": manners.delay, "concurrency": manners.concurrency, "robots": int(manners.robots)}
-    before = db.one(_ROBOTS_OF, (run, key))
+    before = db.one(_ROBOTS_STATE, (run, key))
     db.execute(_APPLY, {**told, "run": run, "key": key})
-    after = db.one(_ROBOTS_OF, (run, key))
+    after = db.one(_ROBOTS_STATE, (run, key))
     assert before is not None
     assert after is not None
     return int(after[0]), str(after[1]), (str(before[2]), str(after[2]))
 
 
-def rebase(db: Database, shift: float) -> None:
+def shift_deadlines(db: Database, shift: float) -> None:
     """After a reboot: move every deadline by `shift` seconds."""
-    db.execute(_REBASE, {"shift": shift})
+    db.execute(_SHIFT_DEADLINES, {"shift": shift})

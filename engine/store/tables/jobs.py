@@ -8,15 +8,15 @@ import orjson
 
 from engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
 from engine.store.db.connector import Database, id_list, placeholders
-from engine.store.db.transitions import sources
+from engine.store.db.transitions import source_states
 from engine.store.tables import sequences
 
-CRASHES = 3
+MAX_CRASHES = 3
 """Deaths of its holder after which a job is FAILED: one in company, two alone."""
 
 
-def _from(*targets: JobState) -> str:
-    return sources(JOB_TRANSITIONS, *targets)
+def _states_before(*targets: JobState) -> str:
+    return source_states(JOB_TRANSITIONS, *targets)
 
 
 _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
@@ -32,10 +32,10 @@ ON CONFLICT (run, identity) DO NOTHING
 _UNSTARTED_LINKS = f"""
 SELECT l.column1, l.column2, l.column3, l.column5, j.id FROM ({{values}}) AS l
 CROSS JOIN jobs j ON j.run = l.column4 AND j.identity = l.column2
-WHERE j.state IN {_from(JobState.TAKEN)} AND j.attempts = 0
+WHERE j.state IN {_states_before(JobState.TAKEN)} AND j.attempts = 0
     AND NOT EXISTS (SELECT 1 FROM jobs other WHERE other.run = l.column4 AND other.identity = l.column3)
 """
-_TAKE_OVER = """
+_TURN_INTO_LOCATOR = """
 UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, locator = ?, page_key = ?, identity = ?,
     priority = max(priority, ?)
 WHERE id = ?
@@ -51,20 +51,20 @@ ON CONFLICT (run, identity) DO NOTHING
 """
 _TAKE = f"""
 UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {_NOW}
-WHERE id IN ({{ids}}) AND state IN {_from(JobState.TAKEN)}
+WHERE id IN ({{ids}}) AND state IN {_states_before(JobState.TAKEN)}
 """
-_FENCED = _from(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)
-_HELD = f"""
+_FENCED_STATES = _states_before(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)
+_HELD_LEASES = f"""
 WITH f (id, lease) AS ({{values}})
 SELECT json_group_array(jobs.id) FROM f CROSS JOIN jobs
-WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED}
+WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED_STATES}
 """
 _FINISH = f"""
 WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason) AS ({{values}})
 UPDATE jobs SET state = f.state, attempts = jobs.attempts + f.attempts, not_before = f.not_before, lease = NULL,
     hops = f.hops, target = f.target, document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason,
     changed_at = {_NOW}
-FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED}
+FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED_STATES}
 """
 _MOVE = "UPDATE jobs SET sequence = ? WHERE id = ?"
 _CLAIM = """
@@ -73,14 +73,14 @@ UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NO
 ) RETURNING id
 """
 _RELEASE = f"""
-UPDATE jobs SET state = CASE WHEN crashes + :crashed >= {CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
+UPDATE jobs SET state = CASE WHEN crashes + :crashed >= {MAX_CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
     crashes = crashes + :crashed, reason = :reason, changed_at = {_NOW}
-WHERE node = :node AND state = 'TAKEN' AND state IN {_from(JobState.READY, JobState.FAILED)} RETURNING id
+WHERE node = :node AND state = 'TAKEN' AND state IN {_states_before(JobState.READY, JobState.FAILED)} RETURNING id
 """
 # `+run` hides the run from the planner, which would rather read all jobs of the run than the index of TAKEN ones
 _RELEASE_ALL = f"""
 UPDATE jobs SET state = 'READY', lease = NULL, reason = ?, changed_at = {_NOW}
-WHERE +run = ? AND state = 'TAKEN' AND state IN {_from(JobState.READY)} RETURNING id
+WHERE +run = ? AND state = 'TAKEN' AND state IN {_states_before(JobState.READY)} RETURNING id
 """
 _PROMOTE = """
 UPDATE jobs SET not_before = NULL WHERE run = ? AND state = 'READY' AND not_before <= ?
@@ -90,23 +90,23 @@ _NEXT_DUE = "SELECT min(not_before) FROM jobs WHERE run = ? AND state = 'READY' 
 _REOPEN = f"""
 UPDATE jobs SET state = 'READY', attempts = 0, crashes = 0, hops = 0, target = NULL, not_before = NULL, reason = NULL,
     changed_at = {_NOW}
-WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_from(JobState.READY)} AND state <> 'TAKEN'
+WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.READY)} AND state <> 'TAKEN'
 """
 _RESUME = f"UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {_NOW} WHERE run = ? AND state = 'INCOMPLETE'"
 _SKIP = f"""
 UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {_NOW} WHERE id IN (
     SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?
-) AND state IN {_from(JobState.SKIPPED, JobState.TAKEN)}
+) AND state IN {_states_before(JobState.SKIPPED, JobState.TAKEN)}
 """
-_SKIP_WAITING = """
+_SKIP_DELAYED = """
 UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
     SELECT id FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL AND +sequence = ? LIMIT ?)
 """
-_REVIVE = f"""
+_REQUEUE_SKIPPED = f"""
 UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
     SELECT id FROM jobs WHERE sequence = ? AND state = 'SKIPPED' AND (reason = ? OR reason GLOB 'maxPages *'
         OR reason GLOB 'robots.txt *') LIMIT ?
-) AND state IN {_from(JobState.READY)}
+) AND state IN {_states_before(JobState.READY)}
 """
 _QUEUE_EXTRACTS = f"""
 INSERT INTO jobs (run, sequence, origin, page, url, identity)
@@ -114,7 +114,7 @@ SELECT j.run, e.id, 'link', j.id, j.url, CAST('extract ' || j.id AS BLOB) FROM j
 CROSS JOIN jobs j ON j.id = i.value JOIN sequences s ON s.id = j.sequence
 JOIN sequences e ON e.run = s.run AND e.grp = s.grp AND e.host = s.host AND e.kind = 'extract' WHERE true
 ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', crashes = 0, reason = NULL
-WHERE jobs.state IN {_from(JobState.READY)} AND jobs.state <> 'TAKEN'
+WHERE jobs.state IN {_states_before(JobState.READY)} AND jobs.state <> 'TAKEN'
 """
 _DROP = "DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
 _DROP_OF_PAGES = """
@@ -125,24 +125,24 @@ _DROP_EXTRACTS = """
 DELETE FROM jobs WHERE id IN (
     SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?) AND page IS NOT NULL
 """
-_MADE_WITH = "UPDATE jobs SET defs = ? WHERE id IN (SELECT value FROM json_each(?))"
-_UNMADE = """
+_SET_DEFS_VERSION = "UPDATE jobs SET defs = ? WHERE id IN (SELECT value FROM json_each(?))"
+_CLEAR_DEFS_VERSION = """
 UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state = 'DONE' AND +sequence IN (
     SELECT id FROM sequences WHERE run = ? AND kind = 'page' AND grp IN (SELECT value FROM json_each(?)))
 """
-_LINKED = """
+_MARK_LINKED = """
 WITH v (version, run) AS (SELECT ?, ?), k (identity) AS ({values})
 UPDATE jobs SET linked = v.version FROM v, k
 WHERE jobs.run = v.run AND jobs.identity = k.identity AND jobs.linked IS NOT v.version
 """
-_OPEN = """
+_HAS_OPEN_JOBS = """
 SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND EXISTS (
         SELECT 1 FROM jobs WHERE sequence = s.id AND state = 'READY' AND not_before IS NULL))
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'READY' AND not_before IS NOT NULL)
     OR EXISTS (SELECT 1 FROM jobs WHERE +run = :run AND state = 'TAKEN')
     OR EXISTS (SELECT 1 FROM jobs WHERE run = :run AND state = 'INCOMPLETE')
 """
-_REBASE = "UPDATE jobs SET not_before = not_before + ? WHERE state = 'READY' AND not_before IS NOT NULL"
+_SHIFT_DEADLINES = "UPDATE jobs SET not_before = not_before + ? WHERE state = 'READY' AND not_before IS NOT NULL"
 
 
 class NewLink(NamedTuple):
@@ -171,7 +171,7 @@ class NewLocator:
     identity: bytes
 
 
-class Verdict(NamedTuple):
+class JobUpdate(NamedTuple):
     """What became of a leased job. READY: it is tried again, at once or from `not_before` (boot-time seconds) on.
 
     In the order of the statement that writes it.
@@ -194,16 +194,16 @@ class Verdict(NamedTuple):
 
 def add_links(db: Database, links: Sequence[NewLink]) -> None:
     """Make the jobs that do not exist yet."""
-    db.each(_ADD_LINKS, links)
+    db.execute_values(_ADD_LINKS, links)
 
 
 def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
     """Make jobs of locators, which take over unstarted jobs of links to the same pages."""
     rows = [(j.run, j.sequence, j.priority, 0, j.locator, j.url, j.page_key, j.identity) for j in locators]
     plain = [(j.locator, j.page_key, j.identity, j.run, j.priority) for j in locators if j.page_key is not None]
-    for link in db.each(_UNSTARTED_LINKS, plain):
-        db.execute(_TAKE_OVER, link)
-    db.each(_ADD_LOCATORS, rows)
+    for link in db.execute_values(_UNSTARTED_LINKS, plain):
+        db.execute(_TURN_INTO_LOCATOR, link)
+    db.execute_values(_ADD_LOCATORS, rows)
 
 
 def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:
@@ -216,7 +216,7 @@ def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
     db.execute(_TAKE.format(ids=placeholders(ids)), (lease, node, *ids))
 
 
-def finish(db: Database, verdicts: Sequence[Verdict], spent: Container[int] = ()) -> set[int]:
+def finish(db: Database, verdicts: Sequence[JobUpdate], spent: Container[int] = ()) -> set[int]:
     """Write what became of leased jobs; returns the ids whose lease still held: results of others are to be dropped.
 
     Those in `spent` are not kept: nothing is left to be said of them.
@@ -225,12 +225,12 @@ def finish(db: Database, verdicts: Sequence[Verdict], spent: Container[int] = ()
     would hand the interpreter's lock around once for every job.
     """
     held: set[int] = set()
-    for (ids,) in db.each(_HELD, [v[:2] for v in verdicts]):
+    for (ids,) in db.execute_values(_HELD_LEASES, [v[:2] for v in verdicts]):
         held.update(orjson.loads(ids))
     kept = (
         [v for v in verdicts if v.id in held and v.id not in spent] if spent or len(held) < len(verdicts) else verdicts
     )
-    db.each(_FINISH, kept)
+    db.execute_values(_FINISH, kept)
     if spent:
         db.execute(_DROP, (id_list(id_ for id_ in held if id_ in spent),))
     for v in verdicts:
@@ -268,7 +268,7 @@ def next_due(db: Database, run: int) -> float | None:
     return None if due is None else float(due)
 
 
-def resume(db: Database, run: int) -> None:
+def resume_incomplete(db: Database, run: int) -> None:
     """INCOMPLETE jobs are to be worked again."""
     db.execute(_RESUME, (run,))
 
@@ -291,14 +291,14 @@ def skip_ready(db: Database, sequence: int, reason: str, limit: int) -> int:
     return int(db.execute(_SKIP, (reason, sequence, limit)).rowcount)
 
 
-def skip_waiting(db: Database, run: int, sequence: int, reason: str, limit: int) -> int:
+def skip_delayed(db: Database, run: int, sequence: int, reason: str, limit: int) -> int:
     """The same for those that wait for a deadline."""
-    return int(db.execute(_SKIP_WAITING, (reason, run, sequence, limit)).rowcount)
+    return int(db.execute(_SKIP_DELAYED, (reason, run, sequence, limit)).rowcount)
 
 
-def revive(db: Database, sequence: int, reason: str, limit: int) -> int:
+def requeue_skipped(db: Database, sequence: int, reason: str, limit: int) -> int:
     """Make jobs READY, skipped for that reason, `maxPages` or robots.txt; at most `limit`, returns how many."""
-    return int(db.execute(_REVIVE, (sequence, reason, limit)).rowcount)
+    return int(db.execute(_REQUEUE_SKIPPED, (sequence, reason, limit)).rowcount)
 
 
 def queue_extracts(db: Database, pages: Iterable[int]) -> None:
@@ -313,26 +313,26 @@ def drop_extracts(db: Database, sequence: int, limit: int) -> int:
     return int(db.execute(_DROP_EXTRACTS, (sequence, limit)).rowcount)
 
 
-def made_with(db: Database, version: int, pages: Iterable[int]) -> None:
+def set_defs_version(db: Database, version: int, pages: Iterable[int]) -> None:
     """The rows of these done pages are those of that def version."""
-    db.execute(_MADE_WITH, (version, id_list(pages)))
+    db.execute(_SET_DEFS_VERSION, (version, id_list(pages)))
 
 
 def mark_linked(db: Database, run: int, version: int, identities: Iterable[bytes]) -> None:
     """Links lead to these pages under that def version."""
-    db.each(_LINKED, [(identity,) for identity in identities], before=(version, run))
+    db.execute_values(_MARK_LINKED, [(identity,) for identity in identities], leading=(version, run))
 
 
-def unmade(db: Database, run: int, groups: Sequence[str], after: int, upto: int) -> None:
+def clear_defs_version(db: Database, run: int, groups: Sequence[str], after: int, upto: int) -> None:
     """All rows of done pages of these groups are to be made anew, in a stretch of ids."""
-    db.execute(_UNMADE, (after, upto, run, orjson.dumps(groups).decode()))
+    db.execute(_CLEAR_DEFS_VERSION, (after, upto, run, orjson.dumps(groups).decode()))
 
 
-def any_open(db: Database, run: int) -> bool:
+def has_open_jobs(db: Database, run: int) -> bool:
     """Whether a job of any kind is READY, TAKEN or INCOMPLETE: read from the indexes, not the counters."""
-    return bool(db.value(_OPEN, {"run": run}))
+    return bool(db.value(_HAS_OPEN_JOBS, {"run": run}))
 
 
-def rebase(db: Database, shift: float) -> None:
+def shift_deadlines(db: Database, shift: float) -> None:
     """After a reboot: move every deadline by `shift` seconds."""
-    db.execute(_REBASE, (shift,))
+    db.execute(_SHIFT_DEADLINES, (shift,))

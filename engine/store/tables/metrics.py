@@ -16,7 +16,7 @@ _LIST = "SELECT grp, fetches, fetch_seconds, bytes, retries FROM metrics WHERE r
 _TAKEOVERS = "SELECT takeovers FROM runs WHERE seq = ?"
 
 
-class Effort(NamedTuple):
+class FetchStats(NamedTuple):
     """What one group's fetches cost: answers read to their end, their seconds, the bytes of their bodies as sent.
 
     `retries` counts the attempts that are made again. The group of robots.txt is the empty one.
@@ -30,7 +30,7 @@ class Effort(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class GroupTotals:
     """Pages of one group by what became of them; `left` are those still to be worked."""
 
     group: str
@@ -41,23 +41,27 @@ class Totals:
     left: int
 
 
-def add(db: Database, run: int, efforts: Sequence[Effort]) -> None:
+def add(db: Database, run: int, efforts: Sequence[FetchStats]) -> None:
     """Add to what the groups of a run have cost."""
-    db.each(_ADD, [(run, *effort) for effort in efforts])
+    db.execute_values(_ADD, [(run, *effort) for effort in efforts])
 
 
-def listed(db: Database, run: int) -> list[Effort]:
+def list_fetch_stats(db: Database, run: int) -> list[FetchStats]:
     """What each group of a run has cost."""
-    return [Effort(*row) for row in db.all(_LIST, (run,))]
+    return [FetchStats(*row) for row in db.all(_LIST, (run,))]
 
 
-def takeovers(db: Database, run: int) -> int:
+def count_takeovers(db: Database, run: int) -> int:
     """How often the jobs of a node that died went to others."""
     return int(db.value(_TAKEOVERS, (run,)) or 0)
 
 
-def figures(
-    totals: Sequence[Totals], efforts: Sequence[Effort], worked: Mapping[str, int], seconds: float, takeovers: int
+def build_metrics(
+    totals: Sequence[GroupTotals],
+    efforts: Sequence[FetchStats],
+    worked: Mapping[str, int],
+    seconds: float,
+    takeovers: int,
 ) -> dict[str, Any]:
     """The object `metrics` of `status --json`. `worked`: jobs that each node finished; `seconds`: the run's duration.
 
@@ -68,19 +72,21 @@ def figures(
     fetches, all_worked = sum(e.fetches for e in efforts), sum(worked.values())
     return {
         "seconds": round(seconds, 3),
-        "success": _share(done, done + failed),
+        "success": _percent(done, done + failed),
         "pages_per_min": round(done / seconds * 60, 1) if seconds > 0 else 0.0,
         "fetches": fetches,
         "fetch_ms": _mean_ms(fetches, sum(e.seconds for e in efforts)),
         "bytes": sum(e.bytes for e in efforts),
         "retries": sum(e.retries for e in efforts),
         "takeovers": takeovers,
-        "groups": [_group(t, spent.get(t.group) or Effort(t.group, 0, 0.0, 0, 0)) for t in totals],
-        "shares": [{"node": node, "jobs": count, "share": _share(count, all_worked)} for node, count in worked.items()],
+        "groups": [_group_item(t, spent.get(t.group) or FetchStats(t.group, 0, 0.0, 0, 0)) for t in totals],
+        "shares": [
+            {"node": node, "jobs": count, "share": _percent(count, all_worked)} for node, count in worked.items()
+        ],
     }
 
 
-def _group(totals: Totals, effort: Effort) -> dict[str, Any]:
+def _group_item(totals: GroupTotals, effort: FetchStats) -> dict[str, Any]:
     return {
         "group": totals.group, "done": totals.done, "failed": totals.failed, "skipped": totals.skipped,
         "incomplete": totals.incomplete, "left": totals.left, "fetches": effort.fetches,
@@ -88,7 +94,7 @@ def _group(totals: Totals, effort: Effort) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _share(part: int, whole: int) -> float | None:
+def _percent(part: int, whole: int) -> float | None:
     return round(100 * part / whole, 1) if whole else None
 
 

@@ -6,15 +6,15 @@ from typing import Literal
 
 from engine.model.node import (
     ALIVE_STATES,
-    HEART_TRANSITIONS,
+    HEARTBEAT_TRANSITIONS,
     NODE_TRANSITIONS,
     ROLE_TRANSITIONS,
-    Heart,
+    HeartbeatState,
     NodeState,
     Role,
 )
 from engine.store.db.connector import Database
-from engine.store.db.transitions import sources
+from engine.store.db.transitions import source_states
 
 _ALIVE = "(" + ", ".join(f"'{s}'" for s in sorted(ALIVE_STATES)) + ")"
 _INSERT = """
@@ -25,25 +25,25 @@ RETURNING epoch, number
 _REGISTER = f"""
 UPDATE nodes SET state = CASE WHEN role = 'BACKUP_RUNNER' THEN ? ELSE 'DONE' END, pid = ?, identity = ?
 WHERE epoch = ? AND state IN ('STARTING', 'STANDBY')
-    AND state IN {sources(NODE_TRANSITIONS, NodeState.DONE)}
+    AND state IN {source_states(NODE_TRANSITIONS, NodeState.DONE)}
     AND EXISTS (SELECT 1 FROM supervisors s WHERE s.epoch = nodes.supervisor AND s.ended_at IS NULL)
 """
-_MOVE = {
-    state: f"UPDATE nodes SET state = '{state}' WHERE epoch = ? AND state IN {sources(NODE_TRANSITIONS, state)}"
+_SET_STATE = {
+    state: f"UPDATE nodes SET state = '{state}' WHERE epoch = ? AND state IN {source_states(NODE_TRANSITIONS, state)}"
     for state in NodeState
 }
-_HEART = {
-    heart: f"UPDATE nodes SET heart = '{heart}' WHERE epoch = ? AND heart IN {sources(HEART_TRANSITIONS, heart)}"
-    for heart in Heart
+_SET_HEART = {
+    heart: f"UPDATE nodes SET heart = '{heart}' WHERE epoch = ? AND heart IN {source_states(HEARTBEAT_TRANSITIONS, heart)}"
+    for heart in HeartbeatState
 }
-_ROLE = {
-    role: f"UPDATE nodes SET role = '{role}' WHERE epoch = ? AND role IN {sources(ROLE_TRANSITIONS, role)}"
+_SET_ROLE = {
+    role: f"UPDATE nodes SET role = '{role}' WHERE epoch = ? AND role IN {source_states(ROLE_TRANSITIONS, role)}"
     for role in Role
 }
-_SPAWNED = "UPDATE nodes SET pid = ?, identity = ? WHERE epoch = ?"
-_APPENDER_SPAWNED = "UPDATE appenders SET pid = ?, identity = ? WHERE epoch = ?"
+_RECORD_SPAWN = "UPDATE nodes SET pid = ?, identity = ? WHERE epoch = ?"
+_RECORD_APPENDER_SPAWN = "UPDATE appenders SET pid = ?, identity = ? WHERE epoch = ?"
 _END = "UPDATE nodes SET ended_at = ?, reason = ? WHERE epoch = ?"
-_BEATEN = """
+_RECORD_BEATS = """
 WITH b (epoch, state, beat_age, in_flight, done, failed, rss, lag, now) AS ({values})
 UPDATE nodes SET state = CASE WHEN nodes.state IN ('STARTING','READY','DONE') AND b.state IN ('READY','DONE')
         THEN b.state ELSE nodes.state END,
@@ -51,11 +51,11 @@ UPDATE nodes SET state = CASE WHEN nodes.state IN ('STARTING','READY','DONE') AN
     now = b.now
 FROM b WHERE nodes.epoch = b.epoch AND nodes.state NOT IN ('TERMINATED', 'DEAD', 'FAILED')
 """
-_LEFT = (
+_LEFT_OVER = (
     f"SELECT epoch, number, identity FROM nodes WHERE state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)"
 )
-_RUNNERS = f"SELECT count(*) FROM nodes WHERE run = ? AND role = 'RUNNER' AND state IN {_ALIVE}"
-_IS_ALIVE = f"""
+_COUNT_RUNNERS = f"SELECT count(*) FROM nodes WHERE run = ? AND role = 'RUNNER' AND state IN {_ALIVE}"
+_LIVE_ROLE = f"""
 SELECT n.role FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
 WHERE n.epoch = ? AND n.state IN {_ALIVE} AND s.ended_at IS NULL
 """
@@ -72,7 +72,7 @@ WHERE a.epoch = ? AND a.state IN {_ALIVE} AND s.ended_at IS NULL
 """
 _APPENDER_END = "UPDATE appenders SET state = ?, ended_at = ? WHERE epoch = ?"
 _APPENDER_BEAT = "UPDATE appenders SET beat_age = ?, flush_ms = coalesce(?, flush_ms) WHERE epoch = ?"
-_APPENDERS_LEFT = f"SELECT epoch, identity FROM appenders WHERE state IN {_ALIVE}"
+_LEFT_OVER_APPENDERS = f"SELECT epoch, identity FROM appenders WHERE state IN {_ALIVE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,42 +108,42 @@ def register(db: Database, epoch: int, state: Literal["DONE", "STANDBY"], pid: i
     return bool(db.execute(_REGISTER, (state, pid, identity, epoch)).rowcount)
 
 
-def spawned(db: Database, epoch: int, pid: int, identity: str | None) -> None:
+def record_spawn(db: Database, epoch: int, pid: int, identity: str | None) -> None:
     """The process that was started for a node's row."""
-    db.execute(_SPAWNED, (pid, identity, epoch))
+    db.execute(_RECORD_SPAWN, (pid, identity, epoch))
 
 
-def appender_spawned(db: Database, epoch: int, pid: int, identity: str | None) -> None:
+def record_appender_spawn(db: Database, epoch: int, pid: int, identity: str | None) -> None:
     """The process that was started for an appender's row."""
-    db.execute(_APPENDER_SPAWNED, (pid, identity, epoch))
+    db.execute(_RECORD_APPENDER_SPAWN, (pid, identity, epoch))
 
 
-def role(db: Database, epoch: int) -> Role | None:
+def get_live_role(db: Database, epoch: int) -> Role | None:
     """The role of a node that may still write; None: it is fenced."""
-    row = db.one(_IS_ALIVE, (epoch,))
+    row = db.one(_LIVE_ROLE, (epoch,))
     return None if row is None else Role(str(row[0]))
 
 
-def standing(db: Database, epoch: int) -> tuple[NodeState, Role]:
+def get_state_and_role(db: Database, epoch: int) -> tuple[NodeState, Role]:
     """State and role as the row has them."""
     row = db.one(_STATE, (epoch,))
     assert row is not None
     return NodeState(str(row[0])), Role(str(row[1]))
 
 
-def move(db: Database, epoch: int, state: NodeState) -> bool:
+def set_state(db: Database, epoch: int, state: NodeState) -> bool:
     """Change a node's state where the transition is allowed."""
-    return bool(db.execute(_MOVE[state], (epoch,)).rowcount)
+    return bool(db.execute(_SET_STATE[state], (epoch,)).rowcount)
 
 
-def set_heart(db: Database, epoch: int, heart: Heart) -> bool:
+def set_heart(db: Database, epoch: int, heart: HeartbeatState) -> bool:
     """How its beat looks, where the transition is allowed."""
-    return bool(db.execute(_HEART[heart], (epoch,)).rowcount)
+    return bool(db.execute(_SET_HEART[heart], (epoch,)).rowcount)
 
 
 def set_role(db: Database, epoch: int, role: Role) -> bool:
     """Give a node another role, where the transition is allowed."""
-    return bool(db.execute(_ROLE[role], (epoch,)).rowcount)
+    return bool(db.execute(_SET_ROLE[role], (epoch,)).rowcount)
 
 
 def end(db: Database, epoch: int, reason: str, now: float) -> None:
@@ -151,19 +151,21 @@ def end(db: Database, epoch: int, reason: str, now: float) -> None:
     db.execute(_END, (now, reason, epoch))
 
 
-def beaten(db: Database, beats: Sequence[NodeBeat]) -> None:
+def record_beats(db: Database, beats: Sequence[NodeBeat]) -> None:
     """Copy what the beats said."""
-    db.each(_BEATEN, [(b.epoch, b.state, b.age, b.in_flight, b.done, b.failed, b.rss, b.lag, b.now) for b in beats])
+    db.execute_values(
+        _RECORD_BEATS, [(b.epoch, b.state, b.age, b.in_flight, b.done, b.failed, b.rss, b.lag, b.now) for b in beats]
+    )
 
 
-def left_over(db: Database) -> list[tuple[int, int, str | None]]:
+def list_left_over(db: Database) -> list[tuple[int, int, str | None]]:
     """Epoch, number and identity of nodes that an earlier supervisor left."""
-    return [(int(e), int(n), i) for e, n, i in db.all(_LEFT)]
+    return [(int(e), int(n), i) for e, n, i in db.all(_LEFT_OVER)]
 
 
-def runners(db: Database, run: int) -> int:
+def count_runners(db: Database, run: int) -> int:
     """Runners that are alive."""
-    return int(db.value(_RUNNERS, (run,)))
+    return int(db.value(_COUNT_RUNNERS, (run,)))
 
 
 def insert_appender(db: Database, run: int, supervisor: int, now: float) -> int:
@@ -176,12 +178,12 @@ def register_appender(db: Database, epoch: int, pid: int, identity: str) -> bool
     return bool(db.execute(_APPENDER_REGISTER, (pid, identity, epoch)).rowcount)
 
 
-def appender_alive(db: Database, epoch: int) -> bool:
+def is_appender_alive(db: Database, epoch: int) -> bool:
     """Whether an appender's epoch still holds."""
     return db.one(_APPENDER_ALIVE, (epoch,)) is not None
 
 
-def appender_beaten(db: Database, epoch: int, age: float, flush_ms: float | None) -> None:
+def record_appender_beat(db: Database, epoch: int, age: float, flush_ms: float | None) -> None:
     """Copy what the appender's beat said."""
     db.execute(_APPENDER_BEAT, (age, flush_ms, epoch))
 
@@ -191,6 +193,6 @@ def end_appender(db: Database, epoch: int, state: NodeState, now: float) -> None
     db.execute(_APPENDER_END, (state, now, epoch))
 
 
-def appenders_left_over(db: Database) -> list[tuple[int, str | None]]:
+def list_left_over_appenders(db: Database) -> list[tuple[int, str | None]]:
     """Epoch and identity of appenders that an earlier supervisor left."""
-    return [(int(e), i) for e, i in db.all(_APPENDERS_LEFT)]
+    return [(int(e), i) for e, i in db.all(_LEFT_OVER_APPENDERS)]

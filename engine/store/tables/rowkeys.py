@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database, patiently, placeholders
+from engine.store.db.connector import Database, placeholders, retry_busy
 
 KEYS = "keys.db"
 
@@ -34,20 +34,20 @@ _TABLES = (
     ) WITHOUT ROWID
     """,
 )
-_CRAWL = "SELECT identity || ' ' || started_at FROM supervisors ORDER BY epoch LIMIT 1"
+_CRAWL_IDENTITY = "SELECT identity || ' ' || started_at FROM supervisors ORDER BY epoch LIMIT 1"
 _RUN_ID = "SELECT id FROM runs WHERE seq = ?"
 _LAST_RUN = "SELECT max(seq) FROM runs"
 _ORIGIN = "SELECT crawl FROM origin"
-_TELL_ORIGIN = "INSERT INTO origin (crawl) VALUES (?)"
+_SET_ORIGIN = "INSERT INTO origin (crawl) VALUES (?)"
 _ENSURE = "INSERT INTO scopes (data_def, fields) VALUES (?, ?) ON CONFLICT DO NOTHING"
 _SCOPE = "SELECT id, cursor, run, run_id FROM scopes WHERE data_def = ? AND fields = ?"
 _RUNS = "SELECT run, run_id FROM scopes WHERE run > 0"
 _CURSOR = "SELECT cursor FROM scopes WHERE id = ?"
 _MOVE = "UPDATE scopes SET cursor = ?, run = ?, run_id = ? WHERE id = ?"
-_FORGET = ("DELETE FROM keys", "DELETE FROM scopes", "DELETE FROM origin")
+_RESET = ("DELETE FROM keys", "DELETE FROM scopes", "DELETE FROM origin")
 _ADD = "INSERT INTO keys (scope, digest, run) {values} ON CONFLICT DO NOTHING"
-_KNOWN = "SELECT digest FROM keys WHERE scope = ? AND run < ? AND digest IN ({digests})"
-_MANY = 500
+_FIND_SEEN = "SELECT digest FROM keys WHERE scope = ? AND run < ? AND digest IN ({digests})"
+_BATCH = 500
 
 
 class RowKeys:
@@ -57,15 +57,15 @@ class RowKeys:
         """Raises Busy, and StorageError where the file cannot be made."""
         self._crawl = crawl
         try:
-            self._db = self._opened(path)
+            self._db = self._open(path)
         except StorageError as error:
-            if ": damaged (" not in error.what:
+            if ": damaged (" not in error.message:
                 raise
             for tail in ("", "-wal", "-shm"):
                 path.with_name(path.name + tail).unlink(missing_ok=True)
-            self._db = self._opened(path)
+            self._db = self._open(path)
 
-    def scope(self, data_def: str, fields: str) -> tuple[int, int]:
+    def ensure_scope(self, data_def: str, fields: str) -> tuple[int, int]:
         """The id of a dataDef's key, and the row up to which it is known."""
         with self._db.transaction():
             self._db.execute(_ENSURE, (data_def, fields))
@@ -84,16 +84,16 @@ class RowKeys:
             if cursor != after:
                 return cursor
             # in the order of the tree, many fall on one page of it
-            self._db.each(_ADD, sorted((scope, digest, first) for digest, first in keys))
+            self._db.execute_values(_ADD, sorted((scope, digest, first) for digest, first in keys))
             self._db.execute(_MOVE, (upto, run, run_id, scope))
         return upto
 
-    def known(self, scope: int, digests: Sequence[bytes], before: int) -> set[bytes]:
+    def find_seen(self, scope: int, digests: Sequence[bytes], before: int) -> set[bytes]:
         """Those that a run numbered below `before` had."""
         found: set[bytes] = set()
-        for start in range(0, len(digests), _MANY):
-            part = digests[start : start + _MANY]
-            sql = _KNOWN.format(digests=placeholders(part))
+        for start in range(0, len(digests), _BATCH):
+            part = digests[start : start + _BATCH]
+            sql = _FIND_SEEN.format(digests=placeholders(part))
             found.update(bytes(row[0]) for row in self._db.all(sql, (scope, before, *part)))
         return found
 
@@ -101,30 +101,30 @@ class RowKeys:
         """Close the file."""
         self._db.close()
 
-    def _opened(self, path: Path) -> Database:
+    def _open(self, path: Path) -> Database:
         # what a power failure takes is made again; the process's own death takes nothing
         db = Database.open(path, durable=False, busy_seconds=5)
         try:
             path.chmod(0o600)
             db.execute("PRAGMA cache_size = -32000")
-            patiently(db, self._made, seconds=30)
+            retry_busy(db, self._ensure_tables, seconds=30)
         except BaseException:
             db.close()
             raise
         return db
 
-    def _made(self, db: Database) -> None:
-        crawl = str(self._crawl.value(_CRAWL) or "")
+    def _ensure_tables(self, db: Database) -> None:
+        crawl = str(self._crawl.value(_CRAWL_IDENTITY) or "")
         with db.transaction():
             for table in _TABLES:
                 db.execute(table)
-            if db.value(_ORIGIN) == crawl and not self._rewound(db):
+            if db.value(_ORIGIN) == crawl and not self._is_rewound(db):
                 return
-            for forget in _FORGET:
+            for forget in _RESET:
                 db.execute(forget)
-            db.execute(_TELL_ORIGIN, (crawl,))
+            db.execute(_SET_ORIGIN, (crawl,))
 
-    def _rewound(self, db: Database) -> bool:
+    def _is_rewound(self, db: Database) -> bool:
         """Whether crawl.db was put back to an older copy: its runs since then are others."""
         last = int(self._crawl.value(_LAST_RUN) or 0)
         for run, run_id in db.all(_RUNS):

@@ -11,32 +11,32 @@ INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
 ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected
 """
 _AFTER = "SELECT id, data_def, data FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
-_ACROSS = "SELECT id, run, data_def, data FROM rows WHERE id > ? ORDER BY id LIMIT ?"
+_AFTER_IN_ALL_RUNS = "SELECT id, run, data_def, data FROM rows WHERE id > ? ORDER BY id LIMIT ?"
 _LAST = "SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1"
-_NEWEST = "SELECT max(id) FROM rows"
+_LAST_OF_ALL_RUNS = "SELECT max(id) FROM rows"
 _BETWEEN = "SELECT count(*) FROM rows WHERE id > ? AND id <= ? AND run = ?"
-_OF = """
+_BY_DATA_DEF = """
 SELECT r.id, r.data FROM rows r JOIN data_defs d ON d.id = r.data_def
 WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT ?
 """
 _COUNTS = "SELECT data_def, rows, rejected FROM row_counts WHERE run = ? ORDER BY data_def"
-_REMOVE = "DELETE FROM rows WHERE job = ? RETURNING id, data_def"
-_REPLACED = """
+_DELETE_BY_JOB = "DELETE FROM rows WHERE job = ? RETURNING id, data_def"
+_COUNT_REPLACED = """
 SELECT d.name, count(*), min(r.id) FROM json_each(?) j CROSS JOIN rows r ON r.job = j.value
 JOIN data_defs d ON d.id = r.data_def
 WHERE r.data_def NOT IN (SELECT value FROM json_each(?)) GROUP BY d.name
 """
-_REPLACE = """
+_DELETE_REPLACED = """
 DELETE FROM rows WHERE job IN (SELECT value FROM json_each(?)) AND data_def NOT IN (SELECT value FROM json_each(?))
 """
-_REJECT = (
+_ADD_REJECTED = (
     "INSERT INTO rejections (job, data_def, records) {values} ON CONFLICT DO UPDATE SET records = excluded.records"
 )
-_UNREJECTED = """
+_SUM_REJECTED = """
 SELECT data_def, sum(records) FROM rejections WHERE job IN (SELECT value FROM json_each(:jobs))
     AND data_def NOT IN (SELECT name FROM data_defs WHERE id IN (SELECT value FROM json_each(:kept))) GROUP BY data_def
 """
-_UNREJECT = """
+_DELETE_REJECTED = """
 DELETE FROM rejections WHERE job IN (SELECT value FROM json_each(:jobs))
     AND data_def NOT IN (SELECT name FROM data_defs WHERE id IN (SELECT value FROM json_each(:kept)))
 """
@@ -56,42 +56,42 @@ class NewRow(NamedTuple):
 
 def add(db: Database, run: int, rows: Sequence[NewRow]) -> None:
     """Append rows."""
-    db.each(_ADD, [(run, *row) for row in rows])
+    db.execute_values(_ADD, [(run, *row) for row in rows])
 
 
-def count(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:
+def add_counts(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:
     """Add to the counts of a dataDef."""
     db.execute(_COUNT, (run, data_def, rows, rejected))
 
 
-def after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
+def list_after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
     """The next rows of a run in order of id: id, id of the dataDef, JSON."""
     return db.all(_AFTER, (cursor, run, limit))
 
 
-def across(db: Database, cursor: int, limit: int) -> list[tuple[int, int, int, str]]:
+def list_after_in_all_runs(db: Database, cursor: int, limit: int) -> list[tuple[int, int, int, str]]:
     """The next rows of any run in order of id, which is also that of their runs: id, run, id of the dataDef, JSON."""
-    return db.all(_ACROSS, (cursor, limit))
+    return db.all(_AFTER_IN_ALL_RUNS, (cursor, limit))
 
 
-def last(db: Database, run: int) -> int:
+def last_id(db: Database, run: int) -> int:
     """The id of a run's newest row; 0: none."""
     return int(db.value(_LAST, (run,)) or 0)
 
 
-def newest(db: Database) -> int:
+def last_id_of_all_runs(db: Database) -> int:
     """The id of the newest row of any run; 0: none. One look at the end of the table."""
-    return int(db.value(_NEWEST) or 0)
+    return int(db.value(_LAST_OF_ALL_RUNS) or 0)
 
 
-def between(db: Database, run: int, after: int, upto: int) -> int:
+def count_between(db: Database, run: int, after: int, upto: int) -> int:
     """How many rows of a run have an id above `after` and not above `upto`."""
     return int(db.value(_BETWEEN, (after, upto, run)))
 
 
-def of_data_def(db: Database, run: int, data_def: str, cursor: int, limit: int) -> list[tuple[int, str]]:
+def list_by_data_def(db: Database, run: int, data_def: str, cursor: int, limit: int) -> list[tuple[int, str]]:
     """The next rows of one dataDef, whatever version of it made them: id, JSON."""
-    return db.all(_OF, (run, data_def, cursor, limit))
+    return db.all(_BY_DATA_DEF, (run, data_def, cursor, limit))
 
 
 def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
@@ -99,48 +99,48 @@ def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
     return {str(name): (int(rows), int(rejected)) for name, rows, rejected in db.all(_COUNTS, (run,))}
 
 
-def remove(db: Database, job: int) -> list[tuple[int, int]]:
+def delete_by_job(db: Database, job: int) -> list[tuple[int, int]]:
     """Delete the rows of a job; returns id and dataDef id of each."""
-    return db.all(_REMOVE, (job,))
+    return db.all(_DELETE_BY_JOB, (job,))
 
 
-def replace(db: Database, jobs: str, kept: str) -> list[tuple[str, int, int]]:
+def delete_replaced(db: Database, jobs: str, kept: str) -> list[tuple[str, int, int]]:
     """Delete rows of jobs but for those of some dataDefs; both are JSON lists of ids.
 
     Returns, by name of dataDef: rows deleted, and the lowest id among them.
     """
-    replaced = db.all(_REPLACED, (jobs, kept))
+    replaced = db.all(_COUNT_REPLACED, (jobs, kept))
     if replaced:
-        db.execute(_REPLACE, (jobs, kept))
+        db.execute(_DELETE_REPLACED, (jobs, kept))
     return [(str(name), int(count), int(first)) for name, count, first in replaced]
 
 
-def reject(db: Database, rejected: Sequence[tuple[int, str, int]]) -> None:
+def add_rejected(db: Database, rejected: Sequence[tuple[int, str, int]]) -> None:
     """Write down records that were turned away: job of the page, dataDef, how many."""
-    db.each(_REJECT, rejected)
+    db.execute_values(_ADD_REJECTED, rejected)
 
 
-def take_back_rejected(db: Database, jobs: str, kept: str) -> list[tuple[str, int]]:
+def delete_rejected(db: Database, jobs: str, kept: str) -> list[tuple[str, int]]:
     """Forget what was turned away on the pages of jobs, but for some dataDefs; returns how many, by dataDef."""
     told = {"jobs": jobs, "kept": kept}
-    found = [(str(name), int(count)) for name, count in db.all(_UNREJECTED, told)]
+    found = [(str(name), int(count)) for name, count in db.all(_SUM_REJECTED, told)]
     if found:
-        db.execute(_UNREJECT, told)
+        db.execute(_DELETE_REJECTED, told)
     return found
 
 
-def take_back(db: Database, run: int, jobs: Sequence[int]) -> dict[str, int]:
+def delete_by_jobs(db: Database, run: int, jobs: Sequence[int]) -> dict[str, int]:
     """Delete the rows of jobs that ended, and count them no more; returns the first row's id by dataDef."""
     listed = id_list(jobs)
-    found = replace(db, listed, "[]")
+    found = delete_replaced(db, listed, "[]")
     for name, made, _ in found:
-        count(db, run, name, -made, 0)
-    for name, rejected in take_back_rejected(db, listed, "[]"):
-        count(db, run, name, 0, -rejected)
+        add_counts(db, run, name, -made, 0)
+    for name, rejected in delete_rejected(db, listed, "[]"):
+        add_counts(db, run, name, 0, -rejected)
     return {name: first for name, _, first in found}
 
 
-def of_job(db: Database, job: int, limit: int) -> list[tuple[int, str, str]]:
+def list_by_job(db: Database, job: int, limit: int) -> list[tuple[int, str, str]]:
     """Rows one job made: id, dataDef, JSON."""
     return db.all(_OF_JOB, (job, limit))
 

@@ -9,7 +9,7 @@ import orjson
 from engine.errors import CrawlError
 from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
 from engine.store.db.connector import Database
-from engine.store.db.transitions import sources
+from engine.store.db.transitions import source_states
 
 _COLUMNS = """
 seq, id, state, stage, defs_version, seeded_version, base_url, paused, seconds, reason, max_pages, created_at, rates
@@ -19,12 +19,12 @@ _BY_SEQ = f"SELECT {_COLUMNS} FROM runs WHERE seq = ?"
 _BY_ID = f"SELECT {_COLUMNS} FROM runs WHERE id = ?"
 _IDS = "SELECT id FROM runs ORDER BY seq DESC LIMIT ?"
 _CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
-_MOVE = {
-    state: f"UPDATE runs SET state = '{state}', reason = ? WHERE seq = ? AND state IN {sources(RUN_TRANSITIONS, state)}"
+_SET_STATE = {
+    state: f"UPDATE runs SET state = '{state}', reason = ? WHERE seq = ? AND state IN {source_states(RUN_TRANSITIONS, state)}"
     for state in RunState
 }
-_STAGE = {
-    stage: f"UPDATE runs SET stage = '{stage}' WHERE seq = ? AND stage IN {sources(STAGE_TRANSITIONS, stage)}"
+_ENTER_STAGE = {
+    stage: f"UPDATE runs SET stage = '{stage}' WHERE seq = ? AND stage IN {source_states(STAGE_TRANSITIONS, stage)}"
     for stage in Stage
 }
 _SUPERSEDE = """
@@ -33,31 +33,31 @@ WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
 """
 _BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
 _END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
-_SPENT = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
+_ADD_TIME = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
 _SLOTS = "UPDATE runs SET slots = ? WHERE seq = ?"
 _PAUSE = """
 UPDATE runs SET paused = CASE WHEN paused LIKE '%disk' THEN iif(:why IS NULL, 'disk', 'operator, disk') ELSE :why END
 WHERE seq = :seq
 """
-_HOLD = """
+_HOLD_FOR_DISK = """
 UPDATE runs SET paused = CASE WHEN paused LIKE 'operator%' THEN iif(:held, 'operator, disk', 'operator')
     WHEN :held THEN 'disk' END
 WHERE seq = :seq
 """
 """Both may hold a run at once, and each lets go of its own hold alone."""
-_TOOK_OVER = "UPDATE runs SET takeovers = takeovers + 1 WHERE seq = ?"
+_COUNT_TAKEOVER = "UPDATE runs SET takeovers = takeovers + 1 WHERE seq = ?"
 _VERSION = "UPDATE runs SET defs_version = ? WHERE seq = ?"
-_SEEDED = "UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?"
+_MARK_SEEDED = "UPDATE runs SET seeded_version = ? WHERE seq = ? AND defs_version = ?"
 _LIMITS = "UPDATE runs SET max_pages = ?, base_url = coalesce(?, base_url) WHERE seq = ?"
-_REEXTRACT = "UPDATE runs SET reextraction = ? WHERE seq = ?"
+_SET_REEXTRACTION = "UPDATE runs SET reextraction = ? WHERE seq = ?"
 _REEXTRACTION = "SELECT reextraction, reextracted FROM runs WHERE seq = ?"
-_REEXTRACTED = "UPDATE runs SET reextracted = CASE WHEN ? THEN 0 ELSE reextracted END + ? WHERE seq = ?"
-_UNDER_WAY = """
+_ADD_REEXTRACTED = "UPDATE runs SET reextracted = CASE WHEN ? THEN 0 ELSE reextracted END + ? WHERE seq = ?"
+_IS_REEXTRACTING = """
 SELECT reextraction IS NOT NULL OR EXISTS (
     SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extract' AND s.ready + s.delayed + s.taken > 0)
 FROM runs WHERE seq = :run
 """
-_RELINK = "UPDATE runs SET relinking = ? WHERE seq = ?"
+_SET_RELINKING = "UPDATE runs SET relinking = ? WHERE seq = ?"
 _EXTRACT_ONLY = "UPDATE runs SET extract_only = ? WHERE seq = ?"
 _RECOUNT = """
 UPDATE runs SET active_sequences = (
@@ -86,7 +86,7 @@ class Run:
     """`pages_per_s`, `rows_per_s` over the last seconds under a supervisor."""
 
 
-def _run(row: tuple[object, ...] | None) -> Run | None:
+def _to_run(row: tuple[object, ...] | None) -> Run | None:
     if row is None:
         return None
     seq, id_, state, stage, *rest, rates = row
@@ -96,10 +96,10 @@ def _run(row: tuple[object, ...] | None) -> Run | None:
 
 def latest(db: Database) -> Run | None:
     """The newest run."""
-    return _run(db.one(_LATEST))
+    return _to_run(db.one(_LATEST))
 
 
-def unfinished(db: Database) -> Run | None:
+def latest_unfinished(db: Database) -> Run | None:
     """The newest run, where it is not DONE."""
     run = latest(db)
     return run if run is not None and run.state is not RunState.DONE else None
@@ -107,17 +107,17 @@ def unfinished(db: Database) -> Run | None:
 
 def get(db: Database, seq: int) -> Run:
     """The run of that number."""
-    run = _run(db.one(_BY_SEQ, (seq,)))
+    run = _to_run(db.one(_BY_SEQ, (seq,)))
     assert run is not None
     return run
 
 
-def named(db: Database, id_: str) -> Run | None:
+def get_by_id(db: Database, id_: str) -> Run | None:
     """The run of that id."""
-    return _run(db.one(_BY_ID, (id_,)))
+    return _to_run(db.one(_BY_ID, (id_,)))
 
 
-def ids(db: Database, count: int) -> list[str]:
+def list_ids(db: Database, count: int) -> list[str]:
     """The ids of the newest runs, newest first."""
     return [str(row[0]) for row in db.all(_IDS, (count,))]
 
@@ -140,14 +140,14 @@ def begin(db: Database, seq: int, now: float) -> None:
     db.execute(_BEGIN, (Stage.INIT, now, seq))
 
 
-def move(db: Database, seq: int, state: RunState, reason: str | None = None) -> bool:
+def set_state(db: Database, seq: int, state: RunState, reason: str | None = None) -> bool:
     """Change the state where the transition is allowed; False where it is not."""
-    return bool(db.execute(_MOVE[state], (reason, seq)).rowcount)
+    return bool(db.execute(_SET_STATE[state], (reason, seq)).rowcount)
 
 
-def enter(db: Database, seq: int, stage: Stage) -> None:
+def enter_stage(db: Database, seq: int, stage: Stage) -> None:
     """Walk to the next stage. Raises CrawlError where no way leads there: a fault of the program."""
-    if not db.execute(_STAGE[stage], (seq,)).rowcount:
+    if not db.execute(_ENTER_STAGE[stage], (seq,)).rowcount:
         raise CrawlError(f"run {seq}: no way from stage {get(db, seq).stage} to {stage}")
 
 
@@ -156,9 +156,9 @@ def end(db: Database, seq: int, now: float) -> None:
     db.execute(_END, (now, seq))
 
 
-def spent(db: Database, seq: int, seconds: float, rates: dict[str, float]) -> None:
+def add_time(db: Database, seq: int, seconds: float, rates: dict[str, float]) -> None:
     """Add time under a supervisor, and how fast the run went in it."""
-    db.execute(_SPENT, (seconds, orjson.dumps(rates).decode(), seq))
+    db.execute(_ADD_TIME, (seconds, orjson.dumps(rates).decode(), seq))
 
 
 def set_slots(db: Database, seq: int, slots: int) -> None:
@@ -173,12 +173,12 @@ def pause(db: Database, seq: int, why: Literal["operator"] | None) -> None:
 
 def hold_for_disk(db: Database, seq: int, held: bool) -> None:
     """The disk is nearly full: no leases until it is not; an operator's pause stays."""
-    db.execute(_HOLD, {"held": held, "seq": seq})
+    db.execute(_HOLD_FOR_DISK, {"held": held, "seq": seq})
 
 
-def took_over(db: Database, seq: int) -> None:
+def count_takeover(db: Database, seq: int) -> None:
     """A node died and its jobs go to others: count it."""
-    db.execute(_TOOK_OVER, (seq,))
+    db.execute(_COUNT_TAKEOVER, (seq,))
 
 
 def set_version(db: Database, seq: int, version: int) -> None:
@@ -186,9 +186,9 @@ def set_version(db: Database, seq: int, version: int) -> None:
     db.execute(_VERSION, (version, seq))
 
 
-def seeded(db: Database, seq: int, version: int) -> None:
+def mark_seeded(db: Database, seq: int, version: int) -> None:
     """All locators of that version are jobs."""
-    db.execute(_SEEDED, (version, seq, version))
+    db.execute(_MARK_SEEDED, (version, seq, version))
 
 
 def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | None) -> None:
@@ -196,34 +196,34 @@ def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | No
     db.execute(_LIMITS, (max_pages, base_url, seq))
 
 
-def reextract(db: Database, seq: int, search: str | None) -> None:
+def set_reextraction(db: Database, seq: int, search: str | None) -> None:
     """How far the search for stale pages is, as JSON; None: the re-extraction is over."""
-    db.execute(_REEXTRACT, (search, seq))
+    db.execute(_SET_REEXTRACTION, (search, seq))
 
 
-def reextraction(db: Database, seq: int) -> tuple[str | None, int]:
+def get_reextraction(db: Database, seq: int) -> tuple[str | None, int]:
     """What `reextract` wrote, and the pages re-extracted since the defs changed."""
     row = db.one(_REEXTRACTION, (seq,))
     assert row is not None
     return row[0], int(row[1])
 
 
-def reextracted(db: Database, seq: int, pages: int, *, anew: bool = False) -> None:
+def add_reextracted(db: Database, seq: int, pages: int, *, reset: bool = False) -> None:
     """Count pages; `anew`: from 0 on."""
-    db.execute(_REEXTRACTED, (int(anew), pages, seq))
+    db.execute(_ADD_REEXTRACTED, (int(reset), pages, seq))
 
 
-def reextracting(db: Database, seq: int) -> bool:
+def is_reextracting(db: Database, seq: int) -> bool:
     """Whether rows of done pages are being replaced."""
-    return bool(db.value(_UNDER_WAY, {"run": seq}))
+    return bool(db.value(_IS_REEXTRACTING, {"run": seq}))
 
 
-def relink(db: Database, seq: int, relinking: bool) -> None:
+def set_relinking(db: Database, seq: int, relinking: bool) -> None:
     """Write down, or no longer, which pages the links of worked pages lead to."""
-    db.execute(_RELINK, (int(relinking), seq))
+    db.execute(_SET_RELINKING, (int(relinking), seq))
 
 
-def fetch_nothing(db: Database, seq: int, only: bool) -> None:
+def set_extract_only(db: Database, seq: int, only: bool) -> None:
     """Lease re-extractions alone, or (False) all there is."""
     db.execute(_EXTRACT_ONLY, (int(only), seq))
 

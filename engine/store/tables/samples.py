@@ -5,10 +5,10 @@ from typing import NamedTuple
 from engine.store.db.connector import Database
 
 _ADD = "INSERT INTO samples (run, at, pages, rows, failed, queue) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-_FORGET = "DELETE FROM samples WHERE run = ? AND at < ?"
+_DELETE_OLD = "DELETE FROM samples WHERE run = ? AND at < ?"
 _SINCE = "SELECT at, pages, rows, failed, queue FROM samples WHERE run = ? AND at >= ? ORDER BY at"
 
-KEPT = 6 * 3600.0
+RETENTION_SECONDS = 6 * 3600.0
 """Seconds back from now."""
 
 
@@ -25,9 +25,9 @@ class Sample(NamedTuple):
 def add(db: Database, run: int, sample: Sample) -> None:
     """Keep one, and forget what is too old to be shown."""
     db.execute(_ADD, (run, *sample))
-    db.execute(_FORGET, (run, sample.at - KEPT))
+    db.execute(_DELETE_OLD, (run, sample.at - RETENTION_SECONDS))
 
 
-def since(db: Database, run: int, at: float) -> list[Sample]:
+def list_since(db: Database, run: int, at: float) -> list[Sample]:
     """Those of a run from a moment on, the oldest first."""
     return [Sample(*row) for row in db.all(_SINCE, (run, at))]

@@ -40,40 +40,44 @@ UPDATE sequences SET rung_at = ?
 WHERE run = ? AND kind = 'extract' AND rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1 RETURNING id
 """
 _RUNG = "SELECT id FROM sequences WHERE run = ? AND rung_at IS NOT NULL LIMIT ?"
-_NEEDIEST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM json_each(?)) ORDER BY taken, id"
-_LEASED = "UPDATE sequences SET rung_at = ? WHERE id = ?"
-_LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
-_SILENCE = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
-_PAUSED = "SELECT count(*) FROM sequences WHERE run = ? AND paused AND kind <> 'extract'"
+_LEAST_BUSY_FIRST = "SELECT id FROM sequences WHERE id IN (SELECT value FROM json_each(?)) ORDER BY taken, id"
+_ANSWER_RING = "UPDATE sequences SET rung_at = ? WHERE id = ?"
+_RING_LOST = "UPDATE sequences SET rung_at = ? WHERE run = ? AND rung_at < ? RETURNING id"
+_CLEAR_RINGS = "UPDATE sequences SET rung_at = NULL WHERE run = ? AND rung_at IS NOT NULL"
+_COUNT_PAUSED = "SELECT count(*) FROM sequences WHERE run = ? AND paused AND kind <> 'extract'"
 _PAUSE = """
 UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND id IN (
     SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
     WHERE s.run = :run AND :told IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
 """
-_LIMIT = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
+_SET_MAX_PAGES = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
 _ENSURE_EXTRACTS = """
 INSERT INTO sequences (run, grp, host, kind)
 SELECT DISTINCT s.run, s.grp, s.host, 'extract' FROM json_each(?) i
 CROSS JOIN jobs j ON j.id = i.value JOIN sequences s ON s.id = j.sequence WHERE true
 ON CONFLICT (run, grp, host, kind) DO NOTHING
 """
-_ABSENT = """
+_MARK_ABSENT = """
 UPDATE sequences SET absent = 1
 WHERE run = ? AND kind <> 'robots' AND absent <> 1 AND grp NOT IN (SELECT value FROM json_each(?))
 """
-_PRESENT = "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?))"
-_RECONSIDER = "UPDATE sequences SET absent = 2 WHERE run = ? AND grp = ? AND absent = 0 AND skipped > 0"
-_RECONSIDER_HOST = "UPDATE sequences SET absent = 2 WHERE host = ? AND kind = 'page' AND absent = 0 AND skipped > 0"
-_REVIVED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
+_MARK_PRESENT = (
+    "UPDATE sequences SET absent = 2 WHERE run = ? AND absent = 1 AND grp IN (SELECT value FROM json_each(?))"
+)
+_RECHECK_SKIPPED = "UPDATE sequences SET absent = 2 WHERE run = ? AND grp = ? AND absent = 0 AND skipped > 0"
+_RECHECK_SKIPPED_OF_HOST = (
+    "UPDATE sequences SET absent = 2 WHERE host = ? AND kind = 'page' AND absent = 0 AND skipped > 0"
+)
+_MARK_RECHECKED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
 _UNSETTLED = """
 SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent = 2 OR ready + delayed > 0) LIMIT ?
 """
-_EXTRACTS_LEFT = "SELECT total(ready + delayed + taken) FROM sequences WHERE run = ? AND kind = 'extract'"
-_EXTRACTS_FAILED = "SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'"
-_PAGES_DONE = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
-_TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
+_COUNT_OPEN_EXTRACTS = "SELECT total(ready + delayed + taken) FROM sequences WHERE run = ? AND kind = 'extract'"
+_COUNT_FAILED_EXTRACTS = "SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'"
+_COUNT_DONE_PAGES = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
+_COUNT_TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
 
-_STANDINGS = """
+_COUNT_BY_GROUP = """
 SELECT grp, sum(ready + delayed + taken + incomplete),
     total(ready + delayed + taken + incomplete) FILTER (WHERE kind IN ('page', 'robots', 'sitemap')),
     sum(failed), total(done) FILTER (WHERE kind = 'page')
@@ -104,7 +108,7 @@ WHERE sequences.id = t.id AND sequences.taken <> coalesce(t.n, 0)
 """
 
 
-class Standing(NamedTuple):
+class GroupCounts(NamedTuple):
     """Jobs of a group: open ones of any kind, those of them that fetch, failed ones of any kind, pages done."""
 
     open: int = 0
@@ -138,44 +142,44 @@ def ring_extracts(db: Database, run: int, now: float) -> list[int]:
 
 def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
     """Rings older than `before` (boot-time seconds), marked anew."""
-    return [int(row[0]) for row in db.all(_LOST, (now, run, before))]
+    return [int(row[0]) for row in db.all(_RING_LOST, (now, run, before))]
 
 
-def rung(db: Database, run: int, limit: int) -> list[int]:
+def list_rung(db: Database, run: int, limit: int) -> list[int]:
     """Sequences that wait for their turn, at most `limit`."""
     return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
 
 
-def neediest(db: Database, listed: Sequence[int]) -> list[int]:
+def least_busy_first(db: Database, listed: Sequence[int]) -> list[int]:
     """These sequences, those with the fewest jobs under way first."""
     if len(listed) < 2:
         return list(listed)
-    return [int(row[0]) for row in db.all(_NEEDIEST, (id_list(listed),))]
+    return [int(row[0]) for row in db.all(_LEAST_BUSY_FIRST, (id_list(listed),))]
 
 
-def answered(db: Database, sequence: int, rung_at: float | None) -> None:
+def answer_ring(db: Database, sequence: int, rung_at: float | None) -> None:
     """A lease answered the ring: it is cleared, or renewed where work is left."""
-    db.execute(_LEASED, (rung_at, sequence))
+    db.execute(_ANSWER_RING, (rung_at, sequence))
 
 
-def silence(db: Database, run: int) -> None:
+def clear_rings(db: Database, run: int) -> None:
     """Forget every ring: the queue they were in is gone."""
-    db.execute(_SILENCE, (run,))
+    db.execute(_CLEAR_RINGS, (run,))
 
 
-def pause(db: Database, run: int, told: str, paused: bool) -> int:
+def pause(db: Database, run: int, selector: str, paused: bool) -> int:
     """Hold or let go the sequences meant by an id, a group, or `group@host:port`; returns how many changed."""
-    return int(db.execute(_PAUSE, {"paused": int(paused), "run": run, "told": told}).rowcount)
+    return int(db.execute(_PAUSE, {"paused": int(paused), "run": run, "told": selector}).rowcount)
 
 
-def paused(db: Database, run: int) -> int:
+def count_paused(db: Database, run: int) -> int:
     """How many sequences are held by name."""
-    return int(db.value(_PAUSED, (run,)))
+    return int(db.value(_COUNT_PAUSED, (run,)))
 
 
-def limit(db: Database, run: int, group: str, max_pages: int | None) -> None:
+def set_max_pages(db: Database, run: int, group: str, max_pages: int | None) -> None:
     """Pages a group may fetch at most."""
-    db.execute(_LIMIT, (max_pages, run, group))
+    db.execute(_SET_MAX_PAGES, (max_pages, run, group))
 
 
 def ensure_extracts(db: Database, jobs: str) -> None:
@@ -186,58 +190,60 @@ def ensure_extracts(db: Database, jobs: str) -> None:
 def set_groups(db: Database, run: int, present: Iterable[str]) -> None:
     """Hold the sequences of groups the defs lack, let go those of groups they have again."""
     told = orjson.dumps(list(present)).decode()
-    db.execute(_ABSENT, (run, told))
-    db.execute(_PRESENT, (run, told))
+    db.execute(_MARK_ABSENT, (run, told))
+    db.execute(_MARK_PRESENT, (run, told))
 
 
-def reconsider(db: Database, run: int, group: str) -> None:
+def recheck_skipped(db: Database, run: int, group: str) -> None:
     """What was skipped for the limits of a group is to be looked at again."""
-    db.execute(_RECONSIDER, (run, group))
+    db.execute(_RECHECK_SKIPPED, (run, group))
 
 
-def reconsider_host(db: Database, host: int) -> None:
+def recheck_skipped_of_host(db: Database, host: int) -> None:
     """What was skipped for the robots.txt of a host is to be looked at again."""
-    db.execute(_RECONSIDER_HOST, (host,))
+    db.execute(_RECHECK_SKIPPED_OF_HOST, (host,))
 
 
-def unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, int]]:
+def list_unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, int]]:
     """Sequences whose jobs are to be skipped (absent: 1) or revived (2): id, kind, absent."""
     return [(int(id_), str(kind), int(absent)) for id_, kind, absent in db.all(_UNSETTLED, (run, limit))]
 
 
-def revived(db: Database, sequence: int) -> None:
+def mark_rechecked(db: Database, sequence: int) -> None:
     """All that was skipped for its group's sake is READY again."""
-    db.execute(_REVIVED, (sequence,))
+    db.execute(_MARK_RECHECKED, (sequence,))
 
 
-def extracts_left(db: Database, run: int) -> int:
+def count_open_extracts(db: Database, run: int) -> int:
     """Re-extractions that wait or are under way."""
-    return int(db.value(_EXTRACTS_LEFT, (run,)))
+    return int(db.value(_COUNT_OPEN_EXTRACTS, (run,)))
 
 
-def extracts_failed(db: Database, run: int) -> int:
+def count_failed_extracts(db: Database, run: int) -> int:
     """Re-extractions that came to nothing: their pages keep the rows they had."""
-    return int(db.value(_EXTRACTS_FAILED, (run,)))
+    return int(db.value(_COUNT_FAILED_EXTRACTS, (run,)))
 
 
-def pages_done(db: Database, run: int) -> dict[str, int]:
+def count_done_pages(db: Database, run: int) -> dict[str, int]:
     """Done pages by group, from the counters."""
-    return {str(group): int(done) for group, done in db.all(_PAGES_DONE, (run,))}
+    return {str(group): int(done) for group, done in db.all(_COUNT_DONE_PAGES, (run,))}
 
 
-def taken(db: Database, run: int) -> int:
+def count_taken(db: Database, run: int) -> int:
     """Jobs in the hands of nodes."""
-    return int(db.value(_TAKEN, (run,)))
+    return int(db.value(_COUNT_TAKEN, (run,)))
 
 
-def total(db: Database, run: int, counter: Literal["ready", "delayed", "taken", "done", "failed", "skipped"]) -> int:
+def count_pages(
+    db: Database, run: int, counter: Literal["ready", "delayed", "taken", "done", "failed", "skipped"]
+) -> int:
     """Page jobs of a run in one state, from the counters."""
     return int(db.value(f"SELECT total({counter}) FROM sequences WHERE run = ? AND kind = 'page'", (run,)))
 
 
-def standings(db: Database, run: int) -> dict[str, Standing]:
+def count_by_group(db: Database, run: int) -> dict[str, GroupCounts]:
     """How the jobs of each group stand, from the counters."""
-    return {str(row[0]): Standing(*map(int, row[1:])) for row in db.all(_STANDINGS, (run,))}
+    return {str(row[0]): GroupCounts(*map(int, row[1:])) for row in db.all(_COUNT_BY_GROUP, (run,))}
 
 
 def recount(db: Database, run: int) -> None:
@@ -255,7 +261,7 @@ def recount_taken(db: Database, run: int) -> None:
     db.execute(_RECOUNT_TAKEN, (run,))
 
 
-def ids(db: Database, listed: Iterable[int]) -> list[tuple[int, str, str]]:
+def list_names(db: Database, listed: Iterable[int]) -> list[tuple[int, str, str]]:
     """Id, group and host key of the sequences asked for."""
     wanted = list(listed)
     return [

@@ -40,22 +40,22 @@ def current(db: Database) -> Epoch | None:
     return None if row is None else Epoch(int(row[0]), str(row[1]), row[2])
 
 
-def alive(db: Database, epoch: int) -> bool:
+def is_alive(db: Database, epoch: int) -> bool:
     """Whether an epoch still holds."""
     return db.one(_ALIVE, (epoch,)) is not None
 
 
-def remember(db: Database, name: str, value: str) -> None:
+def set_meta(db: Database, name: str, value: str) -> None:
     """Keep a fact about the data dir."""
     db.execute(_SET, (name, value))
 
 
-def note_clock(db: Database) -> None:
+def record_clock(db: Database) -> None:
     """Remember which boot this is and how old: after the next one, what was left of each wait is told from it."""
-    remember(db, "boot", f"{boot_id()} {boottime()}")
+    set_meta(db, "boot", f"{boot_id()} {boottime()}")
 
 
-def recall(db: Database, name: str) -> str | None:
+def get_meta(db: Database, name: str) -> str | None:
     """A fact kept by `remember`."""
     value = db.value(_GET, (name,))
     return None if value is None else str(value)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import orjson
 
-from engine.model.definition import DataDef, Definitions, meaning
-from engine.model.fingerprint import Edition
+from engine.model.definition import DataDef, Definitions, definition_hash
+from engine.model.fingerprint import PreparedDefs
 from engine.store.db.connector import Database
 
 _LATEST = "SELECT version, hash FROM def_versions ORDER BY version DESC LIMIT 1"
@@ -21,7 +21,7 @@ _PAGES = "SELECT hash, data_defs, follow FROM page_defs WHERE version = ? AND gr
 
 
 @dataclass(frozen=True, slots=True)
-class PageWork:
+class StoredPageDefs:
     """What a version says of the pages of a group."""
 
     hash: str
@@ -30,20 +30,20 @@ class PageWork:
     follow: str
 
 
-def publish(db: Database, defs: Definitions | Edition, now: float) -> int:
+def publish(db: Database, defs: Definitions | PreparedDefs, now: float) -> int:
     """The version number of these defs: the latest one's where they mean the same, else a new one."""
-    edition = defs if isinstance(defs, Edition) else Edition.of(defs)
+    edition = defs if isinstance(defs, PreparedDefs) else PreparedDefs.from_definitions(defs)
     latest = db.one(_LATEST)
     if latest is not None and latest[1] == edition.hash:
         return int(latest[0])
     version = int(latest[0]) + 1 if latest else 1
     db.execute(_PUBLISH, (version, edition.hash, edition.text, now))
-    ids = {name: _id(db, name, told) for name, told in edition.data_defs.items()}
-    db.each(
+    ids = {name: _ensure_data_def(db, name, told) for name, told in edition.data_defs.items()}
+    db.execute_values(
         _ADD_PAGE_DEFS,
         [
-            (version, p.group, p.hash, orjson.dumps([ids[name] for name, _ in p.data_defs]).decode(), p.follow)
-            for p in edition.pages
+            (version, p.group, p.hash, orjson.dumps([ids[name] for name, _ in p.data_defs]).decode(), p.follow_hash)
+            for p in edition.groups
         ],
     )
     return version
@@ -59,28 +59,28 @@ def current(db: Database, run: int) -> int:
     return int(db.value(_CURRENT, (run,)) or 0)
 
 
-def page_hashes(db: Database, version: int) -> dict[str, str]:
+def get_page_hashes(db: Database, version: int) -> dict[str, str]:
     """By group that a version has: the hash of what it says of the group's pages."""
     return {str(group): str(told) for group, told in db.all(_PAGE_HASHES, (version,))}
 
 
-def page_work(db: Database, version: int, group: str) -> PageWork | None:
+def get_page_defs(db: Database, version: int, group: str) -> StoredPageDefs | None:
     """What a version says of the pages of a group; None: it lacks the group."""
     row = db.one(_PAGES, (version, group))
-    return None if row is None else PageWork(str(row[0]), tuple(orjson.loads(row[1])), str(row[2]))
+    return None if row is None else StoredPageDefs(str(row[0]), tuple(orjson.loads(row[1])), str(row[2]))
 
 
-def data_def_id(db: Database, data_def: DataDef) -> int:
+def ensure_data_def(db: Database, data_def: DataDef) -> int:
     """The id rows carry for this dataDef as it is written now."""
-    return _id(db, data_def.name, meaning(data_def))
+    return _ensure_data_def(db, data_def.name, definition_hash(data_def))
 
 
-def _id(db: Database, name: str, told: str) -> int:
+def _ensure_data_def(db: Database, name: str, told: str) -> int:
     found = db.value(_FIND_DATA_DEF, (name, told))
     return int(found if found is not None else db.value(_ADD_DATA_DEF, (name, told)))
 
 
-def accepted_at(db: Database, version: int) -> float | None:
+def get_accepted_at(db: Database, version: int) -> float | None:
     """The moment a version was accepted, in wall-clock seconds."""
     told = db.value(_ACCEPTED, (version,))
     return None if told is None else float(told)

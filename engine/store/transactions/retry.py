@@ -14,122 +14,123 @@ from engine.errors import UsageError
 from engine.model.job import Request
 from engine.model.job_key import document_key
 from engine.model.run import RunState, Stage
-from engine.runtime.process_identity import lives
-from engine.store.db.connector import Database, patiently, placeholders
-from engine.store.db.filter import RETRIED, Filter, Words
+from engine.runtime.process_identity import is_process_alive
+from engine.store.db.connector import Database, placeholders, retry_busy
+from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
 from engine.store.pages import documents
 from engine.store.read import browse, candidates
 from engine.store.tables import checkpoints, events, jobs, outputs, rows, runs, supervisors
 from engine.store.tables.events import Event
 
 _BATCH = 2000
-_ENDED = """
+_ENDED_JOBS = """
 SELECT j.id, j.url, j.state, s.grp, s.kind, h.key, l.request, j.origin FROM jobs j
 CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host LEFT JOIN locators l ON l.id = j.locator
 WHERE j.id IN ({ids}) AND +j.run = ? AND + j.state IN ({states})
 """
-_HOME = """
+_ORIGINAL_SEQUENCE = """
 SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ? AND s.grp = ? AND s.kind = ? AND h.key = ?
 """
-_GOING = {Stage.INIT, Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING}
+_ACCEPTING_STAGES = {Stage.INIT, Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING}
 
 
-def retry(db: Database, run: int, wanted: Filter) -> int:
+def retry(db: Database, run: int, wanted: JobFilter) -> int:
     """Make the jobs a filter lets through READY again, as new; returns how many. Without a state in it: FAILED ones.
 
     What they fetched in this run is fetched again. A DONE run is open again, for the next `run` to go on with.
     Raises UsageError for states that cannot be retried, while the run is ending, and for a pattern too slow.
     """
-    wanted = _retried(wanted)
-    chosen = [job for chunk in browse.ids(db, run, wanted) for job in chunk]
-    return retry_jobs(db, run, chosen, wanted.counters, wanted.text)
+    wanted = _retry_filter(wanted)
+    chosen = [job for chunk in browse.iter_ids(db, run, wanted) for job in chunk]
+    return retry_jobs(db, run, chosen, wanted.matched_states, wanted.text)
 
 
 def retry_jobs(
-    db: Database, run: int, chosen: list[int], states: frozenset[str] = frozenset(RETRIED), text: str = ""
+    db: Database, run: int, chosen: list[int], states: frozenset[str] = frozenset(RETRYABLE_STATES), text: str = ""
 ) -> int:
     """The same for jobs by id; those that are in none of the states by now are left alone."""
     count, listed = 0, iter(chosen)
     while batch := list(islice(listed, _BATCH)):
         try:
-            count += patiently(db, lambda _, b=batch: _again(db, run, b, sorted(states)))
+            count += retry_busy(db, lambda _, b=batch: _retry_batch(db, run, b, sorted(states)))
         except UsageError as error:
             if count:
-                raise UsageError(f"{told(count)}; then {error.what}", error.remedy) from error
+                raise UsageError(f"{retry_message(count)}; then {error.message}", error.remedy) from error
             raise
     if count:
-        what = f"retry: {told(count)}" + (f" ({text})" if text else "")
+        what = f"retry: {retry_message(count)}" + (f" ({text})" if text else "")
         with db.transaction():
             events.add(db, run, [Event(time.time(), "INFO", "operator", "command", what)])
     return count
 
 
-def told(count: int) -> str:
+def retry_message(count: int) -> str:
     """What an operator reads of a retry."""
     return "1 job is READY again" if count == 1 else f"{count} jobs are READY again"
 
 
-def _retried(wanted: Filter) -> Filter:
-    if not wanted.states.wanted:
-        wanted = replace(wanted, states=Words(("failed",), wanted.states.unwanted))
-    wrong = sorted(wanted.counters - set(RETRIED))
+def _retry_filter(wanted: JobFilter) -> JobFilter:
+    if not wanted.states.include:
+        wanted = replace(wanted, states=GlobFilter(("failed",), wanted.states.exclude))
+    wrong = sorted(wanted.matched_states - set(RETRYABLE_STATES))
     if wrong:
         raise UsageError(
-            f"a job that is {wrong[0].upper()} cannot be retried", f"States to retry from: {', '.join(RETRIED)}."
+            f"a job that is {wrong[0].upper()} cannot be retried",
+            f"States to retry from: {', '.join(RETRYABLE_STATES)}.",
         )
     return wanted
 
 
-def _again(db: Database, run: int, chosen: list[int], states: list[str]) -> int:
+def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -> int:
     """One batch, in one transaction."""
     upper = [state.upper() for state in states]
     with db.transaction():
-        found = db.all(_ENDED.format(ids=placeholders(chosen), states=placeholders(upper)), (*chosen, run, *upper))
+        found = db.all(_ENDED_JOBS.format(ids=placeholders(chosen), states=placeholders(upper)), (*chosen, run, *upper))
         if not found:
             return 0
-        _open(db, run)
+        _ensure_accepting(db, run)
         listed = [row[0] for row in found]
         done = [row[0] for row in found if row[2] == "DONE"]
-        for data_def, first in rows.take_back(db, run, done).items():
+        for data_def, first in rows.delete_by_jobs(db, run, done).items():
             outputs.mark_dirty(db, run, data_def, first)
-        keys = [_key(row) for row in found]
+        keys = [_document_key(row) for row in found]
         for start in range(0, len(keys), 500):
-            documents.retire(db, run, keys[start : start + 500])
-        moves = [(home, row[0]) for row in found if (home := _home(db, run, row)) is not None]
+            documents.invalidate(db, run, keys[start : start + 500])
+        moves = [(home, row[0]) for row in found if (home := _original_sequence(db, run, row)) is not None]
         count = jobs.reopen(db, listed, moves)
         checkpoints.reopen(db, run)
         return count
 
 
-def _open(db: Database, run: int) -> None:
+def _ensure_accepting(db: Database, run: int) -> None:
     """Make sure that a run may take work, inside the open transaction. Raises UsageError where it is ending."""
     stands, newest = runs.get(db, run), runs.latest(db)
     if newest is not None and newest.seq != run:
         raise UsageError(f"run {stands.id} is over for good: {newest.id} came after it", "Only the latest run goes on.")
     office = supervisors.current(db)
-    if office is not None and office.run == run and lives(office.identity):
-        if stands.stage not in _GOING or stands.state is RunState.DRAINING:
+    if office is not None and office.run == run and is_process_alive(office.identity):
+        if stands.stage not in _ACCEPTING_STAGES or stands.state is RunState.DRAINING:
             raise UsageError(
                 f"run {stands.id} is ending ({stands.stage}): nothing was changed",
                 "Give the order again when it has stopped; `crawl-console run` then goes on with these jobs.",
             )
         return
     if stands.state in (RunState.DONE, RunState.DRAINING):
-        runs.move(db, run, RunState.READY, "jobs were retried")
+        runs.set_state(db, run, RunState.READY, "jobs were retried")
 
 
-def _key(row: tuple[Any, ...]) -> bytes:
+def _document_key(row: tuple[Any, ...]) -> bytes:
     """Of the document its first request would ask for."""
     _, url, _, _, _, _, request, origin = row
-    sent = candidates.request_of(request) if request and origin == "locator" else Request()
+    sent = candidates.parse_request(request) if request and origin == "locator" else Request()
     return document_key(url, sent.method, sent.body)
 
 
-def _home(db: Database, run: int, row: tuple[Any, ...]) -> int | None:
+def _original_sequence(db: Database, run: int, row: tuple[Any, ...]) -> int | None:
     """The sequence of its first request, where redirects had led it to another host's; None: it is there."""
     _, url, _, group, kind, host, _, _ = row
     key = urls.host_key(url)
     if key == host:
         return None
-    found = db.value(_HOME, (run, group, kind, key))
+    found = db.value(_ORIGINAL_SEQUENCE, (run, group, kind, key))
     return None if found is None else int(found)

@@ -15,7 +15,7 @@ from engine.store.tables.runs import Run
 
 _log = logging.getLogger(__name__)
 
-NAME = "state.jsonl"
+STATE_FILE_NAME = "state.jsonl"
 
 
 class StateFile:
@@ -23,29 +23,29 @@ class StateFile:
 
     def __init__(self, db: Database, folder: Path, run: Run) -> None:
         self._db = db
-        self._path = folder / NAME
+        self._path = folder / STATE_FILE_NAME
         self._run = run
-        self._written = b""
-        self._left: tuple[int, int, int] | None = None
-        self._trouble = False
+        self._content = b""
+        self._signature: tuple[int, int, int] | None = None
+        self._failed = False
 
     def refresh(self) -> None:
         """Write it, if it is due. A disk that is full or broken is logged, once."""
-        found = checkpoints.listed(self._db, self._run.seq)
-        text = b"".join(orjson.dumps(checkpoints.projected(c, self._run.id)) + b"\n" for c in found)
+        found = checkpoints.list_checkpoints(self._db, self._run.seq)
+        text = b"".join(orjson.dumps(checkpoints.to_state_record(c, self._run.id)) + b"\n" for c in found)
         try:
-            if text != self._written or self._left is None or self._left != _look(self._path):
-                self._replace(text)
-            self._trouble = False
+            if text != self._content or self._signature is None or self._signature != _file_signature(self._path):
+                self._write_atomically(text)
+            self._failed = False
         except OSError as error:
-            self._left = None
-            if not self._trouble:
+            self._signature = None
+            if not self._failed:
                 _log.warning("%s: %s; it is written again later", self._path, error.strerror)
-            self._trouble = True
+            self._failed = True
 
-    def _replace(self, text: bytes) -> None:
+    def _write_atomically(self, text: bytes) -> None:
         """Write beside, fsync, rename: at any time the old lines or the new ones, whole."""
-        beside = self._path.with_name(f".{NAME}.new")
+        beside = self._path.with_name(f".{STATE_FILE_NAME}.new")
         try:
             with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(text)
@@ -57,10 +57,10 @@ class StateFile:
         except OSError:
             beside.unlink(missing_ok=True)
             raise
-        self._written, self._left = text, _look(self._path)
+        self._content, self._signature = text, _file_signature(self._path)
 
 
-def _look(path: Path) -> tuple[int, int, int] | None:
+def _file_signature(path: Path) -> tuple[int, int, int] | None:
     """What tells a file from another, or from itself after a change; None: it is missing."""
     try:
         seen = path.stat()

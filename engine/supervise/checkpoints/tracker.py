@@ -12,85 +12,97 @@ from dataclasses import dataclass, replace
 from engine.store.db.connector import Database
 from engine.store.tables import checkpoints, outputs, rows, runs, sequences
 from engine.store.tables.checkpoints import Checkpoint
-from engine.store.tables.sequences import Standing
+from engine.store.tables.sequences import GroupCounts
 from engine.supervise.checkpoints.state_file import StateFile
-from engine.supervise.checkpoints.step_graph import APPENDER, KEPT, LOADER, MADE_OF, SEEDER, Blueprint, Step
+from engine.supervise.checkpoints.step_graph import (
+    APPENDER,
+    LOADER,
+    PAGE_STEPS,
+    SEEDER,
+    STEP_INPUTS,
+    StepGraph,
+    StepSpec,
+)
 
-Entries = Mapping[str, Checkpoint]
+CheckpointMap = Mapping[str, Checkpoint]
 """Checkpoints by GROUP/STEP."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class RunProgress:
     """How the work of a run stands at one moment."""
 
-    groups: Mapping[str, Standing]
+    groups: Mapping[str, GroupCounts]
     seeded: bool
     """All locators of the current defs are jobs."""
-    written: Mapping[str, bool]
+    outputs_written: Mapping[str, bool]
     """By group: its rows are in all its files."""
 
-    def of(self, group: str) -> Standing:
+    def for_group(self, group: str) -> GroupCounts:
         """Of one group; one without a job has nothing open."""
-        return self.groups.get(group, Standing())
+        return self.groups.get(group, GroupCounts())
 
 
-class Checkpointing:
+class CheckpointTracker:
     """Keeps the checkpoints of one run in step with its work."""
 
-    def __init__(self, db: Database, run: int, steps: Blueprint, file: StateFile) -> None:
+    def __init__(self, db: Database, run: int, graph: StepGraph, file: StateFile) -> None:
         self._db = db
-        self._file = file
+        self._state_file = file
         self._run = run
-        self._steps = steps
+        self._graph = graph
         self._last_rows: dict[str, int] = {}
 
-    def adopt(self, steps: Blueprint, version: int, *, renews: bool = False) -> None:
+    def apply_graph(self, graph: StepGraph, version: int, *, reextract: bool = False) -> None:
         """A def version was published: what it changes is invalid. To be called inside the publishing transaction."""
-        publish(self._db, self._run, steps, version, renews=renews)
-        self._steps = steps
+        publish_steps(self._db, self._run, graph, version, reextract=reextract)
+        self._graph = graph
 
-    def look(self, stopped: Callable[[], bool]) -> bool:
+    def update(self, stopped: Callable[[], bool]) -> bool:
         """Complete what is done, reopen what is not; whether an entry changed. Writes none once `stopped()`."""
-        changed = self._due()
+        changed = self._completion_changes()
         if changed:
             with self._db.transaction():
-                changed = [] if stopped() else self._due()
+                changed = [] if stopped() else self._completion_changes()
                 checkpoints.write(self._db, self._run, changed)
-        self.show()
+        self.write_state_file()
         return bool(changed)
 
-    def show(self) -> None:
+    def write_state_file(self) -> None:
         """Bring `state.jsonl` up to date."""
-        self._file.refresh()
+        self._state_file.refresh()
 
     def close(self, *, done: bool, reason: str | None) -> None:
         """The end of the run, inside the transaction that ends it: `done`, or cut off for a reason."""
-        known = entries(self._db, self._run)
-        changed = self._due() if done else cut(known, self._steps, self._standings(known), reason or "stopped")
+        known = read_checkpoints(self._db, self._run)
+        changed = (
+            self._completion_changes()
+            if done
+            else interruption_changes(known, self._graph, self._read_progress(known), reason or "stopped")
+        )
         checkpoints.write(self._db, self._run, changed)
 
-    def _due(self) -> list[Checkpoint]:
-        known = entries(self._db, self._run)
-        return settle(known, self._steps, self._standings(known), time.time())
+    def _completion_changes(self) -> list[Checkpoint]:
+        known = read_checkpoints(self._db, self._run)
+        return completion_changes(known, self._graph, self._read_progress(known), time.time())
 
-    def _standings(self, known: Entries) -> Standings:
+    def _read_progress(self, known: CheckpointMap) -> RunProgress:
         run = runs.get(self._db, self._run)
-        groups = sequences.standings(self._db, self._run)
+        groups = sequences.count_by_group(self._db, self._run)
         seeded = run.seeded_version is not None and run.seeded_version == run.defs_version
-        seeded = seeded and not runs.reextracting(self._db, self._run)  # stale pages are still being looked for
-        now = Standings(groups, seeded, {})
-        return replace(now, written=self._written(known, now))
+        seeded = seeded and not runs.is_reextracting(self._db, self._run)  # stale pages are still being looked for
+        now = RunProgress(groups, seeded, {})
+        return replace(now, outputs_written=self._outputs_written(known, now))
 
-    def _written(self, known: Entries, now: Standings) -> dict[str, bool]:
+    def _outputs_written(self, known: CheckpointMap, now: RunProgress) -> dict[str, bool]:
         """Whether the files hold all that a group had given when its work was over: others write on meanwhile."""
-        reached, last = outputs.reached(self._db, self._run), rows.last(self._db, self._run)
+        reached, last = outputs.get_progress(self._db, self._run), rows.last_id(self._db, self._run)
         found = {}
-        for group, data_defs in self._steps.data_defs.items():
+        for group, data_defs in self._graph.data_defs.items():
             entry = known.get(f"{group}/{APPENDER}")
             wanted = 0
             if entry is None or not entry.completed:
-                if not _worked(group, known, self._steps, now):
+                if not _is_drained(group, known, self._graph, now):
                     self._last_rows.pop(group, None)
                     continue
                 wanted = self._last_rows.setdefault(group, last)
@@ -99,42 +111,44 @@ class Checkpointing:
         return found
 
 
-def entries(db: Database, run: int) -> dict[str, Checkpoint]:
+def read_checkpoints(db: Database, run: int) -> dict[str, Checkpoint]:
     """The checkpoints of a run by GROUP/STEP."""
-    return {c.key: c for c in checkpoints.listed(db, run)}
+    return {c.key: c for c in checkpoints.list_checkpoints(db, run)}
 
 
-def publish(db: Database, run: int, steps: Blueprint, version: int, *, renews: bool = False) -> None:
+def publish_steps(db: Database, run: int, steps: StepGraph, version: int, *, reextract: bool = False) -> None:
     """Write down every step of the defs; what they changed is invalid. Inside the publishing transaction.
 
     `renews`: pages that are done are worked anew with these defs, as far as that needs no fetch.
     """
-    changed = compared(entries(db, run), steps, sequences.standings(db, run), version, renews=renews)
+    changed = diff_checkpoints(
+        read_checkpoints(db, run), steps, sequences.count_by_group(db, run), version, reextract=reextract
+    )
     checkpoints.write(db, run, changed)
 
 
-def compared(
-    known: Entries, steps: Blueprint, groups: Mapping[str, Standing], version: int, *, renews: bool = False
+def diff_checkpoints(
+    known: CheckpointMap, steps: StepGraph, groups: Mapping[str, GroupCounts], version: int, *, reextract: bool = False
 ) -> list[Checkpoint]:
     """The entries to write when these defs come into force; one that is complete, and still right, is left alone."""
     wanted = {step.key: step for step in steps.steps}
     changed = {
-        key: f"{MADE_OF.get(step.name, 'it')} changed with defs v{version}"
+        key: f"{STEP_INPUTS.get(step.name, 'it')} changed with defs v{version}"
         for key, step in wanted.items()
         if key in known and known[key].content_hash != step.content_hash
     }
-    reasons = changed | _dependents(changed, steps, version)
+    reasons = changed | _dependent_reasons(changed, steps, version)
     written = []
     for key, step in wanted.items():
         old = known.get(key)
         if old is not None and old.completed and key not in reasons and old.dependencies == step.dependencies:
             continue
         kept = old.kept if old else 0
-        if renews and step.name != LOADER:
+        if reextract and step.name != LOADER:
             kept = 0
-        elif key in changed and step.name in KEPT:
-            kept = groups.get(step.group, Standing()).done
-        cause = reasons.get(key) or (_cause(old) if old and old.status == "invalid" else None)
+        elif key in changed and step.name in PAGE_STEPS:
+            kept = groups.get(step.group, GroupCounts()).done
+        cause = reasons.get(key) or (_invalid_reason(old) if old and old.status == "invalid" else None)
         fresh = Checkpoint(
             step=step.name, group=step.group, content_hash=step.content_hash, dependencies=step.dependencies, kept=kept,
             status="invalid" if cause else "provisional", reason=cause,
@@ -149,7 +163,7 @@ def compared(
     ]
 
 
-def settle(known: Entries, steps: Blueprint, now: Standings, at: float) -> list[Checkpoint]:
+def completion_changes(known: CheckpointMap, steps: StepGraph, now: RunProgress, at: float) -> list[Checkpoint]:
     """The entries to write so that each is complete exactly where nothing of it is left. `at`: seconds since 1970.
 
     The seeder's are the seeding's to complete.
@@ -159,8 +173,8 @@ def settle(known: Entries, steps: Blueprint, now: Standings, at: float) -> list[
         old = known.get(step.key)
         if old is None or step.name == SEEDER:
             continue
-        mine = now.of(step.group)
-        if not old.completed and _over(step, known, steps, now):
+        mine = now.for_group(step.group)
+        if not old.completed and _is_complete(step, known, steps, now):
             notes = []
             if mine.failed and step.name != APPENDER:
                 notes.append(f"{mine.failed} {'job' if mine.failed == 1 else 'jobs'} failed")
@@ -168,52 +182,52 @@ def settle(known: Entries, steps: Blueprint, now: Standings, at: float) -> list[
                 notes.append(f"{old.kept} pages done before a change of the defs keep what they gave")
             reason = "; ".join(notes) or None
             changed.append(replace(old, completed_at=at, status="provisional" if old.kept else "valid", reason=reason))
-        elif old.completed and _again(step, steps, now):
-            changed.append(replace(old, completed_at=None, status="provisional", reason=checkpoints.WORK_AGAIN))
+        elif old.completed and _has_new_work(step, steps, now):
+            changed.append(replace(old, completed_at=None, status="provisional", reason=checkpoints.REOPENED_REASON))
     return changed
 
 
-def cut(known: Entries, steps: Blueprint, now: Standings, why: str) -> list[Checkpoint]:
+def interruption_changes(known: CheckpointMap, steps: StepGraph, now: RunProgress, why: str) -> list[Checkpoint]:
     """The entries to write when a run is stopped: each that is not complete says why, and how much is left."""
     changed = []
     for step in steps.steps:
         old = known.get(step.key)
         if old is None or old.completed:
             continue
-        left = now.of(step.group).open
+        left = now.for_group(step.group).open
         if step.name == SEEDER:
             told = f"{why}: not all locators are jobs"
-        elif not left and any(now.of(group).open for group in steps.upstream[step.group]):
+        elif not left and any(now.for_group(group).open for group in steps.upstream[step.group]):
             told = f"{why}: 0 jobs left, but pages that lead here are"
         else:
             told = f"{why}: {left} {'job' if left == 1 else 'jobs'} left"
-        cause = _cause(old) if old.status == "invalid" else None
+        cause = _invalid_reason(old) if old.status == "invalid" else None
         changed.append(replace(old, reason=f"{cause}; {told}" if cause else told))
     return changed
 
 
-def _over(step: Step, known: Entries, steps: Blueprint, now: Standings) -> bool:
-    written = step.name != APPENDER or now.written.get(step.group, False)
-    return written and _worked(step.group, known, steps, now)
+def _is_complete(step: StepSpec, known: CheckpointMap, steps: StepGraph, now: RunProgress) -> bool:
+    written = step.name != APPENDER or now.outputs_written.get(step.group, False)
+    return written and _is_drained(step.group, known, steps, now)
 
 
-def _again(step: Step, steps: Blueprint, now: Standings) -> bool:
+def _has_new_work(step: StepSpec, steps: StepGraph, now: RunProgress) -> bool:
     """Whether a step that was complete has work again: in its group, or where pages are fetched that lead there."""
-    mine = now.of(step.group)
-    if step.name == APPENDER and not now.written.get(step.group, False):
+    mine = now.for_group(step.group)
+    if step.name == APPENDER and not now.outputs_written.get(step.group, False):
         return True
     here = mine.loading if step.name == LOADER else mine.open
-    return bool(here or any(now.of(name).loading for name in steps.upstream[step.group]))
+    return bool(here or any(now.for_group(name).loading for name in steps.upstream[step.group]))
 
 
-def _worked(group: str, known: Entries, steps: Blueprint, now: Standings) -> bool:
+def _is_drained(group: str, known: CheckpointMap, steps: StepGraph, now: RunProgress) -> bool:
     """Whether a group has no job left, and none can come."""
     whole = {group, *steps.upstream[group]}
     unseeded = any(c.step == SEEDER and c.group in whole and not c.completed for c in known.values())
-    return now.seeded and not unseeded and not any(now.of(name).open for name in whole)
+    return now.seeded and not unseeded and not any(now.for_group(name).open for name in whole)
 
 
-def _dependents(changed: Iterable[str], steps: Blueprint, version: int) -> dict[str, str]:
+def _dependent_reasons(changed: Iterable[str], steps: StepGraph, version: int) -> dict[str, str]:
     """Every step that rests on a changed one, through whatever others, with the reason."""
     followers: dict[str, list[str]] = defaultdict(list)
     for step in steps.steps:
@@ -230,6 +244,6 @@ def _dependents(changed: Iterable[str], steps: Blueprint, version: int) -> dict[
     return found
 
 
-def _cause(entry: Checkpoint) -> str | None:
+def _invalid_reason(entry: Checkpoint) -> str | None:
     """Why an entry became invalid, without what was added when a run was stopped."""
     return entry.reason.partition("; ")[0] if entry.reason else None

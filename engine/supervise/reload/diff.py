@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from engine.model.definition import DataDef, Definitions, Locator, meaning
-from engine.model.fingerprint import Edition
+from engine.model.definition import DataDef, Definitions, Locator, definition_hash
+from engine.model.fingerprint import PreparedDefs
 
-_NAMED = 3
+_MAX_NAMED = 3
 
 
 def stale_groups(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
@@ -13,15 +13,15 @@ def stale_groups(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     return [group for group, told in new.items() if group in old and old[group] != told]
 
 
-def changed_data_defs(old: Edition, new: Edition) -> list[str]:
+def changed_data_defs(old: PreparedDefs, new: PreparedDefs) -> list[str]:
     """DataDefs of either that are not the same in the other, in the order of the new ones."""
     names = dict.fromkeys([*new.data_defs, *old.data_defs])
     return [name for name in names if old.data_defs.get(name) != new.data_defs.get(name)]
 
 
-def relinked(old: Definitions, new: Definitions, stale: Collection[str]) -> list[str]:
+def relinked_groups(old: Definitions, new: Definitions, stale: Collection[str]) -> list[str]:
     """Groups whose pages some links may no longer lead to: of which it will be known, once stale pages are worked."""
-    before, after = _leads(old), _leads(new)
+    before, after = _links_by_target(old), _links_by_target(new)
     if all(before.get(group) == after.get(group) for group in stale):
         return []
     targets = {target for leads in (*before.values(), *after.values()) for target in leads}
@@ -29,7 +29,7 @@ def relinked(old: Definitions, new: Definitions, stale: Collection[str]) -> list
     return sorted(t for t in known if any(t in before.get(group, {}) for group in stale))
 
 
-def _leads(definitions: Definitions) -> dict[str, dict[str, str]]:
+def _links_by_target(definitions: Definitions) -> dict[str, dict[str, str]]:
     """By group, and by the group that its links lead to: a hash of those links and of how deep they may lead."""
     found: dict[str, dict[str, str]] = {}
     for group in definitions.task_groups:
@@ -39,56 +39,62 @@ def _leads(definitions: Definitions) -> dict[str, dict[str, str]]:
             for link in data_def.links if data_def else ():
                 leads.setdefault(link.group or group.name, []).append([data_def.block if data_def else "", link])
         depth = {g.name: g.max_depth for g in definitions.task_groups}
-        found[group.name] = {target: meaning([links, depth.get(target)]) for target, links in leads.items()}
+        found[group.name] = {target: definition_hash([links, depth.get(target)]) for target, links in leads.items()}
     return found
 
 
-def described(old: Edition, new: Edition, pages: int) -> str:
+def describe_changes(old: PreparedDefs, new: PreparedDefs, pages: int) -> str:
     """`book: 2 fields changed, 1,204 pages to re-extract, 3 locators added`."""
     before, after = old.definitions, new.definitions
-    told = ["; ".join(_data_def(before.data_def(n), after.data_def(n), n) for n in changed_data_defs(old, new))]
+    told = [
+        "; ".join(_describe_data_def(before.data_def(n), after.data_def(n), n) for n in changed_data_defs(old, new))
+    ]
     if pages:
-        told.append(f"{counted(pages, 'page')} to re-extract")
-    told += _locators(before, after)
-    told += _sets([g.name for g in before.task_groups], [g.name for g in after.task_groups], "group")
-    if _meanings(before.task_groups) != _meanings(after.task_groups):
+        told.append(f"{pluralize(pages, 'page')} to re-extract")
+    told += _describe_locators(before, after)
+    told += _describe_names([g.name for g in before.task_groups], [g.name for g in after.task_groups], "group")
+    if _hash_all(before.task_groups) != _hash_all(after.task_groups):
         told.append("tasks or limits changed")
-    told += [f"{noun} changed" for noun in ("hosts", "appenders") if _part(before, noun) != _part(after, noun)]
+    told += [
+        f"{noun} changed"
+        for noun in ("hosts", "appenders")
+        if _section_hash(before, noun) != _section_hash(after, noun)
+    ]
     return ", ".join(filter(None, told)) or "nothing that shows"
 
 
-def counted(count: int, noun: str) -> str:
+def pluralize(count: int, noun: str) -> str:
     """`1 page`, `1,204 pages`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _data_def(before: DataDef | None, after: DataDef | None, name: str) -> str:
+def _describe_data_def(before: DataDef | None, after: DataDef | None, name: str) -> str:
     if before is None or after is None:
         return f"{name}: {'removed' if after is None else 'new'}"
-    old = {field.name: meaning(field) for field in before.fields}
-    new = {field.name: meaning(field) for field in after.fields}
+    old = {field.name: definition_hash(field) for field in before.fields}
+    new = {field.name: definition_hash(field) for field in after.fields}
     numbers = {
         "changed": sum(new[n] != old[n] for n in new.keys() & old.keys()),
         "added": len(new.keys() - old.keys()),
         "removed": len(old.keys() - new.keys()),
     }
-    told = [f"{counted(number, 'field')} {verb}" for verb, number in numbers.items() if number]
+    told = [f"{pluralize(number, 'field')} {verb}" for verb, number in numbers.items() if number]
     if not told and list(old) != list(new):
         told.append("fields in another order")
     for part in ("links", "filters", "block", "key"):
-        told += [f"{part} changed"] if _plain(before, part) != _plain(after, part) else []
+        told += [f"{part} changed"] if _attribute_hash(before, part) != _attribute_hash(after, part) else []
     return f"{name}: {', '.join(told) or 'changed'}"
 
 
-def _locators(before: Definitions, after: Definitions) -> list[str]:
-    old, new = _told(before), _told(after)
+def _describe_locators(before: Definitions, after: Definitions) -> list[str]:
+    old, new = _locator_requests(before), _locator_requests(after)
     numbers = {"added": len(new - old), "removed": len(old - new)}
-    return [f"{counted(number, 'locator')} {verb}" for verb, number in numbers.items() if number]
+    return [f"{pluralize(number, 'locator')} {verb}" for verb, number in numbers.items() if number]
 
 
-def _told(definitions: Definitions) -> set[tuple[str, str]]:
+def _locator_requests(definitions: Definitions) -> set[tuple[str, str]]:
     def one(group: str, locator: Locator) -> Iterable[tuple[str, str]]:
-        bare = meaning({"request": [locator.method, locator.body, locator.headers, locator.cookies]})
+        bare = definition_hash({"request": [locator.method, locator.body, locator.headers, locator.cookies]})
         for url in (*locator.urls, locator.from_file, locator.sitemap):
             if url:
                 yield group, f"{bare} {url}"
@@ -98,22 +104,22 @@ def _told(definitions: Definitions) -> set[tuple[str, str]]:
     }
 
 
-def _sets(old: list[str], new: list[str], noun: str) -> list[str]:
+def _describe_names(old: list[str], new: list[str], noun: str) -> list[str]:
     told = []
     for verb, names in (("added", [n for n in new if n not in old]), ("removed", [n for n in old if n not in new])):
         if names:
-            more = "…" if len(names) > _NAMED else ""
-            told.append(f"{counted(len(names), noun)} {verb} ({', '.join(names[:_NAMED])}{more})")
+            more = "…" if len(names) > _MAX_NAMED else ""
+            told.append(f"{pluralize(len(names), noun)} {verb} ({', '.join(names[:_MAX_NAMED])}{more})")
     return told
 
 
-def _meanings(parts: Iterable[object]) -> set[str]:
-    return {meaning(part) for part in parts}
+def _hash_all(parts: Iterable[object]) -> set[str]:
+    return {definition_hash(part) for part in parts}
 
 
-def _part(definitions: Definitions, name: str) -> str:
-    return meaning(getattr(definitions, name))
+def _section_hash(definitions: Definitions, name: str) -> str:
+    return definition_hash(getattr(definitions, name))
 
 
-def _plain(data_def: DataDef, part: str) -> str:
-    return meaning(getattr(data_def, part))
+def _attribute_hash(data_def: DataDef, part: str) -> str:
+    return definition_hash(getattr(data_def, part))

@@ -11,15 +11,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from engine.append.appender import Appender, Turn
-from engine.append.beat_thread import Pulse
+from engine.append.appender import AppenderLoop
+from engine.append.beat_thread import AppenderHeartbeat
 from engine.append.lifeline import Lifeline
-from engine.append.output_dir import OutputFolder
+from engine.append.output_dir import OutputDir
+from engine.append.turns import TurnResult
 from engine.model.definition import DataDef, Definitions, Field
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.db.connector import Database, sqlite3
-from engine.store.db.schema import CRAWL, prepare
+from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import nodes, outputs, rows, runs, supervisors, versions
 from engine.store.tables.rows import NewRow
 
@@ -28,12 +29,12 @@ ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 COLUMNS = ("title", "price", "stock", "tags", "parts")
 
 
-class Alone(Appender):
+class Alone(AppenderLoop):
     """One that shares a process with others: it lets go of what its process would have ended with."""
 
     def close(self) -> None:
         super().close()
-        self._pulse.end()
+        self._heartbeat.stop()
         self._lifeline.close()
         self._db.close()
 
@@ -43,14 +44,14 @@ class House:
 
     def __init__(self, folder: Path, type_: str, data_defs: Iterable[str] = ("book",)) -> None:
         self.folder, self.type = folder, type_
-        prepare(folder)
+        migrate_databases(folder)
         self.db = Database.open(folder / CRAWL)
         defs = tuple(DataDef(name=name, fields=tuple(Field(name=c) for c in COLUMNS)) for name in data_defs)
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0)
             self.supervisor = supervisors.begin(self.db, "test", self.run.seq, 0.0)
             versions.publish(self.db, Definitions(data_defs=defs), 0.0)
-            self.ids = {d.name: versions.data_def_id(self.db, d) for d in defs}
+            self.ids = {d.name: versions.ensure_data_def(self.db, d) for d in defs}
             self.db.execute(
                 "INSERT INTO hosts (run, key, origin, delay, concurrency, robots)"
                 " VALUES (?, 'h:80', 'http://h', 0, 8, 'OFF')",
@@ -85,7 +86,7 @@ class House:
                     (job, self.run.seq, f"http://h/{job}", str(job).encode()),
                 )
             else:
-                for row, _ in rows.remove(self.db, job):
+                for row, _ in rows.delete_by_job(self.db, job):
                     outputs.mark_dirty(self.db, self.run.seq, name, row)
             rows.add(self.db, self.run.seq, [NewRow(job, self.ids[name], stored(row)) for row in made])
         self.truth[name][job] = made
@@ -95,7 +96,7 @@ class House:
         with self.db.transaction():
             return nodes.insert_appender(self.db, self.run.seq, self.supervisor, 0.0)
 
-    def appender(self, *, draining: bool = False, db: Database | None = None) -> Appender:
+    def appender(self, *, draining: bool = False, db: Database | None = None) -> AppenderLoop:
         """One in this process, registered."""
         epoch = self.epoch()
         db = db or Database.open(self.folder / CRAWL)
@@ -103,18 +104,18 @@ class House:
             assert nodes.register_appender(self.db, epoch, 1, "test")
         lifeline = Lifeline()
         lifeline.draining = draining
-        pulse = Pulse(self.folder / "beats" / f"a{epoch}", lifeline)
-        with closing(OutputFolder(self.folder, self.run.id)) as folder:
+        pulse = AppenderHeartbeat(self.folder / "beats" / f"a{epoch}", lifeline)
+        with closing(OutputDir(self.folder, self.run.id)) as folder:
             return Alone(db, self.run, epoch, folder.path, pulse, lifeline)
 
     def drain(self) -> None:
         """A new appender writes all there is and ends."""
         with closing(self.appender(draining=True)) as appender:
-            appender.work()
+            appender.run()
         assert not self.behind()
 
     def behind(self) -> bool:
-        return outputs.any_behind(self.db, self.run.seq, rows.last(self.db, self.run.seq))
+        return outputs.has_backlog(self.db, self.run.seq, rows.last_id(self.db, self.run.seq))
 
     def command(self, epoch: int) -> list[str]:
         return [
@@ -161,12 +162,12 @@ def books(count: int, start: int = 0) -> list[dict[str, Any]]:
     return [book(start + i) for i in range(count)]
 
 
-def settle(appender: Appender) -> None:
+def settle(appender: AppenderLoop) -> None:
     """Turns until nothing is left to do; between two rebuilds the appender rests for as long as the first one took."""
     deadline = time.monotonic() + 20
-    while (turn := appender.turn()) is not Turn.IDLE:
+    while (turn := appender.run_turn()) is not TurnResult.IDLE:
         assert time.monotonic() < deadline, "never idle"
-        if turn is Turn.HELD:
+        if turn is TurnResult.BLOCKED:
             time.sleep(0.001)
 
 
@@ -227,4 +228,4 @@ def until(condition: Any, seconds: float = 15.0) -> bool:
 
 
 def recorded(house: House) -> outputs.Output:
-    return outputs.listed(house.db, house.run.seq)[0]
+    return outputs.list_outputs(house.db, house.run.seq)[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.append.turns import Turn
+from engine.append.turns import TurnResult
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
 from engine.store.tables import outputs, rows, runs
@@ -151,7 +151,7 @@ def test_replaced_rows_leave_the_file(house: House) -> None:
 def test_rows_replaced_while_they_are_written_leave_the_file(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     job = house.add(books(5))
     replaced: list[int] = []
-    real = rows.after
+    real = rows.list_after
 
     def after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
         batch = real(db, run, cursor, limit)
@@ -159,7 +159,7 @@ def test_rows_replaced_while_they_are_written_leave_the_file(house: House, monke
             replaced.append(house.add(books(5, start=50), job=job))
         return batch
 
-    monkeypatch.setattr(rows, "after", after)
+    monkeypatch.setattr(rows, "list_after", after)
     house.drain()
     assert replaced
     assert house.found() == house.expected()
@@ -168,7 +168,7 @@ def test_rows_replaced_while_they_are_written_leave_the_file(house: House, monke
 def test_rows_replaced_during_a_rebuild_leave_the_file(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     job, other = house.add(books(5)), house.add(books(5, start=20))
     replaced: list[int] = []
-    real = rows.of_data_def
+    real = rows.list_by_data_def
 
     def of_data_def(db: Database, run: int, name: str, cursor: int, limit: int) -> list[tuple[int, str]]:
         batch = real(db, run, name, cursor, limit)
@@ -179,7 +179,7 @@ def test_rows_replaced_during_a_rebuild_leave_the_file(house: House, monkeypatch
     with closing(house.appender()) as appender:
         settle(appender)
         house.add(books(5, start=50), job=job)
-        monkeypatch.setattr(rows, "of_data_def", of_data_def)
+        monkeypatch.setattr(rows, "list_by_data_def", of_data_def)
         settle(appender)
     assert replaced
     assert house.found() == house.expected()
@@ -192,7 +192,7 @@ def test_other_columns_make_the_file_anew(house: House) -> None:
         settle(appender)
         house.declare("book", ("title", "stock"))
         house.add(books(10, start=10))
-        appender.turn()
+        appender.run_turn()
         settle(appender)
         assert house.found(columns=("title", "stock")) == house.expected(columns=("title", "stock"))
     house.declare("book", ("stock", "title", "new"))
@@ -254,26 +254,26 @@ def test_while_rows_are_replaced_the_file_is_left_alone_and_then_written_once(ho
     job = house.add(books(3))
     other = house.add(books(2, start=10))
     with closing(house.appender()) as appender:
-        while appender.turn() is not Turn.IDLE:
+        while appender.run_turn() is not TurnResult.IDLE:
             pass
         before = house.path().read_bytes()
         with house.db.transaction():
             outputs.mark_stale(house.db, house.run.seq, ["book"])
-            runs.reextract(house.db, house.run.seq, "{}")
+            runs.set_reextraction(house.db, house.run.seq, "{}")
         house.add(books(3, start=100), job=job)
         house.add(books(2, start=200), job=other)
         for _ in range(5):
-            assert appender.turn() is Turn.HELD
+            assert appender.run_turn() is TurnResult.BLOCKED
         if house.type != "sqlite":
             assert house.path().read_bytes() == before, "a reader sees no half of the new rows"
         with closing(house.appender()) as another:  # started anew meanwhile: no reason to show half either
-            assert another.turn() is Turn.HELD
+            assert another.run_turn() is TurnResult.BLOCKED
         with house.db.transaction():
-            runs.reextract(house.db, house.run.seq, None)
+            runs.set_reextraction(house.db, house.run.seq, None)
     with closing(house.appender()) as appender:
-        assert appender.turn() is Turn.MORE
+        assert appender.run_turn() is TurnResult.MORE
         assert house.found() == house.expected()
-        assert appender.turn() is Turn.IDLE
+        assert appender.run_turn() is TurnResult.IDLE
     assert not house.behind()
 
 
@@ -284,17 +284,17 @@ def test_rows_replaced_since_the_outputs_were_looked_at_are_not_appended(
     house.drain()
     before = house.path().read_bytes()
     with closing(house.appender()) as appender:
-        assert appender.turn() is Turn.IDLE
-        inspected = appender._inspected
+        assert appender.run_turn() is TurnResult.IDLE
+        inspected = appender._inspect_outputs
 
         def late(declared: object) -> object:
             found = inspected(declared)  # type: ignore[arg-type]
             house.add(books(3, start=100), job=job)
-            monkeypatch.setattr(appender, "_inspected", inspected)
+            monkeypatch.setattr(appender, "_inspect_outputs", inspected)
             return found
 
-        monkeypatch.setattr(appender, "_inspected", late)
-        assert appender.turn() is Turn.MORE
+        monkeypatch.setattr(appender, "_inspect_outputs", late)
+        assert appender.run_turn() is TurnResult.MORE
         if house.type != "sqlite":
             assert house.path().read_bytes() == before
     house.drain()

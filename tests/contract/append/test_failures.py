@@ -10,9 +10,9 @@ import pytest
 
 from engine.append import appender as loop
 from engine.append import sqlite as sqlite_output
-from engine.append.appender import Turn
+from engine.append.turns import TurnResult
 from engine.errors import Fenced
-from engine.store.db.connector import Busy, Database
+from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.tables import outputs, rows, supervisors
 from tests.contract.append.house import TYPES, House, book, books, recorded, settle
@@ -110,7 +110,7 @@ def test_a_failed_write_is_tried_again(
     type_: str, call: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     house = House(tmp_path, type_)
-    monkeypatch.setattr(loop, "RETRY", 0.0)
+    monkeypatch.setattr(loop, "RETRY_SECONDS", 0.0)
     real = getattr(os, call)
     with closing(house.appender()) as appender:
         settle(appender)
@@ -124,9 +124,9 @@ def test_a_failed_write_is_tried_again(
 
         monkeypatch.setattr(os, call, failing)
         for _ in range(3):
-            assert appender.turn() is not Turn.IDLE
-            assert recorded(house).cursor in (before.cursor, rows.last(house.db, 1))
-        assert os.strerror(code) in appender._pulse.trouble
+            assert appender.run_turn() is not TurnResult.IDLE
+            assert recorded(house).cursor in (before.cursor, rows.last_id(house.db, 1))
+        assert os.strerror(code) in appender._heartbeat.problem
         assert recorded(house).bytes == before.bytes
         inode = house.path().stat().st_ino
         monkeypatch.setattr(os, call, real)
@@ -143,7 +143,7 @@ def test_one_failing_output_does_not_hold_the_others(tmp_path: Path) -> None:
     house.add(books(5), "author")
     house.add(books(5), "book")
     with closing(house.appender()) as appender:
-        while appender.turn() is not Turn.HELD:
+        while appender.run_turn() is not TurnResult.BLOCKED:
             pass
         assert house.found("book") == house.expected("book")
         assert house.behind()
@@ -154,15 +154,15 @@ def test_a_full_database_disk_holds_and_goes_on(house: House, monkeypatch: pytes
     real = outputs.advance
 
     def full(*_: Any, **__: Any) -> None:
-        raise Busy("crawl.db: database or disk is full", "Free some space.")
+        raise DatabaseBusy("crawl.db: database or disk is full", "Free some space.")
 
     with closing(house.appender()) as appender:
-        settle_until = [appender.turn() for _ in range(1)]
-        assert settle_until == [Turn.MORE]
+        settle_until = [appender.run_turn() for _ in range(1)]
+        assert settle_until == [TurnResult.MORE]
         monkeypatch.setattr(outputs, "advance", full)
         for _ in range(3):
-            with pytest.raises(Busy):
-                appender.turn()
+            with pytest.raises(DatabaseBusy):
+                appender.run_turn()
         monkeypatch.setattr(outputs, "advance", real)
         settle(appender)
     assert house.found() == house.expected()
@@ -176,16 +176,16 @@ def test_an_appender_whose_supervisor_ended_writes_nothing(house: House) -> None
             supervisors.begin(house.db, "next", house.run.seq, 1.0)
         house.add(books(5))
         with pytest.raises(Fenced):
-            appender.turn()
+            appender.run_turn()
     assert recorded(house) == before
     assert house.found() == []
 
 
 def test_a_fence_that_falls_during_a_write_records_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     house.add(books(5))
-    real = rows.after
+    real = rows.list_after
     with closing(house.appender()) as appender:
-        appender.turn()
+        appender.run_turn()
         before = recorded(house)
 
         def after(*arguments: Any) -> Any:
@@ -193,11 +193,11 @@ def test_a_fence_that_falls_during_a_write_records_nothing(house: House, monkeyp
                 supervisors.begin(house.db, "next", house.run.seq, 1.0)
             return real(*arguments)
 
-        monkeypatch.setattr(rows, "after", after)
+        monkeypatch.setattr(rows, "list_after", after)
         with pytest.raises(Fenced):
-            appender.turn()
+            appender.run_turn()
     assert recorded(house) == before
-    monkeypatch.setattr(rows, "after", real)
+    monkeypatch.setattr(rows, "list_after", real)
     house.supervisor = 2
     house.drain()
     assert house.found() == house.expected()
@@ -209,5 +209,5 @@ def test_memory_is_bounded_by_the_size_of_rows(house: House, monkeypatch: pytest
     house.add([book(i, title="x" * 1000) for i in range(200)])
     with closing(house.appender()) as appender:
         settle(appender)
-        assert appender._limit < 25
+        assert appender._batch_limit < 25
     assert house.found() == house.expected()

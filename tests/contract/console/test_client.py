@@ -5,8 +5,8 @@ import contextlib
 import pytest
 
 from console import client
-from console.client import opened
-from engine.store.db.connector import Busy, Database
+from console.client import open_latest_run
+from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from tests.contract.store.house import House
 
@@ -22,7 +22,7 @@ def resting(house: House) -> House:
 def test_what_lies_still_is_read_and_nothing_is_left_beside_it(resting: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client.os, "access", lambda *_: False)
     before = sorted(resting.folder.iterdir())
-    with opened(resting.folder) as (db, run):
+    with open_latest_run(resting.folder) as (db, run):
         assert run.seq == resting.run
         assert db.value("SELECT count(*) FROM jobs") == 1
         assert sorted(resting.folder.iterdir()) == before
@@ -32,8 +32,8 @@ def test_what_lies_still_is_read_and_nothing_is_left_beside_it(resting: House, m
 def test_a_crawl_that_begins_meanwhile_is_told(resting: House, monkeypatch: pytest.MonkeyPatch, ended: bool) -> None:
     monkeypatch.setattr(client.os, "access", lambda *_: False)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(pytest.raises(Busy, match="a crawl began while it was read"))
-        db, _ = stack.enter_context(opened(resting.folder))
+        stack.enter_context(pytest.raises(DatabaseBusy, match="a crawl began while it was read"))
+        db, _ = stack.enter_context(open_latest_run(resting.folder))
         other = Database.open(resting.folder / CRAWL)
         with other.transaction():
             other.execute("UPDATE jobs SET priority = 7")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import pytest
 
 from engine.model.job import LeasedJob
-from engine.model.record import FoundLink
-from engine.node.capacity import Room
+from engine.model.record import ExtractedLink
+from engine.node.capacity import Capacity
 from engine.node.committer import Committer
 from engine.node.ringer import Ringer
-from engine.node.seen_set import Seen
+from engine.node.seen_set import SeenSet
 from engine.queue import Doorbells
 from engine.store.tables import jobs, sequences
-from engine.store.transactions.commit import Finished
+from engine.store.transactions.commit import JobOutcome
 from tests.contract.store.house import House, Page, child
 
 SITE = 60
@@ -26,33 +26,33 @@ class Desk:
     """A committer with its seen-set, and what it said to have committed."""
 
     committer: Committer
-    seen: Seen
+    seen: SeenSet
     told: "queue.Queue[int]"
-    room: Room
+    room: Capacity
     idle: "queue.Queue[int]"
     """The jobs done so far, each time no job was left."""
 
-    def commit(self, finished: Finished) -> None:
+    def commit(self, finished: JobOutcome) -> None:
         self.committer.add(finished)
         assert self.told.get(timeout=10) == 1
 
 
-class ToldRoom(Room):
+class ToldRoom(Capacity):
     """Tells how many jobs were committed together."""
 
     def __init__(self, told: "queue.Queue[int]") -> None:
-        super().__init__(1, busy=lambda: 0, wake=lambda: None)
+        super().__init__(1, count_active=lambda: 0, wake=lambda: None)
         self._told = told
 
-    def let_go(self, jobs: Sequence[LeasedJob]) -> None:
-        super().let_go(jobs)
+    def release(self, jobs: Sequence[LeasedJob]) -> None:
+        super().release(jobs)
         self._told.put(len(jobs))
 
 
 @pytest.fixture
 def desk(house: House) -> Desk:
     bells = Doorbells(house.folder)
-    seen, told, idle = Seen(), queue.Queue[int](), queue.Queue[int]()
+    seen, told, idle = SeenSet(), queue.Queue[int](), queue.Queue[int]()
     room = ToldRoom(told)
     ringer = Ringer(house.folder, house.run, lambda: bells)
     committer = Committer(
@@ -60,13 +60,13 @@ def desk(house: House) -> Desk:
         node=house.nodes[0],
         run=house.run,
         places=house.new_places(),
-        seen=seen,
+        seen_set=seen,
         ringer=ringer,
-        room=room,
-        refill=lambda: None,
-        idle=lambda: idle.put(committer.done),
-        fenced=lambda: None,
-        broken=lambda error: told.put(-1),
+        capacity=room,
+        refill_leaser=lambda: None,
+        on_idle=lambda: idle.put(committer.done),
+        on_fenced=lambda: None,
+        on_error=lambda error: told.put(-1),
     )
     committer.start()
     yield Desk(committer, seen, told, room, idle)
@@ -89,8 +89,8 @@ def test_results_dropped_and_retried_lose_no_page(house: House, desk: Desk, seed
         for job in got:
             number = int(job.url.rpartition("/")[2])
             links = [Page(f"http://a/{n}") for n in (number + 1, number + 2) if n < SITE]
-            found = {FoundLink(link.url, link.group, 0, None, child(link).identity): link for link in links}
-            unknown = [found[link] for link in desk.seen.unknown(found)]
+            found = {ExtractedLink(link.url, link.group, 0, None, child(link).identity): link for link in links}
+            unknown = [found[link] for link in desk.seen.filter_new(found)]
             if dice.random() < 0.2:
                 dropped += 1
                 with house.db.transaction():
@@ -106,7 +106,7 @@ def test_the_commit_that_leaves_the_node_without_a_job_says_so(house: House, des
     for number in range(3):
         house.seed(f"http://a/{number}")
     got = house.lease(house.sequence("http://a/0"), free=3).jobs
-    desk.room.take(got)
+    desk.room.add_leased(got)
     for job in got:
         assert desk.idle.empty()
         desk.commit(house.done(job))

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import pytest
 
 from engine.model.job import JobState, LeasedJob
-from engine.node.capacity import Room
+from engine.node.capacity import Capacity
 from engine.node.committer import Committer
 from engine.node.ringer import Ringer
-from engine.node.seen_set import Seen
-from engine.node.slice import Slicer
+from engine.node.seen_set import SeenSet
+from engine.node.slice import Leaser
 from engine.queue import Doorbells
 from engine.runtime.clock import boottime
-from engine.store.tables.hosts import Manners
-from engine.store.transactions.commit import Finished
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.commit import JobOutcome
 from tests.contract.store.house import House, Page, child
 
 SITE = 200
@@ -35,19 +35,19 @@ class Node:
     def __post_init__(self) -> None:
         house, epoch = self.house, self.house.nodes[0]
         self.bells = Doorbells(
-            house.folder, on_slice=lambda rung: self.slicer.answer(rung), gate=lambda: self.room.worth_asking(),
-            room=lambda: self.room.free,
+            house.folder, on_slice=lambda rung: self.slicer.lease_rung(rung), gate=lambda: self.room.should_dequeue(),
+            capacity=lambda: self.room.free,
         )  # fmt: skip
         self.ringer = Ringer(house.folder, house.run, lambda: self.bells)
-        self.room = Room(self.slots, busy=lambda: len(self.working), wake=self.bells.wake)
-        self.slicer = Slicer(
-            house.folder, node=epoch, batch=32, room=self.room, submit=self.submit, fresh_since=lambda _: 0.0,
-            ringer=self.ringer, fenced=lambda: None, broken=self.fail,
+        self.room = Capacity(self.slots, count_active=lambda: len(self.working), wake=self.bells.wake)
+        self.slicer = Leaser(
+            house.folder, node=epoch, batch=32, capacity=self.room, submit=self.submit, fresh_since=lambda _: 0.0,
+            ringer=self.ringer, on_fenced=lambda: None, on_error=self.fail,
         )  # fmt: skip
         self.committer = Committer(
-            house.folder, node=epoch, run=house.run, places=house.new_places(), seen=Seen(), ringer=self.ringer,
-            room=self.room, refill=lambda: None if self.draining else self.slicer, fenced=lambda: None,
-            broken=self.fail,
+            house.folder, node=epoch, run=house.run, places=house.new_places(), seen_set=SeenSet(), ringer=self.ringer,
+            capacity=self.room, refill_leaser=lambda: None if self.draining else self.slicer, on_fenced=lambda: None,
+            on_error=self.fail,
         )  # fmt: skip
 
     def submit(self, jobs: list[LeasedJob]) -> None:
@@ -67,7 +67,7 @@ class Node:
             number = int(job.url.rpartition("/")[2])
             links = [Page(f"http://a/{n}") for n in (2 * number + 1, 2 * number + 2) if n < SITE]
             self.committer.add(
-                Finished(job=job, state=JobState.DONE, attempts=1, children=tuple(child(link) for link in links))
+                JobOutcome(job=job, state=JobState.DONE, attempts=1, children=tuple(child(link) for link in links))
             )
 
 
@@ -83,7 +83,7 @@ def node(house: House) -> Iterator[Node]:
 
 def test_one_ring_begins_a_crawl_and_its_commits_feed_it_to_the_end(house: House, node: Node) -> None:
     rung = house.seed("http://a/0")
-    node.slicer.answer(rung)
+    node.slicer.lease_rung(rung)
     done = 0
     while done < SITE:
         count = max(1, len(node.working) * 3 // 4)
@@ -95,12 +95,12 @@ def test_one_ring_begins_a_crawl_and_its_commits_feed_it_to_the_end(house: House
     node.committer.join(5)
     assert house.counted()[1]["done"] == SITE
     assert node.room.held == 0
-    assert node.room.after([]) == (0, 40, {})
+    assert node.room.after_commit([]) == (0, 40, {})
     assert node.working == []
 
 
 def test_a_node_that_drains_is_not_fed(house: House, node: Node) -> None:
-    node.slicer.answer(house.seed("http://a/0"))
+    node.slicer.lease_rung(house.seed("http://a/0"))
     node.finish(1)
     with node.news:
         assert node.news.wait_for(lambda: len(node.working) == 2, 10)
@@ -115,7 +115,7 @@ def test_a_node_that_drains_is_not_fed(house: House, node: Node) -> None:
 
 def test_a_polite_host_is_not_forgotten_beside_one_that_feeds_every_commit(houses: Callable[..., House]) -> None:
     """Only the queue can serve a host with a delay. Beside it a fast host's commits follow each other all the time."""
-    house = houses(slots=16, manners={"a:80": Manners(0, 100, False), "b:80": Manners(0.1, 100, False)})
+    house = houses(slots=16, manners={"a:80": HostPolicy(0, 100, False), "b:80": HostPolicy(0.1, 100, False)})
     house.now = boottime()
     rung = house.seed(*(f"http://a/{n}" for n in range(20_000))) + house.seed(*(f"http://b/{n}" for n in range(50)))
     node = Node(house, slots=16)
@@ -131,8 +131,8 @@ def test_a_polite_host_is_not_forgotten_beside_one_that_feeds_every_commit(house
                 due = [job for job in node.working if begun[job.id] + 0.01 <= now]
                 node.working = [job for job in node.working if job not in due]
             for job in due:
-                node.committer.add(Finished(job=job, state=JobState.DONE, attempts=1))
-            node.room.freed()
+                node.committer.add(JobOutcome(job=job, state=JobState.DONE, attempts=1))
+            node.room.notify_freed()
             time.sleep(0.002)
         node.bells.stop()
 

@@ -13,18 +13,18 @@ from engine.model.job_key import document_key, link_key, locator_key
 from engine.model.node import Role
 from engine.model.run import RunState
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, prepare
+from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.pages.documents import NewDocument
 from engine.store.tables import events, jobs, locators, nodes, runs, sequences, supervisors, versions
 from engine.store.tables.events import Event
-from engine.store.tables.hosts import Manners
+from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import NewLocator
-from engine.store.transactions.commit import Child, Committed, Finished, MadeRow, commit
-from engine.store.transactions.lease import Lease, Wish, lease
-from engine.store.transactions.placement import Place, Places
+from engine.store.transactions.commit import ChildJob, CommitResult, ExtractedRow, JobOutcome, commit
+from engine.store.transactions.lease import Lease, LeaseRequest, lease
+from engine.store.transactions.placement import Placement, PlacementCache
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
-CALM = Manners(delay=0.0, concurrency=8, robots=False)
+CALM = HostPolicy(delay=0.0, concurrency=8, robots=False)
 REQUEST = '{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null}'
 DEFS = Definitions(data_defs=(DataDef(name="book", fields=(Field(name="title"),)),))
 
@@ -32,7 +32,7 @@ DEFS = Definitions(data_defs=(DataDef(name="book", fields=(Field(name="title"),)
 def template(folder: Path) -> Path:
     """A data dir just prepared, to be copied: cheaper than to prepare each anew."""
     folder.mkdir(parents=True, exist_ok=True)
-    prepare(folder)
+    migrate_databases(folder)
     return folder
 
 
@@ -56,14 +56,14 @@ class House:
         made_from: Path | None = None,
         slots: int = 64,
         nodes_: int = 1,
-        manners: Mapping[str, Manners] | None = None,
+        manners: Mapping[str, HostPolicy] | None = None,
         max_pages: Mapping[str, int] | None = None,
     ) -> None:
         self.folder = folder
         if made_from is not None:
             shutil.copytree(made_from, folder, dirs_exist_ok=True)
         else:
-            prepare(folder)
+            migrate_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=10)
         self.now = 1000.0
         self.numbers = 0
@@ -73,18 +73,18 @@ class House:
             version = versions.publish(self.db, DEFS, 0.0)
             runs.set_version(self.db, self.run, version)
             runs.begin(self.db, self.run, 0.0)
-            runs.move(self.db, self.run, RunState.SEEDING)
-            runs.move(self.db, self.run, RunState.READY)
+            runs.set_state(self.db, self.run, RunState.SEEDING)
+            runs.set_state(self.db, self.run, RunState.READY)
             runs.set_slots(self.db, self.run, slots)
-            self.book = versions.data_def_id(self.db, DEFS.data_defs[0])
+            self.book = versions.ensure_data_def(self.db, DEFS.data_defs[0])
         self.nodes = [self.node() for _ in range(nodes_)]
         self.places = self.new_places(manners, max_pages)
 
     def new_places(
-        self, manners: Mapping[str, Manners] | None = None, max_pages: Mapping[str, int] | None = None
-    ) -> Places:
+        self, manners: Mapping[str, HostPolicy] | None = None, max_pages: Mapping[str, int] | None = None
+    ) -> PlacementCache:
         treated, limited = dict(manners or {}), dict(max_pages or {})
-        return Places(self.run, lambda key: treated.get(key, CALM), limited.get)
+        return PlacementCache(self.run, lambda key: treated.get(key, CALM), limited.get)
 
     def node(self, role: Role = Role.RUNNER) -> int:
         """A node that has registered; its epoch."""
@@ -94,10 +94,10 @@ class House:
             assert nodes.register(self.db, epoch, "DONE" if runs_now else "STANDBY", number, f"boot:{number}:1")
         return epoch
 
-    def place(self, url: str, group: str = "g", kind: JobKind = JobKind.PAGE) -> Place:
+    def place(self, url: str, group: str = "g", kind: JobKind = JobKind.PAGE) -> Placement:
         with self.db.transaction():
-            place = self.places.find(self.db, group, urls.host_key(url), urls.origin(url), kind)
-        self.places.settle()
+            place = self.places.find_or_create(self.db, group, urls.host_key(url), urls.origin(url), kind)
+        self.places.commit_cache()
         return place
 
     def sequence(self, url: str, group: str = "g") -> int:
@@ -112,7 +112,7 @@ class House:
         with self.db.transaction():
             locator = locators.ensure(self.db, self.run, group, name, REQUEST)
             for url in listed:
-                place = self.places.find(self.db, group, urls.host_key(url), urls.origin(url))
+                place = self.places.find_or_create(self.db, group, urls.host_key(url), urls.origin(url))
                 touched.add(place.host)
                 plain = method == "GET" and body is None
                 new.append(
@@ -123,36 +123,38 @@ class House:
                 )  # fmt: skip
             jobs.add_locators(self.db, new)
             rung = sequences.ring_hosts(self.db, touched, self.now)
-        self.places.settle()
+        self.places.commit_cache()
         return rung
 
     def lease(self, sequence: int, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> Lease:
         (got,) = lease(self.db, self.wish(node=node, free=free, batch=batch, held=held), [sequence], self.now)
         return got
 
-    def wish(self, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> Wish:
+    def wish(self, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> LeaseRequest:
         self.numbers += 1
         epoch = self.nodes[0] if node is None else node
-        return Wish(node=epoch, number=(epoch << 32) | self.numbers, free=free, batch=batch, held=held)
+        return LeaseRequest(
+            node=epoch, lease_id=(epoch << 32) | self.numbers, free_slots=free, batch=batch, held_jobs=held
+        )
 
     def take(self, url: str, group: str = "g", *, node: int | None = None, free: int = 32) -> tuple[LeasedJob, ...]:
         """Lease from the sequence of that URL's host."""
         return self.lease(self.sequence(url, group), node=node, free=free).jobs
 
     def commit(
-        self, *finished: Finished, node: int | None = None, free: int = 0, held: int = 0, **share: Any
-    ) -> Committed:
+        self, *finished: JobOutcome, node: int | None = None, free: int = 0, held: int = 0, **share: Any
+    ) -> CommitResult:
         """`free`: jobs the node would lease in the same transaction; `share`: its slots, and its jobs on hosts."""
         epoch = self.nodes[0] if node is None else node
         wish = replace(self.wish(node=epoch, free=free, held=held), **share) if free else None
-        return commit(self.db, epoch, self.run, finished, self.places, self.now, wish=wish)
+        return commit(self.db, epoch, self.run, finished, self.places, self.now, request=wish)
 
-    def done(self, job: LeasedJob, *, data: Iterable[str] = (), links: Iterable[Page] = (), **more: Any) -> Finished:
-        return Finished(
+    def done(self, job: LeasedJob, *, data: Iterable[str] = (), links: Iterable[Page] = (), **more: Any) -> JobOutcome:
+        return JobOutcome(
             job=job,
             state=JobState.DONE,
             attempts=1,
-            rows=tuple(MadeRow("book", self.book, text) for text in data),
+            rows=tuple(ExtractedRow("book", self.book, text) for text in data),
             children=tuple(child(link) for link in links),
             **more,
         )
@@ -172,7 +174,9 @@ class House:
 
     def told(self) -> list[Event]:
         """Events of the house's own doings left out: what its work wrote."""
-        return [event for _, event in events.after(self.db, self.run, 0, 999) if event.kind not in ("state", "stage")]
+        return [
+            event for _, event in events.list_after(self.db, self.run, 0, 999) if event.kind not in ("state", "stage")
+        ]
 
     def rows(self) -> list[tuple[int, str]]:
         return self.db.all("SELECT job, data FROM rows ORDER BY id")
@@ -219,9 +223,9 @@ class House:
         self.db.close()
 
 
-def child(page: Page) -> Child:
+def child(page: Page) -> ChildJob:
     """A page's link as the commit wants it."""
-    return Child(
+    return ChildJob(
         page.group, urls.host_key(page.url), urls.origin(page.url), page.url, page.depth, page.priority,
         link_key(page.group, page.url),
     )  # fmt: skip
@@ -240,23 +244,25 @@ def document(url: str, body: bytes = b"<p>hello</p>", *, came_by: Sequence[str] 
     )
 
 
-def failed(job: LeasedJob, reason: str = "it broke") -> Finished:
-    return Finished(job=job, state=JobState.FAILED, attempts=1, reason=reason, erred=True)
+def failed(job: LeasedJob, reason: str = "it broke") -> JobOutcome:
+    return JobOutcome(job=job, state=JobState.FAILED, attempts=1, reason=reason, host_failed=True)
 
 
-def again(job: LeasedJob, not_before: float | None = None) -> Finished:
-    return Finished(job=job, state=JobState.READY, attempts=1, not_before=not_before, reason="timeout", erred=True)
+def again(job: LeasedJob, not_before: float | None = None) -> JobOutcome:
+    return JobOutcome(
+        job=job, state=JobState.READY, attempts=1, not_before=not_before, reason="timeout", host_failed=True
+    )
 
 
-def moved(job: LeasedJob, target: str) -> Finished:
+def moved(job: LeasedJob, target: str) -> JobOutcome:
     """The job goes on at another URL, under that host's clock."""
-    return Finished(
+    return JobOutcome(
         job=job, state=JobState.READY, hops=job.hops + 1, target=target,
-        moves_to=(urls.host_key(target), urls.origin(target)),
+        next_host=(urls.host_key(target), urls.origin(target)),
     )  # fmt: skip
 
 
-def unwritable(house: House, job: LeasedJob, how: str) -> Finished:
+def unwritable(house: House, job: LeasedJob, how: str) -> JobOutcome:
     """A result that SQLite or its binding refuses."""
     match how:
         case "row":

@@ -13,18 +13,18 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant
 from engine.errors import Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.job_key import link_key
-from engine.model.node import Heart, NodeState, Role
+from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.quota import quota
 from engine.store.tables import hosts, jobs, nodes, runs, sequences
-from engine.store.tables.hosts import Manners
-from engine.store.transactions.commit import Finished, Robots
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.commit import JobOutcome, RobotsResult
 from tests.contract.store.house import House, Page, again, failed, moved
 
 HOSTS = {
-    "a:80": Manners(delay=0.0, concurrency=3, robots=False),
-    "b:80": Manners(delay=0.3, concurrency=2, robots=False),
-    "c:80": Manners(delay=0.0, concurrency=2, robots=True),
-    "d:80": Manners(delay=0.0, concurrency=50, robots=False),
+    "a:80": HostPolicy(delay=0.0, concurrency=3, robots=False),
+    "b:80": HostPolicy(delay=0.3, concurrency=2, robots=False),
+    "c:80": HostPolicy(delay=0.0, concurrency=2, robots=True),
+    "d:80": HostPolicy(delay=0.0, concurrency=50, robots=False),
 }
 SLOTS = 6
 """Of one runner."""
@@ -133,15 +133,15 @@ class Model(RuleBasedStateMachine):
                 assert job.send_at >= max(self.house.now, self.sent.get(job.host, 0.0) + job.delay) - 1e-6
                 self.sent[job.host] = job.send_at
 
-    def result(self, job: LeasedJob, outcome: str, links: list[Page]) -> Finished:
+    def result(self, job: LeasedJob, outcome: str, links: list[Page]) -> JobOutcome:
         if job.kind is JobKind.ROBOTS:
-            return Finished(job=job, state=JobState.DONE, attempts=1, robots=Robots(404, "", 0.0))
+            return JobOutcome(job=job, state=JobState.DONE, attempts=1, robots=RobotsResult(404, "", 0.0))
         later = self.house.now + 0.7
         match outcome:
             case "failed":
                 return failed(job)
             case "skipped":
-                return Finished(job=job, state=JobState.SKIPPED, reason="gone")
+                return JobOutcome(job=job, state=JobState.SKIPPED, reason="gone")
             case "retry":
                 return again(job)
             case "later":
@@ -149,9 +149,9 @@ class Model(RuleBasedStateMachine):
             case "moved" if links:
                 return moved(job, links[0].url)
             case "cut":
-                return Finished(job=job, state=JobState.INCOMPLETE, reason="cut off")
+                return JobOutcome(job=job, state=JobState.INCOMPLETE, reason="cut off")
             case "backoff":
-                return Finished(job=job, state=JobState.READY, not_before=later, backoff_until=later)
+                return JobOutcome(job=job, state=JobState.READY, not_before=later, backoff_until=later)
         words = [f'"{next(self.words)}"' for _ in range(job.id % 3)]
         return self.house.done(job, data=words, links=links, rejected=(("book", 1),))
 
@@ -159,7 +159,7 @@ class Model(RuleBasedStateMachine):
         if mine := [job for epoch, job in self.results if epoch == node]:
             self.commit(node, [self.result(job, "done", links) for job in mine], keep=False)
 
-    def commit(self, node: int, group: list[Finished], keep: bool, *, refill: bool = False) -> None:
+    def commit(self, node: int, group: list[JobOutcome], keep: bool, *, refill: bool = False) -> None:
         accepted = [f for f in group if self.live.get(f.job.id) == (f.job.lease, node)]
         if node in self.dead:
             before = self.standing()
@@ -169,7 +169,7 @@ class Model(RuleBasedStateMachine):
             return
         held = sum(holder == node for _, holder in self.live.values()) - len(accepted)
         told = self.house.commit(*group, node=node, free=len(group) if refill else 0, held=held)
-        assert told.won == {f.job.id for f in accepted}
+        assert told.accepted_ids == {f.job.id for f in accepted}
         for f in accepted:
             del self.live[f.job.id]
             if f.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
@@ -193,21 +193,21 @@ class Model(RuleBasedStateMachine):
             freed = jobs.release(self.db, node, "died", crashed=crashed)
             sequences.recount_taken(self.db, self.house.run)
             if crashed:
-                hosts.give_up_robots(self.db, self.house.run)
+                hosts.abandon_robots(self.db, self.house.run)
             rung = sequences.ring_all(self.db, self.house.run, self.house.now)
         mine = [job for job, (_, holder) in self.live.items() if holder == node]
         assert freed == len(mine)
         for job in mine:
             del self.live[job]
             self.crashes[job] += crashed
-            if self.crashes[job] >= jobs.CRASHES:
+            if self.crashes[job] >= jobs.MAX_CRASHES:
                 self.finished[job] += 1
         self.ring(rung)
 
     def bury(self, node: int, crashed: bool) -> None:
         with self.db.transaction():
-            assert nodes.move(self.db, node, NodeState.DEAD)
-            nodes.set_heart(self.db, node, Heart.ASYSTOLE)
+            assert nodes.set_state(self.db, node, NodeState.DEAD)
+            nodes.set_heart(self.db, node, HeartbeatState.ASYSTOLE)
             nodes.set_role(self.db, node, Role.DEAD_RUNNER)
             if self.backups:
                 assert nodes.set_role(self.db, self.backups[0], Role.RUNNER)
@@ -219,7 +219,7 @@ class Model(RuleBasedStateMachine):
 
     def resize(self) -> None:
         with self.db.transaction():
-            assert nodes.runners(self.db, self.house.run) == len(self.alive)
+            assert nodes.count_runners(self.db, self.house.run) == len(self.alive)
             runs.set_slots(self.db, self.house.run, SLOTS * len(self.alive))
 
     def ring(self, listed: Iterable[int]) -> None:

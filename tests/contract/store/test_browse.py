@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
-from console.filter_syntax import matching, parse
+from console.filter_syntax import job_filter, parse
 from engine.errors import UsageError
 from engine.store.db.connector import Database
 from engine.store.db.schema import PAGES
-from engine.store.pages.documents import Pages
+from engine.store.pages.documents import PageStore
 from engine.store.read import browse
 from engine.store.read.browse import Cursor
 from engine.store.tables.events import Event
-from engine.store.tables.hosts import Manners
+from engine.store.tables.hosts import HostPolicy
 from tests.contract.store.house import House, Page, again, document, failed
 
 
@@ -22,7 +22,7 @@ def listed(house: House, text: str = "", *, limit: int = 3, backwards: bool = Fa
     found: list[int] = []
     at: Cursor | None = None
     while True:
-        part = browse.page(
+        part = browse.list_jobs(
             house.db, house.run, parse(text), after=at, limit=limit, backwards=backwards, seconds=seconds
         )
         found += [line.id for line in part.lines]
@@ -78,8 +78,8 @@ def test_every_job_is_listed_once_in_order(mixed: House, limit: int, backwards: 
     ):
         found = listed(mixed, text, limit=limit, backwards=backwards)
         assert found == (wanted[::-1] if backwards else wanted), text
-        assert browse.count(mixed.db, mixed.run, parse(text)) == len(wanted), text
-        assert sorted(i for chunk in browse.ids(mixed.db, mixed.run, parse(text)) for i in chunk) == wanted, text
+        assert browse.count_jobs(mixed.db, mixed.run, parse(text)) == len(wanted), text
+        assert sorted(i for chunk in browse.iter_ids(mixed.db, mixed.run, parse(text)) for i in chunk) == wanted, text
 
 
 def test_the_newest_failure_comes_first(house: House) -> None:
@@ -96,20 +96,20 @@ def test_the_newest_failure_comes_first(house: House) -> None:
 
 
 def test_a_line_tells_what_is_known(mixed: House) -> None:
-    (line,) = browse.page(mixed.db, mixed.run, parse("state:delayed")).lines
+    (line,) = browse.list_jobs(mixed.db, mixed.run, parse("state:delayed")).lines
     assert (line.kind, line.state, line.group, line.host) == ("page", "READY", "g", "a:80")
     assert (line.attempts, line.crashes, line.reason, line.node) == (1, 0, "timeout", "n1")
     assert line.wait is not None
     assert line.changed_at is not None
-    (line, *_) = browse.page(mixed.db, mixed.run, parse("state:ready !state:delayed")).lines
+    (line, *_) = browse.list_jobs(mixed.db, mixed.run, parse("state:ready !state:delayed")).lines
     assert (line.wait, line.node, line.changed_at) == (None, None, None)
 
 
 def test_other_kinds_are_listed_only_where_asked_for(houses: Callable[..., House]) -> None:
-    house = houses(manners={"a:80": Manners(delay=0.0, concurrency=8, robots=True)})
+    house = houses(manners={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=True)})
     house.seed("http://a/1")
     assert len(listed(house)) == 1
-    assert [line.kind for line in browse.page(house.db, house.run, parse("kind:robots")).lines] == ["robots"]
+    assert [line.kind for line in browse.list_jobs(house.db, house.run, parse("kind:robots")).lines] == ["robots"]
 
 
 def test_age_is_that_of_the_last_change(mixed: House) -> None:
@@ -129,15 +129,15 @@ def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: House) -> None:
     mixed.seed("http://a/new", "http://a/new2")
     new = [i for i, u in mixed.jobs("id, url") if "new" in u]
     assert listed(mixed) == new
-    assert browse._first(mixed.db, mixed.run, 99) == new[0]
-    assert browse._first(mixed.db, old, 99) == 1
+    assert browse._find_first_id(mixed.db, mixed.run, 99) == new[0]
+    assert browse._find_first_id(mixed.db, old, 99) == 1
     mixed.run = old
     assert set(listed(mixed)) == {i for i, u in mixed.jobs("id, url") if "new" not in u}
 
 
 def test_a_look_that_has_no_time_left_says_where_to_go_on(mixed: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(browse, "_WINDOW", 2)
-    first = browse.page(mixed.db, mixed.run, parse("child"), seconds=0.0)
+    monkeypatch.setattr(browse, "_ID_WINDOW", 2)
+    first = browse.list_jobs(mixed.db, mixed.run, parse("child"), seconds=0.0)
     assert first.lines == ()
     assert first.next is not None
     everyone = [row[0] for row in mixed.jobs("id")]
@@ -151,7 +151,7 @@ def states_of(house: House, part: str) -> list[int]:
 
 def test_a_screenful_is_read_from_an_index(mixed: House) -> None:
     for text in ("", "state:failed", "state:ready", "state:taken", "state:delayed", "state:incomplete", "state:done"):
-        for _, plan in mixed.plans(lambda t=text: browse.page(mixed.db, mixed.run, parse(t))):
+        for _, plan in mixed.plans(lambda t=text: browse.list_jobs(mixed.db, mixed.run, parse(t))):
             for line in plan:
                 assert not line.startswith(("SCAN j", "SCAN d", "SCAN jobs")) or "INDEX" in line, (text, line)
                 if text == "":
@@ -161,13 +161,13 @@ def test_a_screenful_is_read_from_an_index(mixed: House) -> None:
 def test_one_job_in_full(house: House) -> None:
     house.seed("http://a/1", name="start")
     (job,) = house.take("http://a/")
-    pages = Pages(house.folder)
+    pages = PageStore(house.folder)
     page = document("http://a/1", b"<p>hello</p>")
     (stored,) = pages.add([page])
     said = Event(3.0, "INFO", "n1", "page", "200 http://a/1", job.id)
     house.commit(house.done(job, data=['{"title":"x"}'], document=page, page=stored, events=(said,)))
     with_headers = Database.open(house.folder / PAGES, read_only=True)
-    told = browse.detail(house.db, job.id, pages=with_headers)
+    told = browse.get_detail(house.db, job.id, pages=with_headers)
     with_headers.close()
     pages.close()
     assert told is not None
@@ -177,10 +177,10 @@ def test_one_job_in_full(house: House) -> None:
     assert (told.page.status, told.page.size, told.page.headers) == (200, 12, (("Content-Type", "text/html"),))
     assert [event for _, event in told.events] == [said]
     assert [(name, data) for _, name, data in told.rows] == [("book", '{"title":"x"}')]
-    assert browse.detail(house.db, 999) is None
+    assert browse.get_detail(house.db, 999) is None
 
 
 def test_a_pattern_that_takes_too_long_is_told(mixed: House) -> None:
     mixed.db.execute("UPDATE jobs SET url = 'http://a/' || printf('%.*c', 40, 'a') WHERE id = 1")
     with pytest.raises(UsageError, match="takes too long"):
-        browse.page(mixed.db, mixed.run, matching("(a|aa)+$x?y"))
+        browse.list_jobs(mixed.db, mixed.run, job_filter("(a|aa)+$x?y"))

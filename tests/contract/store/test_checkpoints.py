@@ -10,8 +10,8 @@ from engine.store.tables import checkpoints, jobs, outputs, runs
 from engine.store.tables.checkpoints import Checkpoint
 from engine.supervise.checkpoints import tracker
 from engine.supervise.checkpoints.state_file import StateFile
-from engine.supervise.checkpoints.step_graph import blueprint
-from engine.supervise.checkpoints.tracker import Checkpointing
+from engine.supervise.checkpoints.step_graph import build_step_graph
+from engine.supervise.checkpoints.tracker import CheckpointTracker
 from tests.contract.store.house import House, Page, failed
 
 STEP = Checkpoint(step="loader", group="g", content_hash="1")
@@ -23,7 +23,7 @@ DEFS = Definitions(
     ),
     data_defs=(DataDef(name="book", fields=(Field(name="title"),), links=(Link(selector="a", group="far"),)),),
 )
-STEPS = blueprint(DEFS, base_url=None, output=None)
+STEPS = build_step_graph(DEFS, base_url=None, output=None)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ STEPS = blueprint(DEFS, base_url=None, output=None)
 def test_the_table_refuses_what_cannot_be(house: House, wrong: Checkpoint) -> None:
     with pytest.raises(StorageError), house.db.transaction():
         checkpoints.write(house.db, house.run, [wrong])
-    assert checkpoints.listed(house.db, house.run) == []
+    assert checkpoints.list_checkpoints(house.db, house.run) == []
 
 
 def test_an_entry_is_read_as_it_was_written(house: House) -> None:
@@ -46,23 +46,25 @@ def test_an_entry_is_read_as_it_was_written(house: House) -> None:
     with house.db.transaction():
         checkpoints.write(house.db, house.run, [STEP, replace(STEP, step="seeder")])
         checkpoints.write(house.db, house.run, [entry])
-    assert checkpoints.listed(house.db, house.run) == [replace(STEP, step="seeder"), entry]
-    assert entry.rests_on == ("g/seeder", "x/loader")
-    assert checkpoints.complete(house.db, house.run, "loader", "g", "1")
-    assert not checkpoints.complete(house.db, house.run, "loader", "g", "2"), "of another content"
-    assert not checkpoints.complete(house.db, house.run, "seeder", "g", "1")
+    assert checkpoints.list_checkpoints(house.db, house.run) == [replace(STEP, step="seeder"), entry]
+    assert entry.dependency_keys == ("g/seeder", "x/loader")
+    assert checkpoints.is_complete(house.db, house.run, "loader", "g", "1")
+    assert not checkpoints.is_complete(house.db, house.run, "loader", "g", "2"), "of another content"
+    assert not checkpoints.is_complete(house.db, house.run, "seeder", "g", "1")
 
 
-def begun(house: House) -> Checkpointing:
+def begun(house: House) -> CheckpointTracker:
     """A run whose seeder is complete, with one job in the group `g`, and an output."""
     with house.db.transaction():
         outputs.ensure(house.db, house.run, appender="rows", type_="csv", data_def="book", path="/x", settings={})
-        tracker.publish(house.db, house.run, STEPS, 1)
-        (seeder,) = [c for c in checkpoints.listed(house.db, house.run) if c.step == "seeder"]
+        tracker.publish_steps(house.db, house.run, STEPS, 1)
+        (seeder,) = [c for c in checkpoints.list_checkpoints(house.db, house.run) if c.step == "seeder"]
         checkpoints.write(house.db, house.run, [replace(seeder, completed_at=1.0, status="valid")])
-        runs.seeded(house.db, house.run, 1)
+        runs.mark_seeded(house.db, house.run, 1)
     house.seed("http://a/")
-    return Checkpointing(house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run)))
+    return CheckpointTracker(
+        house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run))
+    )
 
 
 def going() -> bool:
@@ -70,44 +72,44 @@ def going() -> bool:
 
 
 def complete(house: House) -> set[str]:
-    return {c.key for c in checkpoints.listed(house.db, house.run) if c.completed}
+    return {c.key for c in checkpoints.list_checkpoints(house.db, house.run) if c.completed}
 
 
 def written(house: House) -> None:
     """The appender has written every row."""
     with house.db.transaction():
         last = house.db.value("SELECT max(id) FROM rows")
-        for output in outputs.listed(house.db, house.run):
+        for output in outputs.list_outputs(house.db, house.run):
             outputs.advance(house.db, output.id, cursor=last, size=1, rows=1, inode=1)
 
 
 def test_a_step_is_complete_when_its_last_job_is_done_and_the_appender_when_its_rows_are_written(house: House) -> None:
     kept = begun(house)
-    assert not kept.look(going)
+    assert not kept.update(going)
     (job,) = house.take("http://a/")
-    assert not kept.look(going), "its job is under way"
+    assert not kept.update(going), "its job is under way"
     house.commit(house.done(job, data=["{}"], links=[Page("http://a/far", "far")]))
-    assert kept.look(going)
+    assert kept.update(going)
     assert complete(house) == {"g/seeder", "g/loader", "g/parser", "g/filter"}
     (job,) = house.take("http://a/far", "far")
     house.commit(house.done(job, data=["{}"]))
-    kept.look(going)
+    kept.update(going)
     assert complete(house) == {step.key for step in STEPS.steps} - {"g/appender", "far/appender"}
     written(house)
-    assert kept.look(going)
+    assert kept.update(going)
     assert complete(house) == {step.key for step in STEPS.steps}
-    assert not kept.look(going), "and nothing more is written"
+    assert not kept.update(going), "and nothing more is written"
 
 
 def test_rows_of_other_groups_do_not_hold_up_an_appender(house: House) -> None:
     kept = begun(house)
     (job,) = house.take("http://a/")
     house.commit(house.done(job, data=["{}"], links=[Page(f"http://a/{n}", "far") for n in range(3)]))
-    kept.look(going)
+    kept.update(going)
     written(house)
     first, *_ = house.take("http://a/", "far")
     house.commit(house.done(first, data=["{}"]))
-    kept.look(going)
+    kept.update(going)
     assert "g/appender" in complete(house)
     assert "far/appender" not in complete(house)
 
@@ -116,12 +118,12 @@ def test_once_the_run_is_to_stop_nothing_is_completed(house: House) -> None:
     kept = begun(house)
     (job,) = house.take("http://a/")
     house.commit(house.done(job))
-    assert not kept.look(lambda: True)
+    assert not kept.update(lambda: True)
     assert complete(house) == {"g/seeder"}
     with house.db.transaction():
         kept.close(done=False, reason="cancelled by signal")
     assert complete(house) == {"g/seeder"}
-    assert {c.reason for c in checkpoints.listed(house.db, house.run) if not c.completed} == {
+    assert {c.reason for c in checkpoints.list_checkpoints(house.db, house.run) if not c.completed} == {
         "cancelled by signal: 0 jobs left"
     }
 
@@ -131,7 +133,7 @@ def test_the_stop_is_asked_for_inside_the_transaction_that_writes(house: House) 
     (job,) = house.take("http://a/")
     house.commit(house.done(job))
     asked = []
-    kept.look(lambda: asked.append(house.db.in_transaction) or False)
+    kept.update(lambda: asked.append(house.db.in_transaction) or False)
     assert asked == [True]
 
 
@@ -139,14 +141,16 @@ def test_a_job_made_ready_again_opens_the_steps_of_its_group_and_of_those_it_lea
     kept = begun(house)
     (job,) = house.take("http://a/")
     house.commit(failed(job))
-    kept.look(going)
-    (loader,) = [c for c in checkpoints.listed(house.db, house.run) if c.key == "g/loader"]
+    kept.update(going)
+    (loader,) = [c for c in checkpoints.list_checkpoints(house.db, house.run) if c.key == "g/loader"]
     assert loader.reason == "1 job failed"
     with house.db.transaction():
         house.db.execute("UPDATE jobs SET state = 'READY'")
-    assert kept.look(going)
+    assert kept.update(going)
     assert complete(house) == {"g/seeder"}
-    assert {c.reason for c in checkpoints.listed(house.db, house.run) if not c.completed} == {"there is work again"}
+    assert {c.reason for c in checkpoints.list_checkpoints(house.db, house.run) if not c.completed} == {
+        "there is work again"
+    }
 
 
 def test_jobs_made_ready_without_a_supervisor_open_the_steps_of_their_group(house: House) -> None:
@@ -154,7 +158,7 @@ def test_jobs_made_ready_without_a_supervisor_open_the_steps_of_their_group(hous
     (job,) = house.take("http://a/")
     house.commit(house.done(job, links=[Page("http://a/far", "far")]))
     house.finish_all("http://a/far", "far")
-    kept.look(going)
+    kept.update(going)
     assert complete(house) == {step.key for step in STEPS.steps}
     with house.db.transaction():
         house.db.execute("UPDATE jobs SET state = 'READY' WHERE url = 'http://a/far'")
@@ -167,11 +171,11 @@ def test_an_output_to_be_rebuilt_opens_its_appender(house: House) -> None:
     (job,) = house.take("http://a/")
     house.commit(house.done(job, data=["{}"]))
     written(house)
-    kept.look(going)
+    kept.update(going)
     assert {"g/appender", "far/appender"} <= complete(house)
     with house.db.transaction():
         outputs.mark_dirty(house.db, house.run, "book", 1)
-    kept.look(going)
+    kept.update(going)
     assert {step.key for step in STEPS.steps} - complete(house) == {"g/appender", "far/appender"}
 
 
@@ -180,16 +184,18 @@ def test_a_restart_keeps_what_is_complete(house: House) -> None:
     (job,) = house.take("http://a/")
     house.commit(house.done(job, data=["{}"], links=[Page("http://a/far", "far")]))
     written(house)
-    kept.look(going)
-    before = checkpoints.listed(house.db, house.run)
+    kept.update(going)
+    before = checkpoints.list_checkpoints(house.db, house.run)
     with house.db.transaction():
         jobs.release_all(house.db, house.run, "x")
-        tracker.publish(house.db, house.run, STEPS, 1)
-    again = Checkpointing(house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run)))
+        tracker.publish_steps(house.db, house.run, STEPS, 1)
+    again = CheckpointTracker(
+        house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run))
+    )
     (job,) = house.take("http://a/far", "far")
     house.commit(house.done(job, data=["{}"]))
-    again.look(going)
-    after = {c.key: c for c in checkpoints.listed(house.db, house.run)}
+    again.update(going)
+    after = {c.key: c for c in checkpoints.list_checkpoints(house.db, house.run)}
     for entry in before:
         if entry.completed:
             assert after[entry.key] == entry
@@ -199,6 +205,6 @@ def test_a_look_reads_no_jobs_and_no_more_than_the_last_row(house: House) -> Non
     kept = begun(house)
     (job,) = house.take("http://a/")
     house.commit(house.done(job, data=["{}"]))
-    statements = house.plans(lambda: kept.look(going))
+    statements = house.plans(lambda: kept.update(going))
     assert len(statements) >= 4
     assert not [s for s, _ in statements if " jobs" in s.lower()]

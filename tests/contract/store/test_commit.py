@@ -9,12 +9,12 @@ import pytest
 from engine.errors import Fenced
 from engine.model.job import JobState
 from engine.model.node import NodeState, Role
-from engine.store.db.connector import Busy, Database
+from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.tables import jobs, nodes, rows, sequences
 from engine.store.tables.events import Event
-from engine.store.tables.hosts import Manners
-from engine.store.transactions.commit import Finished, commit
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.commit import JobOutcome, commit
 from tests.contract.store.house import House, Page, again, failed, moved, unwritable
 
 Houses = Callable[..., House]
@@ -28,7 +28,7 @@ def test_a_commit_writes_all_that_a_page_made(house: House) -> None:
     (job,) = house.take("http://a/")
     told = Event(5.0, "INFO", "n1", "page", "fine", job.id)
     done = house.done(job, data=['{"title":"A"}', '{"title":"B"}'], links=[Page("http://a/2")], events=(told,))
-    assert house.commit(done).won == {job.id}
+    assert house.commit(done).accepted_ids == {job.id}
     assert house.jobs() == [("http://a/1", "DONE"), ("http://a/2", "READY")]
     assert house.rows() == [(job.id, '{"title":"A"}'), (job.id, '{"title":"B"}')]
     assert rows.counts(house.db, house.run) == {"book": (2, 0)}
@@ -48,13 +48,13 @@ def test_a_result_under_a_lease_that_was_lost_changes_nothing(house: House) -> N
         house.done(old, data=["{}"], links=[Page("http://z/1")], rejected=(("book", 3),)),
         failed(old),
         again(old, 2000.0),
-        Finished(job=old, state=JobState.INCOMPLETE, reason="cut off"),
-        Finished(job=old, state=JobState.READY, backoff_until=5000.0),
+        JobOutcome(job=old, state=JobState.INCOMPLETE, reason="cut off"),
+        JobOutcome(job=old, state=JobState.READY, backoff_until=5000.0),
     ):
         before = _all_tables(house)
-        assert house.commit(late).won == frozenset()
+        assert house.commit(late).accepted_ids == frozenset()
         assert _all_tables(house) == before
-    assert house.commit(house.done(new, data=['{"title":"new"}'])).won == {new.id}
+    assert house.commit(house.done(new, data=['{"title":"new"}'])).accepted_ids == {new.id}
     assert house.rows() == [(new.id, '{"title":"new"}')]
 
 
@@ -67,7 +67,7 @@ def test_the_same_result_committed_twice_counts_once(house: House) -> None:
     house.seed("http://a/1")
     (job,) = house.take("http://a/")
     done = house.done(job, data=["{}"])
-    assert [len(house.commit(done).won) for _ in range(2)] == [1, 0]
+    assert [len(house.commit(done).accepted_ids) for _ in range(2)] == [1, 0]
     assert len(house.rows()) == 1
 
 
@@ -86,7 +86,7 @@ def test_of_two_results_of_one_job_in_a_group_only_the_one_whose_lease_holds_cou
     }
     told = house.commit(results[order[0]], house.done(other, data=['"other"']), results[order[1]])
     won = "new" in order
-    assert told.won == ({new.id, other.id} if won else {other.id})
+    assert told.accepted_ids == ({new.id, other.id} if won else {other.id})
     assert sorted(data for _, data in house.rows()) == (['"new"', '"other"'] if won else ['"other"'])
     assert [url for url, _ in house.jobs()[2:]] == (["http://a/new"] if won else [])
 
@@ -97,7 +97,7 @@ def test_a_failure_of_the_first_attempt_is_not_held_against_the_second(house: Ho
     (first,) = house.take("http://a/")
     house.commit(again(first))
     (second,) = house.take("http://a/")
-    assert house.commit(failed(first)).won == frozenset()
+    assert house.commit(failed(first)).accepted_ids == frozenset()
     assert house.state(second.id) == "TAKEN"
 
 
@@ -119,7 +119,7 @@ def test_a_living_node_may_write(house: House, state: str) -> None:
     (job,) = house.take("http://a/")
     with house.db.transaction():
         house.db.execute("UPDATE nodes SET state = ?", (state,))
-    assert house.commit(house.done(job)).won == {job.id}
+    assert house.commit(house.done(job)).accepted_ids == {job.id}
 
 
 def test_in_a_mixed_group_only_results_whose_lease_holds_count(house: House) -> None:
@@ -128,7 +128,7 @@ def test_in_a_mixed_group_only_results_whose_lease_holds_count(house: House) -> 
     with house.db.transaction():
         house.db.execute("UPDATE jobs SET state = 'READY', lease = NULL WHERE id = ?", (two.id,))
     group = [house.done(j, data=[f'"{j.id}"'], links=[Page(f"{j.url}/next")]) for j in (one, two, three)]
-    assert house.commit(*group).won == {one.id, three.id}
+    assert house.commit(*group).accepted_ids == {one.id, three.id}
     assert house.rows() == [(one.id, f'"{one.id}"'), (three.id, f'"{three.id}"')]
     assert {url for url, _ in house.jobs()} >= {"http://a/1/next", "http://a/3/next"}
     assert ("http://a/2/next", "READY") not in house.jobs()
@@ -226,10 +226,10 @@ def test_a_locked_database_keeps_the_group_for_another_try(house: House) -> None
     hurried = Database.open(house.folder / CRAWL, durable=False, busy_seconds=0.05)
     done = house.done(job, data=["{}"], links=[Page("http://b/1")])
     before = _all_tables(house)
-    with house.db.transaction(), pytest.raises(Busy, match="locked"):
+    with house.db.transaction(), pytest.raises(DatabaseBusy, match="locked"):
         commit(hurried, house.nodes[0], house.run, [done], house.places, house.now)
     assert _all_tables(house) == before
-    assert commit(hurried, house.nodes[0], house.run, [done], house.places, house.now).won == {job.id}
+    assert commit(hurried, house.nodes[0], house.run, [done], house.places, house.now).accepted_ids == {job.id}
     hurried.close()
     assert len(house.jobs()) == 2
 
@@ -246,11 +246,11 @@ def test_a_full_disk_keeps_the_group_and_fails_nothing(house: House, apart: bool
     full = int(house.db.value("PRAGMA page_count")) + room
     house.db.execute("PRAGMA cache_size = 10")
     house.db.execute(f"PRAGMA max_page_count = {full}")
-    with pytest.raises(Busy, match="full"):
+    with pytest.raises(DatabaseBusy, match="full"):
         house.commit(*group)
     assert _all_tables(house) == before
     house.db.execute("PRAGMA max_page_count = 1000000")
-    assert one.id in house.commit(*group).won
+    assert one.id in house.commit(*group).accepted_ids
     assert house.state(one.id) == "DONE"
     assert house.state(bad.id) == ("FAILED" if apart else "TAKEN")
     assert len(house.rows()) == 1
@@ -264,54 +264,54 @@ def test_a_commit_waits_for_another_writer(house: House) -> None:
     other.execute("BEGIN IMMEDIATE")
     timer = threading.Timer(0.2, lambda: other.execute("COMMIT"))
     timer.start()
-    assert house.commit(house.done(job)).won == {job.id}
+    assert house.commit(house.done(job)).accepted_ids == {job.id}
     timer.join()
     other.close()
 
 
 def test_a_run_is_open_while_any_job_is(house: House) -> None:
     house.seed("http://a/1")
-    assert jobs.any_open(house.db, house.run)
+    assert jobs.has_open_jobs(house.db, house.run)
     (job,) = house.take("http://a/")
-    assert jobs.any_open(house.db, house.run)
+    assert jobs.has_open_jobs(house.db, house.run)
     house.commit(again(job, 1005.0))
-    assert jobs.any_open(house.db, house.run), "waiting is open"
+    assert jobs.has_open_jobs(house.db, house.run), "waiting is open"
     with house.db.transaction():
         jobs.promote(house.db, house.run, 1005.0)
     (job,) = house.take("http://a/")
-    house.commit(Finished(job=job, state=JobState.INCOMPLETE, reason="cancelled"))
-    assert jobs.any_open(house.db, house.run), "it is to be resumed"
+    house.commit(JobOutcome(job=job, state=JobState.INCOMPLETE, reason="cancelled"))
+    assert jobs.has_open_jobs(house.db, house.run), "it is to be resumed"
     with house.db.transaction():
-        jobs.resume(house.db, house.run)
+        jobs.resume_incomplete(house.db, house.run)
     house.finish_all("http://a/")
-    assert not jobs.any_open(house.db, house.run)
-    assert not jobs.any_open(house.db, house.run + 1)
+    assert not jobs.has_open_jobs(house.db, house.run)
+    assert not jobs.has_open_jobs(house.db, house.run + 1)
 
 
 def test_an_open_robots_job_keeps_the_run_open_too(house: House) -> None:
-    house.places = house.new_places({"a:80": Manners(0.0, 8, True)})
+    house.places = house.new_places({"a:80": HostPolicy(0.0, 8, True)})
     house.place("http://a/")
-    assert jobs.any_open(house.db, house.run)
-    assert sequences.total(house.db, house.run, "ready") == 0, "but it is no page"
+    assert jobs.has_open_jobs(house.db, house.run)
+    assert sequences.count_pages(house.db, house.run, "ready") == 0, "but it is no page"
 
 
 def test_a_backup_counts_among_the_runners_once_it_is_one(house: House) -> None:
     one, two = house.node(Role.BACKUP_RUNNER), house.node(Role.BACKUP_RUNNER)
     with house.db.transaction():
-        nodes.move(house.db, one, NodeState.DEAD)
-    assert nodes.runners(house.db, house.run) == 1
+        nodes.set_state(house.db, one, NodeState.DEAD)
+    assert nodes.count_runners(house.db, house.run) == 1
     with house.db.transaction():
         nodes.set_role(house.db, two, Role.RUNNER)
-    assert nodes.runners(house.db, house.run) == 2
+    assert nodes.count_runners(house.db, house.run) == 2
 
 
 @pytest.mark.parametrize(("state", "known"), [("INCOMPLETE", "WANTED"), ("READY", "WANTED"), ("FAILED", "KNOWN")])
 def test_a_robots_txt_that_was_cut_off_opens_no_host(house: House, state: str, known: str) -> None:
-    house.places = house.new_places({"a:80": Manners(0.0, 8, True)})
+    house.places = house.new_places({"a:80": HostPolicy(0.0, 8, True)})
     house.place("http://a/1")
     [(sequence,)] = house.db.all("SELECT id FROM sequences WHERE kind = 'robots'")
     (job,) = house.lease(sequence).jobs
-    house.commit(Finished(job=job, state=JobState(state), reason="cut off" if state != "READY" else None))
+    house.commit(JobOutcome(job=job, state=JobState(state), reason="cut off" if state != "READY" else None))
     assert house.db.value("SELECT robots FROM hosts") == known
 
 

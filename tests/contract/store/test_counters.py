@@ -96,4 +96,6 @@ def test_a_place_is_looked_for_once(house: House) -> None:
     assert house.place("http://a/2") == place
     assert house.place("http://a/2", "h").host == place.host
     assert house.place("http://a/2", "h").sequence != place.sequence
-    assert house.new_places().find(house.db, "g", "a:80", "http://a") == place, "another process finds the same"
+    assert house.new_places().find_or_create(house.db, "g", "a:80", "http://a") == place, (
+        "another process finds the same"
+    )

@@ -22,7 +22,7 @@ def told(house: House) -> House:
 def forwards(house: House, text: str, limit: int, seconds: float) -> list[int]:
     found, at = [], 0
     while True:
-        part = events.page(house.db, house.run, parse_events(text), after=at, limit=limit, seconds=seconds)
+        part = events.list_events(house.db, house.run, parse_events(text), after=at, limit=limit, seconds=seconds)
         found += [int(event.at) for _, event in part.events]
         if part.next is None:
             return found
@@ -33,7 +33,7 @@ def backwards(house: House, text: str, limit: int, seconds: float) -> list[int]:
     found: list[int] = []
     at: int = 1 << 62
     while True:
-        part = events.page(house.db, house.run, parse_events(text), before=at, limit=limit, seconds=seconds)
+        part = events.list_events(house.db, house.run, parse_events(text), before=at, limit=limit, seconds=seconds)
         found = [*(int(event.at) for _, event in part.events), *found]
         if part.next is None:
             return found
@@ -61,7 +61,7 @@ def test_paging_leaves_no_line_out(
 
 
 def test_lines_about_a_job(told: House) -> None:
-    assert [int(event.at) for _, event in events.of_job(told.db, 2, 100)] == list(range(2, 30, 5))
-    assert [int(event.at) for _, event in events.of_job(told.db, 2, 2)] == [22, 27]
-    ((_, plan),) = told.plans(lambda: events.of_job(told.db, 2, 2))
+    assert [int(event.at) for _, event in events.list_by_job(told.db, 2, 100)] == list(range(2, 30, 5))
+    assert [int(event.at) for _, event in events.list_by_job(told.db, 2, 2)] == [22, 27]
+    ((_, plan),) = told.plans(lambda: events.list_by_job(told.db, 2, 2))
     assert any("events_job" in line for line in plan)

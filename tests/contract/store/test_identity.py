@@ -8,7 +8,7 @@ import pytest
 from engine.model.job import StoredPage
 from engine.model.job_key import document_key
 from engine.store.pages import documents
-from engine.store.pages.documents import Pages
+from engine.store.pages.documents import PageStore
 from tests.contract.store.house import House, Page, again, document
 
 Houses = Callable[..., House]
@@ -18,18 +18,18 @@ Houses = Callable[..., House]
 
 
 @pytest.fixture
-def pages(house: House) -> Pages:
-    return Pages(house.folder)
+def pages(house: House) -> PageStore:
+    return PageStore(house.folder)
 
 
-def test_a_document_answers_for_its_url_and_for_those_redirected_to_it(house: House, pages: Pages) -> None:
+def test_a_document_answers_for_its_url_and_for_those_redirected_to_it(house: House, pages: PageStore) -> None:
     house.seed("http://a/1")
     (job,) = house.take("http://a/")
     page = document("http://a/3", b"<p>three</p>", came_by=["http://a/1", "http://a/2"])
     (id_,) = pages.add([page])
     house.commit(replace(house.done(job), document=page, page=id_))
     keys = [document_key(f"http://a/{i}") for i in (1, 2, 3, 4)]
-    found = documents.stored(house.db, house.run, keys, float("inf"))
+    found = documents.find_stored(house.db, house.run, keys, float("inf"))
     assert {key: s.page for key, s in found.items()} == dict.fromkeys(keys[:3], id_)
     assert found[keys[0]].url == "http://a/3"
     assert pages.read(id_) == b"<p>three</p>"
@@ -38,7 +38,7 @@ def test_a_document_answers_for_its_url_and_for_those_redirected_to_it(house: Ho
 
 
 def test_of_two_documents_the_newer_answers_and_another_runs_only_while_fresh_and_good(
-    house: House, pages: Pages
+    house: House, pages: PageStore
 ) -> None:
     url, key = "http://a/1", document_key("http://a/1")
     told = [document(url, b"1", at=10.0), document(url, b"2", at=30.0), document(url, b"3", at=20.0)]
@@ -46,7 +46,7 @@ def test_of_two_documents_the_newer_answers_and_another_runs_only_while_fresh_an
         documents.add(house.db, house.run, list(zip(pages.add(told), told, strict=True)))
 
     def find(run: int, since: float) -> StoredPage | None:
-        return documents.stored(house.db, run, [key], since).get(key)
+        return documents.find_stored(house.db, run, [key], since).get(key)
 
     newest = find(house.run, float("inf"))
     assert newest is not None
@@ -60,31 +60,31 @@ def test_of_two_documents_the_newer_answers_and_another_runs_only_while_fresh_an
     assert find(house.run, float("inf")) == replace(newest, status=404)
 
 
-def test_the_document_of_a_lost_lease_is_swept_and_no_other(house: House, pages: Pages) -> None:
+def test_the_document_of_a_lost_lease_is_swept_and_no_other(house: House, pages: PageStore) -> None:
     house.seed("http://a/1")
     (job,) = house.take("http://a/")
     told = [document(f"http://a/{i}", str(i).encode()) for i in range(5)]
     ids = pages.add(told)
     house.commit(replace(house.done(job), document=told[2], page=ids[2]))
-    assert pages.sweep(house.db, batch=2) == 4
+    assert pages.delete_orphans(house.db, batch=2) == 4
     assert [pages.read(i) for i in ids] == [None, None, b"2", None, None]
-    assert pages.sweep(house.db) == 0
+    assert pages.delete_orphans(house.db) == 0
 
 
-def test_bodies_come_back_in_the_order_they_were_given(pages: Pages) -> None:
+def test_bodies_come_back_in_the_order_they_were_given(pages: PageStore) -> None:
     told = [document(f"http://a/{i}", str(i).encode()) for i in range(150)]
     ids = pages.add(told)
     assert [pages.read(i) for i in ids] == [d.body for d in told]
     assert pages.read(ids[-1] + 1) is None
 
 
-def test_a_key_is_asked_for_many_at_once(house: House, pages: Pages) -> None:
+def test_a_key_is_asked_for_many_at_once(house: House, pages: PageStore) -> None:
     told = [document(f"http://a/{i}") for i in range(100)]
     with house.db.transaction():
         documents.add(house.db, house.run, list(zip(pages.add(told), told, strict=True)))
     keys = [document_key(f"http://a/{i}") for i in range(200)]
-    assert len(documents.stored(house.db, house.run, keys, 0.0)) == 100
-    assert documents.stored(house.db, house.run, [], 0.0) == {}
+    assert len(documents.find_stored(house.db, house.run, keys, 0.0)) == 100
+    assert documents.find_stored(house.db, house.run, [], 0.0) == {}
 
 
 # Identity.

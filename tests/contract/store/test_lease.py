@@ -8,12 +8,12 @@ from engine.errors import Fenced
 from engine.model.job import JobKind
 from engine.model.node import NodeState
 from engine.store.tables import jobs, nodes, runs, sequences
-from engine.store.tables.hosts import Manners
+from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.lease import Lease, lease
 from tests.contract.store.house import House, Page, again, failed, moved
 
 Houses = Callable[..., House]
-WIDE = Manners(delay=0.0, concurrency=10_000, robots=False)
+WIDE = HostPolicy(delay=0.0, concurrency=10_000, robots=False)
 
 
 def _pages(host: str, count: int, first: int = 0) -> list[str]:
@@ -133,7 +133,7 @@ def test_a_target_claimed_in_flight_keeps_others_off_it(house: House) -> None:
 
 
 def test_a_lease_tells_what_a_node_needs_to_know(houses: Houses) -> None:
-    house = houses(manners={"a:80": Manners(delay=0.5, concurrency=4, robots=False)})
+    house = houses(manners={"a:80": HostPolicy(delay=0.5, concurrency=4, robots=False)})
     house.seed("http://a/1", priority=3)
     (root,) = house.take("http://a/")
     assert (root.root, root.locator, root.locator_url, root.depth) == (root.id, "l", "http://a/1", 0)
@@ -191,7 +191,7 @@ def test_a_paused_sequence_gives_no_lease_and_is_not_rung(house: House) -> None:
     house.seed("http://b/1")
     with house.db.transaction():
         assert sequences.pause(house.db, house.run, "1", True) == 1
-        sequences.silence(house.db, house.run)
+        sequences.clear_rings(house.db, house.run)
         assert sequences.ring_all(house.db, house.run, house.now) == [2]
     assert house.lease(1).jobs == ()
     with house.db.transaction():
@@ -248,7 +248,7 @@ def test_pages_beyond_the_limit_of_a_group_are_skipped_with_the_reason(houses: H
     assert house.counted()[1] == {**dict.fromkeys(house.counted()[1], 0), "done": 2, "skipped": 4}
     assert house.db.value("SELECT count(*) FROM jobs WHERE reason = 'maxPages 2 of g reached'") == 4
     house.check_counters()
-    assert not jobs.any_open(house.db, house.run)
+    assert not jobs.has_open_jobs(house.db, house.run)
 
 
 def test_a_run_begins_no_more_than_its_pages(house: House) -> None:
@@ -264,7 +264,7 @@ def test_a_run_begins_no_more_than_its_pages(house: House) -> None:
 def test_a_fenced_node_gets_nothing_and_is_told_so(house: House) -> None:
     house.seed("http://a/1")
     with house.db.transaction():
-        nodes.move(house.db, house.nodes[0], NodeState.DEAD)
+        nodes.set_state(house.db, house.nodes[0], NodeState.DEAD)
     with pytest.raises(Fenced, match="is over"):
         house.lease(1)
     assert house.jobs() == [("http://a/1", "READY")]

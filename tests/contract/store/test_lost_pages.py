@@ -8,9 +8,9 @@ import pytest
 
 from engine.model.job_key import document_key
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, PAGES, prepare
+from engine.store.db.schema import CRAWL, PAGES, migrate_databases
 from engine.store.pages import documents
-from engine.store.pages.documents import Pages
+from engine.store.pages.documents import PageStore
 from tests.contract.store.house import House, document
 
 ALIAS = "http://a/old"
@@ -41,7 +41,7 @@ class Fragile(Database):
 @pytest.fixture
 def stored(house: House) -> dict[str, int]:
     """Documents of five pages by URL, and an alias of the first; no body is there any more."""
-    pages = Pages(house.folder)
+    pages = PageStore(house.folder)
     found = {}
     for number in range(5):
         url = f"http://a/{number}"
@@ -56,13 +56,13 @@ def stored(house: House) -> dict[str, int]:
 
 def _served(house: House, *urls: str) -> int:
     keys = [document_key(url) for url in urls]
-    return len(documents.stored(house.db, house.run, keys, 0.0))
+    return len(documents.find_stored(house.db, house.run, keys, 0.0))
 
 
 def _lose(folder: Path) -> None:
     for path in folder.glob(f"{PAGES}*"):
         path.unlink()
-    prepare(folder)
+    migrate_databases(folder)
 
 
 def _noted(house: House) -> list[tuple[str]]:
@@ -70,8 +70,8 @@ def _noted(house: House) -> list[tuple[str]]:
 
 
 def test_nothing_happens_where_nothing_is_lost(house: House, stored: dict[str, int]) -> None:
-    pages = Pages(house.folder)
-    assert pages.rejoin(house.db, house.run) == 0
+    pages = PageStore(house.folder)
+    assert pages.reconcile(house.db, house.run) == 0
     assert _served(house, *stored, ALIAS) == 6
     assert pages.add([document("http://a/new", b"x")]) == [6]
     assert _noted(house) == []
@@ -79,14 +79,14 @@ def test_nothing_happens_where_nothing_is_lost(house: House, stored: dict[str, i
 
 def test_what_is_lost_serves_nobody_and_no_id_comes_again(house: House, stored: dict[str, int]) -> None:
     _lose(house.folder)
-    pages = Pages(house.folder)
-    assert pages.rejoin(house.db, house.run) == 5
+    pages = PageStore(house.folder)
+    assert pages.reconcile(house.db, house.run) == 5
     assert _served(house, *stored, ALIAS) == 0
     assert len(_noted(house)) == 1
     [page] = pages.add([document("http://a/new", b"x")])
     assert page > max(stored.values())
-    assert documents.about(house.db, 1) is not None, "what its job saw is still known"
-    assert pages.rejoin(house.db, house.run) == 0
+    assert documents.get_metadata(house.db, 1) is not None, "what its job saw is still known"
+    assert pages.reconcile(house.db, house.run) == 0
     assert len(_noted(house)) == 1
 
 
@@ -96,28 +96,28 @@ def test_an_older_copy_serves_what_it_has(house: House, stored: dict[str, int]) 
         db.execute("DELETE FROM pages WHERE id > 3")
         db.execute("UPDATE sqlite_sequence SET seq = 3")
     db.close()
-    assert Pages(house.folder).rejoin(house.db, house.run) == 2
+    assert PageStore(house.folder).reconcile(house.db, house.run) == 2
     assert _served(house, *stored, ALIAS) == 4
-    assert Pages(house.folder).read(1) == b"body"
+    assert PageStore(house.folder).read(1) == b"body"
 
 
 def test_the_file_of_before_put_back_serves_no_orphan(house: House, stored: dict[str, int]) -> None:
     """It holds bodies that a crash left without a document, under ids that may be in use by now."""
-    pages = Pages(house.folder)
+    pages = PageStore(house.folder)
     orphans = pages.add([document(f"http://a/orphan/{number}", b"orphan") for number in range(5)])
     pages.close()
     shutil.copy(house.folder / PAGES, house.folder / "before.db")
     _lose(house.folder)
-    pages = Pages(house.folder)
-    pages.rejoin(house.db, house.run)
+    pages = PageStore(house.folder)
+    pages.reconcile(house.db, house.run)
     new = pages.add([document(f"http://a/new/{number}", b"new") for number in range(3)])
     with house.db.transaction():
         documents.add(house.db, house.run, [(p, document(f"http://a/new/{p}", b"new")) for p in new])
     pages.close()
     _lose(house.folder)
     shutil.copy(house.folder / "before.db", house.folder / PAGES)
-    pages = Pages(house.folder)
-    pages.rejoin(house.db, house.run)
+    pages = PageStore(house.folder)
+    pages.reconcile(house.db, house.run)
     assert not set(new) & set(orphans)
     assert _served(house, *(f"http://a/new/{page}" for page in new)) == 0
 
@@ -127,22 +127,22 @@ def test_the_file_of_before_put_back_serves_no_orphan(house: House, stored: dict
 def test_a_kill_at_any_commit_leaves_nothing_undone(
     house: House, stored: dict[str, int], moment: int, copy: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "_LOOKED_AT", 2)
+    monkeypatch.setattr(documents, "_SCAN_BATCH", 2)
     _lose(house.folder)
     if copy:
-        Pages(house.folder).add([document("http://a/0", b"body")])
-    crawl, pages = Fragile.open(house.folder / CRAWL), Pages(house.folder)
+        PageStore(house.folder).add([document("http://a/0", b"body")])
+    crawl, pages = Fragile.open(house.folder / CRAWL), PageStore(house.folder)
     pages._db = Fragile.open(house.folder / PAGES)
     Fragile.left = moment
     with pytest.raises(Killed):
-        pages.rejoin(crawl, house.run)
+        pages.reconcile(crawl, house.run)
     Fragile.left = -1
     crawl.close()
     pages.close()
     if _served(house, *list(stored)[1:]):
         seq = Database.open(house.folder / PAGES).value("SELECT seq FROM sqlite_sequence") or 0
         assert seq < max(stored.values()), "else the next start would not look"
-    Pages(house.folder).rejoin(house.db, house.run)
+    PageStore(house.folder).reconcile(house.db, house.run)
     assert _served(house, *stored, ALIAS) == (2 if copy else 0)
     assert len(_noted(house)) == 1
-    assert Pages(house.folder).add([document("http://a/new", b"x")])[0] > max(stored.values())
+    assert PageStore(house.folder).add([document("http://a/new", b"x")])[0] > max(stored.values())

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import StorageError
-from engine.store.db.connector import Busy, Database
-from engine.store.db.schema import PAGES, prepare
-from engine.store.pages.documents import Pages
-from engine.store.pages.packing import Packing, _learnt
+from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.schema import PAGES, migrate_databases
+from engine.store.pages.documents import PageStore
+from engine.store.pages.packing import BodyCompressor, _train_dictionary
 from tests.contract.store.house import document
 
 _LOOK = 1_700
@@ -22,7 +22,7 @@ _LOOK = 1_700
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    prepare(tmp_path)
+    migrate_databases(tmp_path)
     return tmp_path
 
 
@@ -40,7 +40,7 @@ def _noise(number: int) -> bytes:
     return random.Random(number).randbytes(3_000)
 
 
-def _store(pages: Pages, body: Callable[[int], bytes], first: int, count: int) -> dict[int, bytes]:
+def _store(pages: PageStore, body: Callable[[int], bytes], first: int, count: int) -> dict[int, bytes]:
     """Stored in groups of 20, as a node would; bodies by page."""
     kept = {}
     for start in range(first, first + count, 20):
@@ -66,13 +66,13 @@ def _alter(folder: Path, *statements: str) -> None:
 
 
 def _read(folder: Path, kept: dict[int, bytes]) -> None:
-    pages = Pages(folder, read_only=True)
+    pages = PageStore(folder, read_only=True)
     assert {page: pages.read(page) for page in kept} == kept
     pages.close()
 
 
 def test_pages_alike_are_packed_with_a_dictionary_learnt_from_the_first_of_them(folder: Path) -> None:
-    pages = Pages(folder)
+    pages = PageStore(folder)
     kept = _store(pages, _shop, 0, 120)
     frames = _frames(folder)
     assert [number for number, _ in frames] == [0] * 60 + [32_768] * 60
@@ -83,24 +83,24 @@ def test_pages_alike_are_packed_with_a_dictionary_learnt_from_the_first_of_them(
 
 
 def test_pages_that_come_one_by_one_are_learnt_from_too(folder: Path) -> None:
-    pages = Pages(folder)
+    pages = PageStore(folder)
     for number in range(56):
         pages.add([document("http://a/", _shop(number))])
     assert [number for number, _ in _frames(folder)] == [0] * 48 + [32_768] * 8
 
 
 def test_another_writer_and_a_later_one_use_what_was_learnt(folder: Path) -> None:
-    first, second = Pages(folder), Pages(folder)
+    first, second = PageStore(folder), PageStore(folder)
     kept = _store(first, _shop, 0, 60) | _store(second, _shop, 60, 80)
     first.close()
     second.close()
-    kept |= _store(Pages(folder), _shop, 140, 80)
+    kept |= _store(PageStore(folder), _shop, 140, 80)
     assert {number for number, _ in _frames(folder)} == {0, 32_768}
     _read(folder, kept)
 
 
 def test_a_dictionary_that_no_longer_pays_is_followed_by_another(folder: Path) -> None:
-    pages = Pages(folder)
+    pages = PageStore(folder)
     kept = _store(pages, _shop, 0, 80) | _store(pages, _news, 80, _LOOK) | _store(pages, _news, 80 + _LOOK, 40)
     numbers = [number for number, _ in _frames(folder)]
     assert numbers[60] == 32_768
@@ -109,7 +109,7 @@ def test_a_dictionary_that_no_longer_pays_is_followed_by_another(folder: Path) -
 
 
 def test_what_has_nothing_in_common_stays_without(folder: Path) -> None:
-    pages = Pages(folder)
+    pages = PageStore(folder)
     kept = _store(pages, _shop, 0, 80) | _store(pages, _noise, 80, 2 * _LOOK)
     sizes = [size for _, size in _frames(folder)[80 + _LOOK :]]
     assert max(sizes) < 3_020, "it costs nothing"
@@ -120,22 +120,22 @@ def test_what_has_nothing_in_common_stays_without(folder: Path) -> None:
 @pytest.mark.parametrize(("common", "number"), [(250, 0), (1_000, 32_768)])
 def test_it_must_save_a_tenth(folder: Path, common: int, number: int) -> None:
     shared = random.Random("shared").randbytes(common)
-    _store(Pages(folder), lambda number: shared + _noise(number), 0, 80)
+    _store(PageStore(folder), lambda number: shared + _noise(number), 0, 80)
     assert _frames(folder)[-1][0] == number
 
 
 def test_empty_bodies_are_no_lesson(folder: Path) -> None:
-    pages = Pages(folder)
+    pages = PageStore(folder)
     _store(pages, lambda _: b"", 0, 100)
     _store(pages, _shop, 100, 80)
     assert _frames(folder)[-1][0] == 32_768
 
 
 def test_small_and_empty_bodies_and_large_ones(folder: Path) -> None:
-    pages = Pages(folder)
+    pages = PageStore(folder)
     kept = _store(pages, lambda number: b"" if number % 2 else b"ok", 0, 100)
     assert {number for number, _ in _frames(folder)} == {0}, "nothing to learn from"
-    pages = Pages(folder)
+    pages = PageStore(folder)
     kept |= _store(pages, _shop, 100, 100)
     kept |= _store(pages, lambda number: b"" if number % 2 else _shop(number) * 300, 200, 8)
     assert _frames(folder)[-1][0] == 32_768
@@ -143,10 +143,10 @@ def test_small_and_empty_bodies_and_large_ones(folder: Path) -> None:
 
 
 def test_a_dictionary_that_is_gone_is_told(folder: Path) -> None:
-    pages = Pages(folder)
+    pages = PageStore(folder)
     kept = _store(pages, _shop, 0, 80)
     _alter(folder, "DELETE FROM dictionaries")
-    fresh = Pages(folder, read_only=True)
+    fresh = PageStore(folder, read_only=True)
     assert fresh.read(min(kept)) == kept[min(kept)]
     with pytest.raises(StorageError, match=r"pages\.db: damaged \(dictionary 32768 is missing\)"):
         fresh.read(max(kept))
@@ -163,50 +163,50 @@ def test_a_dictionary_that_is_gone_is_told(folder: Path) -> None:
     ids=["cut", "no dictionary", "another's number", "content"],
 )
 def test_a_damaged_dictionary_is_told_and_new_pages_can_be_read(folder: Path, damage: str, follower: int) -> None:
-    kept = _store(Pages(folder), _shop, 0, 80)
+    kept = _store(PageStore(folder), _shop, 0, 80)
     _alter(folder, f"UPDATE dictionaries SET body = CAST({damage} AS BLOB)")
     with pytest.raises(StorageError, match=r"pages\.db: damaged"):
         _read(folder, {max(kept): kept[max(kept)]})
-    later = _store(Pages(folder), _shop, 80, 100)
+    later = _store(PageStore(folder), _shop, 80, 100)
     assert _frames(folder)[-1][0] == follower
     _read(folder, later)
 
 
 @pytest.mark.parametrize("number", [1, 80], ids=["plain", "with a dictionary"])
 def test_a_damaged_body_is_told(folder: Path, number: int) -> None:
-    kept = _store(Pages(folder), _shop, 0, 80)
+    kept = _store(PageStore(folder), _shop, 0, 80)
     whole = Database.open(folder / PAGES, read_only=True).value("SELECT body FROM pages WHERE id = ?", (number,))
-    packing = Packing(Database.open(folder / PAGES, read_only=True))
+    packing = BodyCompressor(Database.open(folder / PAGES, read_only=True))
     dice = random.Random(number)
     told = 0
     for _ in range(400):
         broken = bytearray(whole)
         broken[dice.randrange(4, len(whole))] ^= 1 << dice.randrange(8)
         try:
-            assert packing.unpack(bytes(broken)) == kept[number]  # some bits of a frame mean nothing
+            assert packing.decompress(bytes(broken)) == kept[number]  # some bits of a frame mean nothing
         except StorageError as error:
-            assert "pages.db: damaged (" in error.what
+            assert "pages.db: damaged (" in error.message
             told += 1
     assert told > 350
     huge = b"\x28\xb5\x2f\xfd\xc0\x00" + (2**62).to_bytes(8, "little") + whole[14:]
     for broken in (whole[:20], huge):
         with pytest.raises(StorageError, match=r"pages\.db: damaged"):
-            packing.unpack(broken)
+            packing.decompress(broken)
 
 
 def test_nothing_is_packed_with_what_could_not_be_written_and_it_is_tried_again_soon(folder: Path) -> None:
     db = Database.open(folder / PAGES, busy_seconds=0.05)
-    packing = Packing(db)
+    packing = BodyCompressor(db)
 
     def learnt(first: int) -> int:
         """From pages so numbered; the number of the dictionary that packs the next one."""
-        packing.learn([_shop(number) for number in range(first, first + 60)])
-        return zstandard.get_frame_parameters(packing.pack([_shop(0)])[0]).dict_id
+        packing.add_samples([_shop(number) for number in range(first, first + 60)])
+        return zstandard.get_frame_parameters(packing.compress([_shop(0)])[0]).dict_id
 
     other = Database.open(folder / PAGES)
     with other.transaction():
         assert learnt(0) == 0
-        with pytest.raises(Busy), db.transaction():
+        with pytest.raises(DatabaseBusy), db.transaction():
             pass
     full = db.value("PRAGMA max_page_count")
     db.execute(f"PRAGMA max_page_count = {db.value('PRAGMA page_count')}")
@@ -217,12 +217,12 @@ def test_nothing_is_packed_with_what_could_not_be_written_and_it_is_tried_again_
 
 
 def test_pages_that_could_not_be_stored_teach_nothing(folder: Path) -> None:
-    pages = Pages(folder, busy_seconds=0.01)
+    pages = PageStore(folder, busy_seconds=0.01)
     group = [document("http://a/", _shop(number)) for number in range(20)]
     other = Database.open(folder / PAGES)
     with other.transaction():
         for _ in range(4):
-            with pytest.raises(Busy):
+            with pytest.raises(DatabaseBusy):
                 pages.add(group)
     pages.add(group)
     pages.add(group)
@@ -231,16 +231,16 @@ def test_pages_that_could_not_be_stored_teach_nothing(folder: Path) -> None:
 
 
 def test_while_one_learns_another_waits_and_then_uses_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    others: list[Pages] = []
+    others: list[PageStore] = []
 
     def crowded(samples: Sequence[bytes], number: int) -> bytes:
-        others.append(Pages(folder, busy_seconds=0.01))
-        with pytest.raises(Busy):
+        others.append(PageStore(folder, busy_seconds=0.01))
+        with pytest.raises(DatabaseBusy):
             others[-1].add([document("http://a/", b"x")])
-        return _learnt(samples, number)
+        return _train_dictionary(samples, number)
 
-    monkeypatch.setattr("engine.store.pages.packing._learnt", crowded)
-    kept = _store(Pages(folder), _shop, 0, 80)
+    monkeypatch.setattr("engine.store.pages.packing._train_dictionary", crowded)
+    kept = _store(PageStore(folder), _shop, 0, 80)
     [other] = others
     kept |= _store(other, _shop, 80, 80)
     assert [number for number, _ in _frames(folder)] == [0] * 60 + [32_768] * 20 + [0] * 60 + [32_768] * 20
@@ -250,20 +250,20 @@ def test_while_one_learns_another_waits_and_then_uses_it(folder: Path, monkeypat
 def test_sites_that_take_turns_do_not_displace_each_others_dictionaries(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.store.pages.packing._APART", 60)
-    first, second, kept = Pages(folder), Pages(folder), {}
+    monkeypatch.setattr("engine.store.pages.packing._TRAINING_INTERVAL", 60)
+    first, second, kept = PageStore(folder), PageStore(folder), {}
     with monkeypatch.context() as patch:
-        patch.setattr("engine.store.pages.packing._KEPT", 1)
+        patch.setattr("engine.store.pages.packing._MAX_DICTIONARIES", 1)
         for number in range(0, 800, 20):
             kept |= _store(first, _shop, number, 20) | _store(second, _news, number, 20)
     for number in range(6):
-        kept |= _store(Pages(folder), _news if number % 2 else _shop, number * 100, 80)
+        kept |= _store(PageStore(folder), _news if number % 2 else _shop, number * 100, 80)
     assert {number for number, _ in _frames(folder)} == {0, 32_768, 32_769}
     _read(folder, kept)
 
 
 def test_pages_of_more_kinds_than_are_held_ready_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.store.pages.packing._KEPT", 3)
+    monkeypatch.setattr("engine.store.pages.packing._MAX_DICTIONARIES", 3)
     kept: dict[int, bytes] = {}
     for kind in range(6):
 
@@ -271,20 +271,20 @@ def test_pages_of_more_kinds_than_are_held_ready_are_read(folder: Path, monkeypa
             lines = "".join(f"<{'abipqu'[kind]} id='{kind}-{i * (kind + 3)}'>{kind}{i}" for i in range(200))
             return f"{lines}{random.Random(number).random()}".encode()
 
-        kept |= _store(Pages(folder), body, 0, 80)
+        kept |= _store(PageStore(folder), body, 0, 80)
     assert {number for number, _ in _frames(folder)} == {0, *range(32_768, 32_774)}
     _read(folder, kept)
     some = random.Random(1).choices(sorted(kept), k=300)
-    pages = Pages(folder, read_only=True)
+    pages = PageStore(folder, read_only=True)
     assert [pages.read(page) for page in some] == [kept[page] for page in some]
 
 
 def test_a_data_dir_from_before_dictionaries_is_taken_along(folder: Path) -> None:
-    kept = _store(Pages(folder), _shop, 0, 20)
+    kept = _store(PageStore(folder), _shop, 0, 20)
     _alter(folder, "DROP TABLE dictionaries", "PRAGMA user_version = 1")
     _read(folder, kept)
-    prepare(folder)
-    kept |= _store(Pages(folder), _shop, 20, 80)
+    migrate_databases(folder)
+    kept |= _store(PageStore(folder), _shop, 20, 80)
     assert _frames(folder)[-1][0] == 32_768
     _read(folder, kept)
 
@@ -292,11 +292,11 @@ def test_a_data_dir_from_before_dictionaries_is_taken_along(folder: Path) -> Non
 @given(groups=st.lists(st.lists(st.binary(max_size=9_000), min_size=1, max_size=40), max_size=8))
 def test_whatever_is_packed_comes_back(tmp_path_factory: pytest.TempPathFactory, groups: list[list[bytes]]) -> None:
     folder = tmp_path_factory.mktemp("packing")
-    prepare(folder)
+    migrate_databases(folder)
     db = Database.open(folder / PAGES)
-    packing, reader = Packing(db), Packing(db)
+    packing, reader = BodyCompressor(db), BodyCompressor(db)
     for group in groups:
         group = [body + body for body in group]
-        assert [reader.unpack(frame) for frame in packing.pack(group)] == group
-        packing.learn(group)
+        assert [reader.decompress(frame) for frame in packing.compress(group)] == group
+        packing.add_samples(group)
     db.close()

@@ -8,13 +8,13 @@ import pytest
 from engine.model.job import JobKind, JobState
 from engine.runtime.clock import boottime
 from engine.store.tables import hosts, jobs, sequences
-from engine.store.tables.hosts import Manners
-from engine.store.transactions.commit import Finished, Robots
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.commit import JobOutcome, RobotsResult
 from engine.store.transactions.lease import Lease
 from tests.contract.store.house import House, Page, again
 
 Houses = Callable[..., House]
-WIDE = Manners(delay=0.0, concurrency=10_000, robots=False)
+WIDE = HostPolicy(delay=0.0, concurrency=10_000, robots=False)
 
 
 def _pages(host: str, count: int, first: int = 0) -> list[str]:
@@ -29,7 +29,7 @@ def _urls(got: Lease) -> list[str]:
 
 
 def test_host_concurrency_holds_across_groups_and_nodes(houses: Houses) -> None:
-    house = houses(nodes_=2, manners={"a:80": Manners(delay=0.0, concurrency=5, robots=False)})
+    house = houses(nodes_=2, manners={"a:80": HostPolicy(delay=0.0, concurrency=5, robots=False)})
     house.seed(*_pages("a", 20))
     house.seed(*_pages("a", 20, first=50), group="other")
     one, two = house.sequence("http://a/0"), house.sequence("http://a/0", "other")
@@ -45,7 +45,7 @@ def test_host_concurrency_holds_across_groups_and_nodes(houses: Houses) -> None:
 
 
 def test_a_host_at_its_limit_is_rung_when_a_slot_is_freed_and_not_before(houses: Houses) -> None:
-    house = houses(manners={"a:80": Manners(delay=0.0, concurrency=2, robots=False)})
+    house = houses(manners={"a:80": HostPolicy(delay=0.0, concurrency=2, robots=False)})
     assert house.seed(*_pages("a", 5)) == [1]
     taken = house.lease(1).jobs
     assert house.rung() == set()
@@ -57,7 +57,7 @@ def test_a_host_at_its_limit_is_rung_when_a_slot_is_freed_and_not_before(houses:
 
 @pytest.mark.parametrize(("delay", "booked"), [(0.1, 10), (0.3, 3), (0.5, 2), (0.7, 1), (1.0, 1), (3.0, 1), (30, 1)])
 def test_a_delay_books_a_second_of_send_times_and_one_at_least(houses: Houses, delay: float, booked: int) -> None:
-    house = houses(manners={"a:80": Manners(delay=delay, concurrency=100, robots=False)})
+    house = houses(manners={"a:80": HostPolicy(delay=delay, concurrency=100, robots=False)})
     house.seed(*_pages("a", 30))
     sent: list[float] = []
     for _ in range(3):
@@ -73,7 +73,7 @@ def test_a_delay_books_a_second_of_send_times_and_one_at_least(houses: Houses, d
 
 
 def test_times_booked_by_one_group_bind_the_others_of_the_host(houses: Houses) -> None:
-    house = houses(nodes_=2, manners={"a:80": Manners(delay=0.5, concurrency=100, robots=False)})
+    house = houses(nodes_=2, manners={"a:80": HostPolicy(delay=0.5, concurrency=100, robots=False)})
     house.seed(*_pages("a", 9))
     house.seed(*_pages("a", 9, first=50), group="other")
     assert [j.send_at for j in house.lease(1).jobs] == [1000.0, 1000.5]
@@ -85,7 +85,7 @@ def test_times_booked_by_one_group_bind_the_others_of_the_host(houses: Houses) -
 
 
 def test_a_late_lease_sends_from_now_on(houses: Houses) -> None:
-    house = houses(manners={"a:80": Manners(delay=1.0, concurrency=9, robots=False)})
+    house = houses(manners={"a:80": HostPolicy(delay=1.0, concurrency=9, robots=False)})
     house.seed(*_pages("a", 5))
     house.lease(1)
     house.now += 60
@@ -94,7 +94,7 @@ def test_a_late_lease_sends_from_now_on(houses: Houses) -> None:
 
 def test_the_last_ready_page_of_a_delayed_host_still_tells_when_the_next_may_go(houses: Houses) -> None:
     """Its children come while the host's clock runs: somebody must look again the moment it is due."""
-    house = houses(manners={"a:80": Manners(delay=0.3, concurrency=9, robots=False)})
+    house = houses(manners={"a:80": HostPolicy(delay=0.3, concurrency=9, robots=False)})
     house.seed("http://a/1")
     got = house.lease(1)
     assert house.commit(house.done(got.jobs[0], links=[Page("http://a/2")])).ring == ()
@@ -108,14 +108,14 @@ def test_backoff_holds_the_whole_host_until_it_ends(house: House) -> None:
     house.seed(*_pages("a", 5))
     house.seed(*_pages("a", 5, first=50), group="other")
     (job,) = house.take("http://a/", free=1)
-    told = house.commit(Finished(job=job, state=JobState.READY, not_before=1030.0, backoff_until=1030.0))
+    told = house.commit(JobOutcome(job=job, state=JobState.READY, not_before=1030.0, backoff_until=1030.0))
     assert told.due == (1030.0,)
     assert told.ring == ()
     for sequence in (1, 2):
         assert house.lease(sequence) == Lease(due=1030.0)
     with house.db.transaction():
         assert sequences.ring_all(house.db, house.run, 1029.99) == []
-    assert hosts.standing(house.db, 1) == (1, 1030.0)
+    assert hosts.get_backoff(house.db, 1) == (1, 1030.0)
     house.now = 1030.0
     assert len(house.lease(2).jobs) == 5
 
@@ -124,16 +124,16 @@ def test_a_shorter_backoff_does_not_shorten_a_longer_one_and_a_good_page_forgive
     house.seed(*_pages("a", 3))
     one, two, three = house.take("http://a/")
     for job, until in ((one, 1090.0), (two, 1010.0)):
-        house.commit(Finished(job=job, state=JobState.READY, not_before=until, backoff_until=until))
-    assert hosts.standing(house.db, 1) == (2, 1090.0)
+        house.commit(JobOutcome(job=job, state=JobState.READY, not_before=until, backoff_until=until))
+    assert hosts.get_backoff(house.db, 1) == (2, 1090.0)
     house.commit(house.done(three))
-    assert hosts.standing(house.db, 1)[0] == 2, "no document: nothing was fetched"
+    assert hosts.get_backoff(house.db, 1)[0] == 2, "no document: nothing was fetched"
 
 
 @pytest.fixture
 def gated(houses: Houses) -> House:
     """A host whose robots.txt is wanted, with one page."""
-    house = houses(manners={"a:80": Manners(delay=0.0, concurrency=8, robots=True)})
+    house = houses(manners={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=True)})
     house.seed("http://a/1")
     return house
 
@@ -146,10 +146,10 @@ def test_a_new_host_is_asked_for_its_robots_first(gated: House) -> None:
         assert sequences.ring_all(gated.db, gated.run, gated.now) == []
     (robots,) = gated.lease(kinds["robots"]).jobs
     assert (robots.url, robots.kind) == ("http://a:80/robots.txt".replace(":80", ""), JobKind.ROBOTS)
-    told = gated.commit(Finished(job=robots, state=JobState.DONE, robots=Robots(200, "User-agent: *", 2.0)))
+    told = gated.commit(JobOutcome(job=robots, state=JobState.DONE, robots=RobotsResult(200, "User-agent: *", 2.0)))
     assert told.ring == (kinds["page"],)
     assert [j.delay for j in gated.lease(kinds["page"]).jobs] == [2.0]
-    assert hosts.robots(gated.db, 1) == (200, "User-agent: *")
+    assert hosts.get_robots(gated.db, 1) == (200, "User-agent: *")
 
 
 def test_robots_gate_sitemaps_as_well(gated: House) -> None:
@@ -160,11 +160,11 @@ def test_robots_gate_sitemaps_as_well(gated: House) -> None:
 
 
 def test_robots_widen_a_delay_and_never_narrow_it(houses: Houses) -> None:
-    house = houses(manners={"a:80": Manners(delay=5.0, concurrency=8, robots=True)})
+    house = houses(manners={"a:80": HostPolicy(delay=5.0, concurrency=8, robots=True)})
     house.seed("http://a/1")
     robots = house.db.value("SELECT id FROM sequences WHERE kind = 'robots'")
     (job,) = house.lease(robots).jobs
-    house.commit(Finished(job=job, state=JobState.DONE, robots=Robots(200, "", 2.0)))
+    house.commit(JobOutcome(job=job, state=JobState.DONE, robots=RobotsResult(200, "", 2.0)))
     assert house.db.value("SELECT delay FROM hosts") == 5.0
 
 
@@ -219,12 +219,12 @@ def test_lost_rings_are_rung_anew_by_their_age(house: House) -> None:
         assert sequences.ring_lost(house.db, house.run, 1000.0, house.now) == []
         assert sequences.ring_lost(house.db, house.run, 1004.0, house.now) == [1]
         assert sequences.ring_lost(house.db, house.run, 1004.0, house.now) == [], "rung a moment ago"
-        sequences.silence(house.db, house.run)
+        sequences.clear_rings(house.db, house.run)
     assert house.rung() == set()
 
 
 def test_rings_and_leases_agree_on_a_host_whose_clock_is_nearly_due(houses: Houses) -> None:
-    house = houses(manners={"a:80": Manners(delay=10.0, concurrency=9, robots=False)})
+    house = houses(manners={"a:80": HostPolicy(delay=10.0, concurrency=9, robots=False)})
     house.seed(*_pages("a", 3))
     house.lease(1)
     for before, agreed in ((0.2, False), (0.05, True)):
@@ -240,11 +240,11 @@ def test_rings_and_leases_agree_on_a_host_whose_clock_is_nearly_due(houses: Hous
 def test_after_a_reboot_what_was_left_of_each_wait_is_waited_anew(house: House) -> None:
     house.seed("http://a/1", "http://a/2")
     one, two = house.take("http://a/")
-    house.commit(again(one, 1008.0), Finished(job=two, state=JobState.DONE, backoff_until=1004.0))
+    house.commit(again(one, 1008.0), JobOutcome(job=two, state=JobState.DONE, backoff_until=1004.0))
     with house.db.transaction():
         hosts.reserve(house.db, 1, 1002.0)
-        jobs.rebase(house.db, -990.0)
-        hosts.rebase(house.db, -990.0)
+        jobs.shift_deadlines(house.db, -990.0)
+        hosts.shift_deadlines(house.db, -990.0)
     assert jobs.next_due(house.db, house.run) == pytest.approx(18.0)
     assert house.db.all("SELECT next_at, backoff_until FROM hosts") == [(12.0, 14.0)]
 

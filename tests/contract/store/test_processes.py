@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database, patiently
-from engine.store.db.schema import CRAWL, MIGRATIONS, PAGES, prepare
+from engine.store.db.connector import Database, retry_busy
+from engine.store.db.schema import CRAWL, MIGRATIONS, PAGES, migrate_databases
 from engine.store.pages import documents
 from engine.store.pages.documents import NewDocument
 from engine.store.read import snapshot
 from engine.store.tables import runs
-from engine.store.tables.hosts import Manners
-from engine.store.transactions.lease import Wish, lease
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.lease import LeaseRequest, lease
 from tests.contract.store.house import House, Page
 
 PROCESSES = 4
@@ -54,7 +54,7 @@ def _guarded(work: Callable[..., Any], answers: Any, start: Any, number: int, *a
 
 def _prepare_many(number: int, folder: Path, count: int) -> int:
     for i in range(count):
-        prepare(folder / str(i))
+        migrate_databases(folder / str(i))
     return number
 
 
@@ -83,7 +83,7 @@ def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]
     idle_since = time.monotonic()
     while time.monotonic() - idle_since < 0.4:
         for sequence in sequences:
-            got = patiently(db, lambda _, s=sequence: house.lease(s, free=16, batch=16))
+            got = retry_busy(db, lambda _, s=sequence: house.lease(s, free=16, batch=16))
             if not got.jobs:
                 time.sleep(0.002)
                 continue
@@ -97,7 +97,7 @@ def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]
             }
             group = [house.done(job, data=[f'"{job.id}"', '"x"'], links=links[job.id]) for job in got.jobs]
             told = house.commit(*group)
-            assert told.won == {job.id for job in got.jobs}, "a living lease was not honoured"
+            assert told.accepted_ids == {job.id for job in got.jobs}, "a living lease was not honoured"
             done += len(group)
             idle_since = time.monotonic()
     db.close()
@@ -106,7 +106,7 @@ def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]
 
 def test_processes_that_lease_and_commit_at_once_share_the_work_and_lose_none(houses: Callable[..., House]) -> None:
     seeds, hosts = 120, (1, 2, 3)
-    wide = {f"h{h}:80": Manners(0.0, 12, False) for h in hosts}
+    wide = {f"h{h}:80": HostPolicy(0.0, 12, False) for h in hosts}
     house = houses(nodes_=PROCESSES, slots=64, manners=wide)
     for h in hosts:
         house.seed(*[f"http://h{h}/{i}" for i in range(seeds)])
@@ -132,7 +132,7 @@ def test_processes_that_lease_and_commit_at_once_share_the_work_and_lose_none(ho
 def test_a_file_that_is_no_database_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / CRAWL).write_bytes(b"my poems, all of them\n" * 400)
     with pytest.raises(StorageError, match=r"crawl\.db.*not a database"):
-        prepare(tmp_path)
+        migrate_databases(tmp_path)
     assert (tmp_path / CRAWL).read_bytes().startswith(b"my poems")
 
 
@@ -142,28 +142,28 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
         db.execute("CREATE TABLE poems (line TEXT)")
     db.close()
     with pytest.raises(StorageError, match="not a crawl-console database"):
-        prepare(tmp_path)
+        migrate_databases(tmp_path)
 
 
 def test_a_database_of_a_newer_program_is_refused(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    migrate_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL)
     db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(StorageError, match="newer crawl-console"):
-        prepare(tmp_path)
+        migrate_databases(tmp_path)
 
 
 def test_a_file_another_process_is_just_making_is_looked_at_again(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()
-    prepare(made)
+    migrate_databases(made)
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / CRAWL).write_bytes((made / CRAWL).read_bytes()[:4096])
     whole = threading.Timer(0.1, (folder / CRAWL).write_bytes, [(made / CRAWL).read_bytes()])
     whole.start()
-    prepare(folder)
+    migrate_databases(folder)
     whole.join()
     db = Database.open(folder / CRAWL)
     assert db.value("PRAGMA user_version") == len(MIGRATIONS[CRAWL])
@@ -171,7 +171,7 @@ def test_a_file_another_process_is_just_making_is_looked_at_again(tmp_path: Path
 
 
 def test_a_data_dir_of_the_first_schema_is_taken_along(tmp_path: Path) -> None:
-    prepare(tmp_path)
+    migrate_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL)
     with db.transaction():
         db.execute("ALTER TABLE documents ADD COLUMN digest BLOB NOT NULL DEFAULT x'00'")
@@ -182,25 +182,25 @@ def test_a_data_dir_of_the_first_schema_is_taken_along(tmp_path: Path) -> None:
             f"(7, {run}, x'01', 'http://a/', 200, 'text/html', 1.0, 3)"
         )
     db.close()
-    prepare(tmp_path)
+    migrate_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL)
     assert db.value("PRAGMA user_version") == len(MIGRATIONS[CRAWL])
-    assert documents.stored(db, run, [b"\x01"], 0.0)[b"\x01"].page == 7
+    assert documents.find_stored(db, run, [b"\x01"], 0.0)[b"\x01"].page == 7
     with db.transaction():
         documents.add(db, run, [(8, NewDocument((b"\x02",), "http://a/2", 200, "text/html", 2.0, (), b"two"))])
-    assert documents.about(db, 8) == ("http://a/2", 200, "text/html", 3, 2.0)
+    assert documents.get_metadata(db, 8) == ("http://a/2", 200, "text/html", 3, 2.0)
     db.close()
 
 
 def test_preparing_again_changes_nothing(house: House) -> None:
     house.seed("http://a/1")
-    prepare(house.folder)
+    migrate_databases(house.folder)
     assert house.jobs() == [("http://a/1", "READY")]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"nowhere/crawl\.db"):
-        prepare(tmp_path / "nowhere")
+        migrate_databases(tmp_path / "nowhere")
 
 
 def test_a_reader_never_writes_and_never_waits(house: House) -> None:
@@ -226,7 +226,7 @@ def test_an_error_inside_a_transaction_takes_all_of_it_back(house: House) -> Non
 def test_many_rows_in_one_statement_come_back_whole_whatever_their_number(house: House) -> None:
     for count in (0, 1, 3, 4, 15, 63, 64, 65, 149):
         with house.db.transaction():
-            got = house.db.each(
+            got = house.db.execute_values(
                 "INSERT INTO meta (name, value) {values} RETURNING name", [(str(i), "") for i in range(count)]
             )
             assert [int(name) for (name,) in got] == list(range(count))
@@ -237,7 +237,7 @@ def test_a_lease_reads_and_writes_in_one_immediate_transaction(house: House) -> 
     house.seed("http://a/1")
     seen: list[str] = []
     house.db._connection.set_trace_callback(seen.append)
-    lease(house.db, Wish(node=house.nodes[0], number=1, free=1, batch=1), [1], now=0.0)
+    lease(house.db, LeaseRequest(node=house.nodes[0], lease_id=1, free_slots=1, batch=1), [1], now=0.0)
     house.db._connection.set_trace_callback(None)
     assert seen[0] == "BEGIN IMMEDIATE"
     assert seen[-1] == "COMMIT"

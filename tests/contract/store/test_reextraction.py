@@ -9,14 +9,14 @@ import pytest
 
 from engine.model.definition import DataDef, Definitions, Field, Link, Task, TaskGroup
 from engine.model.job import JobKind, JobState, LeasedJob
-from engine.store.db.filter import Filter, Words
+from engine.store.db.filter import GlobFilter, JobFilter
 from engine.store.read import stale_pages
 from engine.store.tables import hosts, jobs, outputs, rows, runs, sequences, versions
-from engine.store.tables.hosts import Manners
-from engine.store.transactions.commit import Finished, MadeRow, commit
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.commit import ExtractedRow, JobOutcome, commit
 from engine.store.transactions.lease import Lease
 from engine.store.transactions.retry import retry
-from engine.supervise.reload.stale_page_scan import LACKING, Renewal
+from engine.supervise.reload.stale_page_scan import GROUP_REMOVED, ReextractionPlanner
 from tests.contract.store.house import House, Page, document
 
 Houses = Callable[..., House]
@@ -48,7 +48,7 @@ class Shop:
             version = versions.publish(db, definitions, 0.0)
             runs.set_version(db, self.house.run, version)
             sequences.set_groups(db, self.house.run, [group.name for group in definitions.task_groups])
-            self.ids = {d.name: versions.data_def_id(db, d) for d in definitions.data_defs}
+            self.ids = {d.name: versions.ensure_data_def(db, d) for d in definitions.data_defs}
         return version
 
     def crawl(self, pages: int, host: str = "a") -> list[int]:
@@ -59,10 +59,10 @@ class Shop:
             taken += got
         return [job.id for job in taken]
 
-    def rows(self, job: LeasedJob, *names: str) -> tuple[MadeRow, ...]:
-        return tuple(MadeRow(name, self.ids[name], f'{{"v":{job.defs_version},"d":"{name}"}}') for name in names)
+    def rows(self, job: LeasedJob, *names: str) -> tuple[ExtractedRow, ...]:
+        return tuple(ExtractedRow(name, self.ids[name], f'{{"v":{job.defs_version},"d":"{name}"}}') for name in names)
 
-    def fetched(self, job: LeasedJob, **more: Any) -> Finished:
+    def fetched(self, job: LeasedJob, **more: Any) -> JobOutcome:
         self.page = getattr(self, "page", 0) + 1
         return replace(
             self.house.done(job), rows=self.rows(job, "book", "shelf"), document=document(job.url),
@@ -73,7 +73,7 @@ class Shop:
         """Give all stale pages to the nodes."""
         db, run = self.house.db, self.house.run
         with db.transaction():
-            found = stale_pages.stale(db, run, versions.current(db, run), 0, stale_pages.last_job(db))
+            found = stale_pages.find_stale(db, run, versions.current(db, run), 0, stale_pages.last_job_id(db))
             jobs.queue_extracts(db, [page for page, _, lost in found if not lost])
 
     def lease(self, free: int = 32) -> Lease:
@@ -82,11 +82,11 @@ class Shop:
     def sequence(self) -> int:
         return int(self.house.db.value("SELECT id FROM sequences WHERE kind = 'extract'"))
 
-    def worked(self, job: LeasedJob, **more: Any) -> Finished:
+    def worked(self, job: LeasedJob, **more: Any) -> JobOutcome:
         """A re-extraction of which `shelf` is unchanged."""
-        kept = tuple(id_ for id_ in job.made if id_ in self.ids.values())
+        kept = tuple(id_ for id_ in job.extracted_with if id_ in self.ids.values())
         names = [name for name, id_ in self.ids.items() if id_ not in kept]
-        return Finished(job=job, state=JobState.DONE, rows=self.rows(job, *names), kept=kept, **more)
+        return JobOutcome(job=job, state=JobState.DONE, rows=self.rows(job, *names), kept_data_defs=kept, **more)
 
     def made(self) -> list[tuple[int, str, int]]:
         """Job, dataDef and version of every row, in order."""
@@ -107,7 +107,8 @@ def test_only_a_change_of_the_pages_defs_makes_a_page_stale(shop: Shop) -> None:
 
     def stale() -> list[int]:
         return [
-            page for page, _, _ in stale_pages.stale(db, run, versions.current(db, run), 0, stale_pages.last_job(db))
+            page
+            for page, _, _ in stale_pages.find_stale(db, run, versions.current(db, run), 0, stale_pages.last_job_id(db))
         ]
 
     assert stale() == []
@@ -127,17 +128,17 @@ def test_rows_of_changed_data_defs_are_replaced_and_no_others(shop: Shop) -> Non
     with house.db.transaction():
         for name in ("book", "shelf"):
             outputs.ensure(house.db, house.run, appender="a", type_="csv", data_def=name, path=name, settings={})
-        for output in outputs.listed(house.db, house.run):
-            outputs.advance(house.db, output.id, cursor=rows.last(house.db, house.run), size=0, rows=1, inode=1)
+        for output in outputs.list_outputs(house.db, house.run):
+            outputs.advance(house.db, output.id, cursor=rows.last_id(house.db, house.run), size=0, rows=1, inode=1)
     version = shop.publish(defs("title", "price"))
     shop.queue()
     (job,) = shop.lease().jobs
-    assert (job.kind, job.page, job.depth, job.url) == (JobKind.EXTRACT, page, 0, "http://a/0")
+    assert (job.kind, job.page_job, job.depth, job.url) == (JobKind.EXTRACT, page, 0, "http://a/0")
     assert job.stored is not None
     house.commit(shop.worked(job, rejected=(("book", 2),)))
     assert shop.made() == [(page, "shelf", version - 1), (page, "book", version)]
     assert rows.counts(house.db, house.run) == {"book": (1, 2), "shelf": (1, 0)}
-    assert {o.data_def: o.dirty for o in outputs.listed(house.db, house.run)} == {"book": True, "shelf": False}
+    assert {o.data_def: o.dirty for o in outputs.list_outputs(house.db, house.run)} == {"book": True, "shelf": False}
     assert shop.extractions() == []
     assert house.db.one("SELECT state, defs FROM jobs WHERE id = ?", (page,)) == ("DONE", version)
     house.check_counters()
@@ -167,7 +168,7 @@ def test_with_new_only_a_stale_page_keeps_its_rows(shop: Shop) -> None:
     house.seed("http://a/late")
     (job,) = house.take("http://a/late")
     shop.publish(defs("title", "price"))
-    commit(house.db, house.nodes[0], house.run, [shop.fetched(job)], house.places, house.now, renew=False)
+    commit(house.db, house.nodes[0], house.run, [shop.fetched(job)], house.places, house.now, reextract_stale=False)
     assert shop.extractions() == []
 
 
@@ -195,15 +196,15 @@ def test_a_lost_lease_replaces_nothing(shop: Shop) -> None:
     before = house.rows()
     with house.db.transaction():
         jobs.release_all(house.db, house.run, "test")
-    assert house.commit(shop.worked(job)).won == frozenset()
+    assert house.commit(shop.worked(job)).accepted_ids == frozenset()
     assert house.rows() == before
     (again,) = shop.lease().jobs
-    assert house.commit(shop.worked(again), shop.worked(job)).won == {job.id}
+    assert house.commit(shop.worked(again), shop.worked(job)).accepted_ids == {job.id}
     assert len(house.rows()) == 2
 
 
 def test_hosts_hold_up_no_re_extraction(houses: Houses) -> None:
-    house = houses(manners={"a:80": Manners(delay=60.0, concurrency=1, robots=False)})
+    house = houses(manners={"a:80": HostPolicy(delay=60.0, concurrency=1, robots=False)})
     shop = Shop(house)
     house.now += 120
     house.seed(*[f"http://a/{i}" for i in range(1, 4)])
@@ -211,7 +212,7 @@ def test_hosts_hold_up_no_re_extraction(houses: Houses) -> None:
     shop.publish(defs("title", "price"))
     host = house.place("http://a/0").host
     with house.db.transaction():
-        hosts.punish(house.db, host, house.now + 1000)
+        hosts.set_backoff(house.db, host, house.now + 1000)
         jobs.queue_extracts(house.db, shop.done)
         assert sequences.ring_hosts(house.db, [host], house.now)
     clock = house.db.value("SELECT next_at FROM hosts")
@@ -220,7 +221,7 @@ def test_hosts_hold_up_no_re_extraction(houses: Houses) -> None:
 
 
 def test_fetching_goes_first_and_re_extraction_is_never_starved(houses: Houses) -> None:
-    house = houses(manners={"a:80": Manners(delay=0.0, concurrency=1000, robots=False)})
+    house = houses(manners={"a:80": HostPolicy(delay=0.0, concurrency=1000, robots=False)})
     shop = Shop(house, pages=40)
     shop.publish(defs("title", "price"))
     shop.queue()
@@ -233,7 +234,7 @@ def test_fetching_goes_first_and_re_extraction_is_never_starved(houses: Houses) 
 
 
 def test_re_extractions_take_nothing_of_a_sequences_quota(houses: Houses) -> None:
-    house = houses(slots=32, manners={"a:80": Manners(delay=0.0, concurrency=1000, robots=False)})
+    house = houses(slots=32, manners={"a:80": HostPolicy(delay=0.0, concurrency=1000, robots=False)})
     shop = Shop(house, pages=10)
     shop.publish(defs("title", "price"))
     shop.queue()
@@ -249,7 +250,7 @@ def test_where_nothing_is_to_be_fetched_only_re_extractions_are_leased(shop: Sho
     shop.publish(defs("title", "price"))
     shop.queue()
     with house.db.transaction():
-        runs.fetch_nothing(house.db, house.run, True)
+        runs.set_extract_only(house.db, house.run, True)
     assert house.take("http://a/new") == ()
     assert len(shop.lease().jobs) == 1
 
@@ -259,9 +260,9 @@ def test_a_retried_page_is_not_re_extracted_meanwhile(shop: Shop) -> None:
     shop.publish(defs("title", "price"))
     shop.queue()
     (job,) = shop.lease().jobs
-    assert retry(house.db, house.run, Filter(states=Words(("done",)))) == 1
+    assert retry(house.db, house.run, JobFilter(states=GlobFilter(("done",)))) == 1
     assert shop.extractions() == []
-    assert house.commit(shop.worked(job)).won == frozenset()
+    assert house.commit(shop.worked(job)).accepted_ids == frozenset()
     assert house.rows() == []
     assert rows.counts(house.db, house.run) == {"book": (0, 0), "shelf": (0, 0)}
     house.finish_all("http://a/0")
@@ -274,14 +275,14 @@ def test_jobs_of_a_lacking_group_are_skipped_and_revived_in_batches(houses: Hous
     shop.publish(defs("title", groups=("g", "more")))
     house.seed(*[f"http://a/m{i}" for i in range(30)], group="more")
     (waiting,) = house.take("http://a/m0", "more", free=1)
-    house.commit(Finished(job=waiting, state=JobState.READY, attempts=1, not_before=house.now + 100))
-    planner = Renewal(house.db, house.run)
+    house.commit(JobOutcome(job=waiting, state=JobState.READY, attempts=1, not_before=house.now + 100))
+    planner = ReextractionPlanner(house.db, house.run)
     shop.publish(defs("title"))
     assert house.take("http://a/m0", "more") == (), "held before all of them are skipped"
     while not planner.done:
         planner.step()
     told = "SELECT state, reason, count(*) FROM jobs WHERE url LIKE '%/m%' GROUP BY 1, 2"
-    assert house.db.all(told) == [("SKIPPED", LACKING, 30)]
+    assert house.db.all(told) == [("SKIPPED", GROUP_REMOVED, 30)]
     house.check_counters()
     shop.publish(defs("title", groups=("g", "more")))
     planner.step()
@@ -295,14 +296,14 @@ def test_jobs_of_a_lacking_group_are_skipped_and_revived_in_batches(houses: Hous
 def test_the_search_goes_on_where_it_was(houses: Houses, monkeypatch: pytest.MonkeyPatch) -> None:
     from engine.supervise.reload import stale_page_scan
 
-    monkeypatch.setattr(stale_page_scan, "_STRETCH", 7)
-    monkeypatch.setattr(stale_page_scan, "_AHEAD", 10)
+    monkeypatch.setattr(stale_page_scan, "_SCAN_SIZE", 7)
+    monkeypatch.setattr(stale_page_scan, "_MAX_QUEUED", 10)
     house = houses()
     shop = Shop(house, pages=25)
     shop.publish(defs("title", "price"))
     told = {
         "at": 0,
-        "upto": stale_pages.last_job(house.db),
+        "upto": stale_pages.last_job_id(house.db),
         "lost": 0,
         "before": {"book": 25},
         "groups": [],
@@ -313,23 +314,23 @@ def test_the_search_goes_on_where_it_was(houses: Houses, monkeypatch: pytest.Mon
         "counted": 0,
     }
     with house.db.transaction():
-        runs.reextract(house.db, house.run, orjson.dumps(told).decode())
+        runs.set_reextraction(house.db, house.run, orjson.dumps(told).decode())
     steps = 0
-    while runs.reextracting(house.db, house.run):
-        Renewal(house.db, house.run).step()  # a new one each time: nothing is kept in memory
+    while runs.is_reextracting(house.db, house.run):
+        ReextractionPlanner(house.db, house.run).step()  # a new one each time: nothing is kept in memory
         assert len(shop.extractions()) <= 10 + 7
         house.commit(*map(shop.worked, shop.lease(free=3).jobs))
         steps += 1
         assert steps < 100
     assert sorted(version for _, name, version in shop.made() if name == "book") == [3] * 25
-    assert runs.reextraction(house.db, house.run) == (None, 25)
+    assert runs.get_reextraction(house.db, house.run) == (None, 25)
     (text,) = [t for (t,) in house.db.all("SELECT text FROM events WHERE kind = 'defs'")]
     assert text == "25 pages re-extracted; book: 25 → 25 rows"
 
 
 def test_no_look_for_stale_pages_reads_more_than_its_stretch(shop: Shop) -> None:
     house = shop.house
-    plans = house.plans(lambda: stale_pages.stale(house.db, house.run, 2, 0, 10))
+    plans = house.plans(lambda: stale_pages.find_stale(house.db, house.run, 2, 0, 10))
     [(_, plan)] = plans
     assert plan[0] == "SEARCH j USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", plan
     assert not any(line.startswith("SCAN") for line in plan), plan
@@ -355,6 +356,6 @@ def test_links_left_out_while_a_group_was_away_are_looked_for_when_it_is_back(sh
     house.commit(shop.fetched(job, children=tuple(links)))
     shop.publish(defs("title", groups=("g", "more")))
     shop.queue()
-    (again,) = [found for found in shop.lease().jobs if found.page == job.id]
-    assert again.made == ()
-    assert again.links_too
+    (again,) = [found for found in shop.lease().jobs if found.page_job == job.id]
+    assert again.extracted_with == ()
+    assert again.links_stale

@@ -5,17 +5,17 @@ from collections.abc import Callable
 
 import pytest
 
-from console.filter_syntax import matching, parse
+from console.filter_syntax import job_filter, parse
 from engine.errors import UsageError
 from engine.model.job import JobState, LeasedJob
 from engine.model.job_key import document_key
 from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import identity_of
 from engine.store.pages import documents
-from engine.store.read.browse import count
+from engine.store.read.browse import count_jobs
 from engine.store.tables import outputs, rows, runs, supervisors
 from engine.store.transactions import retry
-from engine.store.transactions.commit import Finished
+from engine.store.transactions.commit import JobOutcome
 from engine.store.transactions.retry import retry as again
 from tests.contract.store.house import House, Page, document, failed, moved
 
@@ -27,7 +27,7 @@ def end_in(house: House, state: JobState, job: LeasedJob, reason: str = "it brok
         case JobState.FAILED:
             house.commit(failed(job, reason))
         case _:
-            house.commit(Finished(job=job, state=state, reason=reason))
+            house.commit(JobOutcome(job=job, state=state, reason=reason))
 
 
 def state_of_run(house: House) -> str:
@@ -36,8 +36,8 @@ def state_of_run(house: House) -> str:
 
 def finish_run(house: House) -> None:
     with house.db.transaction():
-        assert runs.move(house.db, house.run, RunState.DRAINING)
-        assert runs.move(house.db, house.run, RunState.DONE)
+        assert runs.set_state(house.db, house.run, RunState.DRAINING)
+        assert runs.set_state(house.db, house.run, RunState.DONE)
 
 
 @pytest.mark.parametrize("state", [JobState.FAILED, JobState.SKIPPED, JobState.DONE, JobState.INCOMPLETE])
@@ -53,7 +53,7 @@ def test_a_job_is_ready_again_as_new(house: House, state: JobState) -> None:
     assert house.jobs(fields)[0] == ("READY", 0, 0, 0, None, None, None, None)
     house.check_counters()
     (event,) = house.db.all("SELECT source, kind, text FROM events WHERE source = 'operator'")
-    assert event == ("operator", "command", f"retry: {retry.told(expected)} (state:{state.lower()})")
+    assert event == ("operator", "command", f"retry: {retry.retry_message(expected)} (state:{state.lower()})")
     assert next(job.id for job in house.take("http://a/")) == one.id, "it can be leased"
 
 
@@ -61,9 +61,9 @@ def test_only_failed_jobs_without_a_state_and_only_matching_ones(house: House) -
     house.seed("http://a/1", "http://a/2", "http://a/3", "http://a/4")
     one, two, three, four = house.take("http://a/")
     house.commit(failed(one, "HTTP 500"), failed(two, "timeout"), house.done(three))
-    assert again(house.db, house.run, matching("TIME")) == 1
+    assert again(house.db, house.run, job_filter("TIME")) == 1
     assert [s for _, s in house.jobs()] == ["FAILED", "READY", "DONE", "TAKEN"]
-    assert again(house.db, house.run, matching("nothing like it")) == 0
+    assert again(house.db, house.run, job_filter("nothing like it")) == 0
     assert again(house.db, house.run, parse("!state:failed")) == 0
     assert again(house.db, house.run, parse("")) == 1
     assert house.state(four.id) == "TAKEN"
@@ -83,13 +83,13 @@ def test_rows_of_a_done_job_are_taken_back_and_files_rebuilt(house: House) -> No
     house.seed("http://a/1", "http://a/2")
     one, two = house.take("http://a/")
     house.commit(house.done(one, data=['{"title":"a"}', '{"title":"b"}']), house.done(two, data=['{"title":"c"}']))
-    (output,) = outputs.listed(house.db, house.run)
+    (output,) = outputs.list_outputs(house.db, house.run)
     with house.db.transaction():
         outputs.advance(house.db, output.id, cursor=1, size=10, rows=1, inode=None)
-    assert again(house.db, house.run, matching("/1$", ["done"])) == 1
+    assert again(house.db, house.run, job_filter("/1$", ["done"])) == 1
     assert house.rows() == [(two.id, '{"title":"c"}')]
     assert rows.counts(house.db, house.run) == {"book": (1, 0)}
-    assert outputs.listed(house.db, house.run)[0].dirty
+    assert outputs.list_outputs(house.db, house.run)[0].dirty
     (leased,) = house.take("http://a/")
     house.commit(house.done(leased, data=['{"title":"a"}', '{"title":"b"}'], links=[Page("http://a/2")]))
     assert rows.counts(house.db, house.run) == {"book": (3, 0)}
@@ -100,13 +100,13 @@ def test_what_it_fetched_is_fetched_again(house: House) -> None:
     house.seed("http://a/1", "http://a/2")
     one, two = house.take("http://a/")
     gone = document("http://b/else", came_by=["http://a/1"])
-    house.commit(Finished(job=one, state=JobState.FAILED, reason="HTTP 404 (gone)", document=gone, page=1))
+    house.commit(JobOutcome(job=one, state=JobState.FAILED, reason="HTTP 404 (gone)", document=gone, page=1))
     house.commit(house.done(two, document=document("http://a/2"), page=2))
     keys = [document_key(u) for u in ("http://a/1", "http://b/else", "http://a/2")]
-    assert set(documents.stored(house.db, house.run, keys, 0.0)) == set(keys)
+    assert set(documents.find_stored(house.db, house.run, keys, 0.0)) == set(keys)
     assert again(house.db, house.run, parse("")) == 1
-    assert set(documents.stored(house.db, house.run, keys, 0.0)) == {keys[2]}
-    assert documents.about(house.db, 1) is not None, "what it saw can still be shown"
+    assert set(documents.find_stored(house.db, house.run, keys, 0.0)) == {keys[2]}
+    assert documents.get_metadata(house.db, 1) is not None, "what it saw can still be shown"
 
 
 def test_a_job_that_was_redirected_away_begins_at_its_own_host(house: House) -> None:
@@ -126,7 +126,7 @@ def test_many_are_retried_in_batches(house: House, monkeypatch: pytest.MonkeyPat
     house.seed(*(f"http://a/{n}" for n in range(8)))
     house.commit(*map(failed, house.take("http://a/")))
     assert again(house.db, house.run, parse("")) == 8
-    assert count(house.db, house.run, parse("state:ready")) == 8
+    assert count_jobs(house.db, house.run, parse("state:ready")) == 8
     house.check_counters()
 
 
@@ -134,12 +134,12 @@ def test_a_done_run_is_open_again(house: House) -> None:
     house.seed("http://a/1")
     house.commit(*map(failed, house.take("http://a/")))
     finish_run(house)
-    assert runs.unfinished(house.db) is None
+    assert runs.latest_unfinished(house.db) is None
     assert again(house.db, house.run, parse("nothing like it")) == 0
     assert state_of_run(house) == "DONE", "nothing to do opens nothing"
     assert again(house.db, house.run, parse("")) == 1
     assert state_of_run(house) == "READY"
-    assert runs.unfinished(house.db) is not None
+    assert runs.latest_unfinished(house.db) is not None
 
 
 def test_only_the_latest_run_goes_on(house: House) -> None:
@@ -200,14 +200,14 @@ def test_a_supervisor_that_died_while_ending_is_in_nobodys_way(governed: House, 
 def test_an_end_between_two_batches_is_told(governed: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "_BATCH", 1)
     put(governed, Stage.RUNNING, RunState.READY)
-    batches = retry._again
+    batches = retry._retry_batch
 
     def then_it_ends(*asked: object) -> int:
         told = batches(*asked)  # type: ignore[arg-type]
         put(governed, Stage.CRAWL_COMPLETE, RunState.DRAINING)
         return told
 
-    monkeypatch.setattr(retry, "_again", then_it_ends)
+    monkeypatch.setattr(retry, "_retry_batch", then_it_ends)
     with pytest.raises(UsageError, match=r"1 job is READY again; then run .* is ending"):
         again(governed.db, governed.run, parse(""))
     assert sorted(s for _, s in governed.jobs()) == ["FAILED", "READY"]
@@ -227,7 +227,9 @@ def test_the_end_of_a_run_and_a_retry_exclude_each_other(houses: Callable[..., H
         if first == "retry":
             assert again(house.db, house.run, parse("")) == 1
         with house.db.transaction():
-            ended = not jobs.any_open(house.db, house.run) and runs.move(house.db, house.run, RunState.DRAINING)
+            ended = not jobs.has_open_jobs(house.db, house.run) and runs.set_state(
+                house.db, house.run, RunState.DRAINING
+            )
         assert ended is (first == "end")
         if first == "end":
             with pytest.raises(UsageError):

@@ -8,14 +8,14 @@ import pytest
 
 from engine.model.definition import DataDef, Field
 from engine.model.job import JobState
-from engine.model.node import Heart, NodeState, Role
+from engine.model.node import HeartbeatState, NodeState, Role
 from engine.store.pages import documents
 from engine.store.read import snapshot
 from engine.store.tables import jobs, nodes, outputs, runs, sequences, supervisors, versions
-from engine.store.tables.hosts import Manners
-from engine.store.tables.jobs import Verdict
+from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.nodes import NodeBeat
-from engine.store.transactions.commit import Finished, MadeRow
+from engine.store.transactions.commit import ExtractedRow, JobOutcome
 from tests.contract.store.house import House, Page, again, failed
 
 Houses = Callable[..., House]
@@ -23,7 +23,7 @@ Houses = Callable[..., House]
 
 def _busy(houses: Houses) -> House:
     """A run with something of everything."""
-    house = houses(nodes_=2, manners={"b:80": Manners(delay=60.0, concurrency=3, robots=False)})
+    house = houses(nodes_=2, manners={"b:80": HostPolicy(delay=60.0, concurrency=3, robots=False)})
     house.seed(*[f"http://a/{i}" for i in range(8)])
     house.seed("http://b/1", "http://b/2")
     one, two, three, four, five, *_ = house.take("http://a/", free=6)
@@ -31,8 +31,8 @@ def _busy(houses: Houses) -> House:
         house.done(one, data=["{}", "{}"], links=[Page("http://a/100")], rejected=(("book", 4),)),
         failed(two),
         again(three, 9e9),
-        Finished(job=four, state=JobState.SKIPPED, reason="gone"),
-        Finished(job=five, state=JobState.INCOMPLETE, reason="cut off"),
+        JobOutcome(job=four, state=JobState.SKIPPED, reason="gone"),
+        JobOutcome(job=five, state=JobState.INCOMPLETE, reason="cut off"),
     )
     house.take("http://b/")
     return house
@@ -54,7 +54,7 @@ def test_totals_and_parts_agree(houses: Houses) -> None:
 
 
 def test_only_pages_count_in_totals(houses: Houses) -> None:
-    house = houses(manners={"a:80": Manners(0.0, 8, robots=True)})
+    house = houses(manners={"a:80": HostPolicy(0.0, 8, robots=True)})
     house.seed("http://a/1")
     look = snapshot.read(house.db)
     assert look.jobs["ready"] == 1
@@ -65,10 +65,12 @@ def test_only_pages_count_in_totals(houses: Houses) -> None:
 def test_nodes_show_their_life_and_the_dead_no_pid(houses: Houses) -> None:
     house = houses(nodes_=2)
     with house.db.transaction():
-        nodes.spawned(house.db, house.nodes[0], 4711, "b:4711:1")
-        nodes.beaten(house.db, [NodeBeat(house.nodes[0], NodeState.READY, 0.2, 3, 10, 1, 5000, 0.01, "http://a/")])
-        nodes.set_heart(house.db, house.nodes[0], Heart.HEALTHY)
-        nodes.move(house.db, house.nodes[1], NodeState.DEAD)
+        nodes.record_spawn(house.db, house.nodes[0], 4711, "b:4711:1")
+        nodes.record_beats(
+            house.db, [NodeBeat(house.nodes[0], NodeState.READY, 0.2, 3, 10, 1, 5000, 0.01, "http://a/")]
+        )
+        nodes.set_heart(house.db, house.nodes[0], HeartbeatState.HEALTHY)
+        nodes.set_state(house.db, house.nodes[1], NodeState.DEAD)
         nodes.set_role(house.db, house.nodes[1], Role.DEAD_RUNNER)
         nodes.end(house.db, house.nodes[1], "died: signal 9", 5.0)
         nodes.insert(house.db, house.run, house.supervisor, Role.RUNNER, 2, 6.0)
@@ -91,7 +93,7 @@ def test_appenders_show_what_is_written_and_what_is_behind(houses: Houses) -> No
         )
         epoch = nodes.insert_appender(house.db, house.run, house.supervisor, 0.0)
         nodes.register_appender(house.db, epoch, 99, "b:99:1")
-        (output,) = outputs.listed(house.db, house.run)
+        (output,) = outputs.list_outputs(house.db, house.run)
         outputs.advance(house.db, output.id, cursor=1, size=20, rows=1, inode=5)
     (told,) = snapshot.read(house.db).appenders
     assert told == {
@@ -110,17 +112,17 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(houses: Houses) -> 
     house.seed("http://a/1")
     [job] = house.take("http://a/")
     with house.db.transaction():
-        shelf = versions.data_def_id(house.db, DataDef(name="shelf", fields=(Field(name="title"),)))
+        shelf = versions.ensure_data_def(house.db, DataDef(name="shelf", fields=(Field(name="title"),)))
     ids = {"book": house.book, "shelf": shelf}
-    rows = tuple(MadeRow(name, ids[name], "{}") for name in ("book", "shelf", "book", "shelf", "book"))
-    house.commit(Finished(job=job, state=JobState.DONE, rows=rows))
+    rows = tuple(ExtractedRow(name, ids[name], "{}") for name in ("book", "shelf", "book", "shelf", "book"))
+    house.commit(JobOutcome(job=job, state=JobState.DONE, rows=rows))
     with house.db.transaction():
         for name, cursor in (("book", 1), ("shelf", 0)):
             outputs.ensure(
                 house.db, house.run, appender="rows", type_="csv", data_def=name, path=f"/x/{name}.csv",
                 settings={"columns": ["title"], "joins": {}, "delimiter": ","},
             )  # fmt: skip
-            (output,) = [o for o in outputs.listed(house.db, house.run) if o.data_def == name]
+            (output,) = [o for o in outputs.list_outputs(house.db, house.run) if o.data_def == name]
             outputs.advance(house.db, output.id, cursor=cursor, size=20, rows=cursor, inode=5)
     assert {a["name"]: a["backlog"] for a in snapshot.read(house.db).appenders} == {"rows/book": 2, "rows/shelf": 2}
 
@@ -138,15 +140,15 @@ def test_paused_sequences_are_counted_until_the_run_is_done(houses: Houses) -> N
     house = _busy(houses)
     with house.db.transaction():
         assert sequences.pause(house.db, house.run, "g@b:80", True) == 1
-        assert sequences.paused(house.db, house.run) == 1
-    assert snapshot.read(house.db, shown=0).paused_sequences == 1
+        assert sequences.count_paused(house.db, house.run) == 1
+    assert snapshot.read(house.db, limit=0).paused_sequences == 1
     with house.db.transaction():
         house.db.execute("UPDATE runs SET state = 'DONE'")
-    assert snapshot.read(house.db, shown=0).paused_sequences == 0
+    assert snapshot.read(house.db, limit=0).paused_sequences == 0
 
 
 def test_the_printed_object_has_the_names_scripts_read(houses: Houses) -> None:
-    told = snapshot.whole(snapshot.read(_busy(houses).db), exit_code=0)
+    told = snapshot.build_report(snapshot.read(_busy(houses).db), exit_code=0)
     assert list(told)[:10] == [
         "run", "state", "exit_code", "seconds", "pages_per_s", "jobs", "rows", "appenders", "nodes", "defs_version",
     ]  # fmt: skip
@@ -162,12 +164,12 @@ def test_without_a_run_the_object_is_whole_and_empty(houses: Houses) -> None:
         house.db.execute("DELETE FROM nodes")
         house.db.execute("DELETE FROM runs")
     look = snapshot.read(house.db)
-    assert look == snapshot.NOTHING
-    told = snapshot.whole(look, exit_code=None)
+    assert look == snapshot.EMPTY_SNAPSHOT
+    told = snapshot.build_report(look, exit_code=None)
     assert told["state"] is told["run"] is told["exit_code"] is told["defs_version"] is None
     assert (told["appenders"], told["nodes"], told["rows"]) == ([], [], {})
     assert told["jobs"] == {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
-    full = set(snapshot.whole(snapshot.read(_busy(houses).db), exit_code=0))
+    full = set(snapshot.build_report(snapshot.read(_busy(houses).db), exit_code=0))
     assert set(told) == full
 
 
@@ -175,10 +177,10 @@ def test_pages_per_second_are_those_of_the_time_under_a_supervisor(house: House)
     house.seed(*[f"http://a/{i}" for i in range(6)])
     house.finish_all("http://a/")
     with house.db.transaction():
-        runs.spent(house.db, house.run, 4.0, {"pages_per_s": 2.0, "rows_per_s": 0.0})
-    told = snapshot.whole(snapshot.read(house.db), exit_code=0)
+        runs.add_time(house.db, house.run, 4.0, {"pages_per_s": 2.0, "rows_per_s": 0.0})
+    told = snapshot.build_report(snapshot.read(house.db), exit_code=0)
     assert (told["seconds"], told["pages_per_s"]) == (4.0, 1.5)
-    assert snapshot.whole(snapshot.NOTHING, exit_code=None)["pages_per_s"] == 0.0
+    assert snapshot.build_report(snapshot.EMPTY_SNAPSHOT, exit_code=None)["pages_per_s"] == 0.0
 
 
 def test_the_newest_run_is_shown_or_the_one_asked_for(house: House) -> None:
@@ -194,7 +196,7 @@ def test_the_newest_run_is_shown_or_the_one_asked_for(house: House) -> None:
 def test_a_look_shows_at_most_what_was_asked_and_tells_how_many_there_are(house: House) -> None:
     for i in range(12):
         house.seed(f"http://h{i}/")
-    look = snapshot.read(house.db, shown=5)
+    look = snapshot.read(house.db, limit=5)
     assert (len(look.sequences), len(look.hosts), look.sequence_count) == (5, 5, 12)
     assert look.jobs["ready"] == 12
 
@@ -263,13 +265,13 @@ def test_a_lease_finds_its_jobs_by_index_and_in_order(houses: Houses) -> None:
         lambda h: sequences.ring_lost(h.db, h.run, 5.0, 6.0),
         lambda h: jobs.promote(h.db, h.run, h.now),
         lambda h: jobs.next_due(h.db, h.run),
-        lambda h: jobs.any_open(h.db, h.run),
+        lambda h: jobs.has_open_jobs(h.db, h.run),
         lambda h: jobs.release(h.db, h.nodes[0], "x", crashed=True),
         lambda h: jobs.release_all(h.db, h.run, "x"),
-        lambda h: jobs.resume(h.db, h.run),
+        lambda h: jobs.resume_incomplete(h.db, h.run),
         lambda h: jobs.skip_ready(h.db, 1, "x", 10),
         lambda h: sequences.recount_taken(h.db, h.run),
-        lambda h: sequences.total(h.db, h.run, "done"),
+        lambda h: sequences.count_pages(h.db, h.run, "done"),
         lambda h: h.seed("http://a/100", name="other"),
         lambda h: h.seed(*[f"http://a/{i}" for i in range(100, 163)], name="other"),
         lambda h: h.seed(*[f"http://a/{i}" for i in range(100, 164)], name="other"),
@@ -320,9 +322,9 @@ def test_verdicts_documents_and_beats_find_their_rows_by_key_however_many_come_a
     house: House, count: int
 ) -> None:
     def work() -> None:
-        jobs.finish(house.db, [Verdict(i, 1, JobState.DONE) for i in range(count)])
-        documents.stored(house.db, house.run, [bytes(16)] * count, 0.0)
-        nodes.beaten(house.db, [NodeBeat(i, NodeState.READY, 0.0, 0, 0, 0, 0, 0.0, "") for i in range(count)])
+        jobs.finish(house.db, [JobUpdate(i, 1, JobState.DONE) for i in range(count)])
+        documents.find_stored(house.db, house.run, [bytes(16)] * count, 0.0)
+        nodes.record_beats(house.db, [NodeBeat(i, NodeState.READY, 0.0, 0, 0, 0, 0, 0.0, "") for i in range(count)])
 
     plans = house.plans(work)
     assert len(plans) >= 3

@@ -93,7 +93,7 @@ class Crawl(Model):
     @rule()
     def resume(self) -> None:
         with self.db.transaction():
-            jobs.resume(self.db, self.house.run)
+            jobs.resume_incomplete(self.db, self.house.run)
 
     @rule(paused=st.booleans(), which=st.integers(0, 8))
     def pause(self, paused: bool, which: int) -> None:
@@ -170,9 +170,9 @@ class Crawl(Model):
             while self.bells:
                 self.lease(self.alive[-1], min(self.bells), 8, 8)
             self.commit_all(self.alive[-1], [])
-            if not jobs.any_open(self.db, self.house.run):
+            if not jobs.has_open_jobs(self.db, self.house.run):
                 break
-        assert not jobs.any_open(self.db, self.house.run)
+        assert not jobs.has_open_jobs(self.db, self.house.run)
         for check in (
             self.counters_equal_the_jobs, self.rows_are_those_of_accepted_results, self.a_job_is_finished_once,
             self.every_page_asked_for_has_its_job, self.a_sequence_has_one_ring_outstanding_at_most,

@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from engine.errors import CrawlError, StorageError
-from engine.model.job import JOB_TRANSITIONS, JobKind, JobState, Origin
+from engine.model.job import JOB_TRANSITIONS, JobKind, JobOrigin, JobState
 from engine.model.node import (
     ALIVE_STATES,
-    HEART_TRANSITIONS,
+    HEARTBEAT_TRANSITIONS,
     NODE_TRANSITIONS,
     ROLE_TRANSITIONS,
-    Heart,
+    HeartbeatState,
     NodeState,
     Role,
 )
 from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
-from engine.store.db.transitions import sources
+from engine.store.db.transitions import source_states
 from engine.store.tables import jobs, nodes, runs
-from engine.store.tables.jobs import Verdict
+from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.nodes import NodeBeat
 from tests.contract.store.house import House
 
@@ -46,7 +46,7 @@ def _job(house: House, state: JobState) -> int:
 
 
 def _finish(target: JobState) -> Callable[[House, int], object]:
-    return lambda house, job: jobs.finish(house.db, [Verdict(job, LEASE, target)])
+    return lambda house, job: jobs.finish(house.db, [JobUpdate(job, LEASE, target)])
 
 
 OPERATIONS: dict[str, tuple[JobState, set[JobState], Callable[[House, int], object]]] = {
@@ -58,7 +58,7 @@ OPERATIONS: dict[str, tuple[JobState, set[JobState], Callable[[House, int], obje
     "given back": (JobState.READY, {JobState.TAKEN}, _finish(JobState.READY)),
     "released": (JobState.READY, {JobState.TAKEN}, lambda h, j: jobs.release(h.db, h.nodes[0], "x", crashed=True)),
     "all released": (JobState.READY, {JobState.TAKEN}, lambda h, j: jobs.release_all(h.db, h.run, "x")),
-    "resumed": (JobState.READY, {JobState.INCOMPLETE}, lambda h, j: jobs.resume(h.db, h.run)),
+    "resumed": (JobState.READY, {JobState.INCOMPLETE}, lambda h, j: jobs.resume_incomplete(h.db, h.run)),
     "given up": (
         JobState.SKIPPED, {JobState.READY}, lambda h, j: jobs.skip_ready(h.db, 1, "x", 9),
     ),
@@ -84,7 +84,7 @@ def test_a_lease_number_that_is_not_the_jobs_changes_nothing_in_any_state(house:
     for state, target in product(JobState, set(JobState) - {JobState.TAKEN}):
         job = _job(house, state)
         with house.db.transaction():
-            assert jobs.finish(house.db, [Verdict(job, LEASE + 1, target)]) == set()
+            assert jobs.finish(house.db, [JobUpdate(job, LEASE + 1, target)]) == set()
         assert house.state(job) == state
 
 
@@ -93,8 +93,8 @@ def test_a_node_changes_state_exactly_as_the_table_says(house: House) -> None:
     for before, after, allowed in _pairs(NODE_TRANSITIONS):
         with house.db.transaction():
             house.db.execute("UPDATE nodes SET state = ? WHERE epoch = ?", (before, node))
-            assert nodes.move(house.db, node, after) is allowed, f"{before} → {after}"
-        assert nodes.standing(house.db, node)[0] is (after if allowed else before)
+            assert nodes.set_state(house.db, node, after) is allowed, f"{before} → {after}"
+        assert nodes.get_state_and_role(house.db, node)[0] is (after if allowed else before)
 
 
 def test_a_role_changes_exactly_as_the_table_says(house: House) -> None:
@@ -103,12 +103,12 @@ def test_a_role_changes_exactly_as_the_table_says(house: House) -> None:
         with house.db.transaction():
             house.db.execute("UPDATE nodes SET role = ? WHERE epoch = ?", (before, node))
             assert nodes.set_role(house.db, node, after) is allowed, f"{before} → {after}"
-        assert nodes.standing(house.db, node)[1] is (after if allowed else before)
+        assert nodes.get_state_and_role(house.db, node)[1] is (after if allowed else before)
 
 
 def test_a_heart_changes_exactly_as_the_table_says(house: House) -> None:
     node = house.nodes[0]
-    for before, after, allowed in _pairs(HEART_TRANSITIONS):
+    for before, after, allowed in _pairs(HEARTBEAT_TRANSITIONS):
         with house.db.transaction():
             house.db.execute("UPDATE nodes SET heart = ? WHERE epoch = ?", (before, node))
             assert nodes.set_heart(house.db, node, after) is allowed, f"{before} → {after}"
@@ -119,7 +119,7 @@ def test_a_run_changes_state_exactly_as_the_table_says(house: House) -> None:
     for before, after, allowed in _pairs(RUN_TRANSITIONS):
         with house.db.transaction():
             house.db.execute("UPDATE runs SET state = ?", (before,))
-            assert runs.move(house.db, house.run, after, "why") is allowed, f"{before} → {after}"
+            assert runs.set_state(house.db, house.run, after, "why") is allowed, f"{before} → {after}"
         assert runs.get(house.db, house.run).state is (after if allowed else before)
 
 
@@ -128,10 +128,10 @@ def test_a_run_walks_from_stage_to_stage_exactly_as_the_table_says(house: House)
         with house.db.transaction():
             house.db.execute("UPDATE runs SET stage = ?", (before,))
             if allowed:
-                runs.enter(house.db, house.run, after)
+                runs.enter_stage(house.db, house.run, after)
             else:
                 with pytest.raises(CrawlError, match=f"no way from stage {before} to {after}"):
-                    runs.enter(house.db, house.run, after)
+                    runs.enter_stage(house.db, house.run, after)
         assert runs.get(house.db, house.run).stage is (after if allowed else before)
 
 
@@ -141,7 +141,7 @@ def test_a_beat_moves_a_working_node_between_ready_and_done_and_never_revives_or
     for before, told in product(NodeState, NodeState):
         with house.db.transaction():
             house.db.execute("UPDATE nodes SET state = ?, done = 0 WHERE epoch = ?", (before, node))
-            nodes.beaten(house.db, [NodeBeat(node, told, 0.1, 1, 5, 0, 9, 0.0, "http://a/")])
+            nodes.record_beats(house.db, [NodeBeat(node, told, 0.1, 1, 5, 0, 9, 0.0, "http://a/")])
         moves = before in moving and told in {NodeState.READY, NodeState.DONE}
         state, done = house.db.all("SELECT state, done FROM nodes")[0]
         assert state == (told if moves else before)
@@ -164,24 +164,24 @@ def test_a_node_of_an_ended_supervisor_can_neither_register_nor_write(house: Hou
         epoch, _ = nodes.insert(house.db, house.run, house.supervisor, Role.RUNNER, None, 0.0)
         house.db.execute("UPDATE supervisors SET ended_at = 1")
         assert not nodes.register(house.db, epoch, "DONE", 5, "b:5:1")
-    assert nodes.role(house.db, epoch) is None
-    assert nodes.role(house.db, house.nodes[0]) is None
+    assert nodes.get_live_role(house.db, epoch) is None
+    assert nodes.get_live_role(house.db, house.nodes[0]) is None
 
 
 def test_where_lists_hold_the_states_that_lead_to_every_target() -> None:
-    assert sources(JOB_TRANSITIONS, JobState.TAKEN) == "('READY')"
-    assert sources(JOB_TRANSITIONS, JobState.SKIPPED) == "('READY', 'TAKEN')"
-    assert sources(JOB_TRANSITIONS, JobState.SKIPPED, JobState.TAKEN) == "('READY')"
-    assert sources(ROLE_TRANSITIONS, Role.INITIAL) == "()"
+    assert source_states(JOB_TRANSITIONS, JobState.TAKEN) == "('READY')"
+    assert source_states(JOB_TRANSITIONS, JobState.SKIPPED) == "('READY', 'TAKEN')"
+    assert source_states(JOB_TRANSITIONS, JobState.SKIPPED, JobState.TAKEN) == "('READY')"
+    assert source_states(ROLE_TRANSITIONS, Role.INITIAL) == "()"
 
 
 CHECKS: list[tuple[str, str, type[StrEnum]]] = [
     ("jobs", "state", JobState),
-    ("jobs", "origin", Origin),
+    ("jobs", "origin", JobOrigin),
     ("sequences", "kind", JobKind),
     ("nodes", "state", NodeState),
     ("nodes", "role", Role),
-    ("nodes", "heart", Heart),
+    ("nodes", "heart", HeartbeatState),
     ("appenders", "state", NodeState),
     ("runs", "state", RunState),
     ("runs", "stage", Stage),

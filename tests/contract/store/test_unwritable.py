@@ -24,7 +24,7 @@ def test_one_result_that_cannot_be_stored_fails_alone(house: House, how: str) ->
         again(back, 1009.0),
     ]
     told = house.commit(*group)
-    assert told.won == {one.id, bad.id, two.id, back.id}
+    assert told.accepted_ids == {one.id, bad.id, two.id, back.id}
     states = dict(house.jobs("id, state"))
     assert [states[j.id] for j in (one, bad, two, back)] == ["DONE", "FAILED", "DONE", "READY"]
     reason = house.db.value("SELECT reason FROM jobs WHERE id = ?", (bad.id,))
@@ -55,7 +55,7 @@ def test_an_unwritable_result_of_a_lost_lease_fails_nobodys_job(house: House) ->
     old, other = house.take("http://a/")
     house.commit(again(old))
     (new,) = house.take("http://a/")
-    assert house.commit(unwritable(house, old, "reason"), house.done(other)).won == {other.id}
+    assert house.commit(unwritable(house, old, "reason"), house.done(other)).accepted_ids == {other.id}
     assert house.state(new.id) == "TAKEN"
 
 

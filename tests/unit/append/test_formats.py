@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from engine.append import row_json
 from engine.append.csv import CsvEncoder
 from engine.append.jsonl import JsonlEncoder
-from engine.append.registry import encoder_of, writer_of
-from engine.append.row_json import Digits
-from engine.append.sqlite import Table
+from engine.append.registry import create_encoder, create_writer
+from engine.append.row_json import NumberLiteral
+from engine.append.sqlite import OutputTable
 from engine.errors import CrawlError
-from engine.model.text_value import written
+from engine.model.text_value import to_text
 from engine.store.db.connector import sqlite3
 from engine.store.tables.outputs import Output
 
@@ -56,7 +56,7 @@ def test_csv_shows_the_written_text_of_every_field(
     found = read_csv(encoder.header() + encoder.rows(map(as_stored, rows)), delimiter)
     assert found[0] == columns
     joins = {columns[0]: "/"}
-    assert found[1:] == [[written(row.get(c), joins.get(c, "|")) for c in columns] for row in rows]
+    assert found[1:] == [[to_text(row.get(c), joins.get(c, "|")) for c in columns] for row in rows]
 
 
 @given(records, st.lists(texts, max_size=6, unique=True))
@@ -80,13 +80,15 @@ def numbers(value: Any) -> list[Any]:
 @given(records)
 def test_parts_are_the_json_of_each_field(row: dict[str, Any]) -> None:
     text = as_stored(row)
-    assert json.loads(text) == {key: json.loads(part) for key, part in row_json.parts(text).items()}
-    assert "{" + ",".join(f"{orjson.dumps(k).decode()}:{v}" for k, v in row_json.parts(text).items()) + "}" == text
+    assert json.loads(text) == {key: json.loads(part) for key, part in row_json.split_fields(text).items()}
+    assert (
+        "{" + ",".join(f"{orjson.dumps(k).decode()}:{v}" for k, v in row_json.split_fields(text).items()) + "}" == text
+    )
 
 
 def test_parts_of_spaced_json() -> None:
-    assert row_json.parts(' { "a" : [1, 2] ,\n "b":{"c" : "}"} } ') == {"a": "[1, 2]", "b": '{"c" : "}"}'}
-    assert row_json.parts("{ }") == {}
+    assert row_json.split_fields(' { "a" : [1, 2] ,\n "b":{"c" : "}"} } ') == {"a": "[1, 2]", "b": '{"c" : "}"}'}
+    assert row_json.split_fields("{ }") == {}
 
 
 def test_a_stored_row_is_one_line_of_jsonl_as_it_is() -> None:
@@ -127,26 +129,26 @@ def test_half_a_character_does_not_stop_an_output() -> None:
     ],
 )  # fmt: skip
 def test_a_number_is_bound_as_one_where_that_keeps_its_digits(token: str, number: Any) -> None:
-    bound = Digits(token).number()
+    bound = NumberLiteral(token).to_value()
     assert bound == number
     assert type(bound) is type(number)
 
 
 def test_a_table_keeps_types_that_are_told() -> None:
     types = {"price": "decimal", "rate": "float", "n": "int", "ok": "bool", "name": "str"}
-    table = Table("t", list(types), None, types)
+    table = OutputTable("t", list(types), None, types)
     db = sqlite3.connect(":memory:")
-    db.execute(table.create())
-    db.execute(table.insert(), table.bound(1, '{"price":5,"rate":2.50,"n":3,"ok":true,"name":"4"}'))
-    db.execute(table.insert(), table.bound(2, '{"price":12.50,"rate":7}'))
+    db.execute(table.create_sql())
+    db.execute(table.insert_sql(), table.bind_row(1, '{"price":5,"rate":2.50,"n":3,"ok":true,"name":"4"}'))
+    db.execute(table.insert_sql(), table.bind_row(2, '{"price":12.50,"rate":7}'))
     assert db.execute("SELECT * FROM t").fetchall() == [(1, "5", 2.5, 3, 1, "4"), (2, "12.50", 7.0, None, None, None)]
 
 
 def test_columns_of_a_table_are_told_apart_as_sqlite_does() -> None:
-    table = Table('we"ird', ["Title", "title", "_id", "TITLE_2", 'q"'])
+    table = OutputTable('we"ird', ["Title", "title", "_id", "TITLE_2", 'q"'])
     db = sqlite3.connect(":memory:")
-    db.execute(table.create())
-    db.execute(table.insert(), table.bound(1, '{"Title":1,"title":2,"_id":3,"TITLE_2":4,"q\\"":5}'))
+    db.execute(table.create_sql())
+    db.execute(table.insert_sql(), table.bind_row(1, '{"Title":1,"title":2,"_id":3,"TITLE_2":4,"q\\"":5}'))
     cursor = db.execute('SELECT * FROM "we""ird"')
     assert [c[0] for c in cursor.description] == ["_id_2", "Title", "title_3", "_id", "TITLE_2", 'q"']
     assert cursor.fetchall() == [(1, 1, 2, 3, 4, 5)]
@@ -154,7 +156,7 @@ def test_columns_of_a_table_are_told_apart_as_sqlite_does() -> None:
 
 def test_an_unknown_type_is_told_with_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(CrawlError, match=re.escape("unknown output type 'jsnl' (did you mean 'jsonl'?)")):
-        encoder_of("jsnl", ["a"])
+        create_encoder("jsnl", ["a"])
     output = Output(1, "rows", "xml", "book", str(tmp_path / "x"), {"columns": ["a"]}, 0, 0, 0, None, 0, None)
     with pytest.raises(CrawlError, match="unknown output type 'xml'"):
-        writer_of(output, run="r", folder=tmp_path)
+        create_writer(output, run="r", folder=tmp_path)

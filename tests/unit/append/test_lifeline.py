@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from engine.append.lifeline import Lifeline
-from engine.append.output_dir import OutputFolder
+from engine.append.output_dir import OutputDir
 from engine.runtime.clock import boot_id
 from engine.runtime.process_identity import identity_of
 
@@ -15,16 +15,16 @@ def test_the_first_line_is_read_alone_and_the_rest_ignored() -> None:
     os.write(write, b'{"nodes":')
     os.write(write, b"2}\nmore")
     lifeline = Lifeline(read)
-    assert lifeline.first_line() == '{"nodes":2}'
-    assert not lifeline.cut
+    assert lifeline.read_first_line() == '{"nodes":2}'
+    assert not lifeline.supervisor_gone
 
 
 def test_a_pipe_that_ends_at_once_is_cut() -> None:
     read, write = os.pipe()
     os.close(write)
     lifeline = Lifeline(read)
-    assert lifeline.first_line() == ""
-    assert lifeline.cut
+    assert lifeline.read_first_line() == ""
+    assert lifeline.supervisor_gone
 
 
 def test_an_identity_names_boot_process_and_start() -> None:
@@ -60,14 +60,14 @@ def test_the_dead_and_the_unreaped_have_no_identity() -> None:
 
 def test_latest_leads_to_the_newest_run(tmp_path: Path) -> None:
     for run in ("aaaaaa", "bbbbbb", "bbbbbb"):
-        OutputFolder(tmp_path, run).point()
+        OutputDir(tmp_path, run).link_latest()
         assert (tmp_path / "output" / "latest").resolve() == tmp_path / "output" / run
     assert sorted(p.name for p in (tmp_path / "output").iterdir()) == ["aaaaaa", "bbbbbb", "latest"]
 
 
 def test_an_output_folder_has_one_holder(tmp_path: Path) -> None:
-    first, second = OutputFolder(tmp_path, "aaaaaa"), OutputFolder(tmp_path, "aaaaaa")
-    assert first.hold()
-    assert not second.hold()
+    first, second = OutputDir(tmp_path, "aaaaaa"), OutputDir(tmp_path, "aaaaaa")
+    assert first.try_lock()
+    assert not second.try_lock()
     first.close()
-    assert second.hold()
+    assert second.try_lock()

@@ -7,15 +7,15 @@ import orjson
 import pytest
 
 from engine.append import only_new
-from engine.append.only_new import Known, digest
+from engine.append.only_new import SeenRows, digest
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, prepare
+from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables.rowkeys import KEYS, RowKeys
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> Database:
-    prepare(tmp_path)
+    migrate_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL, durable=False)
     with db.transaction():
         db.execute("INSERT INTO supervisors (identity, started_at) VALUES ('one', 1)")
@@ -28,22 +28,24 @@ def db(tmp_path: Path) -> Database:
 def written(db: Database, run: int, *rows: tuple[int, dict[str, object]]) -> None:
     with db.transaction():
         db.execute("INSERT INTO runs (seq, id, created_at) VALUES (?, ?, 1) ON CONFLICT DO NOTHING", (run, f"run{run}"))
-        db.each("INSERT INTO rows (run, job, data_def, data) {values}", [(run, 1, d, text(r)) for d, r in rows])
+        db.execute_values(
+            "INSERT INTO rows (run, job, data_def, data) {values}", [(run, 1, d, text(r)) for d, r in rows]
+        )
 
 
 def text(row: dict[str, object]) -> str:
     return orjson.dumps(row).decode()
 
 
-def known(db: Database, before: int, **wanted: tuple[str, ...]) -> Known:
-    found = Known(db, RowKeys(db.path.with_name(KEYS), db), wanted, before)
+def known(db: Database, before: int, **wanted: tuple[str, ...]) -> SeenRows:
+    found = SeenRows(db, RowKeys(db.path.with_name(KEYS), db), wanted, before)
     while not found.complete:
         found.step()
     return found
 
 
-def new(found: Known, data_def: str, *rows: dict[str, object]) -> list[dict[str, object]]:
-    return [orjson.loads(row) for _, row in found.new(data_def, [(1000 + n, text(r)) for n, r in enumerate(rows)])]
+def new(found: SeenRows, data_def: str, *rows: dict[str, object]) -> list[dict[str, object]]:
+    return [orjson.loads(row) for _, row in found.unseen(data_def, [(1000 + n, text(r)) for n, r in enumerate(rows)])]
 
 
 def test_a_key_decides_else_the_whole_row(db: Database) -> None:
@@ -72,7 +74,7 @@ def test_values_of_a_key_do_not_run_together() -> None:
 
 def test_steps_and_rivals_come_to_the_same(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(only_new, "STEP_ROWS", 7)
-    monkeypatch.setattr(only_new, "FEWEST_ROWS", 2)
+    monkeypatch.setattr(only_new, "MIN_ROWS", 2)
     monkeypatch.setattr(only_new, "STEP_CHARACTERS", 100)
     rng = random.Random(4)
     truth: dict[int, set[int]] = {}
@@ -80,7 +82,7 @@ def test_steps_and_rivals_come_to_the_same(db: Database, monkeypatch: pytest.Mon
         truth[run] = {rng.randrange(60) for _ in range(20)}
         written(db, run, *((rng.choice((1, 3)), {"sku": sku, "run": run}) for sku in sorted(truth[run])))
     pairs = [
-        Known(db, RowKeys(db.path.with_name(KEYS), db), {"book": ("sku",), "page": ()}, before)
+        SeenRows(db, RowKeys(db.path.with_name(KEYS), db), {"book": ("sku",), "page": ()}, before)
         for before in (5, 3, 5, 2, 4)
     ]
     while any(not each.complete for each in pairs):

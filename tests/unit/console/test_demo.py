@@ -13,13 +13,13 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from console.cli.commands.demo import demo_defs
-from console.demo.server import serving
-from console.demo.site import CATEGORIES, MOVED, UNPRICED, Shop, expected, product
+from console.demo.server import serve_shop
+from console.demo.site import CATEGORIES, MOVED, UNPRICED, Shop, expected_results, product
 from engine import urls
 from engine.defs.loader import load
 from engine.extract.context import Context
 from engine.extract.page import Page
-from engine.extract.records import Extractor
+from engine.extract.records import RecordExtractor
 from engine.fetch.decode import decode
 from engine.fetch.robots import RobotsRules
 from tests.process.stopwatch import Stopwatch
@@ -38,7 +38,7 @@ def crawl(definitions, pages):
     """Follow the defs through a shop in memory: what a run should end with, and the rows."""
     shop = Shop(pages, ORIGIN)
     robots = RobotsRules.parse(shop.reply("/robots.txt").body.decode())
-    extractors = {d.name: Extractor(d) for d in definitions.data_defs}
+    extractors = {d.name: RecordExtractor(d) for d in definitions.data_defs}
     todo = deque(
         (group.name, urls.join(ORIGIN, url), 0)
         for group in definitions.locator_groups
@@ -98,7 +98,7 @@ def crawl(definitions, pages):
 @pytest.mark.parametrize("pages", [1, 2, 4, 5, 12, 39, 40, 160, 161, 500])
 def test_defs_find_what_the_shop_expects(definitions, pages):
     found, _ = crawl(definitions, pages)
-    assert found == expected(pages)
+    assert found == expected_results(pages)
 
 
 def test_rows_hold_what_the_shop_sells(definitions):
@@ -114,7 +114,7 @@ def test_rows_hold_what_the_shop_sells(definitions):
         if thing.sku in offers:
             offer = offers[thing.sku]
             assert offer["name"] == thing.name
-            assert offer["url"].partition("#")[0] == ORIGIN + quote(thing.address)
+            assert offer["url"].partition("#")[0] == ORIGIN + quote(thing.link_path)
             assert offer["stock"] is (thing.pieces > 0)
             assert (offer["price"] is None) == (number == UNPRICED)
         assert (thing.sku in details) == (number != UNPRICED)
@@ -179,7 +179,7 @@ def _connected(address):
 
 
 def test_the_server_keeps_connections_and_serves_the_shop():
-    with serving(pages=20) as address:
+    with serve_shop(pages=20) as address:
         connection = _connected(address)
         answer, body = _get(connection, "/")
         assert (answer.status, body) == (200, Shop(20, address).reply("/").body)
@@ -195,7 +195,7 @@ def test_the_server_keeps_connections_and_serves_the_shop():
 
 
 def test_requests_in_one_piece_and_in_many_are_answered_in_order():
-    with serving(pages=20, latency=0.01) as address:
+    with serve_shop(pages=20, latency=0.01) as address:
         connection = _connected(address)
         connection.connect()
         connection.sock.sendall(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\nGET /logo.gif HTTP/1.1\r\nHo")
@@ -209,7 +209,7 @@ def test_errors_strike_once_and_always_the_same_pages():
     paths = [quote(product(n).path) for n in range(1, 101)]
     struck = []
     for _ in range(2):
-        with serving(pages=100, errors=0.3) as address:
+        with serve_shop(pages=100, errors=0.3) as address:
             connection = _connected(address)
             first = [_get(connection, path)[0] for path in paths]
             assert {answer.status for answer in first} == {200, 503}
@@ -221,7 +221,7 @@ def test_errors_strike_once_and_always_the_same_pages():
 
 
 def test_latency_is_kept_and_visitors_do_not_wait_for_each_other():
-    with serving(pages=20, latency=0.2) as address:
+    with serve_shop(pages=20, latency=0.2) as address:
         _get(_connected(address), "/logo.gif")  # the process is up
         visitors = [_connected(address) for _ in range(10)]
         watch, began = Stopwatch(), time.monotonic()
@@ -234,8 +234,8 @@ def test_latency_is_kept_and_visitors_do_not_wait_for_each_other():
 
 def test_the_server_ends_with_a_parent_that_is_killed():
     code = (
-        "import time\nfrom console.demo.server import serving\n"
-        "with serving(pages=5) as address:\n print(address, flush=True)\n time.sleep(60)\n"
+        "import time\nfrom console.demo.server import serve_shop\n"
+        "with serve_shop(pages=5) as address:\n print(address, flush=True)\n time.sleep(60)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=Path.cwd())
     address = parent.stdout.readline().strip()

@@ -4,30 +4,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.filter_syntax import Pattern, matching, parse, parse_events
+from console.filter_syntax import TextSearch, job_filter, parse, parse_events
 from engine.errors import UsageError
-from engine.store.db.filter import Comparison, Filter, Words
+from engine.store.db.filter import Comparison, GlobFilter, JobFilter
 
 
 def test_every_kind_of_term() -> None:
     told = parse('host:Shop.example state:failed,skipped group:Books !host:a:81 age>5m attempts>2 time !"no answer"')
-    assert told.hosts == Words(("shop.example",), ("a:81",))
-    assert told.states == Words(("failed", "skipped"))
-    assert told.groups == Words(("Books",))
+    assert told.hosts == GlobFilter(("shop.example",), ("a:81",))
+    assert told.states == GlobFilter(("failed", "skipped"))
+    assert told.groups == GlobFilter(("Books",))
     assert told.comparisons == (Comparison("age", ">", 300), Comparison("attempts", ">", 2))
-    assert told.searches == (Pattern("time"), Pattern("no answer", negated=True))
-    assert told.kinds == Words(("page",))
-    assert not told.counted
-    assert parse("host:a state:done kind:robots").counted
-    assert parse("  ") == Filter()
+    assert told.searches == (TextSearch("time"), TextSearch("no answer", negated=True))
+    assert told.kinds == GlobFilter(("page",))
+    assert not told.countable
+    assert parse("host:a state:done kind:robots").countable
+    assert parse("  ") == JobFilter()
     assert parse("crashes:2").comparisons == (Comparison("crashes", "=", 2),)
     assert parse("!depth>=3").comparisons == (Comparison("depth", "<", 3),)
 
 
 def test_events() -> None:
     told = parse_events("level:error source:n1,n2 !kind:stage age<1h boom")
-    assert (told.levels, told.sources) == (Words(("ERROR",)), Words(("n1", "n2")))
-    assert told.kinds == Words((), ("stage",))
+    assert (told.levels, told.sources) == (GlobFilter(("ERROR",)), GlobFilter(("n1", "n2")))
+    assert told.kinds == GlobFilter((), ("stage",))
     assert told.ages == (Comparison("age", "<", 3600),)
     assert told.accepts("BOOM")
     with pytest.raises(UsageError, match="unknown key 'host'"):
@@ -90,9 +90,9 @@ def test_what_is_known_is_told() -> None:
 
 
 def test_a_pattern_of_its_own_is_not_parsed() -> None:
-    told = matching("a host:b", ["failed"])
-    assert told.searches == (Pattern("a host:b"),)
-    assert told.states == Words(("failed",))
+    told = job_filter("a host:b", ["failed"])
+    assert told.searches == (TextSearch("a host:b"),)
+    assert told.states == GlobFilter(("failed",))
     assert told.text == "state:failed a host:b"
 
 
@@ -107,4 +107,4 @@ def test_no_text_does_more_than_be_refused(text: str) -> None:
         try:
             read(text)
         except UsageError as error:
-            assert error.what
+            assert error.message

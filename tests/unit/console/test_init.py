@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from console.cli.commands.starting import init
 from console.cli.main import crawl_console, main
 from engine.defs.loader import load
-from engine.defs.schema import schema
+from engine.defs.schema import build_json_schema
 from engine.errors import UsageError
 from engine.settings import Settings
-from engine.settings import load as load_settings
+from engine.settings import load_settings as load_settings
 
 
 def test_a_new_project_can_be_used_as_it_is(tmp_path: Path) -> None:
@@ -28,7 +28,7 @@ def test_a_new_project_can_be_used_as_it_is(tmp_path: Path) -> None:
     first = (folder / "defs" / "books.yml").read_text("utf-8").splitlines()[0]
     found = re.fullmatch(r"# yaml-language-server: \$schema=(.+)", first)
     assert found
-    assert orjson.loads((folder / "defs" / found.group(1)).read_bytes()) == schema()
+    assert orjson.loads((folder / "defs" / found.group(1)).read_bytes()) == build_json_schema()
     assert (folder / ".gitignore").read_text() == "/data/\n"
 
 
@@ -63,4 +63,4 @@ def test_the_commands_say_what_is_next_and_exit(tmp_path: Path, capsys: pytest.C
     assert ended.value.code == 2
     assert "nothing was changed" in capsys.readouterr().err
     done = CliRunner().invoke(crawl_console, ["schema"])
-    assert orjson.loads(done.output) == schema()
+    assert orjson.loads(done.output) == build_json_schema()

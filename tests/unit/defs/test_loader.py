@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import load
-from engine.defs.schema import schema
+from engine.defs.schema import build_json_schema
 from engine.errors import DefsError, Problem
-from engine.model.definition import Appender, Definitions, Place, meaning
+from engine.model.definition import AppenderDef, Definitions, SourcePosition, definition_hash
 
 SHOP = Path(__file__).resolve().parents[2] / "data" / "shop"
 
@@ -52,7 +52,7 @@ def test_the_sample_project() -> None:
     assert book.columns == ("title", "price", "stock", "tags", "url", "page")
     title, price, stock, tags, url, page = book.fields
     assert (title.attribute, title.required, title.type) == ("title", True, "str")
-    assert title.place == Place("shop/shop.yml", 17, 7)
+    assert title.place == SourcePosition("shop/shop.yml", 17, 7)
     assert (price.attribute, price.match, price.type) == ("text", "[0-9.]+", "decimal")
     assert (stock.type, stock.has_default, stock.default) == ("bool", True, False)
     assert (tags.all, tags.join, tags.has_default) == (True, "|", False)
@@ -103,8 +103,8 @@ def test_meaning_is_untouched_by_formatting_comments_and_files(tmp_path: Path) -
     )
     one, two = load(first).definitions, load(second).definitions
     assert one != two
-    assert meaning(one) == meaning(two)
-    assert meaning(one.data_def("d")) == meaning(two.data_def("d"))
+    assert definition_hash(one) == definition_hash(two)
+    assert definition_hash(one.data_def("d")) == definition_hash(two.data_def("d"))
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_meaning_changes_with_what_is_meant(tmp_path: Path, old: str, new: str) 
     if new.startswith("linkGroup"):
         text = text.replace("locatorGroups:\n", "locatorGroups:\n  detail: {locators: [{url: /d}]}\n")
     after = load(made(tmp_path, shop=text.replace(old, new))).definitions
-    assert meaning(before.data_def("book")) != meaning(after.data_def("book"))
-    assert meaning(before.data_def("bookDetail")) == meaning(after.data_def("bookDetail"))
+    assert definition_hash(before.data_def("book")) != definition_hash(after.data_def("book"))
+    assert definition_hash(before.data_def("bookDetail")) == definition_hash(after.data_def("bookDetail"))
 
 
 def test_the_order_of_fields_is_the_order_written(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_persist_and_live(tmp_path: Path) -> None:
 
 def test_no_appenders_written_is_one_csv(tmp_path: Path) -> None:
     for extra in ("", "appenders:\n", "appenders: {}\n"):
-        assert load(made(tmp_path, a=small(extra))).definitions.appenders == (Appender(name="rows"),)
+        assert load(made(tmp_path, a=small(extra))).definitions.appenders == (AppenderDef(name="rows"),)
 
 
 def test_one_sqlite_file_holds_many_data_defs(tmp_path: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_file_without_permission(tmp_path: Path) -> None:
 def test_a_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
     defs = made(tmp_path, a="")
     (defs / "a.yml").write_bytes(b"\xef\xbb\xbf" + small().replace("\n", "\r\n").encode())
-    assert load(defs).definitions.data_defs[0].place == Place("defs/a.yml", 3, 12)
+    assert load(defs).definitions.data_defs[0].place == SourcePosition("defs/a.yml", 3, 12)
 
 
 def test_messages_and_file_names_hold_nothing_a_terminal_obeys(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_places_count_characters(tmp_path: Path) -> None:
 
 
 def test_the_schema_tells_every_key_and_invents_none() -> None:
-    text = str(schema())
+    text = str(build_json_schema())
     for key in ("linkGroup", "maxPages", "sameHost", "baseUrl", "from", "json", "delimiter"):
         assert f"'{key}'" in text
     assert "'default': None" not in text

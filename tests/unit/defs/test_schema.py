@@ -8,11 +8,11 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from engine.defs.loader import load
-from engine.defs.schema import schema
+from engine.defs.schema import build_json_schema
 from engine.errors import DefsError
 
 ROOT = Path(__file__).resolve().parents[3]
-SCHEMA = schema()
+SCHEMA = build_json_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
 
 

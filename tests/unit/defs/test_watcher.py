@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import load
-from engine.defs.watcher import Look, Watcher, fingerprint
-from engine.model.fingerprint import Edition
+from engine.defs.watcher import DefsWatcher, LoadResult, fingerprint_files
+from engine.model.fingerprint import PreparedDefs
 
 GOOD = """\
 locatorGroups: {{g: {{locators: [{{url: "http://a.example/{n}"}}]}}}}
@@ -25,8 +25,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def watcher(folder: Path) -> Iterator[Watcher[str]]:
-    watcher = Watcher(folder, fingerprint(folder), lambda edition: edition.hash)
+def watcher(folder: Path) -> Iterator[DefsWatcher[str]]:
+    watcher = DefsWatcher(folder, fingerprint_files(folder), lambda edition: edition.hash)
     watcher.start()
     time.sleep(0.3)
     yield watcher
@@ -35,41 +35,41 @@ def watcher(folder: Path) -> Iterator[Watcher[str]]:
     assert not watcher.is_alive()
 
 
-def awaited(watcher: Watcher[str], seconds: float = 8.0) -> Look[str] | None:
+def awaited(watcher: DefsWatcher[str], seconds: float = 8.0) -> LoadResult[str] | None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if (look := watcher.take()) is not None:
+        if (look := watcher.take_result()) is not None:
             return look
         time.sleep(0.01)
     return None
 
 
-def url(look: Look[str] | None) -> str:
+def url(look: LoadResult[str] | None) -> str:
     assert look is not None
     assert look.edition is not None, look.problems
     return look.edition.definitions.locator_groups[0].locators[0].urls[0]
 
 
-def test_a_save_is_laid_ready_once(watcher: Watcher[str], folder: Path) -> None:
+def test_a_save_is_laid_ready_once(watcher: DefsWatcher[str], folder: Path) -> None:
     (folder / "a.yml").write_text(GOOD.format(n=1))
     assert url(awaited(watcher)) == "http://a.example/1"
     assert awaited(watcher, 1.5) is None
     assert watcher.settled()
 
 
-def test_nothing_is_told_of_what_was_there(watcher: Watcher[str]) -> None:
+def test_nothing_is_told_of_what_was_there(watcher: DefsWatcher[str]) -> None:
     assert awaited(watcher, 1.5) is None
 
 
-def test_an_order_is_answered_though_nothing_changed(watcher: Watcher[str]) -> None:
-    ticket = watcher.ask()
+def test_an_order_is_answered_though_nothing_changed(watcher: DefsWatcher[str]) -> None:
+    ticket = watcher.request_load()
     assert not watcher.settled()
     look = awaited(watcher)
     assert look is not None
     assert look.ticket == ticket
 
 
-def test_of_many_saves_the_last_one_wins(watcher: Watcher[str], folder: Path) -> None:
+def test_of_many_saves_the_last_one_wins(watcher: DefsWatcher[str], folder: Path) -> None:
     for number in range(1, 60):
         (folder / "b").write_text(GOOD.format(n=number))
         (folder / "b").replace(folder / "a.yml")
@@ -80,7 +80,7 @@ def test_of_many_saves_the_last_one_wins(watcher: Watcher[str], folder: Path) ->
 
 
 @pytest.mark.parametrize("how", ["deleted", "truncated", "directory", "not text"])
-def test_a_bad_save_is_told_and_mended(watcher: Watcher[str], folder: Path, how: str) -> None:
+def test_a_bad_save_is_told_and_mended(watcher: DefsWatcher[str], folder: Path, how: str) -> None:
     target = folder / "a.yml"
     match how:
         case "deleted":
@@ -104,7 +104,7 @@ def test_a_bad_save_is_told_and_mended(watcher: Watcher[str], folder: Path, how:
     assert url(look) == "http://a.example/2"
 
 
-def test_a_directory_that_is_moved_away_and_back(watcher: Watcher[str], folder: Path) -> None:
+def test_a_directory_that_is_moved_away_and_back(watcher: DefsWatcher[str], folder: Path) -> None:
     folder.rename(folder.with_name("away"))
     look = awaited(watcher)
     assert look is not None
@@ -120,7 +120,7 @@ def test_a_file_behind_a_link_is_noticed_by_its_hash(tmp_path: Path) -> None:
     folder = tmp_path / "defs"
     folder.mkdir()
     (folder / "a.yml").symlink_to(real)
-    watcher = Watcher(folder, fingerprint(folder), lambda edition: edition.hash)
+    watcher = DefsWatcher(folder, fingerprint_files(folder), lambda edition: edition.hash)
     watcher.start()
     try:
         time.sleep(0.3)
@@ -132,18 +132,18 @@ def test_a_file_behind_a_link_is_noticed_by_its_hash(tmp_path: Path) -> None:
 
 
 def test_the_fingerprint_changes_with_every_byte_and_nothing_else(folder: Path) -> None:
-    before = fingerprint(folder)
+    before = fingerprint_files(folder)
     (folder / "notes.txt").write_text("no def")
     (folder / ".a.yml.swp").write_text("an editor's own")
-    assert fingerprint(folder) == before
+    assert fingerprint_files(folder) == before
     (folder / "a.yml").write_text(GOOD.format(n=0) + "#")
-    assert fingerprint(folder) != before
-    assert fingerprint(folder / "nowhere") != before
+    assert fingerprint_files(folder) != before
+    assert fingerprint_files(folder / "nowhere") != before
 
 
 def test_a_single_file_may_be_watched(folder: Path) -> None:
     path = folder / "a.yml"
-    watcher = Watcher(path, fingerprint(path), lambda edition: edition.hash)
+    watcher = DefsWatcher(path, fingerprint_files(path), lambda edition: edition.hash)
     watcher.start()
     try:
         time.sleep(0.3)
@@ -151,7 +151,7 @@ def test_a_single_file_may_be_watched(folder: Path) -> None:
         look = awaited(watcher)
         assert url(look) == "http://a.example/5"
         assert look is not None
-        assert look.prepared == Edition.of(load(path).definitions).hash
+        assert look.prepared == PreparedDefs.from_definitions(load(path).definitions).hash
     finally:
         watcher.stop()
         watcher.join(5)

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.defs.problems import Problems
-from engine.defs.yaml_node import Node, plain_data
+from engine.defs.yaml_node import YamlNode, plain_data
 from engine.defs.yaml_tree import parse
 
 
-def tree(text: str) -> Node:
+def tree(text: str) -> YamlNode:
     problems = Problems()
     root = parse(text, "a.yml", problems)
-    assert problems.told(()) == []
+    assert problems.in_file_order(()) == []
     assert root is not None
     return root
 

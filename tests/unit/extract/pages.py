@@ -3,8 +3,8 @@
 from typing import Any
 
 from engine.extract.context import Context
-from engine.extract.page import Kind, Page
-from engine.extract.records import Extractor
+from engine.extract.page import Page, PageKind
+from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field
 from engine.model.record import Extraction
 
@@ -14,15 +14,15 @@ CONTEXT = Context(
 )
 
 
-def page(text: str, *, kind: Kind = "html", url: str = URL) -> Page:
+def page(text: str, *, kind: PageKind = "html", url: str = URL) -> Page:
     return Page.of(url=url, text=text, kind=kind, status=200, fetched_at=0.0)
 
 
-def extract(data_def: DataDef, text: str, *, kind: Kind = "html", url: str = URL) -> Extraction:
-    return Extractor(data_def).extract(page(text, kind=kind, url=url), CONTEXT)
+def extract(data_def: DataDef, text: str, *, kind: PageKind = "html", url: str = URL) -> Extraction:
+    return RecordExtractor(data_def).extract(page(text, kind=kind, url=url), CONTEXT)
 
 
-def value(text: str, *, kind: Kind = "html", block: str | None = None, **field: Any) -> Any:
+def value(text: str, *, kind: PageKind = "html", block: str | None = None, **field: Any) -> Any:
     """The value of a single field of the page's only record."""
     found = extract(DataDef(name="d", block=block, fields=(Field(name="f", **field),)), text, kind=kind)
     assert found.rejected == ()
@@ -30,7 +30,7 @@ def value(text: str, *, kind: Kind = "html", block: str | None = None, **field: 
     return row["f"]
 
 
-def reason(text: str, *, kind: Kind = "html", **field: Any) -> str:
+def reason(text: str, *, kind: PageKind = "html", **field: Any) -> str:
     """Why the page's only record was rejected."""
     found = extract(DataDef(name="d", fields=(Field(name="f", **field),)), text, kind=kind)
     assert found.rows == ()

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.extract.convert import converter, default_converter
+from engine.extract.convert import converter_for, default_converter_for
 from engine.model.definition import Field, FieldType
 
 BASE = "https://h.example/a/b"
 
 
 def convert(kind: FieldType, text: str, **more: Any) -> Any:
-    return converter(Field(name="f", type=kind, **more))(text, BASE)
+    return converter_for(Field(name="f", type=kind, **more))(text, BASE)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_date_of_another_form_or_a_bad_form_is_refused(form: str) -> None:
 
 def test_a_bool_with_match_is_true_by_what_was_matched() -> None:
     assert convert("bool", "no", match="no|yes") is True
-    assert default_converter(Field(name="f", type="bool", match="x"))("no", BASE) is False
+    assert default_converter_for(Field(name="f", type="bool", match="x"))("no", BASE) is False
 
 
 @given(st.integers(-(2**63), 2**63 - 1))

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from engine.extract.css import Css
-from engine.extract.css_syntax import Query, split
+from engine.extract.css import CssExpression
+from engine.extract.css_syntax import SelectorList, parse_selector
 
 TRAP = """
 <div class="outer x" id="o"><section id="s">
@@ -63,9 +63,9 @@ def test_a_block_is_the_whole_world(selector: str, inside: list[str]) -> None:
     block = tree.css_first("#b")
     assert block is not None
     before = tree.html
-    found = Css(selector).in_block(block)
+    found = CssExpression(selector).find_in_block(block)
     assert ids(found) == inside
-    first = Css(selector).first_in_block(block)
+    first = CssExpression(selector).find_first_in_block(block)
     assert (None if first is None else first.id) == (inside[0] if inside else None)
     assert tree.html == before
 
@@ -79,43 +79,43 @@ def test_the_parser_itself_would_leave_the_block() -> None:
 
 def test_on_a_page_matches_come_once_and_in_order() -> None:
     tree = LexborHTMLParser(TRAP)
-    assert ids(Css("p, .x, #i1").on_page(tree)) == ["o", "b", "p1", "i1", "p2", "after"]
-    assert ids(Css("div section article p, i").on_page(tree)) == ["p1", "i1", "p2"]
-    assert Css("div section article p").first_on_page(tree) is not None
-    assert Css("div section article table").first_on_page(tree) is None
+    assert ids(CssExpression("p, .x, #i1").find_on_page(tree)) == ["o", "b", "p1", "i1", "p2", "after"]
+    assert ids(CssExpression("div section article p, i").find_on_page(tree)) == ["p1", "i1", "p2"]
+    assert CssExpression("div section article p").find_first_on_page(tree) is not None
+    assert CssExpression("div section article table").find_first_on_page(tree) is None
 
 
 @pytest.mark.parametrize("selector", ["", "p[", "::x", "p:contains(a)", "> p", "p >", "a,,b", "p\ud800", ":scope p"])
 def test_what_is_no_css_is_refused(selector: str) -> None:
     with pytest.raises(ValueError):
-        Css(selector)
+        CssExpression(selector)
 
 
 @pytest.mark.parametrize("text", ["(", "a)", '"', "[x='", "a /* c */ b", "a > > b", ",", "a ("])
 def test_uneven_selectors_cannot_be_taken_apart(text: str) -> None:
     with pytest.raises(ValueError):
-        split(text)
+        parse_selector(text)
 
 
 def test_selectors_are_taken_apart_only_where_they_join() -> None:
-    def shape(query: Query) -> list[list[str]]:
+    def shape(query: SelectorList) -> list[list[str]]:
         return [[step.combinator + "".join(map(str, step.parts)) for step in steps] for steps in query.alternatives]
 
-    assert shape(split("a>b  c + d~e")) == [["a", ">b", " c", "+d", "~e"]]
-    assert shape(split('a[x="p > q, r"] , b\\,c')) == [['a[x="p > q, r"]'], ["b\\,c"]]
-    assert shape(split("a:has(> b c):nth-child(2n + 1)")) == [["a:has(> b c):nth-child(2n + 1)"]]
-    assert split("a:is(b, c)").plain
-    assert not split("a:not(b c)").plain
-    assert not split("a b").plain
-    assert split("a b > c").cheap
-    assert not split("a b c").cheap
+    assert shape(parse_selector("a>b  c + d~e")) == [["a", ">b", " c", "+d", "~e"]]
+    assert shape(parse_selector('a[x="p > q, r"] , b\\,c')) == [['a[x="p > q, r"]'], ["b\\,c"]]
+    assert shape(parse_selector("a:has(> b c):nth-child(2n + 1)")) == [["a:has(> b c):nth-child(2n + 1)"]]
+    assert parse_selector("a:is(b, c)").self_contained
+    assert not parse_selector("a:not(b c)").self_contained
+    assert not parse_selector("a b").self_contained
+    assert parse_selector("a b > c").cheap
+    assert not parse_selector("a b c").cheap
 
 
 def test_nested_ancestors_cost_no_power_of_the_depth() -> None:
     tree = LexborHTMLParser("<div>" * 1_000)
     began = time.monotonic()
-    assert Css("span div div div").on_page(tree) == []
-    assert len(Css("div div div div").on_page(tree)) == 997
+    assert CssExpression("span div div div").find_on_page(tree) == []
+    assert len(CssExpression("div div div div").find_on_page(tree)) == 997
     assert time.monotonic() - began < 5
 
 
@@ -178,13 +178,13 @@ def test_selection_equals_matching_by_hand(plant: Plant, alternatives: list[list
     for number, node in enumerate(nodes):
         node.number = str(number)
     tree = LexborHTMLParser(plant.html())
-    css = Css(", ".join(map(written, alternatives)))
+    css = CssExpression(", ".join(map(written, alternatives)))
 
     def expected(top: Plant) -> list[str]:
         return [n.number for n in top.walk() if any(matches(n, steps, top) for steps in alternatives)]
 
-    assert ids(css.on_page(tree)) == expected(plant)
+    assert ids(css.find_on_page(tree)) == expected(plant)
     block = nodes[pick % len(nodes)]
     found = tree.css_first(f'[id="{block.number}"]')
     assert found is not None
-    assert ids(css.in_block(found)) == [number for number in expected(block) if number != block.number]
+    assert ids(css.find_in_block(found)) == [number for number in expected(block) if number != block.number]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.model.definition import DataDef, Field, Place
+from engine.model.definition import DataDef, Field, SourcePosition
 from tests.unit.extract.pages import extract, reason, value
 
 
@@ -265,7 +265,7 @@ def test_nested_fields_are_objects() -> None:
 
 
 def test_a_nested_field_rejects_the_record_by_its_path() -> None:
-    inner = Field(name="n", selector="i", required=True, place=Place("d.yml", 7, 9))
+    inner = Field(name="n", selector="i", required=True, place=SourcePosition("d.yml", 7, 9))
     data_def = DataDef(name="d", fields=(Field(name="v", selector="li", fields=(inner,)),))
     (rejection,) = extract(data_def, "<li><i>1</i></li><li></li>").rejected
     assert (rejection.field, rejection.place) == ("v.n", "d.yml:7:9")

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from engine.extract import links as links_room
 from engine.extract.context import Context
-from engine.extract.records import Extractor
+from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Link
-from engine.model.record import FoundLink
+from engine.model.record import ExtractedLink
 from tests.unit.extract.pages import CONTEXT, URL, extract, page
 
 
@@ -94,19 +94,19 @@ def test_group_priority_and_depth() -> None:
     )
     text = "<a class=p href=/1><a href=/2>"
     assert extract(data_def, text).links == (
-        FoundLink("https://shop.example/1", "detail", 7, None),
-        FoundLink("https://shop.example/1", "books", 0, 3),
-        FoundLink("https://shop.example/2", "books", 0, 3),
-        FoundLink("https://shop.example/2", "detail", 0, None),
+        ExtractedLink("https://shop.example/1", "detail", 7, None),
+        ExtractedLink("https://shop.example/1", "books", 0, 3),
+        ExtractedLink("https://shop.example/2", "books", 0, 3),
+        ExtractedLink("https://shop.example/2", "detail", 0, None),
     )
-    found = Extractor(data_def, {"books": 2, "detail": -1}).extract(page(text), CONTEXT).links
+    found = RecordExtractor(data_def, {"books": 2, "detail": -1}).extract(page(text), CONTEXT).links
     assert [link.priority for link in found] == [7, 2, 2, -1]
 
 
 @pytest.mark.parametrize(("depth", "followed"), [(0, True), (1, True), (2, False), (3, False)])
 def test_deeper_links_than_max_depth_are_not_found(depth: int, followed: bool) -> None:
     context = Context(group="g", locator="l", locator_url=URL, depth=depth, run="r", run_time="")
-    extractor = Extractor(DataDef(name="d", links=(Link(selector="a", max_depth=2),)))
+    extractor = RecordExtractor(DataDef(name="d", links=(Link(selector="a", max_depth=2),)))
     assert bool(extractor.extract(page(anchors("x")), context).links) is followed
 
 
@@ -115,10 +115,10 @@ def test_nofollow_is_respected_unless_told_otherwise() -> None:
     heedless = Context(group="g", locator="l", locator_url=URL, depth=0, run="r", run_time="", nofollow=False)
     rel = '<a rel="external NOFOLLOW" href=/1></a><a rel=nofollower href=/2></a><a href=/3></a><a rel=nofollow href=/3>'
     assert [link.url[-1] for link in extract(data_def, rel).links] == ["2", "3"]
-    assert len(Extractor(data_def).extract(page(rel), heedless).links) == 3
+    assert len(RecordExtractor(data_def).extract(page(rel), heedless).links) == 3
     meta = '<meta name="ROBOTS" content="noindex,nofollow"><a href=/1>'
     assert extract(data_def, meta).links == ()
-    assert len(Extractor(data_def).extract(page(meta), heedless).links) == 1
+    assert len(RecordExtractor(data_def).extract(page(meta), heedless).links) == 1
 
 
 def test_other_attributes_and_flavours() -> None:
@@ -136,7 +136,7 @@ def test_other_attributes_and_flavours() -> None:
 
 
 def test_remembered_hrefs_mean_what_they_mean_on_each_page() -> None:
-    extractor = Extractor(DataDef(name="d", links=(Link(selector="a"),)))
+    extractor = RecordExtractor(DataDef(name="d", links=(Link(selector="a"),)))
     text = anchors("x", "/x", "", "?q", " ?q", "?", "//shop.example/y", "https:z", "https:?z", "HTTPS:?z", "ht\ntps:?z")
     for url in (
         "https://shop.example/a/b?c",
@@ -147,29 +147,29 @@ def test_remembered_hrefs_mean_what_they_mean_on_each_page() -> None:
         "https://shop.example/a/b?c",
         "https://shop.example/?/a/",
     ):
-        alone = Extractor(DataDef(name="d", links=(Link(selector="a"),)))
+        alone = RecordExtractor(DataDef(name="d", links=(Link(selector="a"),)))
         fresh = alone.extract(page(text, url=url), CONTEXT).links
         assert extractor.extract(page(text, url=url), CONTEXT).links == fresh
         assert extractor.extract(page(text, url=url), CONTEXT).links == fresh
 
 
 def test_own_group_is_that_of_each_page() -> None:
-    extractor = Extractor(DataDef(name="d", links=(Link(selector="a"),)))
+    extractor = RecordExtractor(DataDef(name="d", links=(Link(selector="a"),)))
     for group in ("one", "two", "one"):
         context = Context(group=group, locator="l", locator_url=URL, depth=0, run="r", run_time="")
         assert [link.group for link in extractor.extract(page(anchors("x")), context).links] == [group]
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links_room, "REMEMBERED", 50)
-    finder = links_room.Finder(Link(selector="a"), {})
-    extractor = Extractor(DataDef(name="d", links=(Link(selector="a"),)))
-    extractor._links._finders = (finder,)
+    monkeypatch.setattr(links_room, "MAX_CACHED_LINKS", 50)
+    finder = links_room.LinkFinder(Link(selector="a"), {})
+    extractor = RecordExtractor(DataDef(name="d", links=(Link(selector="a"),)))
+    extractor._link_extractor._finders = (finder,)
     for number in range(40):
         text = anchors(*(f"p{number}-{at}" for at in range(10)))
         assert len(extractor.extract(page(text, url=f"https://h.example/{number}/x"), CONTEXT).links) == 10
-        assert sum(map(len, finder._known.values())) <= 60
-        assert len(finder._known) <= 60
+        assert sum(map(len, finder._cache.values())) <= 60
+        assert len(finder._cache) <= 60
 
 
 segments = st.text("abc-_.~0", min_size=1, max_size=5).filter(lambda text: text.strip("."))
@@ -190,7 +190,7 @@ hrefs = st.one_of(
 @settings(max_examples=150)
 @given(st.lists(st.tuples(paths, st.lists(hrefs, max_size=6)), min_size=1, max_size=4))
 def test_links_equal_those_of_urllib(pages: list[tuple[str, list[str]]]) -> None:
-    extractor = Extractor(DataDef(name="d", links=(Link(selector="a[href]"),)))
+    extractor = RecordExtractor(DataDef(name="d", links=(Link(selector="a[href]"),)))
     for path, raw in pages:
         url = urljoin("https://shop.example/", f"/{path}")
         joined = [urldefrag(urljoin(url, href)).url for href in raw]

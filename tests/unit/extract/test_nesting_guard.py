@@ -4,14 +4,14 @@ import time
 
 import pytest
 
-from engine.extract.formatting import repeats_too_much
-from engine.extract.nesting_guard import LIMIT, too_deep
+from engine.extract.formatting import reopens_too_many
+from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep
 from engine.extract.page import Page, PageTooDeep
 
 
 def test_the_limit_is_exact() -> None:
-    assert not too_deep(b"<div>" * LIMIT)
-    assert too_deep(b"<div>" * (LIMIT + 1))
+    assert not nests_too_deep(b"<div>" * MAX_OPEN_TAGS)
+    assert nests_too_deep(b"<div>" * (MAX_OPEN_TAGS + 1))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_the_limit_is_exact() -> None:
     ],
 )
 def test_long_pages_are_not_deep(page: bytes) -> None:
-    assert not too_deep(page)
+    assert not nests_too_deep(page)
 
 
 @pytest.mark.parametrize(
@@ -49,14 +49,14 @@ def test_long_pages_are_not_deep(page: bytes) -> None:
     ],
 )
 def test_disguised_depth_is_seen(page: bytes) -> None:
-    assert too_deep(page)
+    assert nests_too_deep(page)
 
 
 def test_the_scan_itself_is_bounded() -> None:
     began = time.process_time()
-    too_deep(b"<span><div>" + b"<x>" * 9_000 + b"<i></i>" * 10_000 + b"</span>" * 200_000)
-    too_deep(b"<a" * 1_000_000)
-    too_deep(b"<a " + b"/" * 3_000_000 + b"<b>" * 20_000)
+    nests_too_deep(b"<span><div>" + b"<x>" * 9_000 + b"<i></i>" * 10_000 + b"</span>" * 200_000)
+    nests_too_deep(b"<a" * 1_000_000)
+    nests_too_deep(b"<a " + b"/" * 3_000_000 + b"<b>" * 20_000)
     assert time.process_time() - began < 10
 
 
@@ -94,4 +94,4 @@ def test_a_page_of_unclosed_formatting_is_refused(look: str) -> None:
     ],
 )
 def test_a_page_of_much_formatting_is_not(text: str) -> None:
-    assert not repeats_too_much(text.encode())
+    assert not reopens_too_many(text.encode())

@@ -2,8 +2,8 @@
 
 import pytest
 
-from engine.extract.context import Context, fetched
-from engine.extract.page import NOTHING, Page
+from engine.extract.context import Context, format_utc
+from engine.extract.page import MISSING, Page
 
 
 def page(text: str, url: str = "https://h.example/a/b?q#f", kind: str = "html") -> Page:
@@ -47,7 +47,7 @@ def test_meta_robots(text: str, asked: bool) -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "nul", "9" * 5_000, "\ud800"])
 def test_broken_json_is_nothing(text: str) -> None:
-    assert page(text, kind="json").data is NOTHING
+    assert page(text, kind="json").data is MISSING
 
 
 def test_json_keeps_digits_and_loses_what_no_store_takes() -> None:
@@ -60,7 +60,7 @@ def test_json_keeps_digits_and_loses_what_no_store_takes() -> None:
 def test_json_has_no_tree_and_html_no_data() -> None:
     assert page("{}", kind="json").tree is None
     assert page("{}", kind="json").element is None
-    assert page("{}").data is NOTHING
+    assert page("{}").data is MISSING
 
 
 def test_entities_of_xml_are_not_read() -> None:
@@ -85,8 +85,8 @@ def test_variables() -> None:
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300, -1e300])
 def test_a_time_outside_the_calendar_is_empty(seconds: float) -> None:
-    assert fetched(seconds) == ""
+    assert format_utc(seconds) == ""
 
 
 def test_fetched_is_utc_to_the_second() -> None:
-    assert fetched(1_706_691_900.987) == "2024-01-31T09:05:00Z"
+    assert format_utc(1_706_691_900.987) == "2024-01-31T09:05:00Z"

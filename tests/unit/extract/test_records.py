@@ -8,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from engine.extract import budget
-from engine.extract.records import Extractor
-from engine.model.definition import DataDef, Field, Filter, Link, Place
-from engine.model.record import FoundLink
-from engine.model.text_value import written
+from engine.extract.records import RecordExtractor
+from engine.model.definition import DataDef, Field, FilterRule, Link, SourcePosition
+from engine.model.record import ExtractedLink
+from engine.model.text_value import to_text
 from tests.process.stopwatch import Stopwatch
 from tests.unit.extract.pages import CONTEXT, extract, page
 
@@ -27,14 +27,16 @@ BOOK = DataDef(
     name="book",
     block="article.product_pod",
     fields=(
-        Field(name="title", selector="h3 a", attribute="title", required=True, place=Place("b.yml", 3, 5)),
-        Field(name="price", selector=".price_color", match="[0-9.]+", type="decimal", place=Place("b.yml", 4, 5)),
+        Field(name="title", selector="h3 a", attribute="title", required=True, place=SourcePosition("b.yml", 3, 5)),
+        Field(
+            name="price", selector=".price_color", match="[0-9.]+", type="decimal", place=SourcePosition("b.yml", 4, 5)
+        ),
         Field(name="stock", selector=".availability", type="bool", match="In stock", default=False, has_default=True),
         Field(name="tags", selector=".tag", all=True),
         Field(name="url", selector="h3 a", attribute="href", type="url"),
         Field(name="page", value="%{document.url}"),
     ),
-    filters=(Filter(field="price", pattern=r"0\.00"),),
+    filters=(FilterRule(field="price", pattern=r"0\.00"),),
     links=(
         Link(selector="li.next a", group="books"),
         Link(selector="h3 a", group="detail", allow=("/catalogue/",), deny=("/c\\.html",), priority=5),
@@ -62,10 +64,10 @@ def test_the_shop_of_the_language() -> None:
     ]
     assert "'1.5.2' is not a number" in found.rejected[1].reason
     assert found.links == (
-        FoundLink("https://shop.example/catalogue/page-2.html", "books", 0, None),
-        FoundLink("https://shop.example/catalogue/a.html", "detail", 5, None),
-        FoundLink("https://shop.example/catalogue/b.html", "detail", 5, None),
-        FoundLink("https://shop.example/catalogue/d.html", "detail", 5, None),
+        ExtractedLink("https://shop.example/catalogue/page-2.html", "books", 0, None),
+        ExtractedLink("https://shop.example/catalogue/a.html", "detail", 5, None),
+        ExtractedLink("https://shop.example/catalogue/b.html", "detail", 5, None),
+        ExtractedLink("https://shop.example/catalogue/d.html", "detail", 5, None),
     )
 
 
@@ -113,7 +115,7 @@ def test_without_fields_there_are_no_rows() -> None:
     ],
 )
 def test_filters_match_the_written_text_in_full(field: Field, pattern: str, dropped: bool) -> None:
-    data_def = DataDef(name="d", fields=(field,), filters=(Filter(field="f", pattern=pattern),))
+    data_def = DataDef(name="d", fields=(field,), filters=(FilterRule(field="f", pattern=pattern),))
     found = extract(data_def, "<p>abc</p><i>1</i><i>2</i><b>1.50</b>")
     assert (found.filtered, len(found.rows)) == ((1, 0) if dropped else (0, 1))
 
@@ -133,7 +135,7 @@ def test_a_slow_pattern_is_a_rejection_and_costs_a_second_a_page() -> None:
 
 
 def test_a_slow_filter_is_a_rejection_at_the_filter() -> None:
-    filters = (Filter(field="f", pattern=SLOW, place=Place("d.yml", 9, 1)),)
+    filters = (FilterRule(field="f", pattern=SLOW, place=SourcePosition("d.yml", 9, 1)),)
     (rejection,) = extract(
         DataDef(name="d", fields=(Field(name="f", selector="p"),), filters=filters), f"<p>{SLOW_TEXT}</p>"
     ).rejected
@@ -148,12 +150,12 @@ def test_a_slow_link_pattern_follows_nothing_and_says_so() -> None:
 
 
 def test_broken_definitions_reject_and_do_not_raise() -> None:
-    data_def = DataDef(name="d", block="p[", fields=(Field(name="f"),), place=Place("d.yml", 2, 3))
+    data_def = DataDef(name="d", block="p[", fields=(Field(name="f"),), place=SourcePosition("d.yml", 2, 3))
     (rejection,) = extract(data_def, "<p>").rejected
     assert (rejection.field, rejection.place) == ("", "d.yml:2:3")
     assert "query.block" in rejection.reason
     assert extract(DataDef(name="d", links=(Link(selector="a["),)), "<a href=x>").rejected
-    broken = DataDef(name="d", fields=(Field(name="f"),), filters=(Filter(field="f", pattern="("),))
+    broken = DataDef(name="d", fields=(Field(name="f"),), filters=(FilterRule(field="f", pattern="("),))
     assert extract(broken, "<p>").rejected
 
 
@@ -161,12 +163,12 @@ def test_time_and_length_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     nested = "<div>" * 9_000 + "x" * 20_000
     data_def = DataDef(name="d", block="div", fields=(Field(name="f", selector="p div.x b"), Field(name="g")))
     began = time.monotonic()
-    monkeypatch.setattr(budget, "SECONDS", 1.0)
+    monkeypatch.setattr(budget, "MAX_SECONDS", 1.0)
     found = extract(data_def, nested)
     assert time.monotonic() - began < 20
     assert found.rejected[-1].field == ""
-    monkeypatch.setattr(budget, "SECONDS", 60.0)
-    monkeypatch.setattr(budget, "CHARACTERS", 100_000)
+    monkeypatch.setattr(budget, "MAX_SECONDS", 60.0)
+    monkeypatch.setattr(budget, "MAX_CHARACTERS", 100_000)
     found = extract(DataDef(name="d", block="div", fields=(Field(name="g"),)), nested)
     assert 0 < len(found.rows) <= 5
     assert "100,000 characters" in found.rejected[0].reason
@@ -196,7 +198,7 @@ JSONS = DataDef(
     fields=(Field(name="a", selector="jmespath:a"), Field(name="b", type="json"), Field(name="c", selector="p")),
     links=(Link(selector="jmespath:a"),),
 )
-EXTRACTORS = tuple(map(Extractor, (EVERYTHING, PATHS, JSONS, BOOK)))
+EXTRACTORS = tuple(map(RecordExtractor, (EVERYTHING, PATHS, JSONS, BOOK)))
 
 TAGS = "<p> </p> </div> <b> </b> x> '#y?z'> <table> <td> <svg> <script> </script> <!-- -->"
 MORE = "<template> &#xD800; &amp é <select><option> <title> <math> <frameset> <![CDATA[ <?xml <html>"
@@ -213,7 +215,7 @@ def test_no_page_breaks_extraction(text: str, kind: str) -> None:
         found = extractor.extract(page(text, kind=kind), CONTEXT)  # type: ignore[arg-type]
         for row in found.rows:
             for item in row.values():
-                written(item).encode("utf-8")
+                to_text(item).encode("utf-8")
         for link in found.links:
             assert link.url.startswith("http")
 
@@ -242,4 +244,4 @@ def test_no_json_breaks_extraction(given_value: object) -> None:
         found = extractor.extract(page(json.dumps(given_value), kind="json"), CONTEXT)
         for row in found.rows:
             for item in row.values():
-                written(item).encode("utf-8")
+                to_text(item).encode("utf-8")

@@ -15,7 +15,7 @@ import zstandard
 
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
-from engine.fetch.response import Answer
+from engine.fetch.response import FetchResponse
 from engine.model.job import Request
 from tests.unit.fetch.server import Exchange, Site, serving
 
@@ -28,8 +28,8 @@ def site() -> Iterator[Site]:
         yield site
 
 
-def fetch(url: str, request: Request = GET, max_body: int = 20_000_000, **options: object) -> Answer:
-    async def once() -> Answer:
+def fetch(url: str, request: Request = GET, max_body: int = 20_000_000, **options: object) -> FetchResponse:
+    async def once() -> FetchResponse:
         fetcher = Fetcher(user_agent="tester/1", deadline=5, max_body=max_body, connections=4)
         try:
             return await fetcher.send(url, request, **options)  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fetch.decode import Document, decode
+from engine.fetch.decode import DecodedBody, decode
 
 HTML = "text/html"
 
@@ -44,9 +44,9 @@ def test_the_encoding_is_found(body: bytes, content_type: str, text: str, encodi
 
 
 def test_invalid_bytes_are_replaced_and_told() -> None:
-    assert decode(b"a\xffb", "text/html; charset=utf-8") == Document("a\ufffdb", "utf-8", "html", True)
-    assert decode(b'{"a":"\xff"}', "application/json") == Document('{"a":"\ufffd"}', "utf-8", "json", True)
-    assert decode(b"a\x81b", HTML) == Document("a\ufffdb", "cp1252", "html", True)
+    assert decode(b"a\xffb", "text/html; charset=utf-8") == DecodedBody("a\ufffdb", "utf-8", "html", True)
+    assert decode(b'{"a":"\xff"}', "application/json") == DecodedBody('{"a":"\ufffd"}', "utf-8", "json", True)
+    assert decode(b"a\x81b", HTML) == DecodedBody("a\ufffdb", "cp1252", "html", True)
 
 
 def test_the_header_wins_over_the_page() -> None:

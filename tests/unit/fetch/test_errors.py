@@ -16,7 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed, one_line
-from engine.fetch.response import Answer
+from engine.fetch.response import FetchResponse
 from engine.model.job import Request
 from tests.process.stopwatch import Stopwatch
 from tests.unit.fetch.server import Exchange, Site, serving
@@ -30,7 +30,7 @@ def site() -> Iterator[Site]:
         yield site
 
 
-async def _send(url: str, request: Request = GET, *, deadline: float = 5, **options: object) -> Answer:
+async def _send(url: str, request: Request = GET, *, deadline: float = 5, **options: object) -> FetchResponse:
     fetcher = Fetcher(user_agent="t", deadline=deadline, max_body=1_000_000, connections=4, **options)  # type: ignore[arg-type]
     try:
         return await fetcher.send(url, request)
@@ -93,7 +93,7 @@ def test_a_deadline_frees_its_connection(site: Site) -> None:
     site.pages["/slow"] = lambda x: site.stopping.wait(10) and None
     site.pages["/quick"] = lambda x: x.answer(b"ok")
 
-    async def both() -> Answer:
+    async def both() -> FetchResponse:
         fetcher = Fetcher(user_agent="t", deadline=0.3, max_body=1000, connections=1)
         with pytest.raises(FetchFailed):
             await fetcher.send(site.url("/slow"), GET)

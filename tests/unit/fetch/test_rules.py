@@ -8,10 +8,10 @@ from multidict import CIMultiDict
 
 from engine.fetch.cookies import SessionCookies
 from engine.fetch.errors import FetchFailed
-from engine.fetch.politeness import host_backoff, retry_wait, retryable_status, verdict
-from engine.fetch.redirects import next_hop
-from engine.fetch.request import Outgoing
-from engine.fetch.robots import LARGEST, RobotsRules, rules_for
+from engine.fetch.politeness import classify_status, host_backoff, retry_wait, retryable_status
+from engine.fetch.redirects import build_redirect_request
+from engine.fetch.request import OutgoingRequest
+from engine.fetch.robots import MAX_ROBOTS_BYTES, RobotsRules, robots_rules_for
 from engine.model.job import Request
 
 AGENT = "crawl-console/0.1 (+https://project.example)"
@@ -47,7 +47,7 @@ def test_the_method_of_the_next_hop(method: str, status: int, becomes: str, keep
     request = Request(
         method=method, headers=(("Content-Language", "de"), ("X-A", "1")), body="b", content_type="text/plain"
     )
-    hop = next_hop(request, status, "https://h/a", "https://h/b")
+    hop = build_redirect_request(request, status, "https://h/a", "https://h/b")
     assert hop.method == becomes
     assert (hop.body, hop.content_type) == (("b", "text/plain") if keeps_body else (None, None))
     assert hop.headers == (request.headers if keeps_body else (("X-A", "1"),))
@@ -57,23 +57,23 @@ def test_the_method_of_the_next_hop(method: str, status: int, becomes: str, keep
     "target", ["https://other.example/", "http://h/b", "https://h:8443/b", "https://sub.h/b", "https://h.evil.example/"]
 )
 def test_secrets_stay_at_their_origin(target: str) -> None:
-    hop = next_hop(POST, 307, "https://h/a", target)
+    hop = build_redirect_request(POST, 307, "https://h/a", target)
     assert hop.headers == (("Accept-Language", "en"), ("user-agent", "u"))
     assert hop.cookies == ()
     assert (hop.body, hop.content_type) == (POST.body, POST.content_type)
 
 
 def test_secrets_stay_within_the_origin() -> None:
-    assert next_hop(POST, 307, "https://h/a", "https://h/b") is POST
-    assert next_hop(POST, 307, "https://u:p@h/a", "https://h/b") is POST
-    assert next_hop(POST, 302, "https://h/a", "https://h/b").headers == POST.headers
+    assert build_redirect_request(POST, 307, "https://h/a", "https://h/b") is POST
+    assert build_redirect_request(POST, 307, "https://u:p@h/a", "https://h/b") is POST
+    assert build_redirect_request(POST, 302, "https://h/a", "https://h/b").headers == POST.headers
 
 
 def test_variables_do_not_leave_their_origin() -> None:
     secret = Request(method="POST", headers=(("Accept-Language", "%{env.LANG}"),), body="pw=%{env.PW}")
-    assert next_hop(secret, 302, "https://h/", "https://other.example/") == Request()
+    assert build_redirect_request(secret, 302, "https://h/", "https://other.example/") == Request()
     with pytest.raises(FetchFailed, match=r"https://other\.example") as failed:
-        next_hop(secret, 307, "https://h/", "https://other.example/")
+        build_redirect_request(secret, 307, "https://h/", "https://other.example/")
     assert not failed.value.retryable
 
 
@@ -91,7 +91,7 @@ Sitemap: https://h/sitemap.xml
 
 
 def test_robots_as_written() -> None:
-    rules = rules_for(200, ROBOTS)
+    rules = robots_rules_for(200, ROBOTS)
     assert rules.sitemaps == ("https://h/sitemap.xml",)
     assert not rules.allowed("https://h/only-us/x", AGENT)
     assert rules.allowed("https://h/private", AGENT)
@@ -107,7 +107,7 @@ def test_robots_as_written() -> None:
     [(200, False), (204, False), (301, True), (403, True), (404, True), (500, False), (503, False)],
 )
 def test_robots_by_status(status: int, allowed: bool) -> None:
-    rules = rules_for(status, "User-agent: *\nDisallow: /")
+    rules = robots_rules_for(status, "User-agent: *\nDisallow: /")
     assert rules.allowed("https://h/a", AGENT) is allowed
     if status != 200 and status != 204:
         assert (rules.crawl_delay(AGENT), rules.sitemaps) == (None, ())
@@ -120,12 +120,12 @@ def test_robots_that_are_none() -> None:
 
 
 def test_robots_beyond_500_kib_are_not_read() -> None:
-    filler = "# comment\n" * (LARGEST // 10)
+    filler = "# comment\n" * (MAX_ROBOTS_BYTES // 10)
     text = f"User-agent: *\nDisallow: /a\n{filler}Disallow: /b\n"
     rules = RobotsRules.parse(text)
     assert not rules.allowed("https://h/a", AGENT)
     assert rules.allowed("https://h/b", AGENT)
-    assert RobotsRules.parse("x" * (LARGEST + 1)).allowed("https://h/x", AGENT)
+    assert RobotsRules.parse("x" * (MAX_ROBOTS_BYTES + 1)).allowed("https://h/x", AGENT)
 
 
 @given(st.text(max_size=200), st.text(max_size=30).map("https://h/".__add__))
@@ -146,7 +146,7 @@ def test_any_robots_gives_an_answer(text: str, url: str) -> None:
 )
 def test_what_a_status_means(statuses: tuple[int, ...], meaning: str) -> None:
     for status in statuses:
-        assert verdict(status) == meaning
+        assert classify_status(status) == meaning
         assert retryable_status(status) == (meaning == "retry")
 
 
@@ -164,18 +164,18 @@ def test_retry_after_is_honoured_up_to_an_hour() -> None:
     assert [host_backoff(5, s) for s in (0.0, -3.0, 0.5, 90.0, 86400.0, float("inf"))] == [0, 0, 0.5, 90, 3600, 3600]
 
 
-def _asked(url: str) -> Outgoing:
-    return Outgoing("GET", url, CIMultiDict(), b"")
+def _asked(url: str) -> OutgoingRequest:
+    return OutgoingRequest("GET", url, CIMultiDict(), b"")
 
 
 def _cookie_header(cookies: SessionCookies, url: str) -> str | None:
     request = _asked(url)
     cookies.add_to(request)
-    return request.wire_headers.get("Cookie")
+    return request.extra_headers.get("Cookie")
 
 
 def _set(cookies: SessionCookies, url: str, *values: str) -> None:
-    cookies.keep(httpx.Response(200, headers=[("Set-Cookie", v) for v in values], request=_asked(url)))
+    cookies.update_from(httpx.Response(200, headers=[("Set-Cookie", v) for v in values], request=_asked(url)))
 
 
 def test_cookies_keep_to_their_domain() -> None:

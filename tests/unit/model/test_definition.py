@@ -8,27 +8,27 @@ from typing import Any
 import pytest
 
 from engine.model.definition import (
-    Appender,
+    AppenderDef,
     DataDef,
     Definitions,
     Field,
-    Filter,
+    FilterRule,
     HostRule,
     Link,
     Locator,
     LocatorGroup,
-    Place,
+    SourcePosition,
     Task,
     TaskGroup,
-    meaning,
+    definition_hash,
 )
-from engine.model.variables import names, render
+from engine.model.variables import render, variable_names
 
 
 def _full(kind: Any, depth: int = 0) -> Any:
     """An instance in which nothing is left at its default, built from the type hints alone."""
-    if kind is Place:
-        return Place("defs/shop.yml", 3, 7 + depth)
+    if kind is SourcePosition:
+        return SourcePosition("defs/shop.yml", 3, 7 + depth)
     hints = typing.get_type_hints(kind)
     values = {f.name: _value(hints[f.name], f.name, depth) for f in fields(kind) if not f.name.startswith("_")}
     return kind(**values)
@@ -65,7 +65,7 @@ def test_what_is_stored_reads_back_the_same_with_everything_set() -> None:
         assert any(f.name == name for f in fields(made))
     inner = back.data_defs[0].fields[0].fields[0]
     assert isinstance(inner, Field)
-    assert isinstance(inner.place, Place)
+    assert isinstance(inner.place, SourcePosition)
     assert isinstance(back.locator_groups[0].locators[0].headers, Mapping)
 
 
@@ -88,39 +88,39 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
                 walk(item)
 
     walk(FULL)
-    parts = {Appender, DataDef, Field, Filter, HostRule, Link, Locator, LocatorGroup, Task, TaskGroup}
-    assert seen == parts | {Definitions, Place}
+    parts = {AppenderDef, DataDef, Field, FilterRule, HostRule, Link, Locator, LocatorGroup, Task, TaskGroup}
+    assert seen == parts | {Definitions, SourcePosition}
 
 
 @pytest.mark.parametrize("f", [f for f in fields(DataDef) if f.name != "place"], ids=lambda f: f.name)
 def test_every_change_of_a_data_def_changes_its_meaning(f: Any) -> None:
     full = FULL.data_defs[0]
     default = f.default if f.default is not dataclasses.MISSING else "renamed"
-    assert meaning(replace(full, **{f.name: default})) != meaning(full)
+    assert definition_hash(replace(full, **{f.name: default})) != definition_hash(full)
 
 
 @pytest.mark.parametrize("f", [f for f in fields(Field) if f.name not in ("place", "name")], ids=lambda f: f.name)
 def test_every_change_of_a_field_changes_the_meaning_of_its_data_def(f: Any) -> None:
     full = FULL.data_defs[0]
     changed = replace(full, fields=(replace(full.fields[0], **{f.name: f.default}), *full.fields[1:]))
-    assert meaning(changed) != meaning(full)
+    assert definition_hash(changed) != definition_hash(full)
 
 
 def test_where_a_thing_is_written_is_no_part_of_its_meaning() -> None:
-    moved = replace(FULL.data_defs[0], place=Place("other.yml", 1, 1))
-    assert meaning(moved) == meaning(FULL.data_defs[0])
-    field = replace(moved.fields[0], place=Place("other.yml", 9, 9))
-    assert meaning(replace(moved, fields=(field, *moved.fields[1:]))) == meaning(moved)
-    assert meaning(replace(FULL, files=())) == meaning(FULL)
-    assert meaning(replace(FULL, base_url=None)) != meaning(FULL)
-    assert len(meaning(FULL)) == 32
+    moved = replace(FULL.data_defs[0], place=SourcePosition("other.yml", 1, 1))
+    assert definition_hash(moved) == definition_hash(FULL.data_defs[0])
+    field = replace(moved.fields[0], place=SourcePosition("other.yml", 9, 9))
+    assert definition_hash(replace(moved, fields=(field, *moved.fields[1:]))) == definition_hash(moved)
+    assert definition_hash(replace(FULL, files=())) == definition_hash(FULL)
+    assert definition_hash(replace(FULL, base_url=None)) != definition_hash(FULL)
+    assert len(definition_hash(FULL)) == 32
 
 
 def test_the_order_of_fields_is_part_of_the_meaning_and_that_of_headers_is_not() -> None:
     two = DataDef(name="d", fields=(Field(name="a"), Field(name="b")))
-    assert meaning(replace(two, fields=two.fields[::-1])) != meaning(two)
+    assert definition_hash(replace(two, fields=two.fields[::-1])) != definition_hash(two)
     one, other = {"a": "1", "b": "2"}, {"b": "2", "a": "1"}
-    assert meaning(HostRule(name="h", headers=one)) == meaning(HostRule(name="h", headers=other))
+    assert definition_hash(HostRule(name="h", headers=one)) == definition_hash(HostRule(name="h", headers=other))
 
 
 def test_things_are_found_by_name() -> None:
@@ -145,7 +145,7 @@ def test_a_host_rule_with_the_port_wins() -> None:
 
 
 def test_an_appender_that_names_no_data_def_takes_all() -> None:
-    every, some = Appender(name="every"), Appender(name="some", data_defs=("d",))
+    every, some = AppenderDef(name="every"), AppenderDef(name="some", data_defs=("d",))
     defs = Definitions(appenders=(every, some))
     assert defs.appenders_of("d") == (every, some)
     assert defs.appenders_of("e") == (every,)
@@ -153,12 +153,12 @@ def test_an_appender_that_names_no_data_def_takes_all() -> None:
 
 
 def test_a_place_is_told_as_editors_read_it() -> None:
-    assert str(Place("defs/shop.yml", 3, 7)) == "defs/shop.yml:3:7"
+    assert str(SourcePosition("defs/shop.yml", 3, 7)) == "defs/shop.yml:3:7"
 
 
 def test_variables_are_found_and_filled_in() -> None:
     text = "%{document.url}?%%{x}&%{run.id}%{nothing}%{}"
-    assert names(text) == ("document.url", "run.id", "nothing", "")
+    assert variable_names(text) == ("document.url", "run.id", "nothing", "")
     known = {"document.url": "http://a/%{run.id}", "run.id": "7"}
     assert render(text, known.get) == "http://a/%{run.id}?%{x}&7%{nothing}%{}"
     assert render("100 %", known.get) == "100 %"

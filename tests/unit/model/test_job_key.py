@@ -45,7 +45,7 @@ def test_any_text_has_a_key_even_half_a_character(text: str) -> None:
 
 
 def test_a_plain_request_is_what_a_link_would_send() -> None:
-    assert Request().plain
-    assert not Request(method="POST").plain
-    assert not Request(body="x").plain
-    assert Request(headers=(("Accept", "x"),)).plain
+    assert Request().is_plain_get
+    assert not Request(method="POST").is_plain_get
+    assert not Request(body="x").is_plain_get
+    assert Request(headers=(("Accept", "x"),)).is_plain_get

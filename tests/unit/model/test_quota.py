@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.quota import quota, share
+from engine.model.quota import lease_limit, quota
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_quota_is_all_slots_for_one_else_one_more_than_an_equal_part(active: int
     ],
 )
 def test_share_of_one_lease(active: int, slots: int, running: int, free: int, batch: int, expected: int) -> None:
-    assert share(active=active, slots=slots, running=running, free=free, batch=batch) == expected
+    assert lease_limit(active=active, slots=slots, running=running, free=free, batch=batch) == expected
 
 
 few = st.integers(0, 300)
@@ -45,7 +45,7 @@ few = st.integers(0, 300)
 def test_a_share_is_never_more_than_any_of_its_bounds(
     active: int, slots: int, running: int, free: int, batch: int
 ) -> None:
-    got = share(active=active, slots=slots, running=running, free=free, batch=batch)
+    got = lease_limit(active=active, slots=slots, running=running, free=free, batch=batch)
     assert 0 <= got <= min(free, batch)
     assert got == 0 or running + got <= max(1, quota(active, slots))
     exact = max(1, int(0.9 * quota(active, slots) + 1e-9)) if active > 1 else quota(active, slots)
@@ -54,4 +54,4 @@ def test_a_share_is_never_more_than_any_of_its_bounds(
 
 @given(active=st.integers(2, 300), slots=st.integers(1, 300))
 def test_every_sequence_has_room_for_one_job(active: int, slots: int) -> None:
-    assert share(active=active, slots=slots, running=0, free=1, batch=1) == 1
+    assert lease_limit(active=active, slots=slots, running=0, free=1, batch=1) == 1

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.model.text_value import written
+from engine.model.text_value import to_text
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ from engine.model.text_value import written
     ],
 )
 def test_written(value: object, text: str) -> None:
-    assert written(value) == text
+    assert to_text(value) == text
 
 
 def test_lists_take_their_own_join() -> None:
-    assert written(["a", "b"], "; ") == "a; b"
+    assert to_text(["a", "b"], "; ") == "a; b"
 
 
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -48,5 +48,5 @@ nested = st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.
 
 @given(st.dictionaries(st.text(), nested))
 def test_objects_are_compact_json(value: dict[str, object]) -> None:
-    assert json.loads(written(value)) == value
-    assert written(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    assert json.loads(to_text(value)) == value
+    assert to_text(value) == json.dumps(value, ensure_ascii=False, separators=(",", ":"))

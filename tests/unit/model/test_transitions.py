@@ -10,10 +10,10 @@ import pytest
 from engine.model.job import JOB_TRANSITIONS, OPEN_STATES, JobState
 from engine.model.node import (
     ALIVE_STATES,
-    HEART_TRANSITIONS,
+    HEARTBEAT_TRANSITIONS,
     NODE_TRANSITIONS,
     ROLE_TRANSITIONS,
-    Heart,
+    HeartbeatState,
     NodeState,
     Role,
 )
@@ -23,7 +23,7 @@ TABLES: list[tuple[type[StrEnum], Mapping[Any, frozenset[Any]], StrEnum]] = [
     (JobState, JOB_TRANSITIONS, JobState.READY),
     (NodeState, NODE_TRANSITIONS, NodeState.STARTING),
     (Role, ROLE_TRANSITIONS, Role.INITIAL),
-    (Heart, HEART_TRANSITIONS, Heart.NEWBORN),
+    (HeartbeatState, HEARTBEAT_TRANSITIONS, HeartbeatState.NEWBORN),
     (RunState, RUN_TRANSITIONS, RunState.NEW),
     (Stage, STAGE_TRANSITIONS, Stage.INIT),
 ]
@@ -79,7 +79,7 @@ def test_roles_and_hearts() -> None:
         "INITIAL": {"RUNNER", "BACKUP_RUNNER"}, "RUNNER": {"DEAD_RUNNER"},
         "BACKUP_RUNNER": {"RUNNER", "DEAD_BACKUP_RUNNER"}, "DEAD_RUNNER": set(), "DEAD_BACKUP_RUNNER": set(),
     }  # fmt: skip
-    assert _words(HEART_TRANSITIONS) == {
+    assert _words(HEARTBEAT_TRANSITIONS) == {
         "NEWBORN": {"HEALTHY", "ARRHYTHMIA", "ASYSTOLE", "APPARENT_DEATH"},
         "HEALTHY": {"ARRHYTHMIA", "ASYSTOLE", "APPARENT_DEATH"},
         "ARRHYTHMIA": {"HEALTHY", "ASYSTOLE", "APPARENT_DEATH"}, "ASYSTOLE": set(), "APPARENT_DEATH": set(),

@@ -1,6 +1,6 @@
 """Jobs as a node has them in its hands."""
 
-from engine.model.job import JobKind, LeasedJob, Origin, Request
+from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 
 
 def leased(number: int) -> LeasedJob:
@@ -8,6 +8,6 @@ def leased(number: int) -> LeasedJob:
     url = f"http://a/{number}"
     return LeasedJob(
         id=number, lease=1, run=1, sequence=1, host=1, kind=JobKind.PAGE, group="g", locator_id=None, root=number,
-        locator="", locator_url=url, url=url, origin=Origin.LINK, depth=0, priority=0, attempts=0, crashes=0, hops=0,
-        target=None, request=Request(), send_at=None, delay=0.0, stored=None, defs_version=1, links_too=False,
+        locator="", locator_url=url, url=url, origin=JobOrigin.LINK, depth=0, priority=0, attempts=0, crashes=0, hops=0,
+        target=None, request=Request(), send_at=None, delay=0.0, stored=None, defs_version=1, links_stale=False,
     )  # fmt: skip

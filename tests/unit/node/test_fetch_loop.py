@@ -9,7 +9,7 @@ import pytest
 
 from engine.model.job import JobState, LeasedJob
 from engine.node.fetch_loop import FetchLoop
-from engine.store.transactions.commit import Finished
+from engine.store.transactions.commit import JobOutcome
 from tests.unit.node.leased_jobs import leased
 
 
@@ -19,11 +19,11 @@ class Fetching:
     def __init__(self) -> None:
         self.sent: list[int] = []
 
-    async def work(self, job: LeasedJob, started: Callable[[], None]) -> Finished:
+    async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         self.sent.append(job.id)
         started()
         await asyncio.sleep(0.1)
-        return Finished(job=job, state=JobState.DONE)
+        return JobOutcome(job=job, state=JobState.DONE)
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def pipeline() -> Fetching:
 
 
 @pytest.fixture
-def finished() -> "queue.Queue[Finished]":
+def finished() -> "queue.Queue[JobOutcome]":
     return queue.Queue()
 
 
 @pytest.fixture
-def loop(pipeline: Any, finished: "queue.Queue[Finished]") -> Iterator[FetchLoop]:
+def loop(pipeline: Any, finished: "queue.Queue[JobOutcome]") -> Iterator[FetchLoop]:
     made = FetchLoop(
-        make=lambda: pipeline, close=lambda: asyncio.sleep(0), finished=finished.put, freed=lambda: None,
+        build_pipeline=lambda: pipeline, close=lambda: asyncio.sleep(0), on_finished=finished.put, on_slot_freed=lambda: None,
         concurrency=2, source="n1",
     )  # fmt: skip
     made.start_and_wait()
@@ -49,14 +49,14 @@ def loop(pipeline: Any, finished: "queue.Queue[Finished]") -> Iterator[FetchLoop
 
 
 def test_jobs_that_come_after_the_order_to_give_back_are_not_sent(
-    loop: FetchLoop, pipeline: Fetching, finished: "queue.Queue[Finished]"
+    loop: FetchLoop, pipeline: Fetching, finished: "queue.Queue[JobOutcome]"
 ) -> None:
     loop.submit([leased(1)])
     while not pipeline.sent:
         pass
-    loop.give_back(None)
+    loop.release_jobs(None)
     loop.submit([leased(2)])
     ended = {done.job.id: done.state for done in (finished.get(timeout=5), finished.get(timeout=5))}
     assert ended == {1: JobState.DONE, 2: JobState.READY}
     assert pipeline.sent == [1]
-    assert loop.busy == 0
+    assert loop.active_count == 0

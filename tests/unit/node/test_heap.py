@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from engine.node import memory
-from engine.node.extraction import Harvester, NotAPage
-from engine.node.memory import Memory
-from engine.node.seen_set import Seen
-from engine.node.sitemap_job import SitemapDesk
+from engine.node.extraction import PageExtractor, UnsupportedContent
+from engine.node.memory import HeapTrimmer
+from engine.node.seen_set import SeenSet
+from engine.node.sitemap_job import SitemapHandler
 from tests.unit.node.leased_jobs import leased
 
 LARGE = 2_000_000
@@ -32,10 +32,10 @@ behind = [b"y" * (100_000 + i) for i in range(10)]
 full = resident()
 del hole
 kept = resident()
-of = memory.Memory()
-of.worked(2_000_000)
+of = memory.HeapTrimmer()
+of.record_page(2_000_000)
 for _ in range(2):
-    of.look()
+    of.trim_if_due()
 for thread in threading.enumerate():
     if thread is not threading.main_thread():
         thread.join()
@@ -59,45 +59,45 @@ class Clock:
         self.now = 0.0
         self.given: list[float] = []
 
-    def take(self, of: Memory, pages: Sequence[tuple[float, int]], *, until: float) -> None:
+    def take(self, of: HeapTrimmer, pages: Sequence[tuple[float, int]], *, until: float) -> None:
         """Pages of some bytes are worked at some seconds; it looks every tenth of a second."""
         coming = deque(pages)
         for tenth in range(round(until * 10)):
             self.now = tenth / 10
             while coming and coming[0][0] <= self.now:
-                of.worked(coming.popleft()[1])
-            of.look()
+                of.record_page(coming.popleft()[1])
+            of.trim_if_due()
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(memory.time, "monotonic", lambda: clock.now)
-    monkeypatch.setattr(memory, "_give_back", lambda: clock.given.append(clock.now))
+    monkeypatch.setattr(memory, "_trim_heap", lambda: clock.given.append(clock.now))
     return clock
 
 
 def test_it_is_done_once_for_large_pages_that_come_together(clock: Clock) -> None:
-    clock.take(Memory(), [(1.0, 999_999), (4.0, 1_000_000), (4.0, LARGE), (4.1, 1), (9.0, LARGE)], until=20)
+    clock.take(HeapTrimmer(), [(1.0, 999_999), (4.0, 1_000_000), (4.0, LARGE), (4.1, 1), (9.0, LARGE)], until=20)
     assert clock.given == [5.0, 10.0]
 
 
 def test_what_comes_just_before_is_not_forgotten(clock: Clock) -> None:
-    clock.take(Memory(), [(4.0, LARGE), (4.9, LARGE)], until=20)
+    clock.take(HeapTrimmer(), [(4.0, LARGE), (4.9, LARGE)], until=20)
     assert clock.given == [5.0, 5.9]
 
 
 def test_large_pages_without_an_end_do_not_put_it_off(clock: Clock) -> None:
-    clock.take(Memory(), [(at, LARGE) for at in (4.0, 4.8, 5.6, 6.4, 7.2)], until=20)
+    clock.take(HeapTrimmer(), [(at, LARGE) for at in (4.0, 4.8, 5.6, 6.4, 7.2)], until=20)
     assert clock.given == [5.0, 5.8, 6.6, 7.4, 8.2]
 
 
 def test_a_large_body_that_is_no_page_counts(clock: Clock) -> None:
-    of = Memory()
+    of = HeapTrimmer()
     nothing: Any = None
-    harvester = Harvester(nothing, Seen(), of, run="r", run_time="")
-    with pytest.raises(NotAPage):
-        harvester.work(
+    harvester = PageExtractor(nothing, SeenSet(), of, run="r", run_time="")
+    with pytest.raises(UnsupportedContent):
+        harvester.extract(
             leased(1), body=b"\x89PNG" + bytes(LARGE), content_type="image/png", url="", status=200, fetched_at=0
         )
     clock.take(of, [], until=5)
@@ -105,14 +105,14 @@ def test_a_large_body_that_is_no_page_counts(clock: Clock) -> None:
 
 
 def test_a_large_sitemap_counts(clock: Clock) -> None:
-    of = Memory()
+    of = HeapTrimmer()
     urls = "".join(f"<url><loc>http://a/{i}</loc></url>" for i in range(40_000))
     answer: Any = SimpleNamespace(location=None, status=200, body=f"<urlset>{urls}</urlset>".encode())
 
     async def send(*_: object) -> Any:
         return answer
 
-    _, children = asyncio.run(SitemapDesk(send, 10_000_000, of).read(leased(1)))
+    _, children = asyncio.run(SitemapHandler(send, 10_000_000, of).fetch(leased(1)))
     assert len(children) == 40_000
     clock.take(of, [], until=5)
     assert clock.given == [1.0]

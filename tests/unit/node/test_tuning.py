@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.node.tuning import Processor
+from engine.node.tuning import CpuPinner
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists() or len(os.sched_getaffinity(0)) < 2,
@@ -25,16 +25,16 @@ while True: pass
 """
 NODE = """
 import os, sys, threading, time
-from engine.node.tuning import Processor
+from engine.node.tuning import CpuPinner
 
 def work():
     while True: pass
 
 worker = threading.Thread(target=work, daemon=True)
 worker.start()
-processor = Processor(lambda: worker.native_id)
+processor = CpuPinner(lambda: worker.native_id)
 for line in sys.stdin:
-    processor.look()
+    processor.adjust()
     print(*sorted({tuple(sorted(os.sched_getaffinity(int(t)))) for t in os.listdir("/proc/self/task")}), flush=True)
 """
 
@@ -87,23 +87,23 @@ class Task:
         self.folder = folder
         self.now, self.waited, self.processor = 100.0, 0.0, 1
 
-    def look(self, processor: Processor, seconds: float, waited: float) -> None:
+    def look(self, processor: CpuPinner, seconds: float, waited: float) -> None:
         self.now += seconds
         self.waited += waited
         (self.folder / "schedstat").write_text(f"1 {int(self.waited * 1e9)} 7\n")
         fields = ["S", *["0"] * 35, str(self.processor), "0"]
         (self.folder / "stat").write_text(f"1 (odd) name) {' '.join(fields)}\n")
-        processor._look(self.folder, self.now)
+        processor._adjust(self.folder, self.now)
 
 
-class Recorded(Processor):
+class Recorded(CpuPinner):
     """Says where threads would be placed."""
 
     def __init__(self) -> None:
         super().__init__(threading.get_native_id)
         self.placed: list[set[int]] = []
 
-    def _place(self, processors: set[int]) -> None:
+    def _set_affinity(self, processors: set[int]) -> None:
         self.placed.append(processors)
 
 
@@ -129,12 +129,12 @@ def test_who_is_crowded_again_and_again_is_let_go_for_longer(tmp_path: Path) -> 
 def test_a_kernel_that_keeps_no_account_is_not_believed(tmp_path: Path) -> None:
     (tmp_path / "schedstat").write_text("0 0 0\n")
     with pytest.raises(ValueError, match="nothing but zeros"):
-        Recorded()._look(tmp_path, 100.0)
+        Recorded()._adjust(tmp_path, 100.0)
 
 
 def test_where_the_system_tells_nothing_threads_are_let_go() -> None:
     processor = Recorded()
-    processor._thread = lambda: 2**22 + 1
-    processor.look()
-    processor.look()
+    processor._get_thread_id = lambda: 2**22 + 1
+    processor.adjust()
+    processor.adjust()
     assert processor.placed == [os.sched_getaffinity(0)], "wherever they were kept, they are let go, once"

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from engine.runtime.log_dedup import Sparing
+from engine.runtime.log_dedup import DedupFilter
 
 
 def record(text: str, *args: object) -> logging.LogRecord:
@@ -14,7 +14,7 @@ def record(text: str, *args: object) -> logging.LogRecord:
 def test_a_line_said_again_is_held_back_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    sparing = Sparing()
+    sparing = DedupFilter()
     assert sparing.filter(record("%s waits", "a"))
     assert sparing.filter(record("%s waits", "b")), "another line is another matter"
     for _ in range(60):
@@ -31,7 +31,7 @@ def test_a_line_said_again_is_held_back_and_counted(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_it_remembers_is_bounded() -> None:
-    sparing = Sparing()
+    sparing = DedupFilter()
     for number in range(10_000):
         assert sparing.filter(record("line %d", number))
-    assert len(sparing._said) <= 200
+    assert len(sparing._logged) <= 200

@@ -5,57 +5,57 @@ import sys
 import threading
 import time
 
-from engine.runtime.wakeup import Nudge, give
+from engine.runtime.wakeup import Wakeup, notify_fd
 
 LONG = 20.0
 
 
-def slept(nudge: Nudge, seconds: float) -> float:
+def slept(nudge: Wakeup, seconds: float) -> float:
     begun = time.monotonic()
     nudge.wait(seconds)
     return time.monotonic() - begun
 
 
 def test_a_nudge_given_before_the_sleep_ends_it_at_once_and_is_used_up() -> None:
-    nudge = Nudge()
-    nudge.give()
-    nudge.give()
+    nudge = Wakeup()
+    nudge.notify()
+    nudge.notify()
     assert slept(nudge, LONG) < LONG / 2
     assert slept(nudge, 0.05) >= 0.04
 
 
 def test_another_thread_wakes_the_sleeper() -> None:
-    nudge = Nudge()
-    threading.Timer(0.1, nudge.give).start()
+    nudge = Wakeup()
+    threading.Timer(0.1, nudge.notify).start()
     assert slept(nudge, LONG) < LONG / 2
 
 
 def test_another_process_wakes_the_sleeper_by_the_file_it_was_handed() -> None:
-    nudge = Nudge()
-    text = f"from engine.runtime.wakeup import give; give({nudge.file})"
-    process = subprocess.Popen([sys.executable, "-c", text], pass_fds=[nudge.file])
+    nudge = Wakeup()
+    text = f"from engine.runtime.wakeup import notify_fd; notify_fd({nudge.write_fd})"
+    process = subprocess.Popen([sys.executable, "-c", text], pass_fds=[nudge.write_fd])
     assert slept(nudge, LONG) < LONG / 2
     assert process.wait(timeout=LONG) == 0
 
 
 def test_a_full_pipe_and_one_nobody_reads_are_no_trouble() -> None:
-    nudge = Nudge()
+    nudge = Wakeup()
     for _ in range(100_000):
-        nudge.give()
+        nudge.notify()
     assert slept(nudge, LONG) < LONG / 2
     assert slept(nudge, 0.05) >= 0.04, "one sleep uses all of them up"
     read, write = os.pipe()
     os.close(read)
-    give(write)
+    notify_fd(write)
     os.close(write)
 
 
 WAKES = """
 import os, signal, sys, threading, time
-from engine.runtime.wakeup import Nudge
+from engine.runtime.wakeup import Wakeup
 signal.signal(signal.SIGTERM, lambda *_: None)
-nudge = Nudge()
-nudge.heed_signals()
+nudge = Wakeup()
+nudge.install_signal_wakeup()
 print("ready", flush=True)
 begun = time.monotonic()
 nudge.wait(20)

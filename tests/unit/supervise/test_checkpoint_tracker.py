@@ -3,20 +3,20 @@
 from dataclasses import replace
 
 from engine.store.tables.checkpoints import Checkpoint
-from engine.store.tables.sequences import Standing
-from engine.supervise.checkpoints.step_graph import Blueprint, Step
-from engine.supervise.checkpoints.tracker import Standings, compared, cut, settle
+from engine.store.tables.sequences import GroupCounts
+from engine.supervise.checkpoints.step_graph import StepGraph, StepSpec
+from engine.supervise.checkpoints.tracker import RunProgress, completion_changes, diff_checkpoints, interruption_changes
 
 CHAIN = ("seeder", "loader", "parser", "filter", "appender")
 
 
-def plan(**contents: str) -> Blueprint:
+def plan(**contents: str) -> StepGraph:
     """Groups a and b, whose pages are found on those of a. `a_parser="2"` gives that step another content."""
 
-    def step(group: str, name: str, *needs: str) -> Step:
-        return Step(name=name, group=group, content_hash=contents.get(f"{group}_{name}", "1"), dependencies=needs)
+    def step(group: str, name: str, *needs: str) -> StepSpec:
+        return StepSpec(name=name, group=group, content_hash=contents.get(f"{group}_{name}", "1"), dependencies=needs)
 
-    return Blueprint(
+    return StepGraph(
         (
             step("a", "seeder"),
             step("a", "loader", "seeder"),
@@ -33,8 +33,8 @@ def plan(**contents: str) -> Blueprint:
     )
 
 
-def now(a: Standing | None = None, b: Standing | None = None, *, seeded: bool = True) -> Standings:
-    return Standings({"a": a or Standing(), "b": b or Standing()}, seeded, {"a": True, "b": True})
+def now(a: GroupCounts | None = None, b: GroupCounts | None = None, *, seeded: bool = True) -> RunProgress:
+    return RunProgress({"a": a or GroupCounts(), "b": b or GroupCounts()}, seeded, {"a": True, "b": True})
 
 
 def by_key(*parts: list[Checkpoint]) -> dict[str, Checkpoint]:
@@ -43,20 +43,20 @@ def by_key(*parts: list[Checkpoint]) -> dict[str, Checkpoint]:
 
 def begun() -> dict[str, Checkpoint]:
     """The entries of a run that has just begun."""
-    return by_key(compared({}, plan(), {}, 1))
+    return by_key(diff_checkpoints({}, plan(), {}, 1))
 
 
 def finished(seeder: bool = True) -> dict[str, Checkpoint]:
     """Those of one that is over."""
     known = begun()
     known["a/seeder"] = replace(known["a/seeder"], completed_at=5.0, status="valid")
-    known |= by_key(settle(known, plan(), now(), 9.0))
+    known |= by_key(completion_changes(known, plan(), now(), 9.0))
     assert all(c.completed and c.status == "valid" for c in known.values())
     return known
 
 
-def open_(count: int = 1, **more: int) -> Standing:
-    return Standing(open=count, loading=count, **more)
+def open_(count: int = 1, **more: int) -> GroupCounts:
+    return GroupCounts(open=count, loading=count, **more)
 
 
 def test_at_the_start_all_are_provisional_and_none_is_complete() -> None:
@@ -67,11 +67,11 @@ def test_at_the_start_all_are_provisional_and_none_is_complete() -> None:
 
 
 def test_with_the_same_defs_what_is_complete_is_left_alone() -> None:
-    assert compared(finished(), plan(), {}, 1) == []
+    assert diff_checkpoints(finished(), plan(), {}, 1) == []
 
 
 def invalid(**contents: str) -> dict[str, str | None]:
-    written = by_key(compared(finished(), plan(**contents), {}, 2))
+    written = by_key(diff_checkpoints(finished(), plan(**contents), {}, 2))
     assert all(not c.completed and c.status == "invalid" for c in written.values())
     return {key: c.reason for key, c in written.items()}
 
@@ -96,48 +96,48 @@ def test_groups_that_rest_on_each_other_end() -> None:
     made = plan()
     circle = replace(made, steps=tuple(replace(s, dependencies=("seeder", "b/loader")) if s.key == "a/loader" else s
                                        for s in made.steps))  # fmt: skip
-    known = by_key(compared({}, circle, {}, 1))
+    known = by_key(diff_checkpoints({}, circle, {}, 1))
     other = replace(circle, steps=tuple(replace(s, content_hash="2") if s.key == "b/loader" else s
                                         for s in circle.steps))  # fmt: skip
-    written = by_key(compared(known, other, {}, 2))
+    written = by_key(diff_checkpoints(known, other, {}, 2))
     assert {key for key, c in written.items() if c.status == "invalid"} == set(known) - {"a/seeder"}
 
 
 def test_an_invalid_entry_stays_so_over_a_restart_until_it_is_complete() -> None:
-    known = finished() | by_key(compared(finished(), plan(a_filter="2"), {}, 2))
-    known |= by_key(cut(known, plan(a_filter="2"), now(open_(3)), "cancelled by signal"))
+    known = finished() | by_key(diff_checkpoints(finished(), plan(a_filter="2"), {}, 2))
+    known |= by_key(interruption_changes(known, plan(a_filter="2"), now(open_(3)), "cancelled by signal"))
     assert known["a/filter"].reason == "its filters changed with defs v2; cancelled by signal: 3 jobs left"
-    known |= by_key(compared(known, plan(a_filter="2"), {}, 2))
+    known |= by_key(diff_checkpoints(known, plan(a_filter="2"), {}, 2))
     assert known["a/filter"].status == "invalid"
     assert known["a/filter"].reason == "its filters changed with defs v2"
-    known |= by_key(settle(known, plan(a_filter="2"), now(), 9.0))
+    known |= by_key(completion_changes(known, plan(a_filter="2"), now(), 9.0))
     assert (known["a/filter"].status, known["a/filter"].reason) == ("valid", None)
 
 
 def test_pages_that_keep_what_they_gave_are_told_and_the_step_is_not_valid() -> None:
-    groups = {"a": Standing(done=12)}
-    known = finished() | by_key(compared(finished(), plan(a_parser="2"), groups, 2))
-    known |= by_key(settle(known, plan(a_parser="2"), now(Standing(done=14)), 9.0))
+    groups = {"a": GroupCounts(done=12)}
+    known = finished() | by_key(diff_checkpoints(finished(), plan(a_parser="2"), groups, 2))
+    known |= by_key(completion_changes(known, plan(a_parser="2"), now(GroupCounts(done=14)), 9.0))
     parser = known["a/parser"]
     assert parser.completed
     assert parser.status == "provisional"
     assert parser.reason == "12 pages done before a change of the defs keep what they gave"
     assert known["a/filter"].status == known["a/appender"].status == "valid"
-    again = known | by_key(compared(known, plan(a_parser="2"), groups, 2))
+    again = known | by_key(diff_checkpoints(known, plan(a_parser="2"), groups, 2))
     assert again["a/parser"] == parser, "and it stays told"
 
 
 def test_a_step_that_is_no_longer_in_the_defs_is_invalid() -> None:
     made = plan()
     less = replace(made, steps=made.steps[:5], upstream={"a": frozenset()}, data_defs={"a": ("x",)})
-    written = by_key(compared(finished(), less, {}, 2))
+    written = by_key(diff_checkpoints(finished(), less, {}, 2))
     assert {c.reason for c in written.values()} == {"not in defs v2"}
     assert set(written) == {"b/loader", "b/parser", "b/filter", "b/appender"}
-    assert compared(finished() | written, less, {}, 2) == []
+    assert diff_checkpoints(finished() | written, less, {}, 2) == []
 
 
-def completed(known: dict[str, Checkpoint], standings: Standings) -> set[str]:
-    return {c.key for c in settle(known, plan(), standings, 9.0) if c.completed}
+def completed(known: dict[str, Checkpoint], standings: RunProgress) -> set[str]:
+    return {c.key for c in completion_changes(known, plan(), standings, 9.0) if c.completed}
 
 
 def seeded() -> dict[str, Checkpoint]:
@@ -149,21 +149,21 @@ def seeded() -> dict[str, Checkpoint]:
 def test_a_group_is_complete_with_no_open_job_and_none_that_can_come() -> None:
     known = seeded()
     assert completed(known, now(open_(), open_())) == set()
-    assert completed(known, now(Standing(), open_())) == {"a/loader", "a/parser", "a/filter", "a/appender"}
-    assert completed(known, now(open_(), Standing())) == set(), "pages of a may lead to more of b"
+    assert completed(known, now(GroupCounts(), open_())) == {"a/loader", "a/parser", "a/filter", "a/appender"}
+    assert completed(known, now(open_(), GroupCounts())) == set(), "pages of a may lead to more of b"
     assert completed(known, now(seeded=False)) == set()
     assert completed(begun(), now()) == set(), "its seeder is not complete"
     assert completed(known, now()) == set(known) - {"a/seeder"}
 
 
 def test_the_appender_is_complete_when_the_files_hold_every_row() -> None:
-    behind = Standings({}, True, {"a": False, "b": True})
+    behind = RunProgress({}, True, {"a": False, "b": True})
     assert "a/appender" not in completed(seeded(), behind)
     assert "b/appender" in completed(seeded(), behind)
 
 
 def test_failed_jobs_are_told() -> None:
-    done = by_key(settle(seeded(), plan(), now(Standing(failed=3), Standing(failed=1)), 9.0))
+    done = by_key(completion_changes(seeded(), plan(), now(GroupCounts(failed=3), GroupCounts(failed=1)), 9.0))
     assert done["a/parser"].reason == "3 jobs failed"
     assert done["b/loader"].reason == "1 job failed"
     assert done["a/appender"].reason is None
@@ -172,26 +172,26 @@ def test_failed_jobs_are_told() -> None:
 
 def test_work_that_comes_again_opens_what_was_complete() -> None:
     known = finished()
-    again = settle(known, plan(), now(b=open_(2)), 10.0)
+    again = completion_changes(known, plan(), now(b=open_(2)), 10.0)
     assert {(c.key, c.status, c.reason) for c in again} == {
         (f"b/{step}", "provisional", "there is work again") for step in CHAIN[1:]
     }
-    assert {c.key for c in settle(known, plan(), now(a=open_()), 10.0)} == set(known) - {"a/seeder"}
-    assert settle(known, plan(), now(seeded=False), 10.0) == [], "a new version alone opens nothing"
+    assert {c.key for c in completion_changes(known, plan(), now(a=open_()), 10.0)} == set(known) - {"a/seeder"}
+    assert completion_changes(known, plan(), now(seeded=False), 10.0) == [], "a new version alone opens nothing"
 
 
 def test_work_that_fetches_nothing_leaves_the_loader_complete() -> None:
-    again = settle(finished(), plan(), now(a=Standing(open=5, loading=0)), 10.0)
+    again = completion_changes(finished(), plan(), now(a=GroupCounts(open=5, loading=0)), 10.0)
     assert {c.key for c in again} == {"a/parser", "a/filter", "a/appender"}
 
 
 def test_a_run_that_is_cut_off_tells_why_and_how_much_is_left() -> None:
     known = seeded()
-    left = by_key(cut(known, plan(), now(open_(12), Standing()), "cancelled by signal"))
+    left = by_key(interruption_changes(known, plan(), now(open_(12), GroupCounts()), "cancelled by signal"))
     assert "a/seeder" not in left, "what is complete stays so"
     assert left["a/loader"].reason == "cancelled by signal: 12 jobs left"
     assert left["b/loader"].reason == "cancelled by signal: 0 jobs left, but pages that lead here are"
     assert not any(c.completed for c in left.values())
-    unseeded = by_key(cut(begun(), plan(), now(open_(1), Standing(), seeded=False), "hard kill"))
+    unseeded = by_key(interruption_changes(begun(), plan(), now(open_(1), GroupCounts(), seeded=False), "hard kill"))
     assert unseeded["a/seeder"].reason == "hard kill: not all locators are jobs"
     assert unseeded["a/appender"].reason == "hard kill: 1 job left"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from engine.defs.loader import load
-from engine.model.fingerprint import Edition
-from engine.supervise.reload.diff import changed_data_defs, described, relinked, stale_groups
+from engine.model.fingerprint import PreparedDefs
+from engine.supervise.reload.diff import changed_data_defs, describe_changes, relinked_groups, stale_groups
 
 DEFS = """\
 locatorGroups: {g: {locators: [{url: "http://a.example/"}]}}
@@ -20,9 +20,9 @@ dataDefs:
 """
 
 
-def edition(folder: Path, text: str = DEFS) -> Edition:
+def edition(folder: Path, text: str = DEFS) -> PreparedDefs:
     (folder / "defs.yml").write_text(text)
-    return Edition.of(load(folder / "defs.yml").definitions)
+    return PreparedDefs.from_definitions(load(folder / "defs.yml").definitions)
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_a_change_is_told_and_makes_pages_stale(
     tmp_path: Path, old: str, new: str, told: str, stale: list[str]
 ) -> None:
     before, after = edition(tmp_path), edition(tmp_path, DEFS.replace(old, new))
-    groups = [{p.group: p.hash for p in each.pages} for each in (before, after)]
+    groups = [{p.group: p.hash for p in each.groups} for each in (before, after)]
     assert stale_groups(*groups) == stale
-    assert told in described(before, after, 1204 if stale else 0)
+    assert told in describe_changes(before, after, 1204 if stale else 0)
 
 
 def test_formatting_and_comments_are_no_change(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_formatting_and_comments_are_no_change(tmp_path: Path) -> None:
     after = edition(tmp_path, "# a word\n\n" + DEFS.replace("selector: b", "selector:   'b'"))
     assert before.hash == after.hash
     assert changed_data_defs(before, after) == []
-    assert before.pages == after.pages
+    assert before.groups == after.groups
 
 
 def test_several_changes_are_one_line(tmp_path: Path) -> None:
@@ -61,7 +61,9 @@ def test_several_changes_are_one_line(tmp_path: Path) -> None:
     text = DEFS.replace("selector: b}", "selector: p}").replace("selector: i}", "selector: u}")
     text = text.replace('a.example/"}]', 'a.example/"}, {url: "http://b.example/{1..2}"}, {url: "http://c.example/"}]')
     after = edition(tmp_path, text)
-    assert described(before, after, 1204) == "book: 2 fields changed, 1,204 pages to re-extract, 2 locators added"
+    assert (
+        describe_changes(before, after, 1204) == "book: 2 fields changed, 1,204 pages to re-extract, 2 locators added"
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,4 +79,4 @@ def test_it_is_known_of_which_groups_pages_may_have_lost_their_links(
     tmp_path: Path, old: str, new: str, stale: list[str], told: list[str]
 ) -> None:
     before, after = edition(tmp_path), edition(tmp_path, DEFS.replace(old, new))
-    assert relinked(before.definitions, after.definitions, stale) == told
+    assert relinked_groups(before.definitions, after.definitions, stale) == told

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from engine.errors import UsageError
-from engine.model.definition import Appender, DataDef, Definitions, Field, Link
+from engine.model.definition import AppenderDef, DataDef, Definitions, Field, Link
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, prepare
+from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import outputs as table
 from engine.store.tables import rows, runs
-from engine.supervise.outputs import appender_of, declare, settings_of
+from engine.supervise.outputs import appender_for_file, declare_outputs, output_settings
 
 BOOK = DataDef(name="book", fields=(Field(name="title"), Field(name="tags", all=True, join=";")))
 SHOP = DataDef(name="shop", fields=(Field(name="name"),))
@@ -22,7 +22,7 @@ DEFS = Definitions(data_defs=(BOOK, SHOP, LINKS))
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
-    prepare(tmp_path)
+    migrate_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL, durable=False)
     with db.transaction():
         runs.create(db, None, 0.0)
@@ -32,8 +32,8 @@ def db(tmp_path: Path) -> Iterator[Database]:
 
 def _declared(db: Database, defs: Definitions, flag: Path | None = None) -> dict[str, tuple[str, str]]:
     with db.transaction():
-        declare(db, 1, Path("/out"), defs, flag)
-    return {f"{o.appender}/{o.data_def}": (o.type, o.path) for o in table.listed(db, 1)}
+        declare_outputs(db, 1, Path("/out"), defs, flag)
+    return {f"{o.appender}/{o.data_def}": (o.type, o.path) for o in table.list_outputs(db, 1)}
 
 
 def test_each_data_def_with_fields_has_its_csv_file(db: Database) -> None:
@@ -43,8 +43,8 @@ def test_each_data_def_with_fields_has_its_csv_file(db: Database) -> None:
 
 
 def test_appenders_take_the_data_defs_they_name_under_the_ending_of_their_type(db: Database) -> None:
-    named = Appender(name="one", type="jsonl", data_defs=("shop",))
-    stored = Appender(name="all", type="sqlite", path="sub/all.db")
+    named = AppenderDef(name="one", type="jsonl", data_defs=("shop",))
+    stored = AppenderDef(name="all", type="sqlite", path="sub/all.db")
     assert _declared(db, replace(DEFS, appenders=(named, stored))) == {
         "one/shop": ("jsonl", "/out/shop.jsonl"), "all/book": ("sqlite", "/out/sub/all.db"),
         "all/shop": ("sqlite", "/out/sub/all.db"),
@@ -75,54 +75,54 @@ def test_a_relative_flag_is_where_the_user_stands(
 @pytest.mark.parametrize("name", ["x", "x.txt", "x.csv.gz"])
 def test_an_ending_that_names_no_format_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="unknown ending"):
-        appender_of(Path(name))
+        appender_for_file(Path(name))
 
 
 def test_an_encoder_is_told_columns_in_order_joins_and_delimiter() -> None:
-    told = settings_of(BOOK, "\t")
+    told = output_settings(BOOK, "\t")
     assert (told["columns"], told["joins"], told["delimiter"]) == (["title", "tags"], {"tags": ";"}, "\t")
 
 
 def test_declaring_again_changes_nothing_and_a_new_form_asks_for_a_rebuild(db: Database) -> None:
     for _ in range(2):
         _declared(db, DEFS)
-    assert [o.reasons for o in table.listed(db, 1)] == [0, 0]
+    assert [o.rebuild_marks for o in table.list_outputs(db, 1)] == [0, 0]
     wider = replace(BOOK, fields=(*BOOK.fields, Field(name="price")))
     _declared(db, replace(DEFS, data_defs=(wider, SHOP)))
-    assert [(o.data_def, o.dirty) for o in table.listed(db, 1)] == [("book", True), ("shop", False)]
-    assert table.listed(db, 1)[0].settings["columns"] == ["title", "tags", "price"]
+    assert [(o.data_def, o.dirty) for o in table.list_outputs(db, 1)] == [("book", True), ("shop", False)]
+    assert table.list_outputs(db, 1)[0].settings["columns"] == ["title", "tags", "price"]
 
 
 def test_a_rebuild_takes_off_the_reasons_it_saw_and_no_later_one(db: Database) -> None:
     _declared(db, DEFS)
     with db.transaction():
-        book, shop = table.listed(db, 1)
+        book, shop = table.list_outputs(db, 1)
         table.advance(db, book.id, cursor=10, size=100, rows=10, inode=3)
         for row in (10, 3, 11):
             table.mark_dirty(db, 1, "book", row)
-    book, shop = table.listed(db, 1)
-    assert (book.reasons, shop.reasons) == (2, 0), "a row behind the cursor is not in the file"
-    told = {"inode": 5, "cursor": 12, "bytes": 90, "rows": 9, "reasons": book.reasons}
+    book, shop = table.list_outputs(db, 1)
+    assert (book.rebuild_marks, shop.rebuild_marks) == (2, 0), "a row behind the cursor is not in the file"
+    told = {"inode": 5, "cursor": 12, "bytes": 90, "rows": 9, "reasons": book.rebuild_marks}
     with db.transaction():
-        table.pend(db, book.id, told)
-        table.taint(db, book.id)
-    book = table.listed(db, 1)[0]
-    assert (book.pending, book.reasons) == (told, 3)
+        table.set_pending(db, book.id, told)
+        table.mark_corrupt(db, book.id)
+    book = table.list_outputs(db, 1)[0]
+    assert (book.pending, book.rebuild_marks) == (told, 3)
     with db.transaction():
-        table.settle(db, book.id, told)
-    book = table.listed(db, 1)[0]
-    assert (book.cursor, book.bytes, book.rows, book.inode, book.reasons, book.pending) == (12, 90, 9, 5, 1, None)
+        table.finish_rebuild(db, book.id, told)
+    book = table.list_outputs(db, 1)[0]
+    assert (book.cursor, book.bytes, book.rows, book.inode, book.rebuild_marks, book.pending) == (12, 90, 9, 5, 1, None)
 
 
 def test_a_run_is_behind_while_an_output_lacks_a_row_or_must_be_rebuilt(db: Database) -> None:
-    assert not table.any_behind(db, 1, 5), "no output, nothing behind"
+    assert not table.has_backlog(db, 1, 5), "no output, nothing behind"
     _declared(db, DEFS)
-    assert not table.any_behind(db, 1, rows.last(db, 1))
-    assert table.any_behind(db, 1, 5)
+    assert not table.has_backlog(db, 1, rows.last_id(db, 1))
+    assert table.has_backlog(db, 1, 5)
     with db.transaction():
-        for output in table.listed(db, 1):
+        for output in table.list_outputs(db, 1):
             table.advance(db, output.id, cursor=5, size=1, rows=1, inode=1)
-    assert not table.any_behind(db, 1, 5)
+    assert not table.has_backlog(db, 1, 5)
     with db.transaction():
-        table.taint(db, 1)
-    assert table.any_behind(db, 1, 5)
+        table.mark_corrupt(db, 1)
+    assert table.has_backlog(db, 1, 5)

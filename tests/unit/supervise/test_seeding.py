@@ -13,12 +13,12 @@ from engine.errors import UsageError
 from engine.model.definition import Definitions, Locator, LocatorGroup, TaskGroup
 from engine.model.run import RunState
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, prepare
+from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import checkpoints, runs, sequences, versions
-from engine.store.tables.hosts import Manners
-from engine.store.transactions.placement import Places
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.placement import PlacementCache
 from engine.supervise import seeding
-from engine.supervise.seeding import Seeding, request_of
+from engine.supervise.seeding import Seeder, encode_request
 
 SHOP = LocatorGroup(name="shop", locators=(Locator(name="pages", urls=("http://a/{1..5}", "http://b/x#top")),))
 
@@ -27,21 +27,21 @@ class Ground:
     """A run to be seeded."""
 
     def __init__(self, folder: Path) -> None:
-        prepare(folder)
+        migrate_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=0.05)
         self.folder = folder
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq
 
-    def seeding(self, *groups: LocatorGroup, **more: Any) -> Seeding:
+    def seeding(self, *groups: LocatorGroup, **more: Any) -> Seeder:
         defs = Definitions(locator_groups=groups, **more)
         with self.db.transaction():
             version = versions.publish(self.db, defs, 0.0)
             runs.set_version(self.db, self.run, version)
-        places = Places(self.run, lambda _: Manners(0.0, 8, False), lambda _: None)
-        return Seeding(self.db, runs.get(self.db, self.run), defs, version, places)
+        places = PlacementCache(self.run, lambda _: HostPolicy(0.0, 8, False), lambda _: None)
+        return Seeder(self.db, runs.get(self.db, self.run), defs, version, places)
 
-    def seed(self, *groups: LocatorGroup, **more: Any) -> Seeding:
+    def seed(self, *groups: LocatorGroup, **more: Any) -> Seeder:
         made = self.seeding(*groups, **more)
         for _ in range(1000):
             made.step()
@@ -70,14 +70,14 @@ def test_every_url_of_every_locator_becomes_a_job_and_the_run_ready(ground: Grou
     assert run.state is RunState.READY
     assert run.seeded_version == run.defs_version == 1
     assert ground.db.all("SELECT grp, ready FROM sequences ORDER BY id") == [("shop", 5), ("shop", 1)]
-    (mark,) = checkpoints.listed(ground.db, ground.run)
+    (mark,) = checkpoints.list_checkpoints(ground.db, ground.run)
     assert (mark.step, mark.group, mark.completed, mark.status) == ("seeder", "shop", True, "valid")
 
 
 def test_steps_say_which_sequences_to_ring_and_the_run_can_be_worked_meanwhile(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seeding, "_BATCH", 2)
+    monkeypatch.setattr(seeding, "_BATCH_SIZE", 2)
     made = ground.seeding(SHOP)
     rung = []
     while not made.done:
@@ -86,7 +86,7 @@ def test_steps_say_which_sequences_to_ring_and_the_run_can_be_worked_meanwhile(
         if not made.done:
             assert runs.get(ground.db, ground.run).seeded_version is None
     assert rung == [[], [1], [], [2], []], "a bell that is rung is not rung again"
-    assert sequences.total(ground.db, ground.run, "ready") == 6
+    assert sequences.count_pages(ground.db, ground.run, "ready") == 6
 
 
 def test_what_was_seeded_is_not_looked_at_again(ground: Ground) -> None:
@@ -103,12 +103,12 @@ def test_what_was_seeded_is_not_looked_at_again(ground: Ground) -> None:
 def test_a_group_cut_off_half_way_is_seeded_again_without_doubles(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seeding, "_BATCH", 2)
+    monkeypatch.setattr(seeding, "_BATCH_SIZE", 2)
     made = ground.seeding(SHOP)
     for _ in range(2):
         made.step()
     assert len(ground.urls()) == 2
-    assert [c.status for c in checkpoints.listed(ground.db, ground.run)] == ["provisional"]
+    assert [c.status for c in checkpoints.list_checkpoints(ground.db, ground.run)] == ["provisional"]
     ground.seed(SHOP)
     assert len(ground.urls()) == len(set(ground.urls())) == 6
 
@@ -117,7 +117,7 @@ def test_a_group_cut_off_half_way_is_seeded_again_without_doubles(
 def test_a_busy_database_delays_seeding_and_loses_no_seed(
     ground: Ground, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    monkeypatch.setattr(seeding, "_BATCH", 2)
+    monkeypatch.setattr(seeding, "_BATCH_SIZE", 2)
     made = ground.seeding(SHOP)
     for _ in range(at):
         made.step()
@@ -180,7 +180,7 @@ def test_a_file_that_is_missing_is_named(ground: Ground, tmp_path: Path) -> None
 def test_a_sitemap_is_a_job_of_its_own_kind_and_counts_as_no_page(ground: Ground) -> None:
     ground.seed(LocatorGroup(name="g", locators=(Locator(name="l", sitemap="http://a/sitemap.xml"),)))
     assert ground.db.all("SELECT kind, grp, ready FROM sequences") == [("sitemap", "g", 1)]
-    assert sequences.total(ground.db, ground.run, "ready") == 0
+    assert sequences.count_pages(ground.db, ground.run, "ready") == 0
 
 
 def test_a_sitemap_and_a_page_at_one_url_are_two_jobs(ground: Ground) -> None:
@@ -189,7 +189,7 @@ def test_a_sitemap_and_a_page_at_one_url_are_two_jobs(ground: Ground) -> None:
 
 
 def test_a_million_seeds_are_never_all_in_memory(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seeding, "_BATCH", 100)
+    monkeypatch.setattr(seeding, "_BATCH_SIZE", 100)
     made = ground.seeding(LocatorGroup(name="g", locators=(Locator(name="l", urls=("http://a/{1..90000}",)),)))
     for _ in range(3):
         made.step()
@@ -201,7 +201,7 @@ def test_a_request_is_kept_as_written_with_variables_unresolved() -> None:
         name="l", method="POST", headers={"B": "%{env.KEY}", "A": "1"}, cookies={"c": "2"}, body="q=%{env.Q}",
         content_type="text/plain",
     )  # fmt: skip
-    assert orjson.loads(request_of(told)) == {
+    assert orjson.loads(encode_request(told)) == {
         "method": "POST", "headers": [["B", "%{env.KEY}"], ["A", "1"]], "cookies": [["c", "2"]],
         "body": "q=%{env.Q}", "content_type": "text/plain",
     }  # fmt: skip

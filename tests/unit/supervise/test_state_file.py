@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL, prepare
+from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import checkpoints, runs
 from engine.store.tables.checkpoints import Checkpoint
 from engine.supervise.checkpoints.state_file import StateFile
@@ -22,7 +22,7 @@ KEYS = [
 
 class Ground:
     def __init__(self, folder: Path) -> None:
-        prepare(folder)
+        migrate_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False)
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0)

@@ -6,20 +6,20 @@ from pathlib import Path
 import pytest
 
 from engine.model.definition import (
-    Appender,
+    AppenderDef,
     DataDef,
     Definitions,
     Field,
-    Filter,
+    FilterRule,
     HostRule,
     Link,
     Locator,
     LocatorGroup,
-    Place,
+    SourcePosition,
     Task,
     TaskGroup,
 )
-from engine.supervise.checkpoints.step_graph import Blueprint, blueprint
+from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 
 ENTRY = DataDef(
     name="entry",
@@ -27,7 +27,9 @@ ENTRY = DataDef(
     fields=(Field(name="title", selector="a"),),
     links=(Link(selector="a.next"), Link(selector="li a", group="books")),
 )
-BOOK = DataDef(name="book", fields=(Field(name="isbn", selector="b"),), filters=(Filter(field="isbn", pattern="x"),))
+BOOK = DataDef(
+    name="book", fields=(Field(name="isbn", selector="b"),), filters=(FilterRule(field="isbn", pattern="x"),)
+)
 DEFS = Definitions(
     locator_groups=(LocatorGroup(name="shelves", locators=(Locator(name="start", urls=("http://a/",)),)),),
     task_groups=(
@@ -39,12 +41,12 @@ DEFS = Definitions(
 )
 
 
-def steps(definitions: Definitions = DEFS, base_url: str | None = None, output: Path | None = None) -> Blueprint:
+def steps(definitions: Definitions = DEFS, base_url: str | None = None, output: Path | None = None) -> StepGraph:
     definitions = replace(definitions, _index={})  # a copy would share the index of the original
-    return blueprint(definitions, base_url=base_url, output=output)
+    return build_step_graph(definitions, base_url=base_url, output=output)
 
 
-def hashes(made: Blueprint) -> dict[str, str]:
+def hashes(made: StepGraph) -> dict[str, str]:
     return {step.key: step.content_hash for step in made.steps}
 
 
@@ -78,7 +80,7 @@ HOST = HostRule(name="a")
 CHANGES = {
     "nothing": (DEFS, set()),
     "where it is written": (
-        replace(DEFS, files=("other.yml",), data_defs=(replace(ENTRY, place=Place("x", 9, 9)), BOOK)),
+        replace(DEFS, files=("other.yml",), data_defs=(replace(ENTRY, place=SourcePosition("x", 9, 9)), BOOK)),
         set(),
     ),
     "a locator": (
@@ -111,11 +113,13 @@ CHANGES = {
     "how fast": (replace(DEFS, hosts=(replace(HOST, delay=1.0, concurrency=2),)), set()),
     "what is sent": (replace(DEFS, hosts=(replace(HOST, headers={"A": "1"}),)), {"shelves/loader", "books/loader"}),
     "an output": (
-        replace(DEFS, appenders=(Appender(name="rows", delimiter=";"),)),
+        replace(DEFS, appenders=(AppenderDef(name="rows", delimiter=";"),)),
         {"shelves/appender", "books/appender"},
     ),
     "an output of one": (
-        replace(DEFS, appenders=(Appender(name="rows"), Appender(name="more", data_defs=("book",), type="jsonl"))),
+        replace(
+            DEFS, appenders=(AppenderDef(name="rows"), AppenderDef(name="more", data_defs=("book",), type="jsonl"))
+        ),
         {"books/appender"},
     ),
 }
