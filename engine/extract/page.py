@@ -8,8 +8,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 
 from engine import urls
 from engine.errors import CrawlError
-from engine.extract.formatting import reopens_too_many
-from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep
+from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

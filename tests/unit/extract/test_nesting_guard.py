@@ -4,8 +4,7 @@ import time
 
 import pytest
 
-from engine.extract.formatting import reopens_too_many
-from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep
+from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
 from engine.extract.page import Page, PageTooDeep
 
 
