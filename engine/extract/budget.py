@@ -1,22 +1,22 @@
-"""What one dataDef may cost on one page, and what its fields need to know of it. Knows no selectors."""
+"""Limits the time and text that one dataDef may use on one page."""
 
 from engine.extract.context import Context
 from engine.extract.page import Page
 from engine.extract.patterns import TimeBudget
 
 MAX_SECONDS = 5.0
-"""For all records of a page. Hostile pages nest blocks so that every field of each costs milliseconds."""
+"""For all records of a page. Hostile pages nest blocks so that each field costs milliseconds."""
 
 MAX_CHARACTERS = 100_000_000
-"""For all values of a page together. 10,000 nested blocks of 100 KB each have a GB of text."""
+"""For all values of a page together: 10,000 nested blocks of 100 KB each hold a GB of text."""
 
 
 class BudgetExceeded(Exception):
-    """A page asks for more than extraction may cost."""
+    """A page exceeds the time or text that extraction allows."""
 
 
 class Budget:
-    """The page at hand, how it was reached, and what is left to spend on it."""
+    """The page under extraction, its context, and the remaining time and text."""
 
     __slots__ = ("_characters_left", "context", "page", "time_budget")
 
@@ -27,14 +27,14 @@ class Budget:
         self._characters_left = MAX_CHARACTERS
 
     def check_time(self) -> None:
-        """Raises `TooMuch` when the time for the page's records is over."""
+        """Raises `BudgetExceeded` when the time for the page's records has run out."""
         if self.time_budget.expired:
-            raise BudgetExceeded(f"the records of this page take more than {MAX_SECONDS:g} s; the rest was left out")
+            raise BudgetExceeded(f"the records of this page take more than {MAX_SECONDS:g} s; the rest was skipped")
 
     def charge(self, text: str) -> None:
-        """Counts the text. Raises `TooMuch` when the page's values have become too long."""
+        """Counts the text. Raises `BudgetExceeded` when the page's values are too long in total."""
         self._characters_left -= len(text)
         if self._characters_left < 0:
             raise BudgetExceeded(
-                f"the values of this page have more than {MAX_CHARACTERS:,} characters; the rest was left out"
+                f"the values of this page have more than {MAX_CHARACTERS:,} characters; the rest was skipped"
             )

@@ -1,4 +1,4 @@
-"""How a page was reached, and the variables it fills. Knows names and texts; no selectors, no values of fields."""
+"""Describes the job a page belongs to, and resolves `%{…}` variables from it."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,14 +15,14 @@ class Context:
     locator: str
     locator_url: str
     depth: int
-    """0: a locator itself."""
+    """0 for a locator's own page."""
     run: str
     run_time: str
     nofollow: bool = True
-    """Whether `nofollow` on links and pages is respected on this host."""
+    """Whether links and pages marked `nofollow` are respected on this host."""
 
     def render(self, text: str, page: Page) -> str:
-        """The text with its variables filled in."""
+        """The text with its variables replaced."""
         return render(text, lambda name: self._lookup_variable(name, page)) if "%{" in text else text
 
     def _lookup_variable(self, name: str, page: Page) -> str | None:
@@ -49,7 +49,7 @@ class Context:
 
 
 def format_utc(seconds: float) -> str:
-    """Seconds since 1970 as ISO 8601 in UTC, to the second: `2024-01-31T09:05:00Z`; empty outside the calendar."""
+    """Unix time as ISO 8601 in UTC, to the second: `2024-01-31T09:05:00Z`; empty when out of range."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""A field's text into its value, strictly. Knows types and texts; no selectors, no pages but their base URL."""
+"""Converts the text of a field to its type, strictly."""
 
 import math
 import re
@@ -25,14 +25,14 @@ _MAX_DATE_LENGTH = 100
 _MAX_JSON_DEPTH = 200
 
 Converter = Callable[[str, str], Any]
-"""Takes a text and the page's base URL, gives the value. Raises `ValueError` with the reason."""
+"""Takes a text and the page's base URL, returns the value. Raises `ValueError` with the reason."""
 
 
 def converter_for(field: Field) -> Converter:
-    """The conversion a field asks for.
+    """The converter for a field's type.
 
-    Texts are not converted for `str`. Whole numbers have 64 bits, floats are finite, decimals keep their digits;
-    thousands separators are refused. Dates become ISO 8601, with a time where the text or format has one.
+    `str` keeps the text. Integers have 64 bits, floats are finite, decimals keep their digits; thousands separators
+    are rejected. Dates become ISO 8601, with a time where the text or the format has one.
     """
     if field.type == "date" and field.format is not None:
         return _date_converter(field.format)
@@ -42,12 +42,12 @@ def converter_for(field: Field) -> Converter:
 
 
 def default_converter_for(field: Field) -> Converter:
-    """The conversion of a written default: as `converter`, but a text for a bool counts by its words."""
+    """The converter for a default: as `converter_for`, but a bool is always read from its words."""
     return _bool if field.type == "bool" else converter_for(field)
 
 
 def quote_text(text: str) -> str:
-    """A text for a message: quoted, escaped, at most 60 characters."""
+    """A text quoted and escaped for a message, at most 60 characters."""
     return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
@@ -60,7 +60,7 @@ def _int(text: str, _base: str) -> int:
         raise ValueError(f"{quote_text(text)} is not a whole number")
     number = int(text) if len(text) <= 2 * _INT_BITS else None
     if number is None or not -(2**_INT_BITS) <= number < 2**_INT_BITS:
-        raise ValueError(f"{quote_text(text)} does not fit into 64 bits; `type: decimal` takes it")
+        raise ValueError(f"{quote_text(text)} does not fit in 64 bits; use `type: decimal`")
     return number
 
 
@@ -78,7 +78,7 @@ def _decimal(text: str, _base: str) -> Decimal:
         raise ValueError(f"{quote_text(text)} is not a number")
     number = Decimal(text)
     exponent = number.as_tuple().exponent
-    # Written out without exponent, `1e999999` would be a megabyte.
+    # Without an exponent, `1e999999` would take a megabyte.
     if len(text) > _MAX_NUMBER_DIGITS or not isinstance(exponent, int) or abs(exponent) > _MAX_NUMBER_DIGITS:
         raise ValueError(f"{quote_text(text)} has more than {_MAX_NUMBER_DIGITS} digits")
     return number
@@ -90,7 +90,7 @@ def _bool(text: str, _base: str) -> bool:
         return True
     if word in _FALSE_WORDS:
         return False
-    raise ValueError(f"{quote_text(text)} is none of true, yes, 1, false, no, 0; `match` tells what counts as true")
+    raise ValueError(f"{quote_text(text)} is not true, yes, 1, false, no or 0; define what counts as true with `match`")
 
 
 def _date(text: str, _base: str) -> str:
@@ -103,19 +103,19 @@ def _date(text: str, _base: str) -> str:
     try:
         return parser.isoparse(text).isoformat()
     except (ValueError, OverflowError):
-        raise ValueError(f"{quote_text(text)} is not an ISO 8601 date; `format` reads others") from None
+        raise ValueError(f"{quote_text(text)} is not an ISO 8601 date; use `format` for other forms") from None
 
 
-def _date_converter(form: str) -> Converter:
-    timed = _TIME_OF_DAY.search(form.replace("%%", "")) is not None
+def _date_converter(date_format: str) -> Converter:
+    has_time = _TIME_OF_DAY.search(date_format.replace("%%", "")) is not None
 
     def convert(text: str, _base: str) -> str:
         _check_date_length(text)
         try:
-            moment = datetime.strptime(text, form)
+            moment = datetime.strptime(text, date_format)
         except (ValueError, OverflowError, LookupError, re.error):
-            raise ValueError(f"{quote_text(text)} is not a date of the form {quote_text(form)}") from None
-        return moment.isoformat() if timed else moment.date().isoformat()
+            raise ValueError(f"{quote_text(text)} does not match the date format {quote_text(date_format)}") from None
+        return moment.isoformat() if has_time else moment.date().isoformat()
 
     return convert
 

@@ -1,8 +1,8 @@
-"""CSS on Lexbor's trees: inside a block as if nothing were around it, and never slower than nodes × depth.
+"""CSS selectors on Lexbor trees: scoped to a block, in time bounded by nodes × depth.
 
-Lexbor's own `css()` of a node also matches through ancestors outside of it, and takes time with the depth to
-the power of the combinators. Where that matters the steps of a selector are taken one at a time: the nodes of
-each step are marked with an attribute, which the next step's selector names. Knows no fields and no pages.
+Lexbor's `node.css()` also matches through ancestors outside the node, and its time grows with the depth to the power
+of the number of combinators. Where that matters, we evaluate a selector step by step: the nodes of each step get a
+marker attribute, which the selector of the next step names.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,10 +17,10 @@ _FindNodes = Callable[[str], list[LexborNode]]
 
 
 class CssExpression:
-    """A compiled selector. Raises `ValueError` for one that cannot be parsed.
+    """A compiled selector. Raises `ValueError` if the selector cannot be parsed.
 
-    In a block only the block's descendants match, and only descendants or the block itself serve as ancestors:
-    `div.outer a` does not match by a `div.outer` around the block, nor `a` the block itself.
+    In a block, only its descendants match, and only they or the block itself count as ancestors: a `div.outer`
+    around the block does not satisfy `div.outer a`, and `a` does not match the block itself.
     """
 
     def __init__(self, text: str) -> None:
@@ -32,39 +32,39 @@ class CssExpression:
         self._selector_list = parse_selector(text)
         self._self_contained = self._selector_list.self_contained
         self._cheap = self._selector_list.cheap
-        # Lexbor gives a node once for each of the alternatives it matches.
+        # Lexbor returns a node once for each alternative it matches.
         self._may_duplicate = len(self._selector_list.alternatives) > 1
 
     def find_on_page(self, tree: LexborHTMLParser) -> list[LexborNode]:
-        """All matches of the document, in its order."""
+        """All matches, in document order."""
         if not self._cheap:
             return self._match_stepwise(tree.css)
-        found = tree.css(self._text)
-        return _unique_nodes(found) if self._may_duplicate else found
+        nodes = tree.css(self._text)
+        return _unique_nodes(nodes) if self._may_duplicate else nodes
 
     def find_first_on_page(self, tree: LexborHTMLParser) -> LexborNode | None:
-        """The first match of the document."""
+        """The first match in document order."""
         if self._cheap:
             return tree.css_first(self._text)
         return next(iter(self._match_stepwise(tree.css)), None)
 
     def find_in_block(self, block: LexborNode) -> list[LexborNode]:
-        """All matches among the descendants of the block, in the document's order."""
+        """All matches among the descendants of the block, in document order."""
         if self._self_contained:
-            found = block.css(self._text)
+            nodes = block.css(self._text)
             if self._may_duplicate:
-                found = _unique_nodes(found)
+                nodes = _unique_nodes(nodes)
         else:
-            found = self._match_stepwise(block.css)
-        # The block itself comes first, where it matches.
-        return found[1:] if found and found[0].mem_id == block.mem_id else found
+            nodes = self._match_stepwise(block.css)
+        # If the block itself matches, it comes first.
+        return nodes[1:] if nodes and nodes[0].mem_id == block.mem_id else nodes
 
     def find_first_in_block(self, block: LexborNode) -> LexborNode | None:
         """The first match among the descendants of the block."""
         if self._self_contained:
-            found = block.css_first(self._text)
-            if found is None or found.mem_id != block.mem_id:
-                return found
+            node = block.css_first(self._text)
+            if node is None or node.mem_id != block.mem_id:
+                return node
         return next(iter(self.find_in_block(block)), None)
 
     def _match_stepwise(self, find: _FindNodes) -> list[LexborNode]:
@@ -76,7 +76,7 @@ class CssExpression:
 
 
 class _NodeMarks:
-    """Attributes set on nodes for the time of one evaluation."""
+    """Marker attributes on nodes, for the time of one evaluation."""
 
     __slots__ = ("_marked",)
 
@@ -84,7 +84,7 @@ class _NodeMarks:
         self._marked: list[tuple[str, list[LexborNode]]] = []
 
     def add(self, nodes: list[LexborNode]) -> str:
-        """Marks the nodes, each given once; the selector that finds them again."""
+        """Marks the nodes (without duplicates). Returns the selector that matches them."""
         name = f"{_MARK}-{len(self._marked)}"
         self._marked.append((name, nodes))
         for node in nodes:
@@ -92,18 +92,18 @@ class _NodeMarks:
         return f"[{name}]"
 
     def clear(self) -> None:
-        """Takes all marks away."""
+        """Removes all marks."""
         for name, nodes in self._marked:
             for node in nodes:
                 del node.attrs[name]
 
 
-def _match_list(query: SelectorList, find: _FindNodes, marks: _NodeMarks) -> list[LexborNode]:
-    results = [_match_compounds(steps, find, marks) for steps in query.alternatives]
+def _match_list(selector_list: SelectorList, find: _FindNodes, marks: _NodeMarks) -> list[LexborNode]:
+    results = [_match_compounds(steps, find, marks) for steps in selector_list.alternatives]
     if len(results) == 1:
         return results[0]
     merged = _unique_nodes(node for nodes in results for node in nodes)
-    # One more walk, for the order of the document.
+    # One more query restores document order.
     return find(marks.add(merged)) if merged else []
 
 
@@ -118,15 +118,15 @@ def _match_compounds(steps: tuple[CompoundSelector, ...], find: _FindNodes, mark
 
 
 def _render_compound(step: CompoundSelector, find: _FindNodes, marks: _NodeMarks) -> str:
-    written = ""
+    rendered = ""
     for part in step.parts:
         if isinstance(part, str):
-            written += part
+            rendered += part
         else:
             nodes = _match_list(part.selector_list, find, marks)
-            # A mark never set stands for no match at all.
-            written += part.head + (marks.add(nodes) if nodes else f"[{_MARK}-none]") + ")"
-    return written
+            # A mark that is on no node matches nothing.
+            rendered += part.head + (marks.add(nodes) if nodes else f"[{_MARK}-none]") + ")"
+    return rendered
 
 
 def _unique_nodes(nodes: Iterable[LexborNode]) -> list[LexborNode]:

@@ -1,4 +1,4 @@
-"""A CSS selector taken apart at its commas and combinators. Text only; evaluates nothing, knows no parser."""
+"""Splits a CSS selector at its commas and combinators."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ class FunctionalPseudoClass:
     """A `:is(…)`, `:where(…)` or `:not(…)` whose arguments hold combinators."""
 
     head: str
-    """Up to and with the opening bracket."""
+    """The text up to and including the opening bracket."""
     selector_list: "SelectorList"
 
 
 @dataclass(frozen=True, slots=True)
 class CompoundSelector:
-    """A compound selector, and how it hangs on the one before."""
+    """A compound selector and the combinator before it."""
 
     combinator: str
     """` `, `>`, `+`, `~`, or empty for the first step."""
@@ -27,21 +27,21 @@ class CompoundSelector:
 
 @dataclass(frozen=True, slots=True)
 class SelectorList:
-    """Alternatives (the commas) of steps (the combinators)."""
+    """Alternatives (between commas), each a sequence of compound selectors."""
 
     alternatives: tuple[tuple[CompoundSelector, ...], ...]
 
     @property
     def self_contained(self) -> bool:
-        """Whether a node matches by itself and its siblings, whatever its ancestors are."""
+        """Whether a match depends only on the node and its siblings, not on its ancestors."""
         return all(len(steps) == 1 and not _has_pseudo_class(steps) for steps in self.alternatives)
 
     @property
     def cheap(self) -> bool:
-        """Whether no node needs more than one search through its ancestors or siblings.
+        """Whether a match needs at most one search through ancestors or siblings.
 
-        With n such searches in one selector a parser tries n-tuples of ancestors: 1,000 nested `div`
-        and `a div div div` take five minutes.
+        With n such searches the parser tries n-tuples of ancestors: `a div div div` on 1,000 nested `div`s takes
+        five minutes.
         """
         return all(
             not _has_pseudo_class(steps) and sum(step.combinator in (" ", "~") for step in steps) <= 1
@@ -50,7 +50,7 @@ class SelectorList:
 
 
 def parse_selector(text: str) -> SelectorList:
-    """The parts of a selector. Raises `ValueError` where brackets, strings or combinators do not come out even."""
+    """Parses a selector. Raises `ValueError` for unbalanced brackets or strings, or misplaced combinators."""
     alternatives = tuple(_parse_compounds(part) for part in _split_commas(text))
     return SelectorList(alternatives)
 
@@ -105,9 +105,9 @@ def _parse_compound(combinator: str, compound: str) -> CompoundSelector:
             continue
         opening = at + len(head) - 1
         end = _skip_token(compound, opening)
-        query = parse_selector(compound[opening + 1 : end - 1])
-        if not query.self_contained:
-            parts += [compound[start:at], FunctionalPseudoClass(head, query)]
+        inner = parse_selector(compound[opening + 1 : end - 1])
+        if not inner.self_contained:
+            parts += [compound[start:at], FunctionalPseudoClass(head, inner)]
             start = end
         at = end
     parts.append(compound[start:])
@@ -115,25 +115,25 @@ def _parse_compound(combinator: str, compound: str) -> CompoundSelector:
 
 
 def _skip_token(text: str, at: int) -> int:
-    """The place after the character, escape, string or bracket that begins at `at`."""
-    sign = text[at]
-    if sign == "\\":
+    """The index after the character, escape, string or bracket that starts at `at`."""
+    char = text[at]
+    if char == "\\":
         return min(at + 2, len(text))
-    if sign in "\"'":
+    if char in "\"'":
         at += 1
-        while at < len(text) and text[at] != sign:
+        while at < len(text) and text[at] != char:
             at += 2 if text[at] == "\\" else 1
         if at >= len(text):
             raise ValueError("a string is not closed")
         return at + 1
-    if sign in ")]":
-        raise ValueError(f"a `{sign}` closes nothing")
+    if char in ")]":
+        raise ValueError(f"unmatched `{char}`")
     if text[at : at + 2] == "/*":
         raise ValueError("comments in selectors are not supported")
-    if sign in _CLOSING_BRACKETS:
+    if char in _CLOSING_BRACKETS:
         at += 1
-        while at < len(text) and text[at] != _CLOSING_BRACKETS[sign]:
+        while at < len(text) and text[at] != _CLOSING_BRACKETS[char]:
             at = _skip_token(text, at)
         if at >= len(text):
-            raise ValueError(f"a `{sign}` is not closed")
+            raise ValueError(f"`{char}` is not closed")
     return at + 1

@@ -1,6 +1,6 @@
-"""One field of a record: select → attribute → normalize → match → blank = missing → default → type → required.
+"""Reads one field of a record.
 
-Knows selectors, patterns and types; not how records are put together.
+Select → attribute → normalize → match → blank = missing → default → type → required.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ _MARKUP = frozenset(("html", "outerHtml"))
 
 
 class RecordRejected(Exception):
-    """A record cannot be written: the field's name (`variants.price` for a nested one), its place, and why."""
+    """A field makes its record invalid. `field` is the path of the field: `variants.price` for a nested one."""
 
     def __init__(self, field: str, place: SourcePosition, reason: str) -> None:
         super().__init__(reason)
@@ -30,7 +30,7 @@ class RecordRejected(Exception):
 
 
 class FieldReader:
-    """A field, compiled. One whose selector or pattern cannot be compiled rejects every record."""
+    """A compiled field. If its selector or pattern does not compile, it rejects every record."""
 
     def __init__(self, field: Field, parent: str = "") -> None:
         self.name = field.name
@@ -48,95 +48,95 @@ class FieldReader:
         except ValueError as error:
             self._compile_error = str(error)
 
-    def read_value(self, scope: Scope, effort: Budget) -> Any:
+    def read_value(self, scope: Scope, budget: Budget) -> Any:
         """The field's value in a page or block: a JSON type or `Decimal`, None when missing.
 
-        With `all` a list of them, with nested fields a list of objects; empty when missing.
-        Raises `Unfit`, and `TooMuch` from `effort`.
+        With `all` a list of values, with nested fields a list of objects; empty when missing.
+        Raises `RecordRejected` and `BudgetExceeded`.
         """
         if self._compile_error is not None or self._selector is None:
             raise self._rejected(self._compile_error or "the field cannot be read")
         if self._nested:
-            return self._or_default(self._read_objects(self._selector, scope, effort), effort)
+            return self._or_default(self._read_objects(self._selector, scope, budget), budget)
         if self._field.all and self._field.value is None:
-            texts = [self._read_text(node, effort) for node in self._selector.all(scope)]
-            return self._or_default([self._convert_text(text, effort) for text in texts if text], effort)
+            texts = [self._read_text(node, budget) for node in self._selector.all(scope)]
+            return self._or_default([self._convert_text(text, budget) for text in texts if text], budget)
         if self._field.value is not None:
-            text = self._match_text(effort.context.render(self._field.value, effort.page), effort)
+            text = self._match_text(budget.context.render(self._field.value, budget.page), budget)
         else:
             node = self._selector.first(scope)
-            text = None if node is None else self._read_text(self._first_value(node), effort)
+            text = None if node is None else self._read_text(self._first_value(node), budget)
         if not text:
-            return self._or_default(None, effort)
-        value = self._convert_text(text, effort)
+            return self._or_default(None, budget)
+        value = self._convert_text(text, budget)
         return [value] if self._field.all else value
 
-    def _read_objects(self, selector: Selector, scope: Scope, effort: Budget) -> list[dict[str, Any]]:
+    def _read_objects(self, selector: Selector, scope: Scope, budget: Budget) -> list[dict[str, Any]]:
         objects = []
         for node in selector.all(scope):
-            effort.check_time()
+            budget.check_time()
             inner = Scope(scope.page, node)
-            objects.append({reader.name: reader.read_value(inner, effort) for reader in self._nested})
+            objects.append({reader.name: reader.read_value(inner, budget) for reader in self._nested})
         return objects
 
     def _first_value(self, node: "SelectedNode") -> "SelectedNode":
-        # Without `all`, a JSON list means its first value, unless JSON is what is wanted.
+        # Without `all`, a JSON list stands for its first value, unless the type is JSON.
         if isinstance(node, JsonValue) and isinstance(node.value, list) and self._field.type != "json":
             return JsonValue(next((value for value in node.value if value is not None), None))
         return node
 
-    def _read_text(self, node: "SelectedNode", effort: Budget) -> str | None:
+    def _read_text(self, node: "SelectedNode", budget: Budget) -> str | None:
         if isinstance(node, JsonValue) and self._field.type == "json":
             text = node.as_json(self._field.attribute)
         else:
             text = read_node(node, self._field.attribute)
-        return self._match_text(text, effort) if text else None
+        return self._match_text(text, budget) if text else None
 
-    def _match_text(self, text: str, effort: Budget) -> str | None:
-        effort.charge(text)
+    def _match_text(self, text: str, budget: Budget) -> str | None:
+        budget.charge(text)
         text = text.strip() if self._keeps_whitespace else " ".join(text.split())
         if self._pattern is None or not text:
             return text
         try:
-            picked = self._pattern.find(text, effort.time_budget)
-        except PatternTimeout as slow:
-            raise self._rejected(str(slow)) from None
-        return picked.strip() if picked else None
+            matched = self._pattern.find(text, budget.time_budget)
+        except PatternTimeout as error:
+            raise self._rejected(str(error)) from None
+        return matched.strip() if matched else None
 
-    def _convert_text(self, text: str, effort: Budget) -> Any:
+    def _convert_text(self, text: str, budget: Budget) -> Any:
         try:
-            return self._convert(text, effort.page.base if self._field.type == "url" else "")
+            return self._convert(text, budget.page.base if self._field.type == "url" else "")
         except ValueError as error:
             raise self._rejected(str(error)) from None
 
-    def _or_default(self, value: Any, effort: Budget) -> Any:
-        """The value, or for a missing one the default, converted."""
+    def _or_default(self, value: Any, budget: Budget) -> Any:
+        """The value, or the converted default if the value is missing."""
         if value:
             return value
         field = self._field
         if field.has_default:
-            value = self._convert_default(field.default, effort)
+            value = self._convert_default(field.default, budget)
         elif field.all or field.fields:
             value = []
         if field.required and (value is None or value == []):
-            raise self._rejected("the field is required, and nothing was found")
+            raise self._rejected("the field is required but missing")
         return value
 
-    def _convert_default(self, default: Any, effort: Budget) -> Any:
+    def _convert_default(self, default: Any, budget: Budget) -> Any:
         if self._field.fields:
             return default
         if self._field.all:
-            listed = default if isinstance(default, list | tuple) else [] if default is None else [default]
-            return [self._convert_default_item(item, effort) for item in listed]
-        return self._convert_default_item(default, effort)
+            items = default if isinstance(default, list | tuple) else [] if default is None else [default]
+            return [self._convert_default_item(item, budget) for item in items]
+        return self._convert_default_item(default, budget)
 
-    def _convert_default_item(self, default: Any, effort: Budget) -> Any:
+    def _convert_default_item(self, default: Any, budget: Budget) -> Any:
         field = self._field
         if default is None or (field.type == "json" and not isinstance(default, str)):
             return default
         try:
             return default_converter_for(field)(
-                to_text(default).strip(), effort.page.base if field.type == "url" else ""
+                to_text(default).strip(), budget.page.base if field.type == "url" else ""
             )
         except ValueError as error:
             raise self._rejected(f"the default: {error}") from None

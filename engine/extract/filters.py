@@ -1,4 +1,4 @@
-"""Drops records by the written text of a field. Knows rows and patterns; no pages."""
+"""Drops records by the text of a field."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,23 +10,23 @@ from engine.model.text_value import to_text
 
 
 class RecordFilter:
-    """One filter, compiled. One whose pattern cannot be compiled rejects every record."""
+    """A compiled filter. If its pattern does not compile, it rejects every record."""
 
-    def __init__(self, written_filter: FilterRule, data_def: DataDef) -> None:
-        self._filter = written_filter
-        self._join = next((field.join for field in data_def.fields if field.name == written_filter.field), "|")
+    def __init__(self, rule: FilterRule, data_def: DataDef) -> None:
+        self._rule = rule
+        self._join = next((field.join for field in data_def.fields if field.name == rule.field), "|")
         self._compile_error = ""
         self._pattern: TimedPattern | None = None
         try:
-            self._pattern = TimedPattern(written_filter.pattern)
+            self._pattern = TimedPattern(rule.pattern)
         except ValueError as error:
             self._compile_error = str(error)
 
-    def drops(self, row: Mapping[str, Any], patience: TimeBudget) -> bool:
-        """Whether the field's written text matches in full. Raises `Unfit`."""
+    def drops(self, row: Mapping[str, Any], budget: TimeBudget) -> bool:
+        """Whether the whole text of the field matches. Raises `RecordRejected`."""
         if self._pattern is None:
-            raise RecordRejected(self._filter.field, self._filter.place, f"filter: {self._compile_error}")
+            raise RecordRejected(self._rule.field, self._rule.place, f"filter: {self._compile_error}")
         try:
-            return self._pattern.fullmatch(to_text(row.get(self._filter.field), self._join), patience)
-        except PatternTimeout as slow:
-            raise RecordRejected(self._filter.field, self._filter.place, f"filter: {slow}") from None
+            return self._pattern.fullmatch(to_text(row.get(self._rule.field), self._join), budget)
+        except PatternTimeout as error:
+            raise RecordRejected(self._rule.field, self._rule.place, f"filter: {error}") from None

@@ -1,4 +1,4 @@
-"""Detects markup that would choke a parser: tags nested too deep, formatting tags reopened too often.
+"""Detects markup that would choke a parser: tags nested too deep, formatting reopened too often.
 
 Both checks read the bytes once and build no tree.
 """

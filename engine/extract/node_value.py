@@ -1,4 +1,4 @@
-"""What a selected node holds: its text, an attribute, its markup. Knows nodes of all flavours; no fields, no pages."""
+"""Reads the text, an attribute or the markup of a selected node of any kind."""
 
 import json
 from html import escape
@@ -16,12 +16,12 @@ address article aside blockquote br button caption dd details dialog div dl dt f
 h1 h2 h3 h4 h5 h6 header hr li main nav ol optgroup option p pre section summary table tbody td textarea tfoot th thead
 title tr ul
 """
-# Text in front of and behind these does not run together.
+# Text before and after these is separated by a space.
 _BLOCK_TAGS = frozenset(_BLOCK_TAG_NAMES.split())
 _SKIPPED_TAGS = frozenset(("script", "style"))
 
 CONTENT_ATTRIBUTES = frozenset(("text", "ownText", "html", "outerHtml"))
-"""The names of `attribute` that are no attributes; `html` and `outerHtml` keep their white space."""
+"""Values of `attribute` that name content, not an attribute; `html` and `outerHtml` keep white space."""
 
 
 class JsonValue:
@@ -33,7 +33,7 @@ class JsonValue:
         self.value = value
 
     def as_json(self, attribute: str) -> str | None:
-        """The value, or what `attribute` names in it, as JSON text; None when there is none."""
+        """The value, or its member `attribute`, as JSON text; None when missing."""
         if attribute in CONTENT_ATTRIBUTES:
             return json_text(self.value)
         return json_text(self.value.get(attribute)) if isinstance(self.value, dict) else None
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def read_node(node: "SelectedNode", attribute: str) -> str | None:
-    """What `attribute` names of a node, white space as it is; None when the node has no such thing."""
+    """The content or attribute of a node, with its white space; None when missing."""
     if isinstance(node, LexborNode):
         if attribute == "text":
             return _lexbor_text(node)
@@ -63,7 +63,7 @@ def read_node(node: "SelectedNode", attribute: str) -> str | None:
 
 
 def json_text(value: Any) -> str | None:
-    """A JSON value as JSON text; None when it is null or nested too deep to write."""
+    """A JSON value as JSON text; None when it is null or nested too deep."""
     if value is None:
         return None
     try:
@@ -131,8 +131,8 @@ def _read_element(element: "_Element", attribute: str) -> str | None:
         return escape(element.text or "", quote=False) + "".join(
             outer_html(child) + escape(child.tail or "", quote=False) for child in element
         )
-    found = element.get(attribute)
-    return element.get(attribute.lower()) if found is None else found
+    value = element.get(attribute)
+    return element.get(attribute.lower()) if value is None else value
 
 
 def _element_text(element: "_Element") -> str:
@@ -146,7 +146,7 @@ def _element_text(element: "_Element") -> str:
         tag = part.tag
         if part is not element and part.tail:
             todo.append(part.tail)
-        # Comments, instructions and unresolved entities have no name that is a text.
+        # The tag of comments, processing instructions and unresolved entities is not a string.
         if not isinstance(tag, str) or (tag in _SKIPPED_TAGS and part is not element):
             continue
         if tag in _BLOCK_TAGS:

@@ -1,4 +1,4 @@
-"""A fetched page as the selectors see it: parsed at first use, once for all dataDefs. Knows no fields and no links."""
+"""A fetched page, parsed on first use, once for all dataDefs."""
 
 import json
 from functools import cached_property
@@ -17,42 +17,42 @@ PageKind = Literal["html", "xml", "json"]
 
 
 class PageTooDeep(CrawlError):
-    """A document nests more tags, or makes the parser repeat more, than can be parsed in reasonable time and memory."""
+    """A document that cannot be parsed in reasonable time and memory: too deep, or too many reopened tags."""
 
-    def __init__(self, url: str, how: str = f"nests more than {MAX_OPEN_TAGS:,} open tags") -> None:
+    def __init__(self, url: str, problem: str = f"nests more than {MAX_OPEN_TAGS:,} open tags") -> None:
         super().__init__(
-            f"{url} {how}",
-            "Pages like this are made to choke parsers; deny the URL in the link that leads to it.",
+            f"{url} {problem}",
+            "Such pages are made to choke parsers; exclude the URL with `deny` in the link that leads to it.",
         )
 
 
 class Missing:
-    """The mark of an absent JSON value, which None is not."""
+    """Marks an absent JSON value; None is a JSON null."""
 
 
 MISSING = Missing()
 
 
 class JsonNumber(float):
-    """A JSON number that remembers its digits."""
+    """A JSON number that keeps its digits."""
 
     __slots__ = ("digits",)
     digits: str
 
     @classmethod
     def from_digits(cls, digits: str) -> "JsonNumber":
-        """The number those digits write."""
+        """The number, with the digits as written."""
         number = cls(digits)
         number.digits = digits
         return number
 
 
-# JMESPath judges values by the name of their type.
+# JMESPath checks values by the name of their type.
 JsonNumber.__name__ = "float"
 
 
 class Page:
-    """One page. Not for use by two threads at once; `PageTooDeep` may be raised by the first look at its tree."""
+    """A fetched page. `url` is the final one. Not thread-safe; the first access to its tree may raise `PageTooDeep`."""
 
     def __init__(self, *, url: str, text: str, kind: PageKind, status: int, fetched_at: float) -> None:
         self.url = url
@@ -60,15 +60,11 @@ class Page:
         self.kind: PageKind = kind
         self.status = status
         self.fetched_at = fetched_at
-
-    @classmethod
-    def of(cls, *, url: str, text: str, kind: PageKind, status: int, fetched_at: float) -> "Page":
-        """The page fetched from the final `url`; `fetched_at` in seconds since 1970."""
-        return cls(url=url, text=text, kind=kind, status=status, fetched_at=fetched_at)
+        """Unix time."""
 
     @cached_property
     def tree(self) -> LexborHTMLParser | None:
-        """The document by the rules of HTML; None for JSON."""
+        """The document as HTML; None for JSON."""
         if self.kind == "json":
             return None
         self._check_depth()
@@ -76,7 +72,7 @@ class Page:
 
     @cached_property
     def element(self) -> "_Element | None":
-        """The root element for XPath: of HTML, or of XML where the page is that; None for JSON and empty texts."""
+        """The root element for XPath, of HTML or XML; None for JSON and empty documents."""
         if self.kind == "json":
             return None
         self._check_depth()
@@ -86,7 +82,7 @@ class Page:
 
     @cached_property
     def data(self) -> Any:
-        """The JSON value, its fractions as `Number`; `NOTHING` for other kinds and for broken JSON."""
+        """The JSON value, with fractions as `JsonNumber`; `MISSING` for other kinds and for invalid JSON."""
         if self.kind != "json":
             return MISSING
         text = self._bytes.decode()
@@ -100,7 +96,7 @@ class Page:
 
     @cached_property
     def base(self) -> str:
-        """What relative URLs resolve against: the first `<base href>`, else the final URL."""
+        """The base of relative URLs: the first `<base href>`, else the final URL."""
         own = urls.normalize(self.url) or self.url
         if self.kind == "json" or b"<base" not in self._lower or self.tree is None:
             return own
@@ -110,17 +106,17 @@ class Page:
 
     @cached_property
     def host(self) -> str:
-        """The host name of the final URL; empty for one that is no web page's."""
+        """The host name of the final URL; empty if the URL has none."""
         return host_name(self.url)
 
     @cached_property
     def mentions_nofollow(self) -> bool:
-        """Whether the word occurs in the page at all: most pages never write it, and need no look at `rel`."""
+        """Whether the word occurs anywhere in the page; if not, no `rel` needs to be read."""
         return b"nofollow" in self._lower
 
     @cached_property
     def nofollow(self) -> bool:
-        """Whether `<meta name=robots>` asks that no link of the page be followed."""
+        """Whether `<meta name=robots>` forbids following the links of the page."""
         if self.kind == "json" or b"robots" not in self._lower or self.tree is None:
             return False
         words: set[str] = set()
@@ -130,7 +126,7 @@ class Page:
 
     @cached_property
     def _bytes(self) -> bytes:
-        # Lone surrogates, which a lenient decoder may leave, have no UTF-8 form.
+        # A lenient decoder may leave lone surrogates, which UTF-8 cannot encode.
         return self.text.encode("utf-8", "replace")
 
     @cached_property
@@ -142,12 +138,12 @@ class Page:
             raise PageTooDeep(self.url)
         if reopens_too_many(self._lower):
             raise PageTooDeep(
-                self.url, "leaves so many formatting tags open that they would be repeated a million times"
+                self.url, "leaves so many formatting tags open that the parser would repeat them a million times"
             )
 
 
 def host_name(url: str) -> str:
-    """The host name of a URL; empty when it is no absolute one."""
+    """The host name of a URL; empty for a relative one."""
     try:
         return urls.host_of(url)
     except ValueError:
@@ -155,7 +151,7 @@ def host_name(url: str) -> str:
 
 
 def _replace_invalid_characters(value: Any) -> Any:
-    # `\ud800` and `\u0000` are good JSON, but no database or file takes them.
+    # `\ud800` and `\u0000` are valid JSON, but cannot be stored.
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", "\ufffd")
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Users' regular expressions, each search with a limit of time. Knows the `regex` package; no fields, no pages."""
+"""Runs users' regular expressions with a time limit."""
 
 import time
 from collections.abc import Callable
@@ -9,8 +9,8 @@ SEARCH_LIMIT = 0.5
 """Seconds one search may take."""
 
 _LOCKED_SEARCH_LIMIT = 0.02
-"""Seconds a search may keep the interpreter's lock. To let it go costs more than most searches take, so it is only
-done for a pattern that was once seen to need longer."""
+"""Seconds a search may hold the GIL. Releasing it costs more than most searches take, so only patterns that once
+exceeded this limit release it."""
 
 PAGE_LIMIT = 1.0
 """Seconds all searches of one pattern may take on one page."""
@@ -20,11 +20,11 @@ _SearchFunction = Callable[..., "regex.Match[str] | None"]
 
 
 class PatternTimeout(Exception):
-    """A pattern did not come to an answer in its time."""
+    """A pattern exceeded its time limit."""
 
 
 class TimeBudget:
-    """The time patterns may still take on one page. `deadline` is for the page's records as a whole."""
+    """The time that patterns may still use on one page. `deadline` applies to all records of the page."""
 
     __slots__ = ("_spent", "deadline")
 
@@ -34,23 +34,23 @@ class TimeBudget:
 
     @property
     def expired(self) -> bool:
-        """Whether the time of the whole page is spent."""
+        """Whether the time for the page has run out."""
         return time.monotonic() > self.deadline
 
     def remaining_for(self, pattern: "TimedPattern") -> float:
-        """Seconds a search of the pattern may take now. Raises `TooSlow` when none are left."""
+        """Seconds the next search of the pattern may take. Raises `PatternTimeout` when none are left."""
         left = PAGE_LIMIT - self._spent.get(pattern, 0.0)
         if left <= 0:
             raise PatternTimeout(f"the pattern {pattern.quoted} took more than {PAGE_LIMIT:g} s on this page")
         return min(left, SEARCH_LIMIT)
 
     def record(self, pattern: "TimedPattern", seconds: float) -> None:
-        """Notes what a search took."""
+        """Records the duration of a search."""
         self._spent[pattern] = self._spent.get(pattern, 0.0) + seconds
 
 
 class TimedPattern:
-    """A compiled expression. Raises `ValueError` for one that cannot be compiled."""
+    """A compiled pattern. Raises `ValueError` if it cannot be compiled."""
 
     __slots__ = ("_compiled", "_releases_lock", "quoted")
 
@@ -62,37 +62,37 @@ class TimedPattern:
         except (regex.error, ValueError, RecursionError, OverflowError, LookupError) as error:
             raise ValueError(f"the pattern {self.quoted} cannot be compiled: {error}") from error
 
-    def find(self, text: str, patience: TimeBudget) -> str | None:
-        """What a search finds: group 1 if the pattern has one, else the match. Raises `TooSlow`."""
-        found = self._search(self._compiled.search, text, patience)
-        return None if found is None else found.group(1 if self._compiled.groups else 0)
+    def find(self, text: str, budget: TimeBudget) -> str | None:
+        """The first match: group 1 if the pattern has one, else the whole match. Raises `PatternTimeout`."""
+        match = self._search(self._compiled.search, text, budget)
+        return None if match is None else match.group(1 if self._compiled.groups else 0)
 
-    def find_all(self, text: str, patience: TimeBudget, limit: int = 10_000) -> list[str]:
-        """What repeated searches pick, one after the other, `limit` at most. Raises `TooSlow`."""
+    def find_all(self, text: str, budget: TimeBudget, limit: int = 10_000) -> list[str]:
+        """All matches (as `find`), at most `limit`. Raises `PatternTimeout`."""
         group = 1 if self._compiled.groups else 0
-        found: list[str] = []
-        began, allowed = time.monotonic(), patience.remaining_for(self)
+        matches: list[str] = []
+        began, allowed = time.monotonic(), budget.remaining_for(self)
         try:
             for match in self._compiled.finditer(text, timeout=allowed, concurrent=True):
-                found.append(match.group(group) or "")
-                if len(found) >= limit:
+                matches.append(match.group(group) or "")
+                if len(matches) >= limit:
                     break
         except TimeoutError:
-            raise PatternTimeout(f"the pattern {self.quoted} found no end within {allowed:g} s") from None
+            raise PatternTimeout(f"the pattern {self.quoted} did not finish within {allowed:g} s") from None
         finally:
-            patience.record(self, time.monotonic() - began)
-        return found
+            budget.record(self, time.monotonic() - began)
+        return matches
 
-    def has_match(self, text: str, patience: TimeBudget) -> bool:
-        """Whether a search finds anything. Raises `TooSlow`."""
-        return self._search(self._compiled.search, text, patience) is not None
+    def has_match(self, text: str, budget: TimeBudget) -> bool:
+        """Whether the pattern matches anywhere in the text. Raises `PatternTimeout`."""
+        return self._search(self._compiled.search, text, budget) is not None
 
-    def fullmatch(self, text: str, patience: TimeBudget) -> bool:
-        """Whether the whole text matches. Raises `TooSlow`."""
-        return self._search(self._compiled.fullmatch, text, patience) is not None
+    def fullmatch(self, text: str, budget: TimeBudget) -> bool:
+        """Whether the whole text matches. Raises `PatternTimeout`."""
+        return self._search(self._compiled.fullmatch, text, budget) is not None
 
-    def _search(self, search: _SearchFunction, text: str, patience: TimeBudget) -> "regex.Match[str] | None":
-        allowed = patience.remaining_for(self)
+    def _search(self, search: _SearchFunction, text: str, budget: TimeBudget) -> "regex.Match[str] | None":
+        allowed = budget.remaining_for(self)
         began = time.monotonic()
         try:
             if not self._releases_lock:
@@ -102,6 +102,6 @@ class TimedPattern:
                     self._releases_lock = True
             return search(text, timeout=allowed, concurrent=True)
         except TimeoutError:
-            raise PatternTimeout(f"the pattern {self.quoted} found no answer within {allowed:g} s") from None
+            raise PatternTimeout(f"the pattern {self.quoted} did not finish within {allowed:g} s") from None
         finally:
-            patience.record(self, time.monotonic() - began)
+            budget.record(self, time.monotonic() - began)

@@ -1,4 +1,4 @@
-"""A dataDef at work: blocks into rows, and the page's links. Knows definitions and pages; no steps, no stores."""
+"""Applies a dataDef to a page: extracts rows and links."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -18,16 +18,16 @@ _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
 
 class RecordExtractor:
-    """A dataDef in record mode, compiled once for many pages. May be used by several threads.
+    """A dataDef in record mode, compiled once for many pages. Thread-safe.
 
-    `priorities` gives each group's priority, for links that name none. Nothing in a dataDef makes it raise:
-    what cannot be compiled becomes rejections that say so.
+    `priorities` holds the priority of each group, for links that set none. An invalid dataDef does not raise: each
+    part that does not compile becomes a rejection.
     """
 
     def __init__(self, data_def: DataDef, priorities: Mapping[str, int] = _NO_PRIORITIES) -> None:
         self._data_def = data_def
         self._readers = tuple(FieldReader(field) for field in data_def.fields)
-        self._filters = tuple(RecordFilter(written_filter, data_def) for written_filter in data_def.filters)
+        self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters)
         self._link_extractor = LinkExtractor(data_def, priorities)
         self._compile_error = ""
         self._block: Selector | None = None
@@ -37,11 +37,11 @@ class RecordExtractor:
             self._compile_error = f"query.block: {error}"
 
     def extract(self, page: Page, context: Context) -> Extraction:
-        """What the page gives: a row for each block that is fit and not filtered, and the links.
+        """One row for each valid block that no filter drops, and the links.
 
-        Without `block` the page is one record, even with all its fields missing. Raises `PageTooDeep` alone.
+        Without `block` the page is one record, even if all fields are missing. Raises `PageTooDeep`.
         """
-        effort = Budget(page, context)
+        budget = Budget(page, context)
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
         filtered = 0
@@ -49,23 +49,23 @@ class RecordExtractor:
             rejected.append(self._rejection("", self._compile_error, str(self._data_def.place)))
         try:
             for scope in self._scopes(page):
-                effort.check_time()
+                budget.check_time()
                 try:
-                    row = {reader.name: reader.read_value(scope, effort) for reader in self._readers}
-                    if any(sieve.drops(row, effort.time_budget) for sieve in self._filters):
+                    row = {reader.name: reader.read_value(scope, budget) for reader in self._readers}
+                    if any(record_filter.drops(row, budget.time_budget) for record_filter in self._filters):
                         filtered += 1
                     else:
                         rows.append(row)
-                except RecordRejected as unfit:
-                    rejected.append(self._rejection(unfit.field, unfit.reason, str(unfit.place)))
-        except BudgetExceeded as much:
-            rejected.append(self._rejection("", str(much), str(self._data_def.place)))
-        links, hindered = self._link_extractor.extract(effort)
+                except RecordRejected as error:
+                    rejected.append(self._rejection(error.field, error.reason, str(error.place)))
+        except BudgetExceeded as error:
+            rejected.append(self._rejection("", str(error), str(self._data_def.place)))
+        links, rejected_links = self._link_extractor.extract(budget)
         return Extraction(
             data_def=self._data_def.name,
             rows=tuple(rows),
             links=links,
-            rejected=(*rejected, *hindered),
+            rejected=(*rejected, *rejected_links),
             filtered=filtered,
         )
 

@@ -1,4 +1,4 @@
-"""Whether a selector or a pattern can be parsed, said in a user's words. Knows the grammars; no page, no defs."""
+"""Checks the syntax of selectors and patterns; explains problems in user terms."""
 
 import re
 
@@ -9,11 +9,11 @@ JMESPATH_PREFIX = "jmespath:"
 MAX_LENGTH = 4_000
 
 _CSS_HINTS = (
-    (re.compile(r"::?text\b"), "`::text` is not CSS; the text is taken by default, or write `attribute: ownText`"),
+    (re.compile(r"::?text\b"), "`::text` is not CSS; the text is the default, or write `attribute: ownText`"),
     (re.compile(r"::attr\(\s*([^)]*?)\s*\)"), "`::attr(…)` is not CSS; write `attribute: {0}` instead"),
     (
         re.compile(r"::[a-z-]+", re.IGNORECASE),
-        "a pseudo-element holds no data; select the element, name an `attribute`",
+        "a pseudo-element holds no data; select the element and name an `attribute`",
     ),
     (
         re.compile(r":contains(?:Own)?\(", re.IGNORECASE),
@@ -30,7 +30,7 @@ _CSS_HINTS = (
 def selector_problem(text: str) -> str | None:
     """Why a selector (CSS, or with the prefix `xpath:` or `jmespath:`) cannot be used; None when it can.
 
-    The parser libraries are imported on the first use of their flavour. About 3 µs for CSS.
+    Imports the parser library of each kind on first use. About 3 µs for CSS.
     """
     bare = text.strip()
     if not bare:
@@ -38,7 +38,7 @@ def selector_problem(text: str) -> str | None:
     if len(bare) > MAX_LENGTH:
         return f"the selector is longer than {MAX_LENGTH} characters"
     if "\0" in bare:
-        return "the selector holds a NUL character"
+        return "the selector contains a NUL character"
     if bare.startswith(XPATH_PREFIX):
         return _xpath_problem(bare.removeprefix(XPATH_PREFIX).strip())
     if bare.startswith(JMESPATH_PREFIX):
@@ -56,7 +56,7 @@ def pattern_problem(text: str) -> str | None:
         at = "" if error.pos is None else f" at character {error.pos + 1}"
         return f"not a regular expression: {error.msg}{at}"
     except (RecursionError, OverflowError, MemoryError, ValueError, IndexError, KeyError):
-        return "not a regular expression that can be compiled; write a simpler one"
+        return "this regular expression does not compile; write a simpler one"
     return None
 
 
@@ -67,9 +67,9 @@ def _css_problem(text: str) -> str | None:
         LexborHTMLParser("").css(text)
     except SelectolaxError:
         for pattern, hint in _CSS_HINTS:
-            found = pattern.search(text)
-            if found:
-                return hint.format(*found.groups())
+            match = pattern.search(text)
+            if match:
+                return hint.format(*match.groups())
         return f"not a CSS selector: {_shorten(text)}"
     except ValueError as error:
         return f"not a CSS selector: {error}"
@@ -81,32 +81,32 @@ def _xpath_problem(text: str) -> str | None:
 
     if not text:
         return "nothing follows `xpath:`"
-    nothing = etree.Element("html")
+    document = etree.Element("html")
     try:
-        for part in (text, *(f"self::*[{judged}]" for judged in _predicates(text))):
-            # Unknown functions, prefixes and variables show only when an expression runs, and that of a predicate
-            # runs only where there is something to judge.
-            etree.XPath(part, regexp=False)(nothing)
+        for part in (text, *(f"self::*[{predicate}]" for predicate in _predicates(text))):
+            # lxml reports unknown functions, prefixes and variables only at evaluation, and evaluates a predicate
+            # only when its step matches a node.
+            etree.XPath(part, regexp=False)(document)
     except (etree.XPathError, ValueError) as error:
         return f"not an XPath expression: {str(error).lower()} in {_shorten(text)}"
     return None
 
 
 def _predicates(text: str) -> list[str]:
-    """What stands in brackets, inner ones too; texts in quotes hold none."""
-    found: list[str] = []
-    begun: list[int] = []
+    """The texts between brackets, nested ones too; brackets in quoted strings do not count."""
+    predicates: list[str] = []
+    starts: list[int] = []
     quote = ""
-    for at, sign in enumerate(text):
+    for at, char in enumerate(text):
         if quote:
-            quote = "" if sign == quote else quote
-        elif sign in "'\"":
-            quote = sign
-        elif sign == "[":
-            begun.append(at + 1)
-        elif sign == "]" and begun:
-            found.append(text[begun.pop() : at])
-    return found
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == "[":
+            starts.append(at + 1)
+        elif char == "]" and starts:
+            predicates.append(text[starts.pop() : at])
+    return predicates
 
 
 def _jmespath_problem(text: str) -> str | None:
@@ -118,8 +118,8 @@ def _jmespath_problem(text: str) -> str | None:
     try:
         jmespath.compile(text)
     except (JMESPathError, ValueError, RecursionError) as error:
-        told = str(error).splitlines()
-        return f"not a JMESPath expression: {told[0].rstrip(': ') if told else 'too deeply nested'}"
+        lines = str(error).splitlines()
+        return f"not a JMESPath expression: {lines[0].rstrip(': ') if lines else 'nested too deep'}"
     return None
 
 

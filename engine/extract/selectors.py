@@ -1,4 +1,4 @@
-"""One face for CSS, XPath and JMESPath: the first or all matches, on a page or in a block. Knows no fields."""
+"""One interface to CSS, XPath and JMESPath selectors, on a page or in a block."""
 
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 
     from engine.extract.node_value import SelectedNode
 
-# Outside of a table the parser drops the tags of its parts.
+# Outside a table, the HTML parser drops these tags.
 _TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"))
 
 
 class Scope:
-    """What a selector looks at: a whole page, or one block of it. A block is turned into other flavours on demand."""
+    """What a selector searches: a page or one block of it. Converts a block to other node kinds on demand."""
 
     __slots__ = ("_element", "_html", "node", "page")
 
     def __init__(self, page: Page, node: "SelectedNode | None" = None) -> None:
         self.page = page
         self.node = node
-        """The block; None: the whole page."""
+        """The block; None for the whole page."""
         self._html: LexborNode | None = None
         self._element: _Element | None = None
 
     @property
     def html(self) -> LexborNode | None:
-        """The block as Lexbor's node; None when it has no markup. Not for whole pages."""
+        """The block as a Lexbor node; None when it has no markup. For blocks only."""
         node = self.node
         if isinstance(node, LexborNode):
             return node
@@ -42,7 +42,7 @@ class Scope:
 
     @property
     def element(self) -> "_Element | None":
-        """The page's root, or the block as the root of its own tree; None when there is no markup."""
+        """The root of the page, or the block as the root of its own tree; None when there is no markup."""
         node = self.node
         if node is None:
             return self.page.element
@@ -57,24 +57,24 @@ class Scope:
 
     @property
     def value(self) -> Any:
-        """The JSON value of the page or the block; `NOTHING` without one."""
+        """The JSON value of the page or block; `MISSING` if there is none."""
         if self.node is None:
             return self.page.data
         return self.node.value if isinstance(self.node, JsonValue) else MISSING
 
 
 class Selector(Protocol):
-    """A compiled selector; both methods give nothing where the document is of another kind."""
+    """A compiled selector. Matches nothing in a document of another kind."""
 
     def first(self, scope: Scope) -> "SelectedNode | None":
-        """The first match in the document's order."""
+        """The first match in document order."""
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
-        """All matches in the document's order."""
+        """All matches in document order."""
 
 
 def compile_selector(text: str | None) -> Selector:
-    """The selector a definition writes; None selects the page or block itself. Raises `ValueError`."""
+    """Compiles a selector; None selects the page or block itself. Raises `ValueError`."""
     if text is None:
         return _SelfSelector()
     bare = text.strip()
@@ -131,13 +131,13 @@ class _JmesPathSelector:
             raise ValueError("the JMESPath expression is nested too deep") from None
 
     def first(self, scope: Scope) -> JsonValue | None:
-        """The value itself, a list too: `all` takes lists apart, and `type: json` keeps them whole."""
-        found = self._evaluate(scope)
-        return None if found is None else JsonValue(found)
+        """The value, even a list: `all` splits lists, `type: json` keeps them."""
+        value = self._evaluate(scope)
+        return None if value is None else JsonValue(value)
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
-        found = self._evaluate(scope)
-        values = found if isinstance(found, list) else [found]
+        value = self._evaluate(scope)
+        values = value if isinstance(value, list) else [value]
         return [JsonValue(value) for value in values if value is not None]
 
     def _evaluate(self, scope: Scope) -> Any:
@@ -159,8 +159,8 @@ class _SelfSelector:
         return None if scope.page.data is MISSING else JsonValue(scope.page.data)
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
-        found = self.first(scope)
-        return [] if found is None else [found]
+        node = self.first(scope)
+        return [] if node is None else [node]
 
 
 def _reparse(element: "_Element") -> LexborNode | None:

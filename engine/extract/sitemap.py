@@ -1,10 +1,10 @@
-"""Sitemaps (sitemaps.org, protocol 0.9): which pages and which further sitemaps a file names."""
+"""Parses sitemaps (sitemaps.org protocol 0.9)."""
 
 from collections.abc import Sequence
 
 
 def parse_sitemap(text: str) -> tuple[Sequence[str], Sequence[str]]:
-    """URLs of pages, and of sitemaps, as written; a plain list of URLs, one a line, counts as pages."""
+    """The URLs of pages and of nested sitemaps, as written. A plain text file lists pages, one URL a line."""
     if "<" not in text:
         return [line.strip() for line in text.splitlines() if line.strip()], []
     from lxml import etree
@@ -14,10 +14,10 @@ def parse_sitemap(text: str) -> tuple[Sequence[str], Sequence[str]]:
         root = etree.fromstring(text.encode("utf-8", "replace"), parser)
     except (etree.XMLSyntaxError, ValueError):
         return [], []
-    found: dict[str, list[str]] = {"url": [], "sitemap": []}
+    locations: dict[str, list[str]] = {"url": [], "sitemap": []}
     for element in root.iter("{*}loc") if root is not None else ():
         parent = element.getparent()
         kind = etree.QName(parent).localname if parent is not None else ""
-        if kind in found and element.text and element.text.strip():
-            found[kind].append(element.text.strip())
-    return found["url"], found["sitemap"]
+        if kind in locations and element.text and element.text.strip():
+            locations[kind].append(element.text.strip())
+    return locations["url"], locations["sitemap"]

@@ -1,4 +1,4 @@
-"""XPath by lxml: trees, expressions, and the way a block becomes a tree of its own. Imported only where it is used."""
+"""XPath on lxml trees. Imported only when an XPath selector is used."""
 
 import copy
 import math
@@ -13,11 +13,11 @@ _INVALID_REFERENCE = re.compile(
     rb"&#(?:x0*d[89a-f][0-9a-f]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d{3}|57[0-2]\d\d|573[0-3]\d|5734[0-3]));?",
     re.IGNORECASE,
 )
-"""References to what is no character: recovering, the parser keeps them, and then nothing of the text can be read."""
+"""References to surrogates: lxml keeps them when it recovers, and then the text cannot be read."""
 
 
 def parse_markup(markup: bytes, *, xml: bool = False) -> etree._Element | None:
-    """The root element of UTF-8 markup, broken or not; None when there is none. No entities, no network."""
+    """The root element of UTF-8 markup, malformed or not; None if there is none. No entities, no network."""
     parser: etree.XMLParser | etree.HTMLParser
     if b"&#" in markup:
         markup = _INVALID_REFERENCE.sub(b"\xef\xbf\xbd", markup)
@@ -33,44 +33,44 @@ def parse_markup(markup: bytes, *, xml: bool = False) -> etree._Element | None:
 
 
 def detach(element: etree._Element) -> etree._Element:
-    """A copy of the element as the root of its own tree: nothing outside of it can be reached."""
-    own = copy.deepcopy(element)
-    own.tail = None
-    return own
+    """A copy of the element as the root of its own tree, so that expressions cannot leave it."""
+    root = copy.deepcopy(element)
+    root.tail = None
+    return root
 
 
 def parse_outer_html(markup: str, tag: str) -> etree._Element | None:
-    """The element of that tag which the outer HTML writes, as the root of its own tree."""
+    """The first element of that tag in the markup, as the root of its own tree."""
     root = parse_markup(markup.encode("utf-8", "replace"))
     if root is None:
         return None
     try:
-        found = next(root.iter(tag), None)
-    except ValueError:  # a name with control characters, which HTML allows and XML does not: no element here has it
+        element = next(root.iter(tag), None)
+    except ValueError:  # a tag with control characters: valid in HTML, never present in an lxml tree
         return None
-    return None if found is None else detach(found)
+    return None if element is None else detach(element)
 
 
 def outer_html(element: etree._Element) -> str:
-    """The element as HTML, without the text that follows it."""
+    """The element as HTML, without the text after it."""
     return etree.tostring(element, method="html", encoding="unicode", with_tail=False)
 
 
 class XPathExpression:
-    """A compiled expression. Raises `ValueError` for one that cannot be parsed."""
+    """A compiled expression. Raises `ValueError` if it cannot be parsed."""
 
     def __init__(self, text: str) -> None:
         try:
-            # EXSLT's expressions run on `re`, which no limit can stop.
+            # EXSLT regular expressions use `re`, which has no timeout.
             self._page_xpath = etree.XPath(text, regexp=False, smart_strings=False)
-            # In a block `//a` means the block's descendants, not the block itself.
+            # In a block `//a` selects descendants of the block, not the block itself.
             inner = f".{text}" if text.startswith("//") else text
             self._block_xpath = etree.XPath(inner, regexp=False, smart_strings=False)
         except etree.XPathError as error:
             raise ValueError(str(error)) from error
 
     def find(self, root: etree._Element, *, block: bool) -> list[XPathMatch]:
-        """What the expression gives at `root`: elements and texts; nothing when it fails on this document."""
+        """Evaluates the expression at `root`: elements and texts; empty if it fails on this document."""
         try:
             result = (self._block_xpath if block else self._page_xpath)(root)
         except (etree.LxmlError, ValueError, RecursionError):
@@ -85,7 +85,7 @@ class XPathExpression:
 
 
 def _is_match(item: object) -> TypeGuard[XPathMatch]:
-    # Comments and instructions are elements, too, but have no name.
+    # Comments and processing instructions are elements too, but their tag is not a string.
     return isinstance(item, str) or (isinstance(item, etree._Element) and isinstance(item.tag, str))
 
 

@@ -120,7 +120,7 @@ def parse_page(body: bytes, content_type: str, *, url: str, status: int, fetched
     document = decode(body, content_type)
     if document.kind == "binary":
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
-    page = Page.of(url=url, text=document.text, kind=document.kind, status=status, fetched_at=fetched_at)
+    page = Page(url=url, text=document.text, kind=document.kind, status=status, fetched_at=fetched_at)
     return page, document.damaged
 
 

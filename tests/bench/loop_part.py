@@ -189,7 +189,7 @@ class Part:
         document = decode(answer.body, answer.content_type)
         if document.kind == "binary":
             return
-        page = Page.of(url=url, text=document.text, kind=document.kind, status=answer.status, fetched_at=time.time())
+        page = Page(url=url, text=document.text, kind=document.kind, status=answer.status, fetched_at=time.time())
         context = Context(group=self._group, locator="", locator_url="", depth=0, run="", run_time="")
         self.pages += 1
         for extractor in self._extractors:

@@ -72,7 +72,7 @@ def _worked(answers: Sequence[FetchResponse], definition: DataDef) -> list[Stage
 
     def fresh() -> Iterator[Page]:
         for answer, text in zip(answers, texts, strict=True):
-            yield Page.of(url=answer.url, text=text, kind="html", status=200, fetched_at=0.0)
+            yield Page(url=answer.url, text=text, kind="html", status=200, fetched_at=0.0)
 
     def lowered() -> Iterator[Page]:
         for page in fresh():
@@ -133,7 +133,7 @@ async def _walk(site: Site, definition: DataDef, pages: int) -> list[FetchRespon
         if len(answers) == pages:
             break
         text = decode(answer.body, answer.content_type).text
-        page = Page.of(url=url, text=text, kind="html", status=200, fetched_at=0.0)
+        page = Page(url=url, text=text, kind="html", status=200, fetched_at=0.0)
         for link in extractor.extract(page, _CONTEXT).links:
             if link.url not in met:
                 met.add(link.url)

@@ -69,7 +69,7 @@ def crawl(definitions, pages):
             skipped[f"not a page: {reply.content_type}"] += 1
             continue
         done += 1
-        page = Page.of(url=url, text=document.text, kind=document.kind, status=200, fetched_at=0.0)
+        page = Page(url=url, text=document.text, kind=document.kind, status=200, fetched_at=0.0)
         context = Context(
             group=group, locator="home", locator_url=ORIGIN, depth=depth, run="r", run_time="2024-01-01T00:00:00Z"
         )

@@ -15,7 +15,7 @@ CONTEXT = Context(
 
 
 def page(text: str, *, kind: PageKind = "html", url: str = URL) -> Page:
-    return Page.of(url=url, text=text, kind=kind, status=200, fetched_at=0.0)
+    return Page(url=url, text=text, kind=kind, status=200, fetched_at=0.0)
 
 
 def extract(data_def: DataDef, text: str, *, kind: PageKind = "html", url: str = URL) -> Extraction:

@@ -121,7 +121,7 @@ def test_a_default_does_not_touch_what_is_there() -> None:
 
 
 def test_required_comes_last() -> None:
-    assert reason("", selector="p", required=True) == "the field is required, and nothing was found"
+    assert reason("", selector="p", required=True) == "the field is required but missing"
     assert value("", selector="p", required=True, default="d", has_default=True) == "d"
     assert "required" in reason("", selector="p", required=True, default=None, has_default=True)
     assert "required" in reason("<p>a</p>", selector="p", match="b", required=True)

@@ -61,7 +61,7 @@ def test_the_scan_itself_is_bounded() -> None:
 
 @pytest.mark.parametrize("look", ["tree", "element"])
 def test_a_deep_page_is_refused_at_the_first_look(look: str) -> None:
-    page = Page.of(url="http://h/", text="<DIV>" * 100_000, kind="html", status=200, fetched_at=0)
+    page = Page(url="http://h/", text="<DIV>" * 100_000, kind="html", status=200, fetched_at=0)
     began = time.process_time()
     with pytest.raises(PageTooDeep, match="http://h/ nests more than 10,000 open tags"):
         getattr(page, look)
@@ -74,7 +74,7 @@ def bomb(size: int, closing: str = "") -> str:
 
 @pytest.mark.parametrize("look", ["tree", "element"])
 def test_a_page_of_unclosed_formatting_is_refused(look: str) -> None:
-    page = Page.of(url="http://h/", text=bomb(2_000), kind="html", status=200, fetched_at=0)
+    page = Page(url="http://h/", text=bomb(2_000), kind="html", status=200, fetched_at=0)
     began = time.process_time()
     with pytest.raises(PageTooDeep, match="http://h/ leaves so many formatting tags open"):
         getattr(page, look)

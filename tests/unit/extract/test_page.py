@@ -7,7 +7,7 @@ from engine.extract.page import MISSING, Page
 
 
 def page(text: str, url: str = "https://h.example/a/b?q#f", kind: str = "html") -> Page:
-    return Page.of(url=url, text=text, kind=kind, status=200, fetched_at=0.0)  # type: ignore[arg-type]
+    return Page(url=url, text=text, kind=kind, status=200, fetched_at=0.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

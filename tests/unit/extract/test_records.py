@@ -130,7 +130,7 @@ def test_a_slow_pattern_is_a_rejection_and_costs_a_second_a_page() -> None:
     found = extract(data_def, f"<p>{SLOW_TEXT}</p>" * 50 + "<p>a</p>")
     assert watch.seconds() < 3
     assert len(found.rejected) == 51
-    assert "found no answer within 0.5 s" in found.rejected[0].reason
+    assert "did not finish within 0.5 s" in found.rejected[0].reason
     assert "took more than 1 s on this page" in found.rejected[-1].reason
 
 
