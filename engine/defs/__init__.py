@@ -1,1 +1,1 @@
-"""The room of defs: YAML on disk to checked `Definitions`. Knows files and the language; no store, no network."""
+"""Loads and validates defs: YAML files to `Definitions`."""

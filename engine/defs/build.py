@@ -1,4 +1,4 @@
-"""Builds `Definitions` from terms that were found right. Knows both; checks nothing."""
+"""Builds `Definitions` from validated terms."""
 
 import json
 import os
@@ -45,18 +45,20 @@ _FORM_TYPE = "application/x-www-form-urlencoded"
 _JSON_TYPE = "application/json"
 _VARIABLE = re.compile(r"(%%\{|%\{[^{}]*\})")
 _TEXT_TYPES = frozenset({"str", "decimal", "date", "url"})
-"""Types whose default keeps its digits: `0.10` is not `0.1`."""
+"""Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
 
 def build_definitions(terms: Defs, root: YamlNode, files: tuple[str, ...], paths: Mapping[str, Path]) -> Definitions:
-    """The defs as the engine uses them. `paths` tells where a shown file is; `root`, where each part is written.
+    """The defs as the engine uses them. `paths` maps display paths to files; `root` holds the source positions.
 
-    Parts are ordered by name, so that moving them between files changes nothing.
+    Parts are sorted by name, so moving a part to another file changes nothing.
     """
 
-    def parts(section: str, found: dict[str, _T] | None, make: Callable[[str, _T, Entry], _M]) -> tuple[_M, ...]:
+    def parts(
+        section: str, terms_by_name: dict[str, _T] | None, build: Callable[[str, _T, Entry], _M]
+    ) -> tuple[_M, ...]:
         entries = dict(root.entries_of(section))
-        return tuple(make(name, term, entries[name]) for name, term in sorted((found or {}).items()))
+        return tuple(build(name, term, entries[name]) for name, term in sorted((terms_by_name or {}).items()))
 
     def group(name: str, term: LocatorGroupTerm, entry: Entry) -> LocatorGroup:
         return _locator_group(name, term, entry, paths)
@@ -74,8 +76,8 @@ def build_definitions(terms: Defs, root: YamlNode, files: tuple[str, ...], paths
 
 def _locator_group(name: str, term: LocatorGroupTerm, entry: Entry, paths: Mapping[str, Path]) -> LocatorGroup:
     nodes = entry.node.list_of("locators")
-    made = (_locator(name, part, node, paths) for part, node in zip(term.locators, nodes, strict=True))
-    return LocatorGroup(name=name, locators=tuple(made), place=entry.place)
+    locators = (_locator(name, part, node, paths) for part, node in zip(term.locators, nodes, strict=True))
+    return LocatorGroup(name=name, locators=tuple(locators), place=entry.place)
 
 
 def _locator(group: str, term: LocatorTerm, node: YamlNode, paths: Mapping[str, Path]) -> Locator:
@@ -99,7 +101,7 @@ def _resolve_beside(file: Path, name: str) -> str:
 
 
 def _encode_body(term: LocatorTerm) -> tuple[str | None, str | None]:
-    """The body and its content type; variables stay as they are, for the sender to fill in."""
+    """The body and its content type. Variables stay in the text; the sender replaces them."""
     if "form" in term.model_fields_set:
         pairs = ((key, value) for key, values in term.form.items() for value in values)
         return "&".join(f"{quote_plus(key)}={_encode_form_value(value)}" for key, value in pairs), _FORM_TYPE
@@ -217,7 +219,7 @@ def _appender(name: str, term: AppenderTerm, entry: Entry) -> AppenderDef:
 
 
 def _or_default(written: Any, default: _M) -> _M:
-    """What is written, else the default: a key left out is None whatever its type says."""
+    """The written value, else the default: an omitted key is None whatever its declared type."""
     return default if written is None else written
 
 

@@ -1,4 +1,4 @@
-"""Keys that cannot stand together, or not without another. Knows trees; each key alone is checked elsewhere."""
+"""Checks combinations of keys: those that exclude or require each other."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
 
 def check(root: YamlNode, problems: Problems) -> None:
-    """The combinations within each locator, dataDef, host and appender."""
+    """Checks each locator, dataDef, host and appender."""
     for _, group in root.entries_of("locatorGroups"):
         if group.node.get("locators") and not group.node.list_of("locators"):
             _add_at_key(problems, group.node, "locators", "no-url", "the list of locators is empty")
@@ -33,12 +33,12 @@ def check(root: YamlNode, problems: Problems) -> None:
 
 
 def canonical_host(name: str) -> str | None:
-    """A host's name as URLs carry it, with the port where one is written; None for what is no host."""
-    found = re.fullmatch(r"(\[[^\]]*\]|[^:/?#@\\\s*%\[\]]+)(?::([0-9]{1,5}))?", name)
-    url = normalize(f"http://{found.group(1)}/") if found else None
-    if found is None or url is None or url.count("/") != 3:
+    """A host name in the form it has in URLs, with the port if one is given; None if invalid."""
+    match = re.fullmatch(r"(\[[^\]]*\]|[^:/?#@\\\s*%\[\]]+)(?::([0-9]{1,5}))?", name)
+    url = normalize(f"http://{match.group(1)}/") if match else None
+    if match is None or url is None or url.count("/") != 3:
         return None
-    port = found.group(2)
+    port = match.group(2)
     if port is not None and not 0 < int(port) < 65_536:
         return None
     return host_of(url) if port is None else f"{host_of(url)}:{int(port)}"
@@ -48,12 +48,12 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
     if node.kind != "mapping":
         return
     if not any(key in node.entries for key in ("url", "urls", "from", "sitemap")):
-        problems.add(node.place, "no-url", "a locator needs one of `url`, `urls`, `from` or `sitemap`")
+        problems.add(node.place, "no-url", "a locator needs one of `url`, `urls`, `from`, `sitemap`")
     if node.get("urls") and not node.list_of("urls") and node.entries["urls"].node.kind == "list":
         _add_at_key(problems, node, "urls", "no-url", "the list of URLs is empty")
     bodies = [key for key in node.entries if key in ("body", "form", "json")]
     for key in bodies[1:]:
-        _add_at_key(problems, node, key, "conflict", f"`{key}` and `{bodies[0]}` are both the body; keep one")
+        _add_at_key(problems, node, key, "conflict", f"`{key}` and `{bodies[0]}` both set the body; keep one")
     if "json" in node.entries:
         for part in _iter_scalars(node.entries["json"].node):
             _check_env_variables(part, problems)
@@ -63,7 +63,7 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
 def _check_env_variables(node: YamlNode, problems: Problems) -> None:
     for name in re.findall(r"(?<!%)%\{([^{}]*)\}", node.text):
         if not re.fullmatch(r"env\.[A-Za-z_][A-Za-z0-9_]*", name):
-            message = f"`%{{{name}}}` cannot stand here; locators and hosts know `%{{env.NAME}}` only"
+            message = f"`%{{{name}}}` is not available here; locators and hosts support only `%{{env.NAME}}`"
             problems.add(node.place, "unknown-variable", message)
 
 
@@ -78,7 +78,7 @@ def _check_header_names(node: YamlNode, problems: Problems) -> None:
     for section in ("headers", "cookies"):
         for name, entry in node.entries_of(section):
             if not _TOKEN.fullmatch(name):
-                problems.add(entry.place, "bad-header", f"'{name}' cannot be the name of one of the {section}")
+                problems.add(entry.place, "bad-header", f"'{name}' is not a valid name in `{section}`")
 
 
 def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: Problems) -> None:
@@ -86,12 +86,12 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
         return
     axes = [key for key in node.entries if key in AXES]
     if axes:
-        message = f"`{axes[0]}`: axis mode (items, dims and facts) is not built yet; describe the data with `fields`"
+        message = f"`{axes[0]}`: axis mode (items, dims and facts) is not implemented yet; use `fields`"
         _add_at_key(problems, node, axes[0], "not-built", message)
         return
     has_links = bool(node.list_of("links"))
     if not has_links and not any(True for _ in node.entries_of("fields")):
-        problems.add(place, "no-fields", f"'{name}' has neither `fields` nor `links`: it would give nothing")
+        problems.add(place, "no-fields", f"'{name}' has neither `fields` nor `links`; it extracts nothing")
     for _, field in node.entries_of("fields"):
         _check_field(field.node, field.place, 0, problems)
 
@@ -100,7 +100,7 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     if "value" in node.entries:
         for key in ("selector", "attribute", "all"):
             if key in node.entries:
-                _add_at_key(problems, node, key, "conflict", f"`{key}` has no meaning beside `value`; keep one")
+                _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `value`; keep one")
     kind = node.text_of("type")
     if "format" in node.entries and kind != "date":
         _add_at_key(problems, node, "format", "conflict", "`format` needs `type: date`")
@@ -112,48 +112,50 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
 
 def _check_nested(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
     if "selector" not in node.entries:
-        problems.add(place, "missing-key", "a field with `fields` needs a `selector`: one object for each match")
+        problems.add(place, "missing-key", "a field with `fields` needs a `selector` (one object per match)")
     for key in ("value", "attribute", "match", "type", "format"):
         if key in node.entries:
-            _add_at_key(problems, node, key, "conflict", f"`{key}` has no meaning beside `fields`; keep one")
+            _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `fields`; keep one")
     if depth >= MAX_NESTING:
-        _add_at_key(problems, node, "fields", "too-deep", f"fields can be nested {MAX_NESTING} levels at most")
+        _add_at_key(problems, node, "fields", "too-deep", f"fields can nest at most {MAX_NESTING} levels")
         return
     if not any(True for _ in node.entries_of("fields")) and node.entries["fields"].node.kind == "mapping":
-        _add_at_key(problems, node, "fields", "no-fields", "no nested field is written")
+        _add_at_key(problems, node, "fields", "no-fields", "`fields` is empty")
     for _, field in node.entries_of("fields"):
         _check_field(field.node, field.place, depth + 1, problems)
 
 
 def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
-    """A default goes through the field's type like any value: one that cannot would reject every record it serves."""
+    """A default is converted to the field's type: an invalid one would reject every record that uses it."""
     default = node.entries["default"].node
     value = default.value()
     if kind == "json" or (default.kind == "list" and (node.text_of("all") or "").lower() == "true"):
         return
-    fits = default.kind == "scalar"
-    if fits and kind == "bool":
-        fits = isinstance(value, bool) or default.text.strip().lower() in _BOOL_WORDS
-    elif fits and kind in ("int", "float", "decimal"):
+    is_valid = default.kind == "scalar"
+    if is_valid and kind == "bool":
+        is_valid = isinstance(value, bool) or default.text.strip().lower() in _BOOL_WORDS
+    elif is_valid and kind in ("int", "float", "decimal"):
         number = r"[-+]?[0-9]+" if kind == "int" else r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?"
-        fits = re.fullmatch(number, default.text.strip()) is not None
-    if not fits:
-        problems.add(default.place, "wrong-type", f"`default` must fit `type: {kind}`, not be {default.describe()}")
+        is_valid = re.fullmatch(number, default.text.strip()) is not None
+    if not is_valid:
+        problems.add(
+            default.place, "wrong-type", f"`default` must be valid for `type: {kind}`, not {default.describe()}"
+        )
 
 
 def _check_host(name: str, place: SourcePosition, seen: dict[str, SourcePosition], problems: Problems) -> None:
     host = canonical_host(name)
     if host is None:
-        message = f"'{name}' is no host; write a name or address, with a port or without: `shop.example`"
+        message = f"'{name}' is not a host; write a name or address, optionally with a port: `shop.example`"
         problems.add(place, "bad-host", message)
     elif host in seen:
-        problems.add(place, "duplicate-name", f"'{name}' is the host already written at {seen[host]}")
+        problems.add(place, "duplicate-name", f"'{name}' is already defined at {seen[host]}")
     else:
         seen[host] = place
 
 
 def _check_outputs(root: YamlNode, problems: Problems) -> None:
-    """No file has two writers, and none takes the rows of two dataDefs unless it can keep them apart."""
+    """No two appenders write one file, and only SQLite files hold several dataDefs."""
     with_rows = [
         name for name, entry in root.entries_of("dataDefs") if any(True for _ in entry.node.entries_of("fields"))
     ]
@@ -162,20 +164,22 @@ def _check_outputs(root: YamlNode, problems: Problems) -> None:
         node = entry.node
         kind = node.text_of("type") or "csv"
         if "delimiter" in node.entries and kind != "csv":
-            _add_at_key(problems, node, "delimiter", "conflict", f"`delimiter` has no meaning with `type: {kind}`")
+            _add_at_key(problems, node, "delimiter", "conflict", f"`delimiter` has no effect with `type: {kind}`")
         delimiter = node.text_of("delimiter") or ","
         if delimiter in '"\r\n':
             _add_at_key(problems, node, "delimiter", "out-of-range", "`delimiter` cannot be a quote or a line break")
         chosen = [part.text for part in node.list_of("dataDefs")] or with_rows
         path = node.text_of("path")
         if path is not None and kind != "sqlite" and len(set(chosen) & {*with_rows}) > 1:
-            message = f"one {kind} file cannot hold several dataDefs; name one in `dataDefs`, or leave `path` out"
+            message = f"one {kind} file cannot hold several dataDefs; name one in `dataDefs`, or omit `path`"
             _add_at_key(problems, node, "path", "same-file", message)
-        files = {path} if path else {f"{chosen_one}.{FILE_EXTENSIONS.get(kind, kind)}" for chosen_one in chosen}
+        files = {path} if path else {f"{data_def}.{FILE_EXTENSIONS.get(kind, kind)}" for data_def in chosen}
         for file in sorted(files):
             other = writers.setdefault(fold_file_name(file), name)
             if other != name:
-                message = f"'{name}' and '{other}' would both write '{file}'; give one of them a `path` or `dataDefs`"
+                message = (
+                    f"'{name}' and '{other}' would both write '{file}'; give one of them its own `path` or `dataDefs`"
+                )
                 problems.add(entry.place, "same-file", message)
                 break
 

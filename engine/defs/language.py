@@ -1,4 +1,4 @@
-"""The def language, mapping by mapping: which keys there are and what each holds. Knows no relations between keys."""
+"""The def language: the keys of each mapping and their types."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -31,18 +31,18 @@ METHODS = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class LocatorTerm(Term):
-    """Where to start: one URL or many, and what is sent."""
+    """Where to start: one or more URLs, and the request to send."""
 
-    name: Text = optional("Names the locator in rows and messages; default: the group's name.")
+    name: Text = optional("The locator's name in rows and messages; default: the group's name.")
     url: Url = optional("A URL; `{1..50}`, `{01..12}` and `{a,b}` expand; relative ones resolve against `baseUrl`.")
     urls: list[Url] = optional("Several URLs, each as in `url`.")
-    from_: Text = optional("A file of one URL a line, relative to this file; `-` is stdin.", alias="from")
-    sitemap: Url = optional("The URL of a sitemap whose pages are the start.")
-    method: METHODS = optional("The HTTP method; default GET, or POST where a body is written.")
+    from_: Text = optional("A file with one URL per line, relative to this file; `-` is stdin.", alias="from")
+    sitemap: Url = optional("The URL of a sitemap; the crawl starts from its pages.")
+    method: METHODS = optional("The HTTP method; default GET, or POST with a body.")
     headers: dict[str, HeaderValue] = optional("Headers to send; `%{env.NAME}` keeps secrets out of the file.")
     cookies: dict[str, HeaderValue] = optional("Cookies to send.")
-    body: RequestText = optional("The request's body, as it is.")
-    form: dict[str, RequestTextList] = optional("The fields of a form, sent as its body.")
+    body: RequestText = optional("The request body, sent as is.")
+    form: dict[str, RequestTextList] = optional("Form fields, sent as the request body.")
     json_: Any = optional("Data sent as a JSON body.", alias="json")
 
 
@@ -53,9 +53,9 @@ class LocatorGroupTerm(Term):
 
 
 class PersistTerm(Term):
-    """What may be used again in later runs."""
+    """What later runs may reuse."""
 
-    data: bool = optional("Whether rows are used again while the document and the dataDef are unchanged; default true.")
+    data: bool = optional("Whether rows are reused while the document and the dataDef are unchanged; default true.")
 
 
 class TaskTerm(Term):
@@ -63,122 +63,122 @@ class TaskTerm(Term):
 
     data_def: Text = Field(description="The name of a dataDef.")
     steps: Any = optional("The name of a step set.", json_schema_extra={"type": "string"})
-    persist: PersistTerm = optional("What of this task may be used again in later runs.")
+    persist: PersistTerm = optional("What later runs may reuse of this task.")
 
 
 class TaskGroupTerm(Term):
-    """What to do with the pages of a group: its tasks by name, beside the reserved keys."""
+    """What to do with the pages of a group: reserved keys, and tasks by name."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, TaskTerm] = Field(init=False)
 
     live: Duration = optional(
-        "How long a stored document serves instead of a fetch; ISO 8601, such as P1D; default PT0S."
+        "How long a stored document replaces a fetch; an ISO 8601 duration such as P1D; default PT0S."
     )
-    max_depth: NonNegativeInteger = optional("Links deeper than this are not followed; a locator's page has depth 0.")
-    max_pages: PositiveInteger = optional("At most so many pages of the group are fetched.")
-    priority: Priority = optional("Pages of a higher priority go first; default 0.")
+    max_depth: NonNegativeInteger = optional("Do not follow links deeper than this; a locator's page has depth 0.")
+    max_pages: PositiveInteger = optional("The maximum number of pages of the group to fetch.")
+    priority: Priority = optional("Pages with a higher priority are fetched first; default 0.")
 
 
 class QueryTerm(Term):
-    """Where records are on a page."""
+    """Where the records are on a page."""
 
     not_built: ClassVar[Mapping[str, str]] = {"selector": "axis mode (a query's own selector)"}
 
-    block: SelectorText = optional("One record for each match; without it the whole page is one record.")
+    block: SelectorText = optional("One record per match; without it the whole page is one record.")
 
 
 class FieldTerm(Term):
     """One value of a record."""
 
-    selector: SelectorText = optional("CSS, or `xpath: …`, or `jmespath: …`; without it, the block itself.")
+    selector: SelectorText = optional("CSS, `xpath: …` or `jmespath: …`; default: the block itself.")
     attribute: Text = optional("An attribute's name, or text (default), ownText, html, outerHtml.")
-    all: bool = optional("Take every match, as a list; default false: the first.")
-    join: AnyText = optional("What stands between the values of a list in CSV; default |.")
+    all: bool = optional("Take all matches as a list; default false: the first match.")
+    join: AnyText = optional("The separator between the values of a list in CSV; default |.")
     match: PatternText = optional(
-        "A regular expression searched in the value: group 1 if there is one, else the match."
+        "A regular expression to search in the value; takes group 1 if there is one, else the match."
     )
     type: TYPES = optional("The type of the value; default str.")
-    format: Text = optional("How a date is written; with `type: date` only.")
-    value: Value = optional("A constant, or a text with variables such as `%{document.url}`, instead of a selection.")
-    default: Any = optional("What a missing value becomes.")
-    required: bool = optional("Reject the record where the value is missing; default false.")
-    fields: dict[str, "FieldTerm"] = optional("Nested fields: a list of objects, one for each match of `selector`.")
+    format: Text = optional("The format of a date; only with `type: date`.")
+    value: Value = optional("A constant, or a text with variables such as `%{document.url}`, instead of a selector.")
+    default: Any = optional("The value to use when the field is missing.")
+    required: bool = optional("Reject the record if the value is missing; default false.")
+    fields: dict[str, "FieldTerm"] = optional("Nested fields: a list of objects, one per match of `selector`.")
 
 
 class FilterTerm(Term):
-    """Drops a record."""
+    """A rule that drops records."""
 
     field: Text = Field(description="The name of a field.")
-    pattern: FilterPattern = Field(description="A regular expression; the record is dropped where all of it matches.")
+    pattern: FilterPattern = Field(
+        description="A regular expression; the record is dropped if it matches the whole value."
+    )
 
 
 class LinkTerm(Term):
-    """Which links of a page are followed."""
+    """Which links of a page to follow."""
 
-    selector: SelectorText = Field(description="Elements of the whole page, never of the block alone.")
+    selector: SelectorText = Field(description="Selects elements of the whole page, not of the block.")
     attribute: Text = optional("The attribute that holds the URL; default href.")
-    link_group: Text = optional("The task group of the pages found; default: the page's own group.")
-    allow: list[PatternText] = optional("Follow only URLs in which one of these regular expressions is found.")
-    deny: list[PatternText] = optional("Never follow URLs in which one of these regular expressions is found.")
+    link_group: Text = optional("The task group of the linked pages; default: the page's own group.")
+    allow: list[PatternText] = optional("Follow only URLs that match one of these regular expressions.")
+    deny: list[PatternText] = optional("Never follow URLs that match one of these regular expressions.")
     same_host: bool = optional("Stay on the page's host; default true.")
-    max_depth: NonNegativeInteger = optional("Do not follow into pages deeper than this.")
-    priority: Priority = optional("The priority of the pages found; default: the group's.")
+    max_depth: NonNegativeInteger = optional("Do not follow links to pages deeper than this.")
+    priority: Priority = optional("The priority of the linked pages; default: the group's.")
 
 
 AXES = ("items", "dims", "facts")
-"""Any of these keys makes a dataDef one of axis mode."""
+"""Any of these keys puts a dataDef in axis mode."""
 
 
 class DataDefTerm(Term):
-    """What to extract from a page, and which of its links to follow."""
+    """What to extract from a page, and which links to follow."""
 
-    query: QueryTerm = optional("Where records are on the page.")
-    fields: dict[str, FieldTerm] = optional("The record's values by name: the columns of the output, in written order.")
-    filters: list[FilterTerm] = optional("Which records are dropped.")
-    links: list[LinkTerm] = optional("Which links are followed.")
-    key: list[Text] = optional("The fields that make a row the same across runs.")
+    query: QueryTerm = optional("Where the records are on the page.")
+    fields: dict[str, FieldTerm] = optional("The values of a record by name: the output columns, in this order.")
+    filters: list[FilterTerm] = optional("Which records to drop.")
+    links: list[LinkTerm] = optional("Which links to follow.")
+    key: list[Text] = optional("The fields that identify a row across runs.")
 
 
 class HostTerm(Term):
-    """Manners for one host."""
+    """Request policy for one host."""
 
     not_built: ClassVar[Mapping[str, str]] = {
         "login": "logging in before the crawl",
         "proxy": "a proxy",
         "tls": "choosing TLS settings",
         "http2": "HTTP/2",
-        "throttle": "throttling by itself",
-        "private": "crawling private addresses by a key",
-        "auth": "HTTP authentication by a key",
+        "throttle": "automatic throttling",
+        "private": "crawling private addresses",
+        "auth": "HTTP authentication",
     }
 
     delay: Delay = optional("Seconds between two requests.")
-    concurrency: PositiveInteger = optional("At most so many requests at once.")
+    concurrency: PositiveInteger = optional("The maximum number of concurrent requests.")
     headers: dict[str, HeaderValue] = optional("Headers to send to this host.")
     cookies: dict[str, HeaderValue] = optional("Cookies to send to this host.")
-    robots: bool = optional("Whether robots.txt is obeyed.")
-    nofollow: bool = optional("Whether links marked nofollow are left alone; default true.")
+    robots: bool = optional("Whether to obey robots.txt.")
+    nofollow: bool = optional("Whether to skip links marked nofollow; default true.")
 
 
 class AppenderTerm(Term):
-    """One output of rows: one file for each dataDef."""
+    """One output for rows: one file per dataDef."""
 
-    type: Literal["csv", "jsonl", "sqlite"] = optional("The kind of file; default csv.")
-    data_defs: list[Text] = optional("Whose rows are written; default: those of every dataDef.")
-    delimiter: AnyText = optional(
-        "The character between two values of CSV; default a comma.", min_length=1, max_length=1
-    )
-    path: Text = optional("The file's name; default: the dataDef's, with the ending of the type.")
+    type: Literal["csv", "jsonl", "sqlite"] = optional("The file type; default csv.")
+    data_defs: list[Text] = optional("The dataDefs whose rows are written; default: all.")
+    delimiter: AnyText = optional("The character between CSV values; default a comma.", min_length=1, max_length=1)
+    path: Text = optional("The file name; default: the name of the dataDef with the extension of the type.")
 
 
 class Defs(Term):
-    """All defs of a project, merged over its files."""
+    """All defs of a project, merged from its files."""
 
     locator_groups: dict[str, LocatorGroupTerm] = optional("Where to start, by group.")
-    task_groups: dict[str, TaskGroupTerm] = optional("What to do with the pages of a group.")
+    task_groups: dict[str, TaskGroupTerm] = optional("What to do with the pages of each group.")
     data_defs: dict[str, DataDefTerm] = optional("What to extract.")
     steps: dict[str, Any] = optional("Step sets by name.")
-    appenders: dict[str, AppenderTerm] = optional("Where rows are written.")
-    hosts: dict[str, HostTerm] = optional("Manners by host, with or without a port.")
-    base_url: BaseUrl = optional("What relative locator URLs resolve against.")
+    appenders: dict[str, AppenderTerm] = optional("Where to write rows.")
+    hosts: dict[str, HostTerm] = optional("Request policy by host, with or without a port.")
+    base_url: BaseUrl = optional("The base of relative locator URLs.")

@@ -1,4 +1,4 @@
-"""Loads the defs: files to trees to terms to `Definitions`, every mistake told at once. Changes nothing."""
+"""Loads defs: files → YAML trees → terms → `Definitions`. Reports all problems at once."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,31 +19,33 @@ from engine.model.definition import Definitions, Locator, SourcePosition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedDefs:
-    """Defs that can be used, and what is odd about them."""
+    """Valid defs and their warnings."""
 
     definitions: Definitions
     warnings: tuple[Problem, ...] = ()
 
 
 def load(path: Path) -> LoadedDefs:
-    """The defs below a directory, or of one file. Raises DefsError, and nothing else, with all problems together."""
+    """The defs in a directory tree or file. Raises only DefsError, with all problems."""
     problems = Problems()
-    found = sources.read(path, problems)
-    files = tuple(source.display_path for source in found)
-    unread = problems.has_errors
-    roots = [yaml_tree.parse(source.text, source.display_path, problems) for source in found]
-    broken = unread or any(root is None and _has_text(source.text) for root, source in zip(roots, found, strict=True))
+    def_files = sources.read(path, problems)
+    files = tuple(source.display_path for source in def_files)
+    unreadable = problems.has_errors
+    roots = [yaml_tree.parse(source.text, source.display_path, problems) for source in def_files]
+    incomplete = unreadable or any(
+        root is None and _has_text(source.text) for root, source in zip(roots, def_files, strict=True)
+    )
     root = merge([root for root in roots if root is not None], sources.root_place(path), problems)
     terms = _validate(root, problems)
     names.check(root, problems)
     steps.check(root, problems)
     conflicts.check(root, problems)
-    if not broken:
-        # What a broken file defines is unknown here: names would be missed that are well written in it.
+    if not incomplete:
+        # A broken file may define names that others use: do not report those as unknown.
         references.check(root, problems)
     if terms is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
-    paths = {source.display_path: source.path for source in found}
+    paths = {source.display_path: source.path for source in def_files}
     definitions = build_definitions(terms, root, files, paths)
     for group in definitions.locator_groups:
         for locator in group.locators:
@@ -52,7 +54,7 @@ def load(path: Path) -> LoadedDefs:
 
 
 def find_relative_urls(definitions: Definitions) -> Iterator[tuple[SourcePosition, str]]:
-    """URLs of locators that are no absolute ones, each with its locator's place, where the defs give them no base."""
+    """Relative URLs of locators when the defs set no `baseUrl`, each with the locator's place."""
     if definitions.base_url is None:
         for group in definitions.locator_groups:
             for locator in group.locators:
@@ -70,12 +72,12 @@ def _validate(root: YamlNode, problems: Problems) -> Defs | None:
 
 
 def _check_seed_file(locator: Locator, problems: Problems) -> None:
-    """Seeds are read when a run starts, and may be written until then."""
+    """A missing seed file is a warning: it is read when a run starts."""
     if locator.from_file not in (None, "-") and not Path(str(locator.from_file)).is_file():
-        message = f"there is no file '{locator.from_file}' now; it is read when a run starts"
+        message = f"the file '{locator.from_file}' does not exist yet; it is read when a run starts"
         problems.warn(locator.place, "missing-file", message)
 
 
 def _has_text(text: str) -> bool:
-    """Whether a file holds more than comments and blank lines."""
+    """Whether a file contains more than comments and blank lines."""
     return any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())

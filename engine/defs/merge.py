@@ -1,4 +1,4 @@
-"""Merges the trees of all files into one: second-level names are replaced whole. Knows top-level keys only."""
+"""Merges the YAML trees of all files: a later definition of a name replaces an earlier one."""
 
 from engine.defs.language import Defs
 from engine.defs.problems import Problems
@@ -10,19 +10,19 @@ SECTIONS = tuple(field.alias or name for name, field in Defs.model_fields.items(
 _SCALAR_KEYS = frozenset({"baseUrl"})
 
 
-def merge(roots: list[YamlNode], whole: SourcePosition, problems: Problems) -> YamlNode:
-    """One mapping of sections, each name in it as the last file wrote it. `whole` is its place."""
-    merged = YamlNode("mapping", whole)
+def merge(roots: list[YamlNode], place: SourcePosition, problems: Problems) -> YamlNode:
+    """The merged mapping of sections. The last file that defines a name wins. `place` is the mapping's own."""
+    merged = YamlNode("mapping", place)
     for root in roots:
         if root.is_null:
             continue
         if root.kind != "mapping":
-            message = f"a def file is a mapping of {', '.join(SECTIONS)}, not {root.describe()}"
+            message = f"a def file must be a mapping of {', '.join(SECTIONS)}, not {root.describe()}"
             problems.add(root.place, "wrong-type", message)
             continue
         for key, entry in root.entries.items():
             if key not in SECTIONS:
-                message = f"'{key}' is no key of the language{suggest(key, [*SECTIONS])}"
+                message = f"unknown key '{key}'{suggest(key, [*SECTIONS])}"
                 problems.add(entry.place, "unknown-key", message)
             elif key in _SCALAR_KEYS:
                 _replace_entry(merged, key, entry, problems)
@@ -37,7 +37,7 @@ def merge(roots: list[YamlNode], whole: SourcePosition, problems: Problems) -> Y
 
 
 def _replace_entry(into: YamlNode, name: str, entry: Entry, problems: Problems) -> None:
-    before = into.entries.pop(name, None)
-    if before is not None:
-        problems.warn(entry.place, "replaced", f"'{name}' replaces the one written at {before.place}")
+    previous = into.entries.pop(name, None)
+    if previous is not None:
+        problems.warn(entry.place, "replaced", f"'{name}' replaces the definition at {previous.place}")
     into.entries[name] = entry

@@ -1,4 +1,4 @@
-"""What a thing may be called, above all where its name becomes a file's. Knows texts and their places."""
+"""Checks names, above all those that become file names."""
 
 import unicodedata
 
@@ -11,7 +11,7 @@ _SECTIONS = ("locatorGroups", "taskGroups", "dataDefs", "steps", "appenders", "h
 
 
 def check(root: YamlNode, problems: Problems) -> None:
-    """All names of the defs: none empty or with control characters, those of files fit to be files."""
+    """Checks all names: not empty, no invisible characters, valid as file names where they become files."""
     for section in _SECTIONS:
         for name, entry in root.entries_of(section):
             _check_name(name, entry.place, problems)
@@ -24,15 +24,15 @@ def check(root: YamlNode, problems: Problems) -> None:
 
 
 def fold_file_name(name: str) -> str:
-    """What two names have in common when a file system may take them for the same."""
+    """The form in which two names are equal if some file systems treat them as the same."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def _check_files(root: YamlNode, problems: Problems) -> None:
-    seen: dict[str, tuple[str, SourcePosition]] = {}
+    first_places: dict[str, tuple[str, SourcePosition]] = {}
     for name, entry in root.entries_of("dataDefs"):
         _check_file_name(name, entry.place, problems)
-        other, place = seen.setdefault(fold_file_name(name), (name, entry.place))
+        other, place = first_places.setdefault(fold_file_name(name), (name, entry.place))
         if other != name:
             message = f"'{name}' and '{other}' ({place}) name the same file on some systems; rename one"
             problems.add(entry.place, "bad-name", message)
@@ -50,23 +50,23 @@ def _check_fields(node: YamlNode, problems: Problems) -> None:
 
 
 def _check_name(name: str, place: SourcePosition, problems: Problems) -> None:
-    why = _name_problem(name)
-    if why:
-        problems.add(place, "bad-name", why)
+    problem = _name_problem(name)
+    if problem:
+        problems.add(place, "bad-name", problem)
 
 
 def _check_file_name(name: str, place: SourcePosition, problems: Problems) -> None:
-    """What `_check_plain` lets pass may still make no file name."""
+    """Checks what `_check_name` does not: whether a valid name is also a valid file name."""
     if "/" in name or "\\" in name:
-        problems.add(place, "bad-name", f"'{name}' becomes a file name and cannot hold a path separator")
+        problems.add(place, "bad-name", f"'{name}' becomes a file name and cannot contain a path separator")
     elif ".." in name or name == ".":
-        problems.add(place, "bad-name", f"'{name}' becomes a file name and cannot be or hold '..'")
+        problems.add(place, "bad-name", f"'{name}' becomes a file name and cannot be '.' or contain '..'")
     elif len(name.encode()) > MAX_LENGTH:
-        problems.add(place, "bad-name", f"this becomes a file name and is longer than {MAX_LENGTH} bytes")
+        problems.add(place, "bad-name", f"this name becomes a file name and is longer than {MAX_LENGTH} bytes")
 
 
 def _name_problem(name: str) -> str | None:
     if not name.strip():
         return "a name cannot be empty"
-    odd = next((char for char in name if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")), None)
-    return None if odd is None else f"a name cannot hold the invisible character U+{ord(odd):04X}"
+    invisible = next((char for char in name if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp")), None)
+    return None if invisible is None else f"a name cannot contain the invisible character U+{ord(invisible):04X}"

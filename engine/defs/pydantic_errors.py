@@ -1,4 +1,4 @@
-"""Turns what pydantic found into problems a user can read, each at its place. Knows models and trees only."""
+"""Converts pydantic errors to readable problems with their places."""
 
 from collections.abc import Mapping
 from typing import Any, get_args, get_origin
@@ -25,7 +25,7 @@ _LIMITS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "
 
 
 def add_problems(error: ValidationError, root: YamlNode, problems: Problems) -> None:
-    """Adds a problem for each mistake in `error`, which came of validating `root`."""
+    """Adds a problem for each error that pydantic reported for `root`."""
     for detail in error.errors(include_url=False, include_context=True):
         _add_problem(detail, root, problems)
 
@@ -33,7 +33,7 @@ def add_problems(error: ValidationError, root: YamlNode, problems: Problems) -> 
 def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> None:
     path, kind = detail["loc"], detail["type"]
     if path[:1] == ("dataDefs",) and _locate(root, path[:2])[1].entries.keys() & {*AXES}:
-        return  # the whole of it is of a mode that is refused elsewhere
+        return  # axis mode is reported once, by `conflicts`
     key_place, node = _locate(root, path)
     key = next((part for part in reversed(path) if isinstance(part, str)), "this item")
     model = _model_at(path[:-1])
@@ -54,8 +54,8 @@ def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> No
         problems.add(node.place, code, f"`{key}`: {detail['msg']}")
     elif kind == "model_type" and model is TaskGroupTerm and node.kind == "scalar" and not node.is_null:
         reserved = _keys_of(TaskGroupTerm)
-        why = f"'{key}' is neither a reserved key of a task group nor a task{suggest(key, reserved)}"
-        problems.add(key_place, "unknown-key", why)
+        message = f"'{key}' is neither a reserved key of a task group nor a task{suggest(key, reserved)}"
+        problems.add(key_place, "unknown-key", message)
     else:
         place = key_place if node.is_null else node.place
         problems.add(place, "wrong-type", f"`{key}` must be {_EXPECTED[kind]}, not {node.describe()}")
@@ -64,23 +64,23 @@ def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> No
 def _add_unknown_key(key: str, place: SourcePosition, model: type[BaseModel] | None, problems: Problems) -> None:
     not_built: Mapping[str, str] = getattr(model, "not_built", {})
     if key in not_built:
-        problems.add(place, "not-built", f"`{key}`: {not_built[key]} is not built yet; leave it out")
+        problems.add(place, "not-built", f"`{key}`: {not_built[key]} is not implemented yet; remove the key")
     else:
-        known = _keys_of(model) if model is not None else []
-        problems.add(place, "unknown-key", f"'{key}' is no key here{suggest(key, known)}")
+        valid_keys = _keys_of(model) if model is not None else []
+        problems.add(place, "unknown-key", f"unknown key '{key}'{suggest(key, valid_keys)}")
 
 
 def _add_unknown_value(key: str, node: YamlNode, model: type[BaseModel] | None, problems: Problems) -> None:
     if key == "type" and node.text == "file":
-        problems.add(node.place, "not-built", "`type: file`: downloading files is not built yet; use `type: url`")
+        problems.add(node.place, "not-built", "`type: file`: downloading files is not implemented yet; use `type: url`")
         return
-    known = [str(choice) for choice in get_args(_annotation(model, key))]
-    message = f"`{key}` cannot be {node.describe()}{suggest(node.text, known)}"
+    choices = [str(choice) for choice in get_args(_annotation(model, key))]
+    message = f"`{key}` cannot be {node.describe()}{suggest(node.text, choices)}"
     problems.add(node.place, "unknown-value", message)
 
 
 def _locate(root: YamlNode, path: tuple[int | str, ...]) -> tuple[SourcePosition, YamlNode]:
-    """Where the last key of a path is written, and its value; what is not written stands where its parent does."""
+    """The place and value of the last key of a path; those of its parent if it is not written."""
     place, node = root.place, root
     for part in path:
         if isinstance(part, int):
@@ -101,7 +101,7 @@ def _keys_of(model: type[BaseModel]) -> list[str]:
 
 
 def _annotation(model: type[BaseModel] | None, key: str) -> Any:
-    """The type of a key of a model, by the name it is written with."""
+    """The type of a key of a model, by its name in YAML."""
     if model is None:
         return None
     for name, field in model.model_fields.items():
@@ -111,7 +111,7 @@ def _annotation(model: type[BaseModel] | None, key: str) -> Any:
 
 
 def _model_at(path: tuple[int | str, ...]) -> type[BaseModel] | None:
-    """The model of the mapping that stands at a path; None where there is none."""
+    """The model of the mapping at a path; None if there is none."""
     kind: Any = Defs
     for part in path:
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -1,4 +1,4 @@
-"""Whether what the defs name exists, and every group can be reached. Knows trees; passes over broken parts."""
+"""Checks that referenced names exist and every task group is reachable. Skips invalid parts."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,30 +11,30 @@ _RESERVED_KEYS = frozenset(field.alias or name for name, field in TaskGroupTerm.
 
 
 def check(root: YamlNode, problems: Problems) -> None:
-    """All names that one part of the defs uses for another."""
+    """Checks all references between parts of the defs."""
     groups = [name for name, _ in root.entries_of("taskGroups")]
     data_defs = [name for name, _ in root.entries_of("dataDefs")]
     for name, entry in root.entries_of("locatorGroups"):
         if name not in groups:
-            message = f"no task group says what to do with the pages of '{name}'{suggest(name, groups)}"
+            message = f"no task group '{name}' defines what to do with these pages{suggest(name, groups)}"
             problems.add(entry.place, "unknown-group", message)
     for name, group in root.entries_of("taskGroups"):
         if not any(True for _ in iter_tasks(group.node)) and group.node.kind == "mapping":
-            message = f"'{name}' has no task; write one, such as `page: {{dataDef: NAME}}`"
+            message = f"'{name}' has no task; add one, such as `page: {{dataDef: NAME}}`"
             problems.add(group.place, "no-tasks", message)
         for _, task in iter_tasks(group.node):
             _check_reference(task.node.get("dataDef"), data_defs, "unknown-data-def", "dataDef", problems)
     for _, data_def in root.entries_of("dataDefs"):
         _check_data_def(data_def.node, groups, problems)
     for _, appender in root.entries_of("appenders"):
-        for named in appender.node.list_of("dataDefs"):
-            _check_reference(named, data_defs, "unknown-data-def", "dataDef", problems)
+        for reference in appender.node.list_of("dataDefs"):
+            _check_reference(reference, data_defs, "unknown-data-def", "dataDef", problems)
     _check_reachable(root, problems)
     _check_unused(root, data_defs, problems)
 
 
 def iter_tasks(group: YamlNode) -> Iterator[tuple[str, Entry]]:
-    """The tasks of a group: its keys that are not reserved, as far as they hold a mapping."""
+    """The tasks of a group: its keys that are not reserved and hold a mapping."""
     for name, entry in group.entries.items():
         if name not in _RESERVED_KEYS and entry.node.kind == "mapping":
             yield name, entry
@@ -42,31 +42,31 @@ def iter_tasks(group: YamlNode) -> Iterator[tuple[str, Entry]]:
 
 def _check_data_def(node: YamlNode, groups: list[str], problems: Problems) -> None:
     fields = [name for name, _ in node.entries_of("fields")]
-    for drop in node.list_of("filters"):
-        _check_reference(drop.get("field"), fields, "unknown-field", "field", problems)
+    for rule in node.list_of("filters"):
+        _check_reference(rule.get("field"), fields, "unknown-field", "field", problems)
     for part in node.list_of("key"):
         _check_reference(part, fields, "unknown-field", "field", problems)
     for link in node.list_of("links"):
         _check_reference(link.get("linkGroup"), groups, "unknown-group", "task group", problems)
 
 
-def _check_reference(node: YamlNode | None, known: list[str], code: str, noun: str, problems: Problems) -> None:
-    if node is not None and node.kind == "scalar" and node.text.strip() and node.text not in known:
-        problems.add(node.place, code, f"there is no {noun} '{node.text}'{suggest(node.text, known)}")
+def _check_reference(node: YamlNode | None, names: list[str], code: str, noun: str, problems: Problems) -> None:
+    if node is not None and node.kind == "scalar" and node.text.strip() and node.text not in names:
+        problems.add(node.place, code, f"unknown {noun} '{node.text}'{suggest(node.text, names)}")
 
 
 def _check_reachable(root: YamlNode, problems: Problems) -> None:
-    """A task group is reached from locators of its own, or by a link on a page of a group that is."""
+    """A task group is reachable through its own locators, or through a link from a reachable group."""
     groups = dict(root.entries_of("taskGroups"))
-    reached = {name for name, entry in root.entries_of("locatorGroups") if entry.node.list_of("locators")}
-    todo = list(reached)
+    reachable = {name for name, entry in root.entries_of("locatorGroups") if entry.node.list_of("locators")}
+    todo = list(reachable)
     while todo:
-        found = set(_linked_groups(todo.pop(), groups, root)) - reached
-        reached |= found
-        todo += found
+        new = set(_linked_groups(todo.pop(), groups, root)) - reachable
+        reachable |= new
+        todo += new
     for name, entry in groups.items():
-        if name not in reached:
-            message = f"nothing leads to '{name}': write locators for it, or a link with `linkGroup: {name}`"
+        if name not in reachable:
+            message = f"nothing leads to '{name}': add locators for it, or a link with `linkGroup: {name}`"
             problems.add(entry.place, "unreachable-group", message)
 
 
@@ -86,7 +86,7 @@ def _check_unused(root: YamlNode, data_defs: list[str], problems: Problems) -> N
     if not any(section.node.entries for section in root.entries.values()):
         if problems.has_errors:
             return
-        problems.add(root.place, "no-defs", "nothing is defined; write locatorGroups, taskGroups and dataDefs")
+        problems.add(root.place, "no-defs", "nothing is defined; add locatorGroups, taskGroups and dataDefs")
         return
     used = {
         task.node.text_of("dataDef") for _, group in root.entries_of("taskGroups") for _, task in iter_tasks(group.node)
@@ -96,4 +96,4 @@ def _check_unused(root: YamlNode, data_defs: list[str], problems: Problems) -> N
             place = root.entries["dataDefs"].node.key_place(name)
             problems.warn(place, "unused", f"no task uses the dataDef '{name}'")
     if not any(True for _ in root.entries_of("locatorGroups")):
-        problems.warn(root.place, "no-start", "there are no locatorGroups: a run has nowhere to start")
+        problems.warn(root.place, "no-start", "there are no locatorGroups: a run has no start URL")

@@ -1,4 +1,4 @@
-"""The scalar terms of the language and what each may hold: texts, selectors, durations. Knows no structure."""
+"""Validated scalar types of the def language: texts, selectors, URLs, durations."""
 
 import re
 from collections.abc import Callable
@@ -20,19 +20,19 @@ MAX_INTEGER = 2**31 - 1
 
 
 class Term(BaseModel):
-    """A mapping of the language. Nothing is converted, and no other keys may stand in it."""
+    """A mapping of the language: no type conversion, no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel)
 
 
 def optional(description: str, default: Any = None, **limits: Any) -> Any:
-    """A key that may be left out; None is what stands for it then. A written null is never accepted."""
+    """An optional key, None when omitted. A written null is an error."""
     return Field(default, description=description, **limits)
 
 
-def custom_error(code: str, why: str) -> PydanticCustomError:
-    """A mistake with its code; braces in `why` are texts of the user's."""
-    return PydanticCustomError(code, "{why}", {"why": why})
+def custom_error(code: str, message: str) -> PydanticCustomError:
+    """A validation error with its code. `message` may contain braces."""
+    return PydanticCustomError(code, "{message}", {"message": message})
 
 
 def _source_text(value: Any) -> Any:
@@ -51,9 +51,9 @@ def _require_text(text: str) -> str:
 
 def _validated_by(code: str, problem: Callable[[str], str | None]) -> AfterValidator:
     def check(text: str) -> str:
-        why = problem(text)
-        if why is not None:
-            raise custom_error(code, why)
+        message = problem(text)
+        if message is not None:
+            raise custom_error(code, message)
         return text
 
     return AfterValidator(check)
@@ -62,23 +62,23 @@ def _validated_by(code: str, problem: Callable[[str], str | None]) -> AfterValid
 def _value_problem(text: str) -> str | None:
     for name in variables.variable_names(text):
         if name.startswith("env."):
-            return f"`%{{{name}}}` can stand in locators and hosts only, so that secrets never reach the rows"
+            return f"`%{{{name}}}` is available only in locators and hosts, so that secrets never reach the rows"
         if name not in variables.DOCUMENT_VARIABLES:
-            known = sorted(variables.DOCUMENT_VARIABLES)
-            return f"there is no variable `%{{{name}}}`{suggest(name, known)}; write `%%{{` for a literal `%{{`"
+            names = sorted(variables.DOCUMENT_VARIABLES)
+            return f"unknown variable `%{{{name}}}`{suggest(name, names)}; write `%%{{` for a literal `%{{`"
     return None
 
 
 def _request_text_problem(text: str) -> str | None:
     for name in variables.variable_names(text):
         if not re.fullmatch(r"env\.[A-Za-z_][A-Za-z0-9_]*", name):
-            return f"`%{{{name}}}` cannot stand here; locators and hosts know `%{{env.NAME}}` only"
+            return f"`%{{{name}}}` is not available here; locators and hosts support only `%{{env.NAME}}`"
     return None
 
 
 def _header_problem(text: str) -> str | None:
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
-        return "holds a line break or a control character, which no header may"
+        return "contains a line break or control character, which headers cannot"
     return None
 
 
@@ -86,7 +86,7 @@ def _url_pattern_problem(text: str) -> str | None:
     try:
         number = url_patterns.count(text)
         if number > url_patterns.MAX_URLS:
-            return f"stands for {number:,} URLs; at most {url_patterns.MAX_URLS:,} are allowed"
+            return f"expands to {number:,} URLs; at most {url_patterns.MAX_URLS:,} are allowed"
         first = next(url_patterns.expand(text))
     except UsageError as error:
         return f"{error.message} {error.remedy}"
@@ -96,15 +96,15 @@ def _url_pattern_problem(text: str) -> str | None:
 
 
 def url_problem(url: str) -> str | None:
-    """Why a URL, absolute or relative, cannot be fetched; None when it may be."""
+    """Why a URL, absolute or relative, cannot be fetched; None if it can."""
     bare = url.strip()
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", bare)
     if scheme and scheme.group(1).lower() not in ("http", "https"):
         if re.match(r"[^:/]+:[0-9]+(/|$)", bare):
             return f"'{bare}' has no scheme; write `http://{bare}`"
-        return f"'{scheme.group(1)}:' cannot be crawled; only http: and https: can"
+        return f"'{scheme.group(1)}:' URLs are not supported; use http: or https:"
     if not bare or join("http://base.example/", bare) is None:
-        return f"'{bare}' is no URL"
+        return f"'{bare}' is not a URL"
     return None
 
 

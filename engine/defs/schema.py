@@ -1,6 +1,6 @@
-"""The language as a JSON Schema, for editors: what the terms say of themselves, with examples and ties between keys.
+"""Builds the JSON Schema of the def language, for editors.
 
-It knows each file alone: whether a name leads anywhere, `check` tells, which reads all of them.
+The schema describes one file. References between files are checked by `crawl-console check`.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
     "AppenderTerm": {"dataDefs": [["book"]], "delimiter": [",", ";", "\t"], "path": ["books.csv"]},
     "Defs": {"baseUrl": ["https://shop.example/"]},
 }
-"""What an editor may offer as a value."""
+"""Example values for editors to offer."""
 
 
 def _any_required(*keys: str) -> dict[str, Any]:
@@ -86,31 +86,31 @@ _KEY_CONSTRAINTS: Mapping[str, Mapping[str, Any]] = {
         "dependentSchemas": {"format": {"required": ["type"], "properties": {"type": {"const": "date"}}}},
     },
 }
-"""Which keys need, or exclude, each other."""
+"""Keys that require or exclude each other."""
 
 
 def build_json_schema() -> dict[str, Any]:
     """The JSON Schema of one def file (draft 2020-12)."""
-    made = _strip_generated(Defs.model_json_schema())
-    terms = {**made.get("$defs", {}), "Defs": made}
+    schema = _strip_generated(Defs.model_json_schema())
+    terms = {**schema.get("$defs", {}), "Defs": schema}
     for name, examples in _EXAMPLES.items():
         for key, values in examples.items():
             terms[name]["properties"][key]["examples"] = values
-    for name, ties in _KEY_CONSTRAINTS.items():
-        terms[name].update(ties)
-    return {"$schema": DIALECT, "title": "crawl-console defs", **made}
+    for name, constraints in _KEY_CONSTRAINTS.items():
+        terms[name].update(constraints)
+    return {"$schema": DIALECT, "title": "crawl-console defs", **schema}
 
 
 def _strip_generated(part: Any) -> Any:
-    """Without pydantic's titles, which repeat the keys, and its `default: null`, which no key may be given."""
+    """Removes pydantic's titles, which repeat the keys, and `default: null`, which is not a valid value."""
     if isinstance(part, list):
         return [_strip_generated(item) for item in part]
     if not isinstance(part, dict):
         return part
-    found = {}
+    stripped = {}
     for key, value in part.items():
-        if key == "properties":  # the keys in here are the language's, and may be called `title`
-            found[key] = {name: _strip_generated(item) for name, item in value.items()}
+        if key == "properties":  # these keys belong to the language, and one may be `title`
+            stripped[key] = {name: _strip_generated(item) for name, item in value.items()}
         elif not (key == "title" and isinstance(value, str)) and not (key == "default" and value is None):
-            found[key] = _strip_generated(value)
-    return found
+            stripped[key] = _strip_generated(value)
+    return stripped

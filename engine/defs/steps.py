@@ -1,4 +1,4 @@
-"""Step sets: the built-in ones, and whether written ones hold together. Runs no step and loads no plugin."""
+"""The built-in step sets, and checks of user-defined ones."""
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -14,7 +14,7 @@ STEP_SETS: Mapping[str, tuple[str, ...]] = {
     "jsoupDefault": _DEFAULT_STEPS,
     "htmlUnitDefault": _DEFAULT_STEPS,
 }
-"""The built-in step sets: name → steps in their order."""
+"""The built-in step sets: name → steps in order."""
 
 LOCATOR_CREATOR = "LocatorCreator"
 _JAVA_PREFIX = "org.codetab.scoopi.step."
@@ -29,24 +29,24 @@ _CLASS_ALIASES = {
     _JAVA_PREFIX + "load.DataAppender": "DataAppender",
 }
 STEP_CLASSES = frozenset({*_CLASS_ALIASES.values(), "RecordParser"})
-"""The short names of the step classes that exist."""
+"""The short names of all step classes."""
 
 _STEP_KEYS = ("class", "previous", "next", "plugins")
 
 
 def check(root: YamlNode, problems: Problems) -> None:
-    """The written step sets, the tasks' choices among them, and their overrides."""
-    own = dict(root.entries_of("steps"))
-    for name, entry in own.items():
-        problems.add(entry.place, "not-built", f"'{name}': a step set of your own is not built yet; leave it out")
+    """Checks the user's step sets, and the step sets and overrides of tasks."""
+    custom = dict(root.entries_of("steps"))
+    for name, entry in custom.items():
+        problems.add(entry.place, "not-built", f"'{name}': custom step sets are not implemented yet; remove it")
         _check_step_set(entry, (), problems)
-    known = sorted({*STEP_SETS, *own})
+    names = sorted({*STEP_SETS, *custom})
     for _, group in root.entries_of("taskGroups"):
         for task in group.node.entries.values():
-            _check_task_steps(task.node, own, known, problems)
+            _check_task_steps(task.node, custom, names, problems)
 
 
-def _check_task_steps(task: YamlNode, own: Mapping[str, Entry], known: list[str], problems: Problems) -> None:
+def _check_task_steps(task: YamlNode, custom: Mapping[str, Entry], names: list[str], problems: Problems) -> None:
     chosen = task.get("steps")
     if chosen is None:
         if "steps" in task.entries:
@@ -54,51 +54,53 @@ def _check_task_steps(task: YamlNode, own: Mapping[str, Entry], known: list[str]
     elif chosen.kind == "list":
         problems.add(chosen.place, "wrong-type", "`steps` must be the name of a step set, not a list")
     elif chosen.kind == "scalar":
-        if chosen.text not in known:
-            message = f"there is no step set '{chosen.text}'{suggest(chosen.text, known)}"
+        if chosen.text not in names:
+            message = f"unknown step set '{chosen.text}'{suggest(chosen.text, names)}"
             problems.add(chosen.place, "unknown-steps", message)
     else:
         for name, override in chosen.entries.items():
-            problems.add(override.place, "not-built", "changing steps for one task is not built yet; leave it out")
-            if name not in known:
-                problems.add(override.place, "unknown-steps", f"there is no step set '{name}'{suggest(name, known)}")
-            base = STEP_SETS.get(name) or (own[name].node.entries if name in own else ())
+            problems.add(override.place, "not-built", "changing steps for one task is not implemented yet; remove it")
+            if name not in names:
+                problems.add(override.place, "unknown-steps", f"unknown step set '{name}'{suggest(name, names)}")
+            base = STEP_SETS.get(name) or (custom[name].node.entries if name in custom else ())
             _check_step_set(override, base, problems)
 
 
 def _check_step_set(entry: Entry, base: Iterable[str], problems: Problems) -> None:
-    """One set, or the override of one whose steps are `base`."""
+    """Checks one step set, or an override of a set with the steps `base`."""
     if entry.node.kind != "mapping":
         problems.add(entry.place, "wrong-type", f"a step set must be a mapping of steps, not {entry.node.describe()}")
         return
     steps = entry.node.entries
     order = list(base)
-    known = {*order, *steps}
-    following: dict[str, set[str]] = {name: set() for name in known}
-    for name, after in pairwise(order):
-        following[name].add(after)
+    names = {*order, *steps}
+    following: dict[str, set[str]] = {name: set() for name in names}
+    for name, next_name in pairwise(order):
+        following[name].add(next_name)
     for name, step in steps.items():
-        _check_step(step, known, problems)
-        before, after_it = step.node.text_of("previous"), step.node.text_of("next")
-        if before in following:
-            following[before].add(name)
-        ends_branch = after_it == "seeder" and _short_class_name(step.node.text_of("class") or "") == LOCATOR_CREATOR
-        if after_it in following and not ends_branch:
-            following[name].add(after_it)
+        _check_step(step, names, problems)
+        previous, following_step = step.node.text_of("previous"), step.node.text_of("next")
+        if previous in following:
+            following[previous].add(name)
+        ends_branch = (
+            following_step == "seeder" and _short_class_name(step.node.text_of("class") or "") == LOCATOR_CREATOR
+        )
+        if following_step in following and not ends_branch:
+            following[name].add(following_step)
     for name, step in steps.items():
         if _is_in_cycle(name, following):
             place = step.node.get("next")
-            message = f"the steps after '{name}' lead back to it; let the last of them have `next: end`"
+            message = f"the steps after '{name}' lead back to it; set `next: end` on the last of them"
             problems.add(place.place if place else step.place, "step-cycle", message)
 
 
-def _check_step(step: Entry, known: set[str], problems: Problems) -> None:
+def _check_step(step: Entry, names: set[str], problems: Problems) -> None:
     if step.node.kind != "mapping":
         problems.add(step.place, "wrong-type", f"a step must be a mapping, not {step.node.describe()}")
         return
     for key, entry in step.node.entries.items():
         if key not in _STEP_KEYS:
-            message = f"'{key}' is no key of a step{suggest(key, list(_STEP_KEYS))}"
+            message = f"unknown key '{key}' in a step{suggest(key, list(_STEP_KEYS))}"
             problems.add(entry.place, "unknown-key", message)
     for key in ("class", "previous", "next"):
         node = step.node.get(key)
@@ -107,10 +109,10 @@ def _check_step(step: Entry, known: set[str], problems: Problems) -> None:
         elif node.kind != "scalar":
             problems.add(node.place, "wrong-type", f"`{key}` must be a text, not {node.describe()}")
         elif key == "class" and _short_class_name(node.text) not in STEP_CLASSES:
-            message = f"there is no step class '{node.text}'{suggest(node.text, sorted(STEP_CLASSES))}"
+            message = f"unknown step class '{node.text}'{suggest(node.text, sorted(STEP_CLASSES))}"
             problems.add(node.place, "unknown-step-class", message)
-        elif key != "class" and node.text not in known | {"start" if key == "previous" else "end", "seeder"}:
-            message = f"there is no step '{node.text}' in this set{suggest(node.text, sorted(known))}"
+        elif key != "class" and node.text not in names | {"start" if key == "previous" else "end", "seeder"}:
+            message = f"unknown step '{node.text}' in this set{suggest(node.text, sorted(names))}"
             problems.add(node.place, "unknown-step", message)
 
 

@@ -1,4 +1,4 @@
-r"""Braces in a locator's URL: `{1..50}`, `{01..12}`, `{a,b}` stand for many URLs. Knows texts only.
+r"""Expands braces in a locator's URL: `{1..50}`, `{01..12}`, `{a,b}`.
 
 `\{`, `\}` and, between braces, `\,` are literal. `%{…}` is a variable, not a brace, and stays as it is.
 """
@@ -17,20 +17,20 @@ _PART = re.compile(r"%?%\{[^{}]*\}|%%\{|\\[{}]|\{((?:\\[{},]|[^{}\\]|\\(?![{},])
 
 
 def expand(pattern: str) -> Iterator[str]:
-    """All URLs of a pattern, the last brace turning fastest, made one at a time.
+    """Generates all URLs of a pattern; the last brace varies fastest.
 
-    Raises UsageError at once where a brace has no meaning, or for more than 100,000 URLs.
+    Raises UsageError immediately for an invalid brace, or for more than 100,000 URLs.
     """
     parts = _parts(pattern)
     number = prod(map(len, parts))
     if number > MAX_URLS:
-        remedy = "Write fewer, or list the URLs in a file and name it with `from`."
-        raise UsageError(f"{pattern!r} stands for {number:,} URLs; at most {MAX_URLS:,} are allowed.", remedy)
+        remedy = "Use a smaller range, or list the URLs in a file and use `from`."
+        raise UsageError(f"{pattern!r} expands to {number:,} URLs; at most {MAX_URLS:,} are allowed.", remedy)
     return map("".join, product(*parts))
 
 
 def count(pattern: str) -> int:
-    """How many URLs a pattern stands for, without making them. Raises UsageError where a brace has no meaning."""
+    """The number of URLs of a pattern, without expanding it. Raises UsageError for an invalid brace."""
     return prod(map(len, _parts(pattern)))
 
 
@@ -49,21 +49,21 @@ class _Range(Sequence[str]):
 
 
 def _parts(pattern: str) -> list[Sequence[str]]:
-    """The pattern cut into what stays and what varies: a list of alternatives each."""
+    """Splits a pattern into parts, each a list of alternatives."""
     parts: list[Sequence[str]] = []
     done = 0
-    for found in _PART.finditer(pattern):
-        if found.start() > done:
-            parts.append((pattern[done : found.start()],))
-        done = found.end()
-        whole, inside = found.group(), found.group(1)
+    for match in _PART.finditer(pattern):
+        if match.start() > done:
+            parts.append((pattern[done : match.start()],))
+        done = match.end()
+        whole, inside = match.group(), match.group(1)
         if whole.startswith("%"):
             parts.append((whole,))
         elif whole.startswith("\\"):
             parts.append((whole[1],))
         elif inside is None:
             raise UsageError(
-                f"{pattern!r} has a brace that is not closed, or braces inside braces.",
+                f"{pattern!r} has an unclosed brace or nested braces.",
                 "Write \\{ for a literal brace.",
             )
         else:

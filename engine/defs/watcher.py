@@ -1,7 +1,7 @@
-"""Watches the defs on disk. A thread that loads what changed and lays it ready; it publishes nothing.
+"""Watches the defs on disk: a thread that loads changed defs and keeps the result for its caller to publish.
 
-The directory is watched, not its files: editors save by renaming. What is told is only a hint to look: a hash of all
-files decides whether anything changed, and is taken now and then even where nothing was told.
+It watches the directory, not the files, because editors save by renaming. A notification is only a hint: a hash of all
+files decides whether something changed, and it is also checked periodically.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from engine.model.fingerprint import PreparedDefs
 _log = logging.getLogger(__name__)
 
 STEP_MS, DEBOUNCE_MS, WAKE_MS = 20, 160, 200
-"""Quiet that ends a burst of changes, its longest wait, and how often orders to look are noticed."""
+"""Quiet time that ends a burst of changes, its maximum length, and the interval for load requests."""
 RESCAN_SECONDS = 1.0
-"""How often the hash is taken although nothing was told: links to elsewhere and network disks tell nothing."""
+"""Interval of hash checks without a notification: symlink targets and network disks send none."""
 _MAX_RELOADS = 20
 
 
@@ -34,36 +34,36 @@ Prepared = TypeVar("Prepared")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult(Generic[Prepared]):
-    """What the defs on disk came to: an edition, or the problems that forbid one."""
+    """The result of loading the defs: an edition, or the problems that prevent one."""
 
     edition: PreparedDefs | None
     prepared: Prepared | None
-    """What was made of the edition for who publishes it."""
+    """The result of `prepare` for the edition."""
     problems: tuple[Problem, ...]
-    """With an edition: warnings."""
+    """Only warnings if there is an edition."""
     ticket: int
-    """The newest order to look that this answers; 0: none."""
+    """The ticket of the newest load request that this result answers; 0 for none."""
 
 
 def fingerprint_files(path: Path) -> str:
-    """A hash of all that `load` would read below a directory, or of one file; it changes with any saved byte."""
+    """A hash of everything `load` would read; any changed byte changes it."""
     problems = Problems()
-    told = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for source in sources.read(path, problems):
         for text in (source.display_path, source.text):
-            told.update(text.encode("utf-8", "surrogatepass") + b"\0")
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
     for problem in problems.in_file_order(()):
-        told.update(str(problem).encode("utf-8", "surrogatepass") + b"\0")
-    return told.hexdigest()
+        digest.update(str(problem).encode("utf-8", "surrogatepass") + b"\0")
+    return digest.hexdigest()
 
 
 class DefsWatcher(threading.Thread, Generic[Prepared]):
-    """Use `take` from one thread: it gives each look once, the newest only."""
+    """Call `take_result` from one thread: it returns each result once, the newest only."""
 
     def __init__(self, path: Path, loaded_fingerprint: str, prepare: Callable[[PreparedDefs], Prepared]) -> None:
-        """`seen`: the fingerprint of what is in force, taken before it was loaded.
+        """`loaded_fingerprint`: the fingerprint of the active defs, taken before they were loaded.
 
-        `prepare` is called in this thread: what takes long for large defs shall not be done in a tick.
+        The watcher thread calls `prepare`: work that takes long for large defs must not run in a supervisor tick.
         """
         super().__init__(name="defs-watcher", daemon=True)
         self._path = path
@@ -76,41 +76,41 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
         self._stop_requested = threading.Event()
 
     def request_load(self) -> int:
-        """Order a look whether or not anything changed; returns its ticket."""
+        """Requests a load even if nothing changed. Returns a ticket."""
         with self._lock:
             self._requested += 1
             return self._requested
 
     def take_result(self) -> LoadResult[Prepared] | None:
-        """The newest look nobody has taken yet."""
+        """The newest result not taken yet."""
         with self._lock:
-            look, self._result = self._result, None
-            return look
+            result, self._result = self._result, None
+            return result
 
     def settled(self) -> bool:
-        """Whether everything on disk was looked at and taken: reads all files."""
+        """Whether everything on disk was loaded and taken. Reads all files."""
         with self._lock:
-            waits = self._result is not None or self._requested > self._completed
-            seen = self._fingerprint
-        return not waits and fingerprint_files(self._path) == seen
+            pending = self._result is not None or self._requested > self._completed
+            loaded = self._fingerprint
+        return not pending and fingerprint_files(self._path) == loaded
 
     def stop(self) -> None:
-        """End the thread."""
+        """Stops the thread."""
         self._stop_requested.set()
 
     def run(self) -> None:
-        """The thread."""
+        """The body of the thread."""
         while not self._stop_requested.is_set():
             with contextlib.suppress(OSError, RuntimeError):
-                for told in self._iter_changes():
-                    self._check(told=told)
-            # the directory is gone, or nothing can be watched here: look by the clock
+                for notified in self._iter_changes():
+                    self._check(notified=notified)
+            # the directory is gone, or cannot be watched: poll
             self._stop_requested.wait(WAKE_MS / 1000)
             if not self._stop_requested.is_set():
-                self._check(told=False)
+                self._check(notified=False)
 
     def _iter_changes(self) -> Iterator[bool]:
-        import watchfiles  # 60 ms, which no start waits for
+        import watchfiles  # takes 60 ms: not at start
 
         folder = self._path if self._path.is_dir() else self._path.parent
         for changes in watchfiles.watch(
@@ -121,18 +121,18 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
             if not folder.is_dir():
                 return
 
-    def _check(self, *, told: bool) -> None:
+    def _check(self, *, notified: bool) -> None:
         now = time.monotonic()
         with self._lock:
             ticket = self._requested
-            asked = ticket > self._completed
-        if not (told or asked or now - self._checked_at >= RESCAN_SECONDS):
+            requested = ticket > self._completed
+        if not (notified or requested or now - self._checked_at >= RESCAN_SECONDS):
             return
         self._checked_at = now
         try:
-            self._load(ticket, asked=asked)
+            self._load(ticket, requested=requested)
         except Exception:
-            _log.exception("the defs cannot be looked at; it is tried again")
+            _log.exception("cannot check the defs; retrying")
 
     def _load_once(self, ticket: int) -> LoadResult[Prepared]:
         try:
@@ -142,17 +142,17 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
         edition = PreparedDefs.from_definitions(loaded.definitions)
         return LoadResult(edition=edition, prepared=self._prepare(edition), problems=loaded.warnings, ticket=ticket)
 
-    def _load(self, ticket: int, *, asked: bool) -> None:
-        found = fingerprint_files(self._path)
-        if found == self._fingerprint and not asked:
+    def _load(self, ticket: int, *, requested: bool) -> None:
+        fingerprint = fingerprint_files(self._path)
+        if fingerprint == self._fingerprint and not requested:
             return
         for _ in range(_MAX_RELOADS):
-            look = self._load_once(ticket if asked else 0)
-            again = fingerprint_files(self._path)
-            if again == found:
+            result = self._load_once(ticket if requested else 0)
+            current = fingerprint_files(self._path)
+            if current == fingerprint:
                 break
-            found = again  # saved while it was read: half of one and half of the other was seen
+            fingerprint = current  # files changed during the load: the result may mix old and new ones
         with self._lock:
             if self._result is not None:
-                look = replace(look, ticket=max(look.ticket, self._result.ticket))
-            self._result, self._fingerprint, self._completed = look, found, max(self._completed, ticket)
+                result = replace(result, ticket=max(result.ticket, self._result.ticket))
+            self._result, self._fingerprint, self._completed = result, fingerprint, max(self._completed, ticket)

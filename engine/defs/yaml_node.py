@@ -1,4 +1,4 @@
-"""The tree of a YAML file: mappings, lists, scalars that know where they stand. Knows no parser, no language."""
+"""The nodes of a YAML tree, with their places in the file."""
 
 import re
 from collections.abc import Iterator
@@ -8,47 +8,47 @@ from typing import Any, Literal
 
 from engine.model.definition import SourcePosition
 
-_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")  # longer ones are identifiers, whose digits must all survive
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")  # longer ones are identifiers and must keep all digits
 _FLOAT = re.compile(r"[-+]?(?:(?:0|[1-9][0-9]*)?\.[0-9]+|(?:0|[1-9][0-9]*)\.?)(?:[eE][-+]?[0-9]{1,4})?")
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class WrittenInt(int):
-    """A whole number that remembers how it was written, for places where a text is wanted."""
+    """An integer with its source text, for keys that take a text."""
 
     written: str
 
 
 class WrittenFloat(float):
-    """A number that remembers how it was written: `0.10` keeps both digits."""
+    """A float with its source text: `0.10` keeps both digits."""
 
     written: str
 
 
 @dataclass(slots=True)
 class YamlNode:
-    """One mapping, list or scalar; `place` is where it starts. The accessors never fail: a wrong kind is empty."""
+    """A mapping, list or scalar; `place` is its start. Accessors return an empty result for a wrong kind."""
 
     kind: Literal["mapping", "list", "scalar"]
     place: SourcePosition
     text: str = ""
-    """A scalar's text, quotes and escapes undone."""
+    """The text of a scalar, unquoted and unescaped."""
     plain: bool = False
-    """Whether a scalar is written without quotes, so that it may be a number, a bool or null."""
+    """Whether a scalar is unquoted, so that it may be a number, a bool or null."""
     entries: dict[str, "Entry"] = field(default_factory=dict)
     items: list["YamlNode"] = field(default_factory=list)
     size: int = 1
-    """Nodes from here down, those of aliases counted each time."""
+    """The number of nodes in this subtree, with aliases expanded."""
     height: int = 1
 
     def get(self, key: str) -> "YamlNode | None":
-        """The value of a key; None where there is none or it is left empty."""
+        """The value of a key; None if it is missing or null."""
         entry = self.entries.get(key)
         return None if entry is None or entry.node.is_null else entry.node
 
     def entries_of(self, key: str) -> Iterator[tuple[str, "Entry"]]:
-        """The named parts of a section, in written order."""
+        """The entries of the mapping under a key, in written order."""
         section = self.get(key)
         if section is not None:
             yield from section.entries.items()
@@ -64,13 +64,13 @@ class YamlNode:
         return node.text if node is not None and node.kind == "scalar" else None
 
     def key_place(self, key: str) -> SourcePosition:
-        """Where a key is written; the node's own place when it is not."""
+        """The place of a key; the node's own place if it is not written."""
         entry = self.entries.get(key)
         return self.place if entry is None else entry.place
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing is written, or a plain null."""
+        """Whether the node is empty or a plain null."""
         return self.kind == "scalar" and self.plain and self.text in _NULLS
 
     def value(self) -> Any:
@@ -82,28 +82,28 @@ class YamlNode:
         return _parse_scalar(self.text) if self.plain else self.text
 
     def describe(self) -> str:
-        """What stands here, for a message: `a list`, `the text 'fast'`, `nothing`."""
+        """Describes the node for a message: `a list`, `the text 'fast'`, `nothing`."""
         if self.kind != "scalar":
             return f"a {self.kind}"
         value = self.value()
         if value is None:
             return "nothing"
-        shown = self.text if len(self.text) <= 40 else self.text[:39] + "…"
+        short = self.text if len(self.text) <= 40 else self.text[:39] + "…"
         if isinstance(value, str):
-            return f"the text {shown!r}"
-        return f"`{shown}`"
+            return f"the text {short!r}"
+        return f"`{short}`"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key of a mapping: where the key is written, and its value."""
+    """One key of a mapping: its place and its value."""
 
     place: SourcePosition
     node: YamlNode
 
 
 def plain_data(value: Any) -> Any:
-    """Data of `Node.value()` with ordinary numbers, fit to be stored."""
+    """The data of `YamlNode.value()` with ordinary numbers, ready to be stored."""
     if isinstance(value, dict):
         return {key: plain_data(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -114,7 +114,7 @@ def plain_data(value: Any) -> Any:
 
 
 def _parse_scalar(text: str) -> Any:
-    """A plain scalar by the core forms of YAML 1.2; whatever else only YAML 1.1 would convert stays text."""
+    """Parses a plain scalar by the YAML 1.2 core schema; forms that only YAML 1.1 converts stay texts."""
     if text in _NULLS:
         return None
     if text in _BOOLS:

@@ -1,6 +1,6 @@
-"""Strict YAML: one document a file, no duplicate keys, bounded depth and aliases. The only module that parses YAML.
+"""Parses strict YAML: one document per file, no duplicate keys, bounded depth and aliases.
 
-Works on parser events, not on PyYAML's composer: that one recurses in C and dies on deeply nested input.
+Uses parser events: PyYAML's composer recurses in C and crashes on deeply nested input.
 """
 
 import re
@@ -15,25 +15,25 @@ from engine.model.definition import SourcePosition
 
 MAX_DEPTH = 40
 MAX_ALIASED = 10_000
-"""Nodes that all aliases of a file may add up to."""
+"""The maximum number of nodes that all aliases of a file expand to."""
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _PLAIN_TAGS = frozenset({None, "!"} | {f"tag:yaml.org,2002:{kind}" for kind in ("str", "map", "seq")})
 
 
 class _ParseAborted(Exception):
-    """The file cannot be read any further; the problem is already noted."""
+    """Parsing cannot continue; the problem is already added."""
 
 
 def parse(text: str, file: str, problems: Problems) -> YamlNode | None:
-    """The root of a file; None when it is empty, or broken, which adds a problem."""
-    bad = _FORBIDDEN.search(text)
-    if bad:
-        line = text.count("\n", 0, bad.start()) + 1
-        column = bad.start() - text.rfind("\n", 0, bad.start())
-        code = f"U+{ord(bad.group()):04X}"
+    """The root of a file; None if it is empty or invalid, which adds a problem."""
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden:
+        line = text.count("\n", 0, forbidden.start()) + 1
+        column = forbidden.start() - text.rfind("\n", 0, forbidden.start())
+        code = f"U+{ord(forbidden.group()):04X}"
         problems.add(
-            SourcePosition(file, line, column), "bad-yaml", f"the character {code} cannot stand in YAML; remove it"
+            SourcePosition(file, line, column), "bad-yaml", f"the character {code} is not allowed in YAML; remove it"
         )
         return None
     builder = _TreeBuilder(file, problems)
@@ -50,14 +50,14 @@ def parse(text: str, file: str, problems: Problems) -> YamlNode | None:
 
 @dataclass(slots=True)
 class _Frame:
-    """A mapping or list that is still open."""
+    """An open mapping or list."""
 
     node: YamlNode
     anchor: str | None
     key: tuple[str, SourcePosition] | None = None
     expects_key: bool = True
     skip: bool = False
-    """The value to come belongs to a key that was refused."""
+    """The next value belongs to a rejected key."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class _TreeBuilder:
     aliased_nodes: int = 0
 
     def handle_event(self, event: yaml.Event) -> None:
-        """Builds on by one parser event."""
+        """Adds one parser event to the tree."""
         place = _to_place(event.start_mark, self.file)
         if isinstance(event, yaml.ScalarEvent):
             self._check_tag(event, place)
@@ -96,7 +96,7 @@ class _TreeBuilder:
         elif isinstance(event, yaml.DocumentStartEvent):
             self.document_count += 1
             if self.document_count > 1:
-                self._abort(place, "a second document begins here; write one document a file")
+                self._abort(place, "a second document starts here; write one document per file")
 
     def _push(self, node: YamlNode, anchor: str | None) -> None:
         if len(self.stack) >= MAX_DEPTH:
@@ -108,13 +108,13 @@ class _TreeBuilder:
     def _expand_alias(self, name: str, place: SourcePosition) -> None:
         node = self.anchors.get(name)
         if node is None:
-            what = "an alias to what it stands in" if name in self.anchors else f"an alias to no anchor named '{name}'"
-            self._abort(place, what)
+            message = "an alias cannot contain itself" if name in self.anchors else f"there is no anchor '{name}'"
+            self._abort(place, message)
             return
         self.aliased_nodes += node.size
         if self.aliased_nodes > MAX_ALIASED or len(self.stack) + node.height > MAX_DEPTH:
             self._abort(
-                place, f"the aliases of this file unfold to more than {MAX_ALIASED} nodes or {MAX_DEPTH} levels"
+                place, f"the aliases of this file expand to more than {MAX_ALIASED} nodes or {MAX_DEPTH} levels"
             )
         self._add(node)
 
@@ -148,7 +148,7 @@ class _TreeBuilder:
             self.problems.add(node.place, "bad-yaml", "merge keys (`<<`) are not part of YAML 1.2; write the keys out")
         elif node.text in frame.node.entries:
             first = frame.node.entries[node.text].place
-            message = f"'{node.text}' is already written on line {first.line}; remove one of the two"
+            message = f"'{node.text}' is already defined on line {first.line}; remove one"
             self.problems.add(node.place, "duplicate-key", message)
         else:
             frame.skip = False
@@ -156,7 +156,7 @@ class _TreeBuilder:
 
     def _check_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: SourcePosition) -> None:
         if event.tag not in _PLAIN_TAGS:
-            self.problems.add(place, "bad-yaml", f"the tag `{event.tag}` has no meaning here; remove it")
+            self.problems.add(place, "bad-yaml", f"the tag `{event.tag}` is not supported; remove it")
 
     def _abort(self, place: SourcePosition, message: str) -> None:
         self.problems.add(place, "bad-yaml", message)
@@ -175,14 +175,14 @@ def _to_place(mark: Any, file: str) -> SourcePosition:
 def _error_message(error: yaml.YAMLError, text: str) -> str:
     if not isinstance(error, yaml.MarkedYAMLError):
         return f"not YAML: {error}"
-    what = error.problem or "not YAML"
+    problem = error.problem or "not YAML"
     mark = error.problem_mark
     lines = text.splitlines()
     at = lines[mark.line] if mark is not None and mark.line < len(lines) else ""
     if mark is not None and at[mark.column : mark.column + 1] == "\t":
         return "a tab cannot indent; use spaces"
-    if "mapping values are not allowed" in what:
-        return f"{what}; quote a text that holds `: `"
-    if "cannot start any token" in what:
-        return f"{what}; quote a text that begins with %, @ or a backquote"
-    return f"{what}, {error.context}" if error.context else what
+    if "mapping values are not allowed" in problem:
+        return f"{problem}; quote a text that contains `: `"
+    if "cannot start any token" in problem:
+        return f"{problem}; quote a text that starts with %, @ or a backquote"
+    return f"{problem}, {error.context}" if error.context else problem

@@ -23,7 +23,7 @@ _CSS_HINTS = (
     (re.compile(r":(?:eq|gt|lt|first|last|even|odd)\b(?!-)"), "use `:nth-child(…)` or `:nth-of-type(…)` to count"),
     (re.compile(r"^\s*[>+~]|[>+~,]\s*$"), "a selector cannot begin or end with `>`, `+`, `~` or a comma"),
     (re.compile(r"^\s*//?[\w*@.]|\[@"), "this looks like XPath; write `xpath:` before it"),
-    (re.compile(r"%\{"), "variables cannot stand in a selector"),
+    (re.compile(r"%\{"), "variables are not supported in selectors"),
 )
 
 
