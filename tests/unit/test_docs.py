@@ -317,7 +317,7 @@ def test_every_key_is_explained():
 
 
 def test_every_key_that_is_refused_is_told():
-    told = section(DEFS, "What is refused")
+    told = section(DEFS, "Keys that are not implemented")
     refused = {key for term in vars(language).values() for key in getattr(term, "not_built", {})}
     assert refused
     for key in {*refused, *language.AXES}:
