@@ -1,1 +1,1 @@
-"""One HTTP exchange, and what is to be known about it: sending, decoding, redirects, robots, waits. No SQL."""
+"""HTTP requests and responses: sending, decoding, redirects, robots.txt, waits."""

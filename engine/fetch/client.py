@@ -1,4 +1,4 @@
-"""The fetcher: one HTTP hop, bounded in time and size. Knows no jobs' states, no robots, no waits; never follows."""
+"""Sends one HTTP request with limits on time and size. Never follows redirects."""
 
 import asyncio
 import ssl
@@ -21,11 +21,11 @@ from engine.settings import Settings
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _NO_PAIRS: Mapping[str, str] = MappingProxyType({})
 _MAX_DRAINED_BODY = 64 * 1024
-"""Bytes of a redirect's body that are read, and thrown away, to keep its connection; a longer one costs it."""
+"""Bytes of a redirect's body to read and discard, to keep the connection. A longer body closes it."""
 
 
 class Fetcher:
-    """Sends requests, one hop each, all over one pool of connections. To be used from one event loop."""
+    """Sends requests over one connection pool. Use it from one event loop."""
 
     def __init__(
         self,
@@ -37,10 +37,9 @@ class Fetcher:
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """`deadline`: seconds for all of a request. `max_body`: bytes, of a body as sent and as decoded.
+        """`deadline`: seconds for a whole request. `max_body`: bytes of a body, both as sent and decompressed.
 
-        `resolver` is asked for every host name before a connection is made, but not for addresses written as such;
-        `tls` replaces the system's trust.
+        `resolver` resolves host names, but not IP address literals. `tls` replaces the system's trust store.
         """
         self._deadline = deadline
         self._max_body = max_body
@@ -54,7 +53,7 @@ class Fetcher:
 
     @classmethod
     def from_settings(cls, settings: Settings, *, connections: int) -> "Fetcher":
-        """The fetcher the settings ask for, with so many connections."""
+        """A fetcher for these settings."""
         return cls(
             user_agent=settings.user_agent,
             deadline=settings.deadline,
@@ -71,13 +70,13 @@ class Fetcher:
         cookies: Mapping[str, str] = _NO_PAIRS,
         url_from_defs: bool = False,
     ) -> FetchResponse:
-        """Send one request and read its answer, of whatever status; a redirect is not followed.
+        """Send one request and read its response, of any status. Does not follow redirects.
 
-        `headers` and `cookies` are the host's; those of `request` win. `url_from_defs`: the user wrote the URL (or it
-        is a redirect from such a one), so its `%{env.NAME}` are filled in; never set it for a link found on a page.
+        `headers` and `cookies` are the host's; those of `request` override them. `url_from_defs`: the URL comes from
+        the defs (or a redirect from such a URL), so its `%{env.NAME}` are expanded; never set it for links of a page.
         Raises `FetchFailed`.
         """
-        begun = perf_counter()
+        start = perf_counter()
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs)
         self._cookies.add_to(sent)
         try:
@@ -86,10 +85,10 @@ class Fetcher:
                 body = response.stream
                 assert isinstance(body, ResponseBody)
                 pairs = response.headers.raw
-                found = {name.lower(): value for name, value in pairs}
-                if b"set-cookie" in found:
+                received = {name.lower(): value for name, value in pairs}
+                if b"set-cookie" in received:
                     self._cookies.update_from(response)
-                location, problem = redirect_target(response.status_code, found.get(b"location"), url, sent.target)
+                location, problem = redirect_target(response.status_code, received.get(b"location"), url, sent.target)
                 try:
                     raw = await self._read_body(body, response.status_code, redirected=location is not None)
                 except BaseException:
@@ -97,20 +96,21 @@ class Fetcher:
                     raise
         except TimeoutError:
             raise FetchFailed(f"timeout after {self._deadline:g} s", kind="timeout", retryable=True) from None
-        kept = b"" if location is not None else raw
-        content = self._decompress(kept, found.get(b"content-encoding"), response.status_code)
-        kind = found.get(b"content-type")
+        content = self._decompress(
+            b"" if location is not None else raw, received.get(b"content-encoding"), response.status_code
+        )
+        content_type = received.get(b"content-type")
         return FetchResponse(
             url=urls.without_credentials(url),
             status=response.status_code,
             headers=tuple([(decode_header(name).lower(), decode_header(value)) for name, value in pairs]),
             body=content,
             received=len(raw),
-            elapsed=perf_counter() - begun,
-            content_type=decode_header(kind) if kind is not None else "",
+            elapsed=perf_counter() - start,
+            content_type=decode_header(content_type) if content_type is not None else "",
             location=location,
             location_problem=problem,
-            retry_after=parse_retry_after(found.get(b"retry-after"), found.get(b"date")),
+            retry_after=parse_retry_after(received.get(b"retry-after"), received.get(b"date")),
         )
 
     async def aclose(self) -> None:
@@ -118,7 +118,7 @@ class Fetcher:
         await self._transport.aclose()
 
     async def _read_body(self, body: ResponseBody, status: int, *, redirected: bool) -> bytes:
-        """The body as sent; of an error status what there is of it, since the status is the news."""
+        """The body as sent. For an error status a failure to read it leaves it empty: the status matters more."""
         if not redirected and status < 400:
             return await body.read(self._max_body)
         try:

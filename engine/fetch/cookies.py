@@ -1,4 +1,4 @@
-"""Session cookies of a whole crawl: httpx's jar, kept by site so that a crawl of many hosts stays quick and bounded."""
+"""Session cookies of a crawl: one httpx jar per site, bounded in number and size."""
 
 from http.cookiejar import Cookie, CookieJar, DefaultCookiePolicy
 
@@ -9,13 +9,13 @@ from engine.fetch.request import OutgoingRequest
 
 _MAX_SITES = 5000
 _MAX_SITE_COOKIES = 150
-"""Of one site. Servers that set a new name with each page would otherwise make every request longer."""
+"""Per site. Otherwise a server that sets a new cookie on each page makes every request longer."""
 
 
 class SessionCookies:
-    """What sites set, and get back. Never across sites: a jar looks through all its domains for each request.
+    """The cookies of each site. One jar per site, because a jar searches all its domains for each request.
 
-    A site is the last two labels of a host, or an address: a cookie's Domain cannot reach beyond that.
+    A site is the last two labels of a host name, or an address: a cookie's Domain cannot be wider.
     """
 
     __slots__ = ("_sites",)
@@ -24,7 +24,7 @@ class SessionCookies:
         self._sites: dict[str, httpx.Cookies] = {}
 
     def update_from(self, response: httpx.Response) -> None:
-        """Take the Set-Cookie headers of an answer to an `Outgoing`. Costs 50 µs."""
+        """Store the cookies of a response to an `OutgoingRequest`. Takes 50 µs."""
         request = response.request
         assert isinstance(request, OutgoingRequest)
         site = _site_key(urls.host_of(request.target))
@@ -34,21 +34,21 @@ class SessionCookies:
             cookies.jar = CookieJar(_cookie_policy())
         try:
             cookies.extract_cookies(response)
-        except httpx.InvalidURL:  # httpx takes fewer URLs than browsers do; such a page keeps no cookies
+        except httpx.InvalidURL:  # httpx rejects some URLs that browsers accept; ignore the cookies of such a page
             pass
         jar = cookies.jar
         for _ in range(len(jar) - _MAX_SITE_COOKIES):
             oldest: Cookie = next(iter(jar))
             jar.clear(oldest.domain, oldest.path, oldest.name)
         if len(jar):
-            self._sites[site] = cookies  # at the end: the site used last leaves last
+            self._sites[site] = cookies  # at the end: the site that set cookies last is dropped last
         if len(self._sites) > _MAX_SITES:
             del self._sites[next(iter(self._sites))]
 
     def add_to(self, request: OutgoingRequest) -> None:
-        """Put the site's cookies into the Cookie header; one the user wrote in the defs wins over one of its name.
+        """Add the site's cookies to the Cookie header. A cookie from the defs overrides one of the same name.
 
-        Costs 40 µs where the site set cookies, else next to nothing.
+        Takes 40 µs if the site set cookies, else next to nothing.
         """
         cookies = self._sites.get(_site_key(urls.host_of(request.target))) if self._sites else None
         if cookies is None:
@@ -70,7 +70,7 @@ class SessionCookies:
 
 
 def _cookie_policy() -> DefaultCookiePolicy:
-    """Browsers' rules; Python's are laxer: no cookie for all of `co.uk`, none for subdomains unless it says so."""
+    """The rules of browsers, stricter than Python's default: no cookie for subdomains without a Domain attribute."""
     return DefaultCookiePolicy(strict_domain=True, strict_ns_domain=DefaultCookiePolicy.DomainStrictNonDomain)
 
 

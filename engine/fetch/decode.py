@@ -1,4 +1,4 @@
-"""From bytes to text: what kind of document a body is, and in which encoding. Parses nothing of it."""
+"""Decodes a body to text: detects its kind and encoding."""
 
 import codecs
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ DocumentKind = Literal["html", "xml", "json", "binary"]
 
 _FALLBACK = "cp1252"
 _SNIFF_LENGTH = 1445
-"""Bytes looked at to tell text from binary (WHATWG MIME Sniffing, the resource header)."""
+"""Bytes to check for binary content (WHATWG MIME Sniffing, resource header)."""
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
@@ -24,7 +24,7 @@ _WEB_CODECS = frozenset(
         *(f"iso8859-{part}" for part in (2, 3, 4, 5, 6, 7, 8, 10, 13, 14, 15, 16)),
     }
 )
-"""Python's names of the encodings browsers know; its other codecs (`idna`, `unicode_escape`…) are none of a page's."""
+"""Python's names of the encodings browsers support. Pages must not select other codecs (`idna`, `unicode_escape`…)."""
 
 _TEXT_BYTES = bytes(c for c in range(256) if c not in {*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)})
 _MAGIC_PREFIXES = (
@@ -63,29 +63,29 @@ _BINARY_TYPES = frozenset(
 )
 _BINARY_FAMILIES = ("image/", "audio/", "video/", "font/", "model/", "application/vnd.")
 
-_DeclaredKind = Literal["html", "xml", "json", "binary", "text", "untold"]
+_DeclaredKind = Literal["html", "xml", "json", "binary", "text", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedBody:
-    """A body as text. Of a binary one `text` and `encoding` are empty."""
+    """A body as text. For a binary body `text` and `encoding` are empty."""
 
     text: str
     encoding: str
-    """Python's name of the codec used."""
+    """Python's name of the codec."""
     kind: DocumentKind
     damaged: bool
-    """Bytes that are none in this encoding were replaced by U+FFFD."""
+    """Whether invalid bytes were replaced by U+FFFD."""
 
 
 def decode(body: bytes, content_type: str) -> DecodedBody:
-    """The text of a body: encoding by BOM, header, declaration in the text, else UTF-8, else windows-1252.
+    """Decodes a body. Encoding: BOM, header, declaration in the text, else UTF-8, else windows-1252.
 
-    The kind follows the content type; where that is missing, application/octet-stream or text/plain, the first bytes.
+    The kind follows the content type; if that is missing, application/octet-stream or text/plain, the first bytes.
     """
-    claim, charset = _parse_content_type(content_type)
+    declared_kind, charset = _parse_content_type(content_type)
     bom = _detect_bom(body)
-    kind = _sniff_kind(body, claim, bom is not None or charset in ("utf-16", "utf-16-le", "utf-16-be"))
+    kind = _sniff_kind(body, declared_kind, bom is not None or charset in ("utf-16", "utf-16-le", "utf-16-be"))
     if kind == "binary":
         return DecodedBody("", "", kind, False)
     if bom is not None:
@@ -93,13 +93,13 @@ def decode(body: bytes, content_type: str) -> DecodedBody:
         return _decode_as(body[len(mark) :], codec, kind)
     if charset is not None:
         return _decode_as(body, charset, kind)
-    # ISO-2022-JP alone writes other letters in pure ASCII, and it needs ESC for that.
+    # Only ISO-2022-JP encodes other characters as ASCII bytes, with escape sequences.
     if body.isascii() and b"\x1b" not in body:
         return DecodedBody(body.decode("ascii"), "utf-8", kind, False)
-    declared = _web_codec(html_body_declared_encoding(body)) if kind != "json" else None
-    if declared is not None:
-        # Markup that could be read up to the declaration is not UTF-16, whatever it claims.
-        return _decode_as(body, "utf-8" if declared.startswith("utf-16") else declared, kind)
+    declared_codec = _web_codec(html_body_declared_encoding(body)) if kind != "json" else None
+    if declared_codec is not None:
+        # A declaration readable as ASCII cannot be UTF-16.
+        return _decode_as(body, "utf-8" if declared_codec.startswith("utf-16") else declared_codec, kind)
     if kind != "html":
         return _decode_as(body, "utf-8", kind)
     try:
@@ -123,21 +123,21 @@ def _detect_bom(body: bytes) -> tuple[bytes, str] | None:
     return None
 
 
-def _sniff_kind(body: bytes, claim: _DeclaredKind, wide: bool) -> DocumentKind:
-    """The kind; `wide` text has NUL bytes by right."""
-    if claim != "text" and claim != "untold":
-        return claim
+def _sniff_kind(body: bytes, declared: _DeclaredKind, wide: bool) -> DocumentKind:
+    """The kind of a body. `wide`: UTF-16 text, which contains NUL bytes."""
+    if declared != "text" and declared != "unknown":
+        return declared
     if not wide and (body.startswith(_MAGIC_PREFIXES) or body[:_SNIFF_LENGTH].translate(None, _TEXT_BYTES)):
         return "binary"
     start = body[:_SNIFF_LENGTH].removeprefix(codecs.BOM_UTF8).lstrip()
     if start.startswith(b"<?xml"):
         return "html" if b"<html" in start.lower() else "xml"
-    return "json" if claim == "untold" and start.startswith((b"{", b"[")) else "html"
+    return "json" if declared == "unknown" and start.startswith((b"{", b"[")) else "html"
 
 
 @lru_cache(maxsize=1024)
 def _parse_content_type(content_type: str) -> tuple[_DeclaredKind, str | None]:
-    """What a Content-Type claims, and the codec it names. A site sends few different ones: they are remembered."""
+    """The kind and codec of a Content-Type. Cached: a site sends few different ones."""
     mime = content_type.partition(";")[0].strip().lower()
     return _declared_kind(mime), _web_codec(http_content_type_encoding(content_type))
 
@@ -152,7 +152,7 @@ def _declared_kind(mime: str) -> _DeclaredKind:
     if mime in _BINARY_TYPES or mime.startswith(_BINARY_FAMILIES):
         return "binary"
     if mime in _UNKNOWN_TYPES or "/" not in mime:
-        return "untold"
+        return "unknown"
     return "text"
 
 

@@ -1,4 +1,4 @@
-"""Bounded decompression of one Content-Encoding layer. A bomb costs at most `limit` bytes, never what it claims."""
+"""Decompresses one Content-Encoding layer, with a limit on the output."""
 
 import zlib
 
@@ -7,24 +7,24 @@ import brotli  # type: ignore[import-untyped]
 from engine.fetch.errors import FetchFailed
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
-"""The value of Accept-Encoding: just what `unpack` reads."""
+"""The value of Accept-Encoding: the encodings that `decompress` reads."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
 _ZSTD_WINDOW = 8 * 1024 * 1024
-"""Bytes; what RFC 8878 asks a decoder on the web to support, and what a frame may make us hold."""
+"""Bytes; the size that RFC 8878 recommends to support, and the most a frame may make us allocate."""
 
 _ZSTD_CHUNK = 512
-"""Bytes fed at a time: four of them can stand for 128 KiB, so a bite gives at most 16 MB before it is counted."""
+"""Input bytes per step: four can expand to 128 KiB, so a step returns at most 16 MB before the size check."""
 
 _MAX_MEMBERS = 100
-"""Streams that may follow each other in one body; honest servers send one."""
+"""Concatenated streams in one body; normal servers send one."""
 
 
 def decompress(raw: bytes, encoding: str, limit: int) -> bytes:
-    """The body behind one Content-Encoding, which may be empty; an encoding nobody knows leaves it as it is.
+    """Decompresses a body. Returns it unchanged for an empty or unknown encoding.
 
-    Raises `FetchFailed`: damaged or cut short, more than one layer, or more than `limit` bytes.
+    Raises `FetchFailed`: invalid or truncated data, more than one layer, or more than `limit` bytes.
     """
     name = encoding.strip().lower()
     if not name or not raw:
@@ -40,25 +40,25 @@ def decompress(raw: bytes, encoding: str, limit: int) -> bytes:
     if "," in name:
         layers = [layer for layer in (part.strip() for part in name.split(",")) if layer not in ("", "identity")]
         if len(layers) > 1:
-            raise FetchFailed(f"bad encoding {name} (only one layer is read)", kind="encoding", retryable=False)
+            raise FetchFailed(f"bad encoding {name} (only one layer is supported)", kind="encoding", retryable=False)
         return decompress(raw, layers[0] if layers else "", limit)
     return raw
 
 
 def body_too_large(limit: int) -> FetchFailed:
-    """The failure of a body beyond the setting `max_body`."""
+    """The failure of a body larger than the setting `max_body`."""
     return FetchFailed(
         f"body over {limit} bytes (max_body)",
         kind="too-large",
         retryable=False,
-        remedy="Raise the setting max_body if such pages are wanted.",
+        remedy="Raise the setting max_body to fetch such pages.",
     )
 
 
 def _gunzip(raw: bytes, limit: int) -> bytes:
     content, rest = _zlib_stream(raw, 31, limit, "gzip")
     if not rest.startswith(_GZIP_MAGIC):
-        return content  # bytes after the last member are padding, which browsers ignore too
+        return content  # ignore bytes after the last member, as browsers do
     parts, size = [content], len(content)
     for _ in range(_MAX_MEMBERS):
         content, rest = _zlib_stream(rest, 31, limit, "gzip", used=size)
@@ -70,13 +70,13 @@ def _gunzip(raw: bytes, limit: int) -> bytes:
 
 
 def _inflate(raw: bytes, limit: int) -> bytes:
-    # Servers send "deflate" both with the zlib header of the standard and, more often wrongly, without.
+    # Servers send "deflate" with the zlib header that the standard requires, or, often, without it.
     with_header = len(raw) >= 2 and raw[0] & 0x0F == 8 and (raw[0] << 8 | raw[1]) % 31 == 0
     return _zlib_stream(raw, 15 if with_header else -15, limit, "deflate")[0]
 
 
 def _zlib_stream(raw: bytes, wbits: int, limit: int, name: str, used: int = 0) -> tuple[bytes, bytes]:
-    """One stream's content and the bytes after it."""
+    """The content of one stream, and the bytes after it."""
     stream = zlib.decompressobj(wbits)
     try:
         content = stream.decompress(raw, limit - used + 1)
@@ -93,11 +93,11 @@ def _unbrotli(raw: bytes, limit: int) -> bytes:
     stream = brotli.Decompressor()
     parts: list[bytes] = []
     size = 0
-    feed = raw
+    chunk = raw
     try:
         while not stream.is_finished():
-            part = stream.process(feed, output_buffer_limit=limit + 1 - size)
-            feed = b""
+            part = stream.process(chunk, output_buffer_limit=limit + 1 - size)
+            chunk = b""
             parts.append(part)
             size += len(part)
             if size > limit:
@@ -110,7 +110,7 @@ def _unbrotli(raw: bytes, limit: int) -> bytes:
 
 
 def _unzstd(raw: bytes, limit: int) -> bytes:
-    import zstandard  # 16 ms, and few servers send it
+    import zstandard  # takes 16 ms, and few servers use it
 
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
     parts: list[bytes] = []
@@ -140,4 +140,4 @@ def _bad_encoding(name: str) -> FetchFailed:
 
 
 def _truncated_body(name: str) -> FetchFailed:
-    return FetchFailed(f"bad encoding {name} (cut short)", kind="encoding", retryable=True)
+    return FetchFailed(f"bad encoding {name} (truncated)", kind="encoding", retryable=True)

@@ -1,4 +1,4 @@
-"""Why a fetch gave no page, in one clean line. Knows no HTTP client, so that every room may catch it cheaply."""
+"""The failure of a fetch. Does not import the HTTP client, so that importing it is cheap."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ _MAX_LENGTH = 200
 
 
 class FetchFailed(CrawlError):
-    """No usable answer came. `retryable`: the same request may well succeed later."""
+    """A request got no usable response. `retryable`: the same request may succeed later."""
 
     def __init__(self, reason: str, *, kind: FailureKind, retryable: bool, remedy: str = "") -> None:
         self.reason = one_line(reason)
@@ -22,7 +22,7 @@ class FetchFailed(CrawlError):
 
 
 def one_line(text: str) -> str:
-    """The text with white space joined and unprintable characters as `?`, at most 200 characters: safe to show."""
+    """The text on one line, safe to show: unprintable characters as `?`, at most 200 characters."""
     words = " ".join(text.split())
     if not words.isprintable():
         words = "".join(c if c.isprintable() else "?" for c in words)

@@ -1,4 +1,4 @@
-"""What the defs and settings say about a host: its limits, its headers, whether its robots.txt counts."""
+"""Resolves the rules of a host from the defs and settings."""
 
 from engine.model.definition import Definitions, HostRule
 from engine.settings import Settings
@@ -8,13 +8,13 @@ _NO_RULE = HostRule(name="")
 
 
 def host_rule_for(definitions: Definitions, host_key: str) -> HostRule:
-    """The rule written for a host (`name:port`), or one that says nothing."""
+    """The rule for a host (`name:port`), or an empty one."""
     name, _, port = host_key.rpartition(":")
     return definitions.host_rule(name, int(port)) or _NO_RULE
 
 
 def resolve_host_policy(definitions: Definitions, settings: Settings, host_key: str) -> HostPolicy:
-    """How a host is to be treated: its rule, where that is silent the settings."""
+    """The limits of a host: from its rule, else from the settings."""
     rule = host_rule_for(definitions, host_key)
     return HostPolicy(
         delay=settings.delay if rule.delay is None else rule.delay,

@@ -1,4 +1,4 @@
-"""How long to wait, and what a status means for a job. Pure: no clock, no I/O; the caller adds waits to its own now."""
+"""Classifies HTTP statuses and computes retry waits. Pure functions: no clock, no I/O."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ StatusClass = Literal["ok", "redirect", "gone", "retry", "refused"]
 
 
 def classify_status(status: int) -> StatusClass:
-    """What an HTTP status means: a page, another place, nothing there, a later attempt, or a plain no."""
+    """Classifies a status: page, redirect, gone, retry later, or refused."""
     if 200 <= status < 300:
         return "ok"
     if status in REDIRECT_STATUSES:
@@ -26,23 +26,23 @@ def classify_status(status: int) -> StatusClass:
 
 
 def retryable_status(status: int) -> bool:
-    """Whether the same request may succeed later: any 5xx, 408, 425, 429."""
+    """Whether the same request may succeed later: 5xx, 408, 425, 429."""
     return status in _TRANSIENT_STATUSES or 500 <= status < 600
 
 
 def retry_wait(attempt: int, random: float) -> float:
-    """Seconds before the next attempt at a job, after `attempt` (from 1) failures.
+    """Seconds before the next attempt at a job, after `attempt` (≥ 1) failures.
 
-    Doubles from 1 s up to 60 s; `random` in [0, 1) takes away up to half, so that jobs that failed together do not
-    come back together.
+    Doubles from 1 s to 60 s. `random` in [0, 1) reduces it by up to half, so that jobs that failed together are not
+    retried together.
     """
     return _exponential_wait(attempt) * (1.0 - random / 2)
 
 
 def host_backoff(consecutive: int, retry_after: float | None) -> float:
-    """Seconds for which a whole host is left alone, after `consecutive` (from 1) answers of 429 or 503.
+    """Seconds without requests to a host, after `consecutive` (≥ 1) responses of 429 or 503.
 
-    Retry-After is honoured up to one hour; without it the wait doubles from 1 s up to 60 s.
+    Retry-After counts up to one hour; without it the wait doubles from 1 s to 60 s.
     """
     if retry_after is not None:
         return min(max(retry_after, 0.0), MAX_RETRY_AFTER)

@@ -1,4 +1,4 @@
-"""What of a request travels on to a redirect's target. Pure; following and counting hops is the caller's part."""
+"""Builds the request for a redirect's target."""
 
 from engine import urls
 from engine.fetch.errors import FetchFailed
@@ -18,7 +18,7 @@ _SAFE_HEADERS = frozenset(
         "user-agent",
     }
 )
-"""Headers that say nothing a stranger should not know. Every other one may hold a key under any name."""
+"""Headers that are safe to send to another origin. Any other header may hold a secret."""
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 
@@ -26,9 +26,9 @@ _SAFE_METHODS = frozenset({"GET", "HEAD"})
 def build_redirect_request(request: Request, status: int, from_url: str, to_url: str) -> Request:
     """The request to send to a redirect's target. Both URLs are normalized.
 
-    303, and 301 or 302 on a POST, become a GET without body. When the origin changes, cookies and all headers but
-    harmless ones stay behind.
-    Raises `FetchFailed` (not retryable) where the body would take a `%{…}` variable, a secret, to another origin.
+    303, and 301 or 302 on a POST, become a GET without body. When the origin changes, cookies and all but the safe
+    headers are dropped.
+    Raises `FetchFailed` (not retryable) if the body would carry a `%{…}` variable, a secret, to another origin.
     """
     becomes_get = (status == 303 and request.method not in _SAFE_METHODS) or (
         status in (301, 302) and request.method == "POST"
@@ -44,10 +44,10 @@ def build_redirect_request(request: Request, status: int, from_url: str, to_url:
         headers = tuple(h for h in headers if h[0].lower() in _SAFE_HEADERS and not variable_names(h[1]))
         if body is not None and variable_names(body):
             raise FetchFailed(
-                f"redirect to {urls.origin(to_url)} would take the body's %{{…}} variables to another site",
+                f"redirect to {urls.origin(to_url)} would send the body's %{{…}} variables to another site",
                 kind="redirect",
                 retryable=False,
-                remedy="If that is meant, write the target as the locator's url.",
+                remedy="If you trust that site, use the target as the url of the locator.",
             )
     return Request(
         method="GET" if becomes_get else request.method,

@@ -1,4 +1,4 @@
-"""One request as it goes out: headers, cookies, credentials and `%{env.NAME}` put together. Sends nothing."""
+"""Builds the request to send: headers, cookies, credentials, `%{env.NAME}` variables."""
 
 import os
 import re
@@ -21,64 +21,64 @@ _INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class OutgoingRequest(httpx.Request):
-    """An httpx request that is made of what the wire needs; URL and headers are parsed once somebody asks for them.
+    """An httpx request that creates its URL and headers on first access.
 
-    A plain `httpx.Request` parses its URL at 8 µs, which nobody looks at unless cookies are about.
+    A plain `httpx.Request` takes 8 µs to parse its URL, which only cookies need.
     """
 
     def __init__(self, method: str, target: str, headers: CIMultiDict[str], body: bytes) -> None:
         self.method = method
         self.target = target
-        """The URL as sent: normalized, without credentials or fragment, all variables filled in."""
+        """The URL as sent: normalized, without credentials or fragment, with all variables expanded."""
         self.extra_headers = headers
-        """Headers beside those of every request."""
+        """Headers besides those of every request."""
         self.extensions: dict[str, Any] = {}
         self._content = body
 
     def __getattr__(self, name: str) -> Any:
-        made: Any
+        value: Any
         if name == "url":
-            made = httpx.URL(self.target)
+            value = httpx.URL(self.target)
         elif name == "headers":
-            made = httpx.Headers(list(self.extra_headers.items()))
+            value = httpx.Headers(list(self.extra_headers.items()))
         elif name == "stream":
-            made = httpx.ByteStream(self._content)
+            value = httpx.ByteStream(self._content)
         else:
             raise AttributeError(name)
-        setattr(self, name, made)
-        return made
+        setattr(self, name, value)
+        return value
 
 
 def build_request(
     url: str, request: Request, headers: Mapping[str, str], cookies: Mapping[str, str], *, from_defs: bool
 ) -> OutgoingRequest:
-    """The request to send. Those of `request` win over `headers` and `cookies`, which are the host's.
+    """The request to send. Headers and cookies of `request` override `headers` and `cookies`, which are the host's.
 
-    `from_defs`: the URL was written by the user, so its variables may be filled in. A page must never get them to be.
-    Raises `FetchFailed`: an invalid URL or header, a variable that is not set.
+    `from_defs`: the URL comes from the defs, so its variables are expanded. Never expand them in URLs from pages.
+    Raises `FetchFailed`: invalid URL or header, or a variable that is not set.
     """
     target = urls.normalize(expand_url_env(url) if from_defs and "env." in url else url)
     if target is None:
         raise FetchFailed("not an absolute http or https URL", kind="url", retryable=False)
-    wire: CIMultiDict[str] = CIMultiDict()
+    out: CIMultiDict[str] = CIMultiDict()
     if headers:
         for name, value in headers.items():
-            _add_header(wire, name, value)
+            _add_header(out, name, value)
     if request.headers:
-        mine: CIMultiDict[str] = CIMultiDict()
+        own: CIMultiDict[str] = CIMultiDict()
         for name, value in request.headers:
-            _add_header(mine, name, value)
-        wire.update(mine)
+            _add_header(own, name, value)
+        out.update(own)
     if request.content_type is not None:
-        wire["Content-Type"] = request.content_type
+        out["Content-Type"] = request.content_type
     if cookies or request.cookies:
         pairs = {**cookies, **dict(request.cookies)}
-        written = "; ".join(f"{name}={expand_env(value)}" for name, value in pairs.items())
-        wire["Cookie"] = _validated_header("Cookie", f"{wire['Cookie']}; {written}" if "Cookie" in wire else written)
+        value = "; ".join(f"{name}={expand_env(value)}" for name, value in pairs.items())
+        out["Cookie"] = _validated_header("Cookie", f"{out['Cookie']}; {value}" if "Cookie" in out else value)
     if "@" in target:
-        target = _split_credentials(target, wire)
+        target = _split_credentials(target, out)
     body = expand_env(request.body).encode() if request.body is not None else b""
-    return OutgoingRequest(request.method, target, wire, body)
+    return OutgoingRequest(request.method, target, out, body)
 
 
 def expand_env(text: str) -> str:
@@ -87,9 +87,9 @@ def expand_env(text: str) -> str:
 
 
 def expand_url_env(url: str) -> str:
-    """The URL with each `%{env.NAME}` replaced; a value is one piece of it, so it is percent-encoded.
+    """The URL with each `%{env.NAME}` replaced by its percent-encoded value.
 
-    Normalizing wrote the braces of some parts as `%7B` and `%7D`: both forms are read.
+    Normalization encodes the braces in some parts as `%7B` and `%7D`; both forms are expanded.
     """
     return render(_ENCODED_VARIABLE.sub(r"%{\1}", url), _lookup_quoted_env)
 
@@ -114,9 +114,9 @@ def _lookup_quoted_env(name: str) -> str | None:
     return None if value is None else quote(value, safe="")
 
 
-def _add_header(wire: CIMultiDict[str], name: str, value: str) -> None:
-    if name.lower() not in _FRAMING_HEADERS:  # the length and the framing are the client's
-        wire.add(name, _validated_header(name, expand_env(value)))
+def _add_header(out: CIMultiDict[str], name: str, value: str) -> None:
+    if name.lower() not in _FRAMING_HEADERS:  # the client sets length and framing
+        out.add(name, _validated_header(name, expand_env(value)))
 
 
 def _validated_header(name: str, value: str) -> str:
@@ -127,17 +127,17 @@ def _validated_header(name: str, value: str) -> str:
         or ":" in name
         or " " in name
     ):
-        raise FetchFailed(f"header {name} holds characters no header may hold", kind="header", retryable=False)
+        raise FetchFailed(f"header {name} contains invalid characters", kind="header", retryable=False)
     return value
 
 
-def _split_credentials(target: str, wire: CIMultiDict[str]) -> str:
-    """The URL without `user:password@`, which become Basic authorization unless the user wrote a header for it."""
+def _split_credentials(target: str, out: CIMultiDict[str]) -> str:
+    """The URL without `user:password@`, which becomes Basic authorization unless that header is set."""
     userinfo = urls.userinfo_of(target)
     if not userinfo:
         return target
-    if "Authorization" not in wire:
+    if "Authorization" not in out:
         user, _, password = userinfo.partition(":")
         pair = f"{unquote(user)}:{unquote(password)}"
-        wire["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
+        out["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
     return urls.without_credentials(target)

@@ -1,4 +1,4 @@
-"""What came back for one request: status, headers, body, and where it points. Knows nothing of the wire."""
+"""The response to one request, and the parsing of its Location and Retry-After headers."""
 
 import time
 from dataclasses import dataclass
@@ -14,61 +14,63 @@ _ASCII = "".join(map(chr, range(128)))
 
 @dataclass(frozen=True, slots=True)
 class FetchResponse:
-    """One HTTP answer, of any status."""
+    """An HTTP response of any status."""
 
     url: str
-    """As asked for, without credentials; variables of the environment as written."""
+    """The requested URL without credentials, with environment variables not expanded."""
     status: int
     headers: tuple[tuple[str, str], ...]
-    """In the order they came, names in lower case."""
+    """In received order, names in lower case."""
     body: bytes
-    """Decoded from its Content-Encoding; empty for a redirect, and for an error status whose body was unreadable."""
+    """Decompressed; empty for a redirect, and for an error status whose body could not be read."""
     received: int
-    """Bytes of the body as sent, those of a redirect too."""
+    """Bytes of the body as sent, also for a redirect."""
     elapsed: float
     """Seconds from sending to the last byte."""
     content_type: str
     location: str | None
-    """The redirect's target, normalized; it may hold the credentials of `url` where its origin is the same."""
+    """The redirect's target, normalized; with the credentials of `url` if the origin is the same."""
     location_problem: str | None
-    """Why a redirect has no target that could be followed."""
+    """Why the redirect's target cannot be followed."""
     retry_after: float | None
-    """Seconds the server asks to wait, from 0; not capped."""
+    """Seconds the server asks to wait, ≥ 0, not capped."""
 
 
 def decode_header(value: bytes) -> str:
-    """A header's value as text: UTF-8 where it is that, else latin-1, which HTTP once said."""
+    """A header value as text: UTF-8 if valid, else latin-1, the former HTTP default."""
     try:
         return value.decode()
     except UnicodeDecodeError:
         return value.decode("latin-1")
 
 
-def redirect_target(status: int, location: bytes | None, asked: str, sent: str) -> tuple[str | None, str | None]:
-    """Where a redirect points, or the problem with it; (None, None) for other statuses.
+def redirect_target(
+    status: int, location: bytes | None, requested_url: str, sent_url: str
+) -> tuple[str | None, str | None]:
+    """The target of a redirect, or the problem with it; (None, None) for other statuses.
 
-    `asked` is the URL as the caller gave it, `sent` the one on the wire, without credentials.
+    `requested_url` is the caller's URL, `sent_url` the one on the wire, without credentials.
     """
     if status not in REDIRECT_STATUSES:
         return None, None
     if not location:
         return None, "redirect without a Location"
-    # Browsers keep the bytes a server wrote, in whatever encoding; so do we.
-    written = location.decode() if location.isascii() else quote(location, safe=_ASCII)
-    target = urls.join(sent, written)
+    # Keep the bytes of the server, in any encoding, as browsers do.
+    reference = location.decode() if location.isascii() else quote(location, safe=_ASCII)
+    target = urls.join(sent_url, reference)
     if target is None:
-        return None, one_line(f"redirect to what is no http or https URL: {urls.without_credentials(written)}")
+        return None, one_line(f"redirect to a URL that is not http or https: {urls.without_credentials(reference)}")
     if "%{" in target or "%%7" in target:
-        # A server must not name variables of our environment: what follows "%" is none of ours to fill in.
+        # A server must not name our environment variables: escape the "%".
         target = target.replace("%{", "%25{").replace("%%7", "%25%7")
-    if "@" in asked and urls.origin(target) == urls.origin(asked) and not urls.userinfo_of(target):
-        userinfo = urls.userinfo_of(asked)
+    if "@" in requested_url and urls.origin(target) == urls.origin(requested_url) and not urls.userinfo_of(target):
+        userinfo = urls.userinfo_of(requested_url)
         target = target.replace("://", f"://{userinfo}@", 1) if userinfo else target
     return target, None
 
 
 def parse_retry_after(retry_after: bytes | None, date: bytes | None) -> float | None:
-    """Seconds a Retry-After asks for; a date is compared with the server's own clock where it tells it."""
+    """The seconds of a Retry-After header; a date is compared with the server's Date header if there is one."""
     if retry_after is None:
         return None
     text = decode_header(retry_after).strip()

@@ -1,4 +1,4 @@
-"""What a robots.txt allows (RFC 9309). Pure; when it is fetched, and how long it is kept, is the caller's part."""
+"""Parses robots.txt (RFC 9309)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from protego import Protego
 
 MAX_ROBOTS_BYTES = 500 * 1024
-"""Bytes of a robots.txt that are read; the rest is ignored, as RFC 9309 allows."""
+"""Bytes of a robots.txt to read; the rest is ignored, as RFC 9309 allows."""
 
 
 class RobotsRules:
@@ -20,11 +20,11 @@ class RobotsRules:
         self._parsed = parsed
         self._allowed_by_default = allowed_by_default
         self.sitemaps: tuple[str, ...] = tuple(parsed.sitemaps) if parsed is not None else ()
-        """URLs as written in the file."""
+        """Sitemap URLs as written in the file."""
 
     @classmethod
     def parse(cls, text: str) -> RobotsRules:
-        """The rules a file states; lines it does not understand are skipped."""
+        """Parses a robots.txt; skips invalid lines."""
         from protego import Protego
 
         if len(text) > MAX_ROBOTS_BYTES:
@@ -32,13 +32,13 @@ class RobotsRules:
         return cls(Protego.parse(text.removeprefix("\ufeff")), allowed_by_default=True)
 
     def allowed(self, url: str, user_agent: str) -> bool:
-        """Whether the URL may be fetched. `user_agent` is the whole header; a group's name is looked for in it."""
+        """Whether the URL may be fetched. `user_agent` is the whole header; groups match any part of it."""
         if self._parsed is None:
             return self._allowed_by_default
         return bool(self._parsed.can_fetch(url, user_agent))
 
     def crawl_delay(self, user_agent: str) -> float | None:
-        """Seconds the host wants between two requests; None: it does not say."""
+        """Seconds between two requests; None if the file sets no delay."""
         if self._parsed is None:
             return None
         delay = self._parsed.crawl_delay(user_agent)
@@ -46,7 +46,7 @@ class RobotsRules:
 
 
 def robots_rules_for(status: int, text: str) -> RobotsRules:
-    """The rules after fetching robots.txt: 2xx as written, 5xx nothing is allowed, anything else all is."""
+    """The rules after fetching robots.txt: 2xx as written, 5xx disallow all, any other status allow all."""
     if 200 <= status < 300:
         return RobotsRules.parse(text)
     return RobotsRules(None, allowed_by_default=status < 500)

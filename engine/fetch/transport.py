@@ -1,4 +1,4 @@
-"""The wire: httpx's aiohttp transport, sending the URL's very bytes, reading bounded, failing in our words."""
+"""The httpx transport over aiohttp: sends URLs unchanged, limits body size, maps errors to `FetchFailed`."""
 
 import errno
 import socket
@@ -16,18 +16,18 @@ from engine.fetch.errors import FetchFailed
 from engine.fetch.request import OutgoingRequest
 
 _MAX_HEADER_BYTES = 64 * 1024
-"""Bytes of one header line; policies and cookies of real sites pass aiohttp's 8 KB."""
+"""Bytes of one header line; policies and cookies of real sites exceed aiohttp's 8 KB."""
 _MAX_HEADERS = 512
 _READ_BUFFER_BYTES = 256 * 1024
-"""Bytes that may wait unread of one answer before its sender is held back."""
+"""Unread bytes of one response that pause its connection."""
 _DNS_CACHE_SECONDS = 60
-"""Seconds a resolved name is kept."""
+"""Seconds to cache a resolved name."""
 
 _DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
 class Transport(AiohttpTransport):
-    """One connection pool for http and https. Its session is made on first use, since it needs the running loop."""
+    """One connection pool for http and https. Creates its session on first use, inside the event loop."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class Transport(AiohttpTransport):
         resolver: AbstractResolver | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        # aiohttp loads the system's trust while it is imported. The session below uses that, so the transport's own
-        # context stays without any: loading a second bundle would cost 20 ms and serve nothing.
+        # The session uses the trust store that aiohttp loads at import. This context is never used; without
+        # certificates it saves the 20 ms of loading them twice.
         super().__init__(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), client=self._create_session)
         self._headers = headers
         self._connections = connections
@@ -46,14 +46,14 @@ class Transport(AiohttpTransport):
         self._tls = tls
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. The answer's `stream` is a `Body`. Raises `FetchFailed`."""
+        """Send one request. The response's `stream` is a `ResponseBody`. Raises `FetchFailed`."""
         if not isinstance(request, OutgoingRequest):
             return await super().handle_async_request(request)
         session = self.client
         if not isinstance(session, aiohttp.ClientSession):
             session = self.client = self.get_client()
         try:
-            # `encoded`: yarl would otherwise re-quote the URL, and signed or double-encoded ones would change.
+            # `encoded`: without it yarl re-quotes the URL, which changes signed or double-encoded ones.
             answer = await session.request(
                 request.method,
                 URL(request.target, encoded=True),
@@ -84,23 +84,23 @@ class Transport(AiohttpTransport):
             max_field_size=_MAX_HEADER_BYTES,
             max_headers=_MAX_HEADERS,
         )
-        # A request is sent once: another try waits its turn in the lease, and is counted there.
+        # Send each request once: retries are scheduled and counted by the lease.
         session._retry_connection = False
         return session
 
 
 class ResponseBody(httpx.AsyncByteStream):
-    """The undecoded body of an answer."""
+    """The body of a response, as sent."""
 
     __slots__ = ("_response",)
 
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self._response = answer
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
 
     async def read(self, limit: int) -> bytes:
-        """All of it; the connection is free for the next request then.
+        """The whole body. Releases the connection.
 
-        Raises `FetchFailed` when it is cut short, or over `limit` bytes: nothing more is read then.
+        Raises `FetchFailed` if the body is truncated or exceeds `limit` bytes; then stops reading.
         """
         declared = self._response.content_length
         if declared is not None and declared > limit:
@@ -126,11 +126,11 @@ class ResponseBody(httpx.AsyncByteStream):
         return b"".join(parts)
 
     def close(self) -> None:
-        """Give up the rest: closes the connection unless the body was read to its end."""
+        """Discard the rest: closes the connection unless the body was read completely."""
         self._response.close()
 
     async def aclose(self) -> None:
-        """What httpx calls when it is done with an answer."""
+        """Called by httpx when it is done with the response."""
         self.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -139,29 +139,29 @@ class ResponseBody(httpx.AsyncByteStream):
 
 
 def _to_fetch_failed(error: Exception) -> FetchFailed:
-    """What went wrong, in one line; never with a URL in it, which might hold a password."""
+    """The failure in one line, without the URL, which may contain a password."""
     if isinstance(error, FetchFailed):
         return error
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        unknown = isinstance(error.os_error, socket.gaierror) and error.os_error.errno in _DNS_NOT_FOUND
-        return FetchFailed(f"cannot resolve host {error.host}", kind="dns", retryable=not unknown)
+        not_found = isinstance(error.os_error, socket.gaierror) and error.os_error.errno in _DNS_NOT_FOUND
+        return FetchFailed(f"cannot resolve host {error.host}", kind="dns", retryable=not not_found)
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         certificate = error.certificate_error
         detail = getattr(certificate, "verify_message", "") or str(certificate)
-        return FetchFailed(f"TLS: certificate not accepted: {detail}", kind="tls", retryable=False)
+        return FetchFailed(f"TLS: invalid certificate: {detail}", kind="tls", retryable=False)
     if isinstance(error, aiohttp.ClientConnectorSSLError):
         detail = getattr(error.os_error, "reason", None) or "handshake failed"
         return FetchFailed(f"TLS: {str(detail).replace('_', ' ').lower()}", kind="tls", retryable=False)
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return FetchFailed("connection closed before an answer", kind="connection", retryable=True)
+        return FetchFailed("connection closed before a response", kind="connection", retryable=True)
     if isinstance(error, aiohttp.ClientPayloadError):
-        return FetchFailed("connection lost within the body", kind="connection", retryable=True)
+        return FetchFailed("connection lost while reading the body", kind="connection", retryable=True)
     if isinstance(error, aiohttp.ClientResponseError):
-        return FetchFailed(f"not a valid HTTP answer: {error.message}", kind="protocol", retryable=False)
+        return FetchFailed(f"invalid HTTP response: {error.message}", kind="protocol", retryable=False)
     if isinstance(error, OSError):
         return FetchFailed(_describe_os_error(error), kind="connection", retryable=True)
     if isinstance(error, ValueError):
-        return FetchFailed("not a valid HTTP request", kind="url", retryable=False)
+        return FetchFailed("invalid HTTP request", kind="url", retryable=False)
     return FetchFailed("connection failed", kind="connection", retryable=True)
 
 

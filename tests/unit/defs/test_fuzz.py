@@ -1,4 +1,4 @@
-"""No bytes on disk make the loader fail in any way but its own."""
+"""Any bytes on disk load or raise DefsError."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +11,7 @@ from engine.errors import DefsError
 from engine.model.definition import Definitions
 
 GOOD = (Path(__file__).resolve().parents[2] / "data" / "shop" / "shop.yml").read_bytes()
-ODD = [
+FRAGMENTS = [
     b": ",
     b"- ",
     b"{",
@@ -30,7 +30,7 @@ ODD = [
     b"\xff",
     b"%{",
 ]
-ODD += [
+FRAGMENTS += [
     b"\xc2\x85",
     b"\xe2\x80\xa8",
     b"\x00",
@@ -47,13 +47,13 @@ ODD += [
 ]
 
 
-def loads_or_tells(raw: bytes) -> None:
+def load_or_report(raw: bytes) -> None:
     with TemporaryDirectory() as folder:
         defs = Path(folder, "defs")
         defs.mkdir()
         (defs / "a.yml").write_bytes(raw)
         try:
-            made = load(defs).definitions
+            definitions = load(defs).definitions
         except DefsError as error:
             assert error.problems
             for problem in error.problems:
@@ -62,7 +62,7 @@ def loads_or_tells(raw: bytes) -> None:
                 assert problem.column >= 1
                 assert problem.message.strip()
         else:
-            assert Definitions.from_json(made.to_json()) == made
+            assert Definitions.from_json(definitions.to_json()) == definitions
 
 
 @given(st.binary(max_size=200))
@@ -70,26 +70,30 @@ def loads_or_tells(raw: bytes) -> None:
 @example(b"a: &b {<<: *b}")
 @example(b"dataDefs: {d: {fields: {f: {selector: 'jmespath: a', default: {}}}}}")
 def test_any_bytes(raw: bytes) -> None:
-    loads_or_tells(raw)
+    load_or_report(raw)
 
 
 @given(st.text(max_size=200))
 def test_any_text(text: str) -> None:
-    loads_or_tells(text.encode("utf-8", "surrogatepass"))
+    load_or_report(text.encode("utf-8", "surrogatepass"))
 
 
 @given(st.integers(0, len(GOOD)))
 def test_every_truncation(end: int) -> None:
-    loads_or_tells(GOOD[:end])
+    load_or_report(GOOD[:end])
 
 
 @settings(max_examples=300)
-@given(st.lists(st.tuples(st.integers(0, len(GOOD)), st.integers(0, 12), st.sampled_from(ODD)), min_size=1, max_size=4))
-def test_a_good_file_with_odd_pieces_in_it(edits: list[tuple[int, int, bytes]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(0, len(GOOD)), st.integers(0, 12), st.sampled_from(FRAGMENTS)), min_size=1, max_size=4
+    )
+)
+def test_a_valid_file_with_random_insertions(edits: list[tuple[int, int, bytes]]) -> None:
     raw = GOOD
     for at, length, piece in edits:
         raw = raw[:at] + piece + raw[at + length :]
-    loads_or_tells(raw)
+    load_or_report(raw)
 
 
 GROUP_KEYS = [
@@ -124,5 +128,5 @@ VALUES = st.recursive(
 
 @settings(max_examples=300)
 @given(st.dictionaries(KEYS, VALUES, min_size=1, max_size=4))
-def test_the_languages_own_keys_in_any_shape(parts: dict[str, str]) -> None:
-    loads_or_tells("".join(f"{key}: {value}\n" for key, value in parts.items()).encode())
+def test_known_keys_with_any_value(parts: dict[str, str]) -> None:
+    load_or_report("".join(f"{key}: {value}\n" for key, value in parts.items()).encode())

@@ -1,4 +1,4 @@
-"""What good defs become, and what the loader says of files it cannot use."""
+"""Valid defs as `Definitions`, and the problems of files the loader cannot use."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from engine.model.definition import AppenderDef, Definitions, SourcePosition, de
 SHOP = Path(__file__).resolve().parents[2] / "data" / "shop"
 
 
-def made(folder: Path, **files: str) -> Path:
+def write_defs(folder: Path, **files: str) -> Path:
     defs = folder / "defs"
     for name, text in files.items():
         path = defs / f"{name.replace('__', '/')}.yml"
@@ -59,8 +59,8 @@ def test_the_sample_project() -> None:
     assert (url.attribute, url.type) == ("href", "url")
     assert (page.value, page.selector) == ("%{document.url}", None)
     assert [(f.field, f.pattern) for f in book.filters] == [("price", r"0\.00")]
-    following, detail = book.links
-    assert (following.group, following.attribute, following.same_host) == ("books", "href", True)
+    pagination, detail = book.links
+    assert (pagination.group, pagination.attribute, pagination.same_host) == ("books", "href", True)
     assert (detail.allow, detail.deny, detail.priority) == (("/catalogue/",), ("/login",), None)
     reviews = defs.data_defs[1].fields[1]
     assert [f.name for f in reviews.fields] == ["by", "stars"]
@@ -75,25 +75,25 @@ def test_the_sample_project() -> None:
     assert [(a.name, a.type, a.delimiter) for a in defs.appenders] == [("rows", "csv", ",")]
 
 
-def test_what_is_stored_is_read_back_equal(tmp_path: Path) -> None:
+def test_definitions_round_trip_through_json(tmp_path: Path) -> None:
     rich = small(
         "hosts: {a.example: {cookies: {a: b}, robots: false}}\n",
         locator="urls: [/a, '/{1..3}'], json: {a: [1, 0.5, null, {b: true}]}, headers: {X: 1.50}",
         field="selector: a, all: true, default: [1, 2.5, x]",
     )
-    for path in (SHOP, made(tmp_path, rich=rich)):
+    for path in (SHOP, write_defs(tmp_path, rich=rich)):
         defs = load(path).definitions
         assert Definitions.from_json(defs.to_json()) == defs
 
 
-def test_meaning_is_untouched_by_formatting_comments_and_files(tmp_path: Path) -> None:
-    first = made(
+def test_formatting_comments_and_files_do_not_change_the_hash(tmp_path: Path) -> None:
+    first = write_defs(
         tmp_path / "1",
         a="locatorGroups: {g: {locators: [{name: g, url: /a}]}, h: {locators: [{url: /b}]}}\n",
         b="taskGroups:\n  g: {t: {dataDef: d}}\n  h: {t: {dataDef: e}}\n",
         c="dataDefs:\n  d: {fields: {a: {selector: x}, b: {}}}\n  e: {fields: {a: {}}}\nbaseUrl: http://a.example/\n",
     )
-    second = made(
+    second = write_defs(
         tmp_path / "2",
         a="# e\ndataDefs:\n\n  'e':\n    fields:\n      a: {}\ntaskGroups: {h: {t: {dataDef: \"e\"}}}\n",
         sub__b="baseUrl: 'http://a.example/'\ndataDefs:\n  d:\n    fields:\n"
@@ -118,40 +118,45 @@ def test_meaning_is_untouched_by_formatting_comments_and_files(tmp_path: Path) -
         ('deny: ["/login"]', 'deny: ["/logout"]'),
     ],
 )
-def test_meaning_changes_with_what_is_meant(tmp_path: Path, old: str, new: str) -> None:
+def test_each_change_of_meaning_changes_the_hash(tmp_path: Path, old: str, new: str) -> None:
     text = (SHOP / "shop.yml").read_text("utf-8")
-    before = load(made(tmp_path, shop=text)).definitions
+    before = load(write_defs(tmp_path, shop=text)).definitions
     if new.startswith("linkGroup"):
         text = text.replace("locatorGroups:\n", "locatorGroups:\n  detail: {locators: [{url: /d}]}\n")
-    after = load(made(tmp_path, shop=text.replace(old, new))).definitions
+    after = load(write_defs(tmp_path, shop=text.replace(old, new))).definitions
     assert definition_hash(before.data_def("book")) != definition_hash(after.data_def("book"))
     assert definition_hash(before.data_def("bookDetail")) == definition_hash(after.data_def("bookDetail"))
 
 
-def test_the_order_of_fields_is_the_order_written(tmp_path: Path) -> None:
-    defs = made(tmp_path, a=small().replace("{f: {selector: a}}", "{z: {}, a: {}, m: {}}"))
+def test_fields_keep_their_written_order(tmp_path: Path) -> None:
+    defs = write_defs(tmp_path, a=small().replace("{f: {selector: a}}", "{z: {}, a: {}, m: {}}"))
     assert load(defs).definitions.data_defs[0].columns == ("z", "a", "m")
 
 
 def test_a_repeated_name_replaces_with_a_warning(tmp_path: Path) -> None:
-    defs = made(tmp_path, a=small(), b="dataDefs: {d: {fields: {g: {}}}}\n")
+    defs = write_defs(tmp_path, a=small(), b="dataDefs: {d: {fields: {g: {}}}}\n")
     loaded = load(defs)
     assert loaded.definitions.data_defs[0].columns == ("g",)
-    (told,) = loaded.warnings
-    assert (told.file, told.line, told.column, told.code, told.warning) == ("defs/b.yml", 1, 12, "replaced", True)
-    assert "defs/a.yml:3:12" in told.message
+    (problem,) = loaded.warnings
+    assert (problem.file, problem.line, problem.column, problem.code, problem.warning) == (
+        "defs/b.yml",
+        1,
+        12,
+        "replaced",
+        True,
+    )
+    assert "defs/a.yml:3:12" in problem.message
 
 
 def test_an_unused_data_def_and_no_start_are_warnings(tmp_path: Path) -> None:
-    loaded = load(made(tmp_path, a="dataDefs: {d: {fields: {g: {}}}}\n"))
+    loaded = load(write_defs(tmp_path, a="dataDefs: {d: {fields: {g: {}}}}\n"))
     assert [(w.code, w.line) for w in loaded.warnings] == [("no-start", 1), ("unused", 1)]
 
 
-def test_texts_keep_what_is_written(tmp_path: Path) -> None:
-    field = "value: 010"
-    for written in ("010", "NO", "on", "12:30", "1.50", "2024-01-02", "0x1F", "1_000", "true"):
-        defs = made(tmp_path, a=small(field=f"value: {written}"))
-        assert load(defs).definitions.data_defs[0].fields[0].value == written, field
+def test_texts_are_kept_as_written(tmp_path: Path) -> None:
+    for text in ("010", "NO", "on", "12:30", "1.50", "2024-01-02", "0x1F", "1_000", "true"):
+        defs = write_defs(tmp_path, a=small(field=f"value: {text}"))
+        assert load(defs).definitions.data_defs[0].fields[0].value == text, text
 
 
 @pytest.mark.parametrize(
@@ -168,14 +173,18 @@ def test_texts_keep_what_is_written(tmp_path: Path) -> None:
     ],
 )
 def test_defaults(tmp_path: Path, kind: str, written: str, default: object) -> None:
-    field = load(made(tmp_path, a=small(field=f"type: {kind}, default: {written}"))).definitions.data_defs[0].fields[0]
+    field = (
+        load(write_defs(tmp_path, a=small(field=f"type: {kind}, default: {written}")))
+        .definitions.data_defs[0]
+        .fields[0]
+    )
     assert field.has_default
     assert (field.default, type(field.default)) == (default, type(default))
 
 
 def test_bodies_become_text_with_a_content_type(tmp_path: Path) -> None:
     def locator(text: str) -> tuple[str, str | None, str | None]:
-        one = load(made(tmp_path, a=small(locator=f"url: /a, {text}"))).definitions.locator_groups[0].locators[0]
+        one = load(write_defs(tmp_path, a=small(locator=f"url: /a, {text}"))).definitions.locator_groups[0].locators[0]
         return one.method, one.body, one.content_type
 
     form = "application/x-www-form-urlencoded"
@@ -187,32 +196,32 @@ def test_bodies_become_text_with_a_content_type(tmp_path: Path) -> None:
     assert locator("headers: {}") == ("GET", None, None)
 
 
-def test_a_locator_takes_its_groups_name_and_keeps_braces_as_written(tmp_path: Path) -> None:
+def test_a_locator_defaults_to_its_groups_name_and_keeps_braces(tmp_path: Path) -> None:
     locator = "url: 'https://%{env.HOST}/{1..3}', urls: [/b], sitemap: /map.xml"
-    one = load(made(tmp_path, a=small(locator=locator))).definitions.locator_groups[0].locators[0]
+    one = load(write_defs(tmp_path, a=small(locator=locator))).definitions.locator_groups[0].locators[0]
     assert (one.name, one.sitemap) == ("g", "/map.xml")
     assert one.urls == ("https://%{env.HOST}/{1..3}", "/b")
 
 
-def test_seeds_stand_beside_the_file_that_names_them(tmp_path: Path) -> None:
-    defs = made(tmp_path, sub__a=small(locator="from: seeds.txt"))
+def test_seed_files_are_relative_to_their_def_file(tmp_path: Path) -> None:
+    defs = write_defs(tmp_path, sub__a=small(locator="from: seeds.txt"))
     loaded = load(defs)
     assert loaded.definitions.locator_groups[0].locators[0].from_file == str(defs / "sub" / "seeds.txt")
     assert [(w.code, w.file) for w in loaded.warnings] == [("missing-file", "defs/sub/a.yml")]
     (defs / "sub" / "seeds.txt").write_text("http://a.example/\n")
     assert load(defs).warnings == ()
-    stdin = load(made(tmp_path / "2", a=small(locator="from: '-'")))
+    stdin = load(write_defs(tmp_path / "2", a=small(locator="from: '-'")))
     assert stdin.definitions.locator_groups[0].locators[0].from_file == "-"
 
 
-def test_hosts_are_named_as_urls_carry_them(tmp_path: Path) -> None:
+def test_host_names_are_normalized_as_in_urls(tmp_path: Path) -> None:
     names = {
         "Shop.Example": "shop.example",
         "bücher.example:8080": "xn--bcher-kva.example:8080",
         "[::1]:80": "[::1]:80",
     }
     text = "hosts:\n" + "".join(f"  '{name}': {{delay: 1}}\n" for name in names)
-    defs = load(made(tmp_path, a=small(text))).definitions
+    defs = load(write_defs(tmp_path, a=small(text))).definitions
     assert sorted(rule.name for rule in defs.hosts) == sorted(names.values())
 
 
@@ -220,24 +229,24 @@ def test_persist_and_live(tmp_path: Path) -> None:
     text = small().replace(
         "{t: {dataDef: d}}", "{live: PT1H30M, priority: -5, t: {dataDef: d, persist: {data: false}}}"
     )
-    (group,) = load(made(tmp_path, a=text)).definitions.task_groups
+    (group,) = load(write_defs(tmp_path, a=text)).definitions.task_groups
     assert (group.live, group.priority, group.tasks[0].persist) == (5_400, -5, False)
 
 
-def test_no_appenders_written_is_one_csv(tmp_path: Path) -> None:
+def test_without_appenders_there_is_one_csv(tmp_path: Path) -> None:
     for extra in ("", "appenders:\n", "appenders: {}\n"):
-        assert load(made(tmp_path, a=small(extra))).definitions.appenders == (AppenderDef(name="rows"),)
+        assert load(write_defs(tmp_path, a=small(extra))).definitions.appenders == (AppenderDef(name="rows"),)
 
 
 def test_one_sqlite_file_holds_many_data_defs(tmp_path: Path) -> None:
     text = small("appenders: {all: {type: sqlite, path: all.db}}\n").replace(
         "dataDefs: {", "dataDefs: {e: {fields: {x: {}}}, "
     )
-    assert load(made(tmp_path, a=text)).definitions.appenders[0].path == "all.db"
+    assert load(write_defs(tmp_path, a=text)).definitions.appenders[0].path == "all.db"
 
 
-def test_files_are_found_below_and_editors_droppings_are_not(tmp_path: Path) -> None:
-    defs = made(tmp_path, b=small(), a__x="dataDefs: {}\n", a__y="# nothing\n")
+def test_def_files_are_found_recursively_and_editor_files_are_skipped(tmp_path: Path) -> None:
+    defs = write_defs(tmp_path, b=small(), a__x="dataDefs: {}\n", a__y="# nothing\n")
     (defs / "z.yaml").write_text("")
     (defs / "notes.txt").write_text("[")
     (defs / ".#b.yml").symlink_to("nobody@nowhere")
@@ -246,8 +255,8 @@ def test_files_are_found_below_and_editors_droppings_are_not(tmp_path: Path) -> 
     assert load(defs).definitions.files == ("defs/a/x.yml", "defs/a/y.yml", "defs/b.yml", "defs/z.yaml")
 
 
-def test_a_file_alone_and_a_path_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    defs = made(tmp_path / "project", a=small())
+def test_a_single_file_and_relative_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    defs = write_defs(tmp_path / "project", a=small())
     assert load(defs / "a.yml").definitions.files == ("a.yml",)
     monkeypatch.chdir(tmp_path)
     assert load(Path("project/defs")).definitions.files == ("project/defs/a.yml",)
@@ -256,26 +265,26 @@ def test_a_file_alone_and_a_path_as_written(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_missing_or_empty_directory(tmp_path: Path) -> None:
-    (told,) = problems(tmp_path / "nowhere")
-    assert (told.code, told.file, told.line, told.column) == ("no-defs", "nowhere", 1, 1)
-    assert "one such file" in told.message
+    (problem,) = problems(tmp_path / "nowhere")
+    assert (problem.code, problem.file, problem.line, problem.column) == ("no-defs", "nowhere", 1, 1)
+    assert "one such file" in problem.message
     (tmp_path / "empty").mkdir()
-    (told,) = problems(tmp_path / "empty")
-    assert (told.code, told.file) == ("no-defs", "empty")
-    (told,) = problems(made(tmp_path, a="# only a remark\n"))
-    assert told.code == "no-defs"
+    (problem,) = problems(tmp_path / "empty")
+    assert (problem.code, problem.file) == ("no-defs", "empty")
+    (problem,) = problems(write_defs(tmp_path, a="# only a comment\n"))
+    assert problem.code == "no-defs"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    defs = made(tmp_path, a=small())
+    defs = write_defs(tmp_path, a=small())
     (defs / "dir.yml").mkdir()
     (defs / "broken.yml").symlink_to("nowhere.yml")
     os.mkfifo(defs / "pipe.yml")
     (defs / "latin.yml").write_bytes(b"# a\nbaseUrl: h\xe9\n")
     with (defs / "large.yml").open("wb") as file:
         file.truncate(5_000_000)
-    told = {p.file: (p.code, p.line, p.column) for p in problems(defs)}
-    assert told == {
+    reported = {p.file: (p.code, p.line, p.column) for p in problems(defs)}
+    assert reported == {
         "defs/broken.yml": ("unreadable", 1, 1),
         "defs/dir.yml": ("unreadable", 1, 1),
         "defs/large.yml": ("unreadable", 1, 1),
@@ -286,32 +295,32 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
 def test_a_file_without_permission(tmp_path: Path) -> None:
-    defs = made(tmp_path, a=small())
+    defs = write_defs(tmp_path, a=small())
     (defs / "a.yml").chmod(0)
     assert [p.code for p in problems(defs)] == ["unreadable"]
 
 
 def test_a_byte_order_mark_and_other_line_ends(tmp_path: Path) -> None:
-    defs = made(tmp_path, a="")
+    defs = write_defs(tmp_path, a="")
     (defs / "a.yml").write_bytes(b"\xef\xbb\xbf" + small().replace("\n", "\r\n").encode())
     assert load(defs).definitions.data_defs[0].place == SourcePosition("defs/a.yml", 3, 12)
 
 
-def test_messages_and_file_names_hold_nothing_a_terminal_obeys(tmp_path: Path) -> None:
-    defs = made(tmp_path, a=small().replace("{f: {", '{"\\e]52;x\\u202e": {'))
+def test_messages_and_file_names_are_printable(tmp_path: Path) -> None:
+    defs = write_defs(tmp_path, a=small().replace("{f: {", '{"\\e]52;x\\u202e": {'))
     os.rename(defs / "a.yml", os.fsencode(defs) + b"/\x1b[2J\xff.yml")
-    found = problems(defs)
-    assert [p.code for p in found] == ["bad-name"]
-    assert all(str(p).isprintable() for p in found)
-    assert found[0].file == r"defs/\u001b[2J\udcff.yml"
+    reported = problems(defs)
+    assert [p.code for p in reported] == ["bad-name"]
+    assert all(str(p).isprintable() for p in reported)
+    assert reported[0].file == r"defs/\u001b[2J\udcff.yml"
 
 
 def test_places_count_characters(tmp_path: Path) -> None:
-    (told,) = problems(made(tmp_path, a=small().replace("selector: a", "match: 'é日本', selector: '['")))
-    assert (told.line, told.column) == (3, 53)
+    (problem,) = problems(write_defs(tmp_path, a=small().replace("selector: a", "match: 'é日本', selector: '['")))
+    assert (problem.line, problem.column) == (3, 53)
 
 
-def test_the_schema_tells_every_key_and_invents_none() -> None:
+def test_the_schema_contains_the_implemented_keys_only() -> None:
     text = str(build_json_schema())
     for key in ("linkGroup", "maxPages", "sameHost", "baseUrl", "from", "json", "delimiter"):
         assert f"'{key}'" in text
@@ -319,16 +328,16 @@ def test_the_schema_tells_every_key_and_invents_none() -> None:
     assert "'login'" not in text
 
 
-def test_loading_is_quick_and_imports_only_what_it_needs(tmp_path: Path) -> None:
-    defs = made(tmp_path, a=small(field="value: x"))
+def test_loading_is_fast_and_imports_only_what_it_needs(tmp_path: Path) -> None:
+    defs = write_defs(tmp_path, a=small(field="value: x"))
     code = (
         "import sys; from pathlib import Path; from engine.defs.loader import load; "
         f"load(Path({str(defs)!r})); "
         "print([m for m in ('lxml', 'jmespath', 'selectolax', 'isoduration', 'sqlite3') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
     load(SHOP)
-    began = time.perf_counter()
+    start = time.perf_counter()
     load(SHOP)
-    assert time.perf_counter() - began < 0.06
+    assert time.perf_counter() - start < 0.06

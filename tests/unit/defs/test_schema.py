@@ -1,4 +1,4 @@
-"""The JSON Schema against the language: what `check` accepts passes it, and an editor would mark common mistakes."""
+"""The JSON Schema accepts valid defs and rejects common mistakes, as `check` does."""
 
 import re
 from pathlib import Path
@@ -17,12 +17,12 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 
 class Core(yaml.SafeLoader):
-    """Scalars as editors and the language read them: 1.1's yes, no, on, 010 and 12:30 are texts."""
+    """Reads scalars as editors and the language do: yes, no, on, 010 and 12:30 are texts, unlike in YAML 1.1."""
 
 
 Core.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if not re.search(":(bool|int|float|timestamp|merge)$", tag)]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    first: [(tag, pattern) for tag, pattern in resolvers if not re.search(":(bool|int|float|timestamp|merge)$", tag)]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 Core.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("^(true|false)$"), list("tf"))
 Core.add_implicit_resolver("tag:yaml.org,2002:int", re.compile("^-?(0|[1-9][0-9]*)$"), list("-0123456789"))
@@ -85,13 +85,13 @@ def test_an_example_passes(number: int) -> None:
     VALIDATOR.validate(yaml.load(EXAMPLES[number], Core))
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_valid() -> None:
     Draft202012Validator.check_schema(SCHEMA)
     VALIDATOR.validate(yaml.load(GOOD, Core))
 
 
 @pytest.mark.parametrize("number", range(len(MISTAKES)))
-def test_a_common_mistake_fails_here_and_in_check(number: int, tmp_path: Path) -> None:
+def test_a_common_mistake_fails_in_the_schema_and_in_check(number: int, tmp_path: Path) -> None:
     right, wrong = MISTAKES[number]
     assert right in GOOD
     text = GOOD.replace(right, wrong, 1)
@@ -103,19 +103,19 @@ def test_a_common_mistake_fails_here_and_in_check(number: int, tmp_path: Path) -
 
 def keys() -> list[tuple[str, str, dict[str, object]]]:
     terms = {**SCHEMA["$defs"], "Defs": SCHEMA}
-    return [(term, key, told) for term, part in terms.items() for key, told in part.get("properties", {}).items()]
+    return [(term, key, schema) for term, part in terms.items() for key, schema in part.get("properties", {}).items()]
 
 
 def test_every_key_is_described_in_a_sentence() -> None:
-    for term, key, told in keys():
-        assert re.fullmatch(r"[A-Z].+\.", str(told.get("description"))), f"{term}.{key}"
-        assert "title" not in told, f"{term}.{key}"
+    for term, key, schema in keys():
+        assert re.fullmatch(r"[A-Z].+\.", str(schema.get("description"))), f"{term}.{key}"
+        assert "title" not in schema, f"{term}.{key}"
     assert all(re.fullmatch(r"[A-Z].+\.", part["description"]) for part in SCHEMA["$defs"].values())
 
 
-def test_an_example_of_a_key_fits_the_key() -> None:
-    told = [(term, key, value, part) for term, key, part in keys() for value in part.get("examples", [])]
-    assert len(told) > 50
-    for term, key, value, part in told:
-        whole = {"$schema": SCHEMA["$schema"], "$defs": SCHEMA["$defs"], **part}
-        assert Draft202012Validator(whole).is_valid(value), f"{term}.{key}: {value!r}"
+def test_an_example_of_a_key_is_valid() -> None:
+    examples = [(term, key, value, part) for term, key, part in keys() for value in part.get("examples", [])]
+    assert len(examples) > 50
+    for term, key, value, part in examples:
+        key_schema = {"$schema": SCHEMA["$schema"], "$defs": SCHEMA["$defs"], **part}
+        assert Draft202012Validator(key_schema).is_valid(value), f"{term}.{key}: {value!r}"

@@ -28,7 +28,7 @@ def test_good_selectors(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "empty"),
         ("  ", "empty"),
@@ -59,10 +59,10 @@ def test_good_selectors(text: str) -> None:
         ("jmespath: a b", "JMESPath"),
     ],
 )
-def test_bad_selectors(text: str, says: str) -> None:
-    why = selector_problem(text)
-    assert why is not None
-    assert says in why
+def test_invalid_selectors(text: str, message: str) -> None:
+    problem = selector_problem(text)
+    assert problem is not None
+    assert message in problem
 
 
 def test_patterns() -> None:
@@ -73,19 +73,19 @@ def test_patterns() -> None:
 
 
 @given(st.sampled_from(["", "xpath:", "jmespath:"]), st.text(max_size=30))
-def test_no_text_makes_them_fail(prefix: str, text: str) -> None:
-    for why in (selector_problem(prefix + text), pattern_problem(text)):
-        assert why is None or why.strip()
+def test_any_text_is_checked(prefix: str, text: str) -> None:
+    for problem in (selector_problem(prefix + text), pattern_problem(text)):
+        assert problem is None or problem.strip()
 
 
-def test_each_parser_is_imported_only_for_its_flavour() -> None:
+def test_each_parser_is_imported_only_when_needed() -> None:
     code = (
         "import sys; from engine.extract.selector_syntax import selector_problem as s; seen = lambda: "
         "[m for m in ('selectolax', 'lxml', 'jmespath') if m in sys.modules]\n"
         "print(seen()); s('a'); print(seen()); s('jmespath: a'); print(seen()); s('xpath: a'); print(seen())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n")[:4] == [
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.split("\n")[:4] == [
         "[]",
         "['selectolax']",
         "['selectolax', 'jmespath']",

@@ -1,4 +1,4 @@
-"""Every mistake the language knows: told with its code, at its file, line and column, all of a file at once."""
+"""Every kind of problem is reported with its code, file, line and column, all at once."""
 
 from pathlib import Path
 
@@ -37,14 +37,14 @@ appenders:
 """
 
 
-def written(folder: Path, text: str, name: str = "shop.yml") -> Path:
+def write_defs(folder: Path, text: str, name: str = "shop.yml") -> Path:
     defs = folder / "defs"
     defs.mkdir(exist_ok=True)
     (defs / name).write_text(text, "utf-8")
     return defs
 
 
-def mistakes(defs: Path) -> list[Problem]:
+def load_problems(defs: Path) -> list[Problem]:
     with pytest.raises(DefsError) as caught:
         load(defs)
     return caught.value.problems
@@ -140,7 +140,7 @@ CASES = [
     ("unknown-field", "key: [url]", "key: [url, §id]"),
     ("unreachable-group", "  detail:\n", "  §island: {page: {dataDef: page}}\n  detail:\n"),
     ("no-tasks", "  detail:\n    page: {dataDef: page}\n", "  §detail:\n    live: PT1S\n"),
-    # what cannot stand together
+    # conflicts
     ("no-url", '{name: shop, url: "https://shop.example/1.html"}', "§{name: shop}"),
     ("no-url", '[{name: shop, url: "https://shop.example/1.html"}]', '[{url: "/a"}, {§urls: []}]'),
     ("conflict", "{name: shop,", "{name: shop, body: x, §form: {a: b},"),
@@ -175,7 +175,7 @@ CASES = [
     ("bad-yaml", "live: P1D", "live: §!!python/name:os.system P1D"),
     ("bad-yaml", "hosts:\n", "hosts:\n  §<<: {}\n"),
     ("bad-yaml", "hosts:\n", "hosts:\n  ? §[a]\n  : {}\n"),
-    # not built yet
+    # not implemented
     ("not-built", "delay: 0.5", "§login: {url: /login}"),
     ("not-built", "delay: 0.5", "§proxy: http://p"),
     ("not-built", "delay: 0.5", "§tls: {}"),
@@ -189,28 +189,28 @@ CASES = [
 
 
 @pytest.mark.parametrize(("code", "old", "new"), CASES)
-def test_a_mistake_is_told_with_its_code_at_its_place(tmp_path: Path, code: str, old: str, new: str) -> None:
+def test_a_problem_has_its_code_and_place(tmp_path: Path, code: str, old: str, new: str) -> None:
     assert old in GOOD
     text, places = marked(GOOD.replace(old, new, 1))
-    found = [p for p in mistakes(written(tmp_path, text)) if not p.warning]
-    assert [p.code for p in found] == [code], found
-    assert found[0].file == "defs/shop.yml"
-    where = (found[0].line, found[0].column)
+    problems = [p for p in load_problems(write_defs(tmp_path, text)) if not p.warning]
+    assert [p.code for p in problems] == [code], problems
+    assert problems[0].file == "defs/shop.yml"
+    where = (problems[0].line, problems[0].column)
     if places:
         assert where == places[0]
     else:
         before = text[: text.index(new)]
-        assert found[0].line == before.count("\n") + 1
+        assert problems[0].line == before.count("\n") + 1
         assert text.splitlines()[where[0] - 1][where[1] - 1 :].lstrip('"').startswith(new)
-    assert found[0].message
-    assert str(found[0]).startswith(f"defs/shop.yml:{where[0]}:{where[1]}: {code} ")
+    assert problems[0].message
+    assert str(problems[0]).startswith(f"defs/shop.yml:{where[0]}:{where[1]}: {code} ")
 
 
-def test_the_good_one_is_good(tmp_path: Path) -> None:
-    assert load(written(tmp_path, GOOD)).warnings == ()
+def test_the_valid_defs_have_no_warnings(tmp_path: Path) -> None:
+    assert load(write_defs(tmp_path, GOOD)).warnings == ()
 
 
-def test_all_mistakes_of_all_files_are_told_at_once_in_order(tmp_path: Path) -> None:
+def test_all_problems_of_all_files_are_reported_in_order(tmp_path: Path) -> None:
     text = GOOD
     for old, new in [
         ('{selector: "a",', '{§selctor: "a",'),
@@ -226,11 +226,11 @@ def test_all_mistakes_of_all_files_are_told_at_once_in_order(tmp_path: Path) -> 
         assert old in text
         text = text.replace(old, new, 1)
     text, places = marked(text)
-    defs = written(tmp_path, text)
-    written(tmp_path, "dataDefs:\n  other: {fields: {a: {selector: '['}}, links: 5}\n", "zoo.yaml")
-    found = [p for p in mistakes(defs) if not p.warning]
-    assert [(p.line, p.column) for p in found if p.file == "defs/shop.yml"] == places
-    assert [(p.file, p.code) for p in found if p.file != "defs/shop.yml"] == [
+    defs = write_defs(tmp_path, text)
+    write_defs(tmp_path, "dataDefs:\n  other: {fields: {a: {selector: '['}}, links: 5}\n", "zoo.yaml")
+    problems = [p for p in load_problems(defs) if not p.warning]
+    assert [(p.line, p.column) for p in problems if p.file == "defs/shop.yml"] == places
+    assert [(p.file, p.code) for p in problems if p.file != "defs/shop.yml"] == [
         ("defs/zoo.yaml", "bad-selector"),
         ("defs/zoo.yaml", "wrong-type"),
     ]
@@ -238,8 +238,8 @@ def test_all_mistakes_of_all_files_are_told_at_once_in_order(tmp_path: Path) -> 
 
 def test_a_nested_field_needs_a_selector(tmp_path: Path) -> None:
     text, places = marked(GOOD.replace("url: {value", "§list: {fields: {x: {}}}\n      url: {value"))
-    (found,) = mistakes(written(tmp_path, text))
-    assert (found.code, (found.line, found.column)) == ("missing-key", places[0])
+    (problem,) = load_problems(write_defs(tmp_path, text))
+    assert (problem.code, (problem.line, problem.column)) == ("missing-key", places[0])
 
 
 @pytest.mark.parametrize(
@@ -259,9 +259,9 @@ def test_a_nested_field_needs_a_selector(tmp_path: Path) -> None:
         ('block: "li.item"', "block: \"li:contains('x')\"", "xpath:"),
     ],
 )
-def test_a_close_name_or_another_way_is_suggested(tmp_path: Path, old: str, new: str, hint: str) -> None:
-    found = mistakes(written(tmp_path, GOOD.replace(old, new, 1)))
-    assert any(hint in p.message for p in found), found
+def test_a_similar_name_or_an_alternative_is_suggested(tmp_path: Path, old: str, new: str, hint: str) -> None:
+    problems = load_problems(write_defs(tmp_path, GOOD.replace(old, new, 1)))
+    assert any(hint in p.message for p in problems), problems
 
 
 STEPS = """\
@@ -275,10 +275,10 @@ steps:
 """
 
 
-def test_steps_that_do_not_hold_together(tmp_path: Path) -> None:
+def test_inconsistent_steps(tmp_path: Path) -> None:
     text, places = marked(STEPS + GOOD)
-    found = mistakes(written(tmp_path, text))
-    assert [p.code for p in found] == [
+    problems = load_problems(write_defs(tmp_path, text))
+    assert [p.code for p in problems] == [
         "not-built",
         "unknown-step-class",
         "unknown-step",
@@ -286,56 +286,56 @@ def test_steps_that_do_not_hold_together(tmp_path: Path) -> None:
         "step-cycle",
         "step-cycle",
     ]
-    assert [(p.line, p.column) for p in found] == places
+    assert [(p.line, p.column) for p in problems] == places
 
 
 @pytest.mark.parametrize(("name", "cycle"), [("LocatorCreator", False), ("DataConverter", True)])
 def test_only_a_locator_creator_may_lead_back_to_the_seeder(tmp_path: Path, name: str, cycle: bool) -> None:
     step = f"{{class: {name}, previous: parser, next: seeder}}"
     text = GOOD.replace("{dataDef: item}", f"{{dataDef: item, steps: {{jsoupDefault: {{process: {step}}}}}}}")
-    codes = [p.code for p in mistakes(written(tmp_path, text))]
+    codes = [p.code for p in load_problems(write_defs(tmp_path, text))]
     assert codes == (["not-built", "step-cycle"] if cycle else ["not-built"])
 
 
 @pytest.mark.parametrize("name", ["jsoupDefault", "htmlUnitDefault", "recordDefault"])
 def test_built_in_step_sets_may_be_named(tmp_path: Path, name: str) -> None:
     text = GOOD.replace("{dataDef: item}", f"{{dataDef: item, steps: {name}}}")
-    group = load(written(tmp_path, text)).definitions.task_group("list")
+    group = load(write_defs(tmp_path, text)).definitions.task_group("list")
     assert group is not None
     assert group.tasks[0].steps == name
 
 
 def test_aliases_are_bounded(tmp_path: Path) -> None:
     bomb = "\n".join(f"  a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9))
-    (found,) = mistakes(written(tmp_path, f"dataDefs:\n  a0: &a0 [x]\n{bomb}\n"))
-    assert (found.code, found.file) == ("bad-yaml", "defs/shop.yml")
-    assert "alias" in found.message
+    (problem,) = load_problems(write_defs(tmp_path, f"dataDefs:\n  a0: &a0 [x]\n{bomb}\n"))
+    assert (problem.code, problem.file) == ("bad-yaml", "defs/shop.yml")
+    assert "alias" in problem.message
 
 
-def test_an_alias_inside_its_own_anchor_is_refused(tmp_path: Path) -> None:
-    (found,) = mistakes(written(tmp_path, "dataDefs: &a\n  x: *a\n"))
-    assert (found.code, found.line, found.column) == ("bad-yaml", 2, 6)
+def test_an_alias_inside_its_own_anchor_is_rejected(tmp_path: Path) -> None:
+    (problem,) = load_problems(write_defs(tmp_path, "dataDefs: &a\n  x: *a\n"))
+    assert (problem.code, problem.line, problem.column) == ("bad-yaml", 2, 6)
 
 
 @pytest.mark.parametrize("deep", ["[" * 100_000, "{a: " * 100_000, "- " * 100_000, "a: " + "[" * 60 + "]" * 60])
-def test_deep_nesting_is_refused(tmp_path: Path, deep: str) -> None:
-    assert [p.code for p in mistakes(written(tmp_path, deep))] == ["bad-yaml"]
+def test_deep_nesting_is_rejected(tmp_path: Path, deep: str) -> None:
+    assert [p.code for p in load_problems(write_defs(tmp_path, deep))] == ["bad-yaml"]
 
 
 def test_a_small_alias_is_fine(tmp_path: Path) -> None:
     text = GOOD.replace('"a", required', '&link "a", required').replace('selector: "a.more"', "selector: *link")
-    item = load(written(tmp_path, text)).definitions.data_def("item")
+    item = load(write_defs(tmp_path, text)).definitions.data_def("item")
     assert item is not None
     assert item.links[1].selector == "a"
 
 
-def test_a_broken_file_hides_no_other_and_starts_no_guessing(tmp_path: Path) -> None:
-    """What a broken file defines is not reported as unknown."""
-    defs = written(tmp_path, GOOD.replace("field: price, pattern", "feild: price, pattern"))
-    written(tmp_path, "taskGroups:\n  more: [\n", "broken.yml")
-    written(tmp_path, "locatorGroups:\n  more: {locators: [{url: /x}]}\n", "more.yml")
-    found = mistakes(defs)
-    assert [(p.file, p.code) for p in found] == [
+def test_a_broken_file_does_not_hide_other_problems_or_cause_false_ones(tmp_path: Path) -> None:
+    """Names that a broken file may define are not reported as unknown."""
+    defs = write_defs(tmp_path, GOOD.replace("field: price, pattern", "feild: price, pattern"))
+    write_defs(tmp_path, "taskGroups:\n  more: [\n", "broken.yml")
+    write_defs(tmp_path, "locatorGroups:\n  more: {locators: [{url: /x}]}\n", "more.yml")
+    problems = load_problems(defs)
+    assert [(p.file, p.code) for p in problems] == [
         ("defs/broken.yml", "bad-yaml"),
         ("defs/shop.yml", "missing-key"),
         ("defs/shop.yml", "unknown-key"),

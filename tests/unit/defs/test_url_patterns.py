@@ -1,4 +1,4 @@
-"""Braces in URLs: what they stand for, how many, and what is refused."""
+"""Braces in URLs: expansion, limits, and errors."""
 
 import tracemalloc
 from itertools import islice
@@ -12,7 +12,7 @@ from engine.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    ("pattern", "made"),
+    ("pattern", "expected"),
     [
         ("http://a/", ["http://a/"]),
         ("", [""]),
@@ -31,13 +31,13 @@ from engine.errors import UsageError
         (r"C:\x", [r"C:\x"]),
     ],
 )
-def test_what_a_pattern_stands_for(pattern: str, made: list[str]) -> None:
-    assert list(expand(pattern)) == made
-    assert count(pattern) == len(made)
+def test_expansion(pattern: str, expected: list[str]) -> None:
+    assert list(expand(pattern)) == expected
+    assert count(pattern) == len(expected)
 
 
 @pytest.mark.parametrize("pattern", ["/{", "/{a", "/{a}", "/{}", "/{a,{b,c}}", "/{1..}", "/{a..c}", "/{1..9..2}"])
-def test_what_has_no_meaning_is_refused(pattern: str) -> None:
+def test_invalid_braces_are_rejected(pattern: str) -> None:
     with pytest.raises(UsageError) as caught:
         expand(pattern)
     assert "\\{" in caught.value.remedy
@@ -63,8 +63,8 @@ ranges = st.tuples(st.integers(-6, 6), st.integers(-6, 6))
 
 
 @given(st.lists(st.one_of(plain, lists, ranges), max_size=4))
-def test_the_product_of_all_parts_in_order(parts: list[str | list[str] | tuple[int, int]]) -> None:
-    pattern, made = "", [""]
+def test_parts_expand_to_their_product_in_order(parts: list[str | list[str] | tuple[int, int]]) -> None:
+    pattern, expected = "", [""]
     for part in parts:
         if isinstance(part, str):
             pattern, choices = pattern + part, [part]
@@ -74,17 +74,17 @@ def test_the_product_of_all_parts_in_order(parts: list[str | list[str] | tuple[i
             first, last = part
             pattern += f"{{{first}..{last}}}"
             choices = [str(n) for n in (range(first, last + 1) if first <= last else range(first, last - 1, -1))]
-        made = [before + choice for before in made for choice in choices]
-    assert list(expand(pattern)) == made
-    assert count(pattern) == len(made)
+        expected = [before + choice for before in expected for choice in choices]
+    assert list(expand(pattern)) == expected
+    assert count(pattern) == len(expected)
 
 
 @given(st.integers(1, 6), st.integers(0, 99), st.integers(0, 99))
 def test_padding_keeps_its_width(width: int, first: int, last: int) -> None:
     ends = [str(n).zfill(width) for n in (first, last)]
-    made = list(expand(f"{{{ends[0]}..{ends[1]}}}"))
-    assert (made[0], made[-1]) == (ends[0], ends[1]) or not any(e[0] == "0" and len(e) > 1 for e in ends)
-    assert [int(n) for n in made] == [*range(first, last + 1)] or [*reversed(made)] == [
+    expected = list(expand(f"{{{ends[0]}..{ends[1]}}}"))
+    assert (expected[0], expected[-1]) == (ends[0], ends[1]) or not any(e[0] == "0" and len(e) > 1 for e in ends)
+    assert [int(n) for n in expected] == [*range(first, last + 1)] or [*reversed(expected)] == [
         *expand(f"{{{ends[1]}..{ends[0]}}}")
     ]
 

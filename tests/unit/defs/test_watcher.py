@@ -1,4 +1,4 @@
-"""The watcher: what was saved is laid ready, once, whole, and soon; a bad save too."""
+"""The watcher reports each saved change once, completely and soon, invalid ones too."""
 
 import time
 from collections.abc import Iterator
@@ -35,54 +35,54 @@ def watcher(folder: Path) -> Iterator[DefsWatcher[str]]:
     assert not watcher.is_alive()
 
 
-def awaited(watcher: DefsWatcher[str], seconds: float = 8.0) -> LoadResult[str] | None:
+def wait_for_result(watcher: DefsWatcher[str], seconds: float = 8.0) -> LoadResult[str] | None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if (look := watcher.take_result()) is not None:
-            return look
+        if (result := watcher.take_result()) is not None:
+            return result
         time.sleep(0.01)
     return None
 
 
-def url(look: LoadResult[str] | None) -> str:
-    assert look is not None
-    assert look.edition is not None, look.problems
-    return look.edition.definitions.locator_groups[0].locators[0].urls[0]
+def url(result: LoadResult[str] | None) -> str:
+    assert result is not None
+    assert result.edition is not None, result.problems
+    return result.edition.definitions.locator_groups[0].locators[0].urls[0]
 
 
-def test_a_save_is_laid_ready_once(watcher: DefsWatcher[str], folder: Path) -> None:
+def test_a_save_is_reported_once(watcher: DefsWatcher[str], folder: Path) -> None:
     (folder / "a.yml").write_text(GOOD.format(n=1))
-    assert url(awaited(watcher)) == "http://a.example/1"
-    assert awaited(watcher, 1.5) is None
+    assert url(wait_for_result(watcher)) == "http://a.example/1"
+    assert wait_for_result(watcher, 1.5) is None
     assert watcher.settled()
 
 
-def test_nothing_is_told_of_what_was_there(watcher: DefsWatcher[str]) -> None:
-    assert awaited(watcher, 1.5) is None
+def test_unchanged_defs_are_not_reported(watcher: DefsWatcher[str]) -> None:
+    assert wait_for_result(watcher, 1.5) is None
 
 
-def test_an_order_is_answered_though_nothing_changed(watcher: DefsWatcher[str]) -> None:
+def test_a_request_is_answered_without_changes(watcher: DefsWatcher[str]) -> None:
     ticket = watcher.request_load()
     assert not watcher.settled()
-    look = awaited(watcher)
-    assert look is not None
-    assert look.ticket == ticket
+    result = wait_for_result(watcher)
+    assert result is not None
+    assert result.ticket == ticket
 
 
-def test_of_many_saves_the_last_one_wins(watcher: DefsWatcher[str], folder: Path) -> None:
+def test_of_many_saves_the_last_wins(watcher: DefsWatcher[str], folder: Path) -> None:
     for number in range(1, 60):
         (folder / "b").write_text(GOOD.format(n=number))
         (folder / "b").replace(folder / "a.yml")
-    while url(awaited(watcher, 20)) != "http://a.example/59":
+    while url(wait_for_result(watcher, 20)) != "http://a.example/59":
         pass
-    assert awaited(watcher, 2.5) is None
+    assert wait_for_result(watcher, 2.5) is None
     assert watcher.settled()
 
 
-@pytest.mark.parametrize("how", ["deleted", "truncated", "directory", "not text"])
-def test_a_bad_save_is_told_and_mended(watcher: DefsWatcher[str], folder: Path, how: str) -> None:
+@pytest.mark.parametrize("change", ["deleted", "truncated", "directory", "not text"])
+def test_an_invalid_save_is_reported_and_can_be_fixed(watcher: DefsWatcher[str], folder: Path, change: str) -> None:
     target = folder / "a.yml"
-    match how:
+    match change:
         case "deleted":
             target.unlink()
         case "truncated":
@@ -92,29 +92,29 @@ def test_a_bad_save_is_told_and_mended(watcher: DefsWatcher[str], folder: Path, 
             target.mkdir()
         case _:
             target.write_bytes(b"\xff\xfe\x00")
-    look = awaited(watcher)
-    assert look is not None
-    assert look.edition is None
-    assert look.problems
+    result = wait_for_result(watcher)
+    assert result is not None
+    assert result.edition is None
+    assert result.problems
     if target.is_dir():
         target.rmdir()
     target.write_text(GOOD.format(n=2))
-    while (look := awaited(watcher)) is not None and look.edition is None:
+    while (result := wait_for_result(watcher)) is not None and result.edition is None:
         pass
-    assert url(look) == "http://a.example/2"
+    assert url(result) == "http://a.example/2"
 
 
 def test_a_directory_that_is_moved_away_and_back(watcher: DefsWatcher[str], folder: Path) -> None:
     folder.rename(folder.with_name("away"))
-    look = awaited(watcher)
-    assert look is not None
-    assert look.edition is None
+    result = wait_for_result(watcher)
+    assert result is not None
+    assert result.edition is None
     (folder.with_name("away") / "a.yml").write_text(GOOD.format(n=3))
     folder.with_name("away").rename(folder)
-    assert url(awaited(watcher)) == "http://a.example/3"
+    assert url(wait_for_result(watcher)) == "http://a.example/3"
 
 
-def test_a_file_behind_a_link_is_noticed_by_its_hash(tmp_path: Path) -> None:
+def test_a_change_behind_a_symlink_is_detected_by_hash(tmp_path: Path) -> None:
     real = tmp_path / "elsewhere.yml"
     real.write_text(GOOD.format(n=0))
     folder = tmp_path / "defs"
@@ -125,16 +125,16 @@ def test_a_file_behind_a_link_is_noticed_by_its_hash(tmp_path: Path) -> None:
     try:
         time.sleep(0.3)
         real.write_text(GOOD.format(n=4))
-        assert url(awaited(watcher)) == "http://a.example/4"
+        assert url(wait_for_result(watcher)) == "http://a.example/4"
     finally:
         watcher.stop()
         watcher.join(5)
 
 
-def test_the_fingerprint_changes_with_every_byte_and_nothing_else(folder: Path) -> None:
+def test_the_fingerprint_changes_with_def_files_only(folder: Path) -> None:
     before = fingerprint_files(folder)
     (folder / "notes.txt").write_text("no def")
-    (folder / ".a.yml.swp").write_text("an editor's own")
+    (folder / ".a.yml.swp").write_text("an editor file")
     assert fingerprint_files(folder) == before
     (folder / "a.yml").write_text(GOOD.format(n=0) + "#")
     assert fingerprint_files(folder) != before
@@ -148,10 +148,10 @@ def test_a_single_file_may_be_watched(folder: Path) -> None:
     try:
         time.sleep(0.3)
         path.write_text(GOOD.format(n=5))
-        look = awaited(watcher)
-        assert url(look) == "http://a.example/5"
-        assert look is not None
-        assert look.prepared == PreparedDefs.from_definitions(load(path).definitions).hash
+        result = wait_for_result(watcher)
+        assert url(result) == "http://a.example/5"
+        assert result is not None
+        assert result.prepared == PreparedDefs.from_definitions(load(path).definitions).hash
     finally:
         watcher.stop()
         watcher.join(5)

@@ -1,4 +1,4 @@
-"""Scalars by YAML 1.2, and the tree's places."""
+"""YAML 1.2 scalars, and the places of nodes."""
 
 from typing import Any
 
@@ -62,11 +62,11 @@ def tree(text: str) -> YamlNode:
 )
 def test_plain_scalars(written: str, value: object) -> None:
     node = tree(f"a: {written}").entries["a"].node
-    got = plain_data(node.value())
-    assert (got, type(got)) == (value, type(value))
+    result = plain_data(node.value())
+    assert (result, type(result)) == (value, type(value))
 
 
-def test_written_numbers_remember() -> None:
+def test_numbers_keep_their_source_text() -> None:
     values = tree("[1.50, +7, 1e3]").value()
     assert [v.written for v in values] == ["1.50", "+7", "1e3"]
     assert values == [1.5, 7, 1000.0]
@@ -104,5 +104,5 @@ def quoted(text: str) -> str:
 
 
 @given(st.dictionaries(st.text(max_size=5), data, max_size=4))
-def test_what_is_written_is_read(value: dict[str, Any]) -> None:
+def test_data_round_trips(value: dict[str, Any]) -> None:
     assert plain_data(tree(flow(value)).value()) == value

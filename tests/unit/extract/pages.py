@@ -24,15 +24,15 @@ def extract(data_def: DataDef, text: str, *, kind: PageKind = "html", url: str =
 
 def value(text: str, *, kind: PageKind = "html", block: str | None = None, **field: Any) -> Any:
     """The value of a single field of the page's only record."""
-    found = extract(DataDef(name="d", block=block, fields=(Field(name="f", **field),)), text, kind=kind)
-    assert found.rejected == ()
-    (row,) = found.rows
+    extraction = extract(DataDef(name="d", block=block, fields=(Field(name="f", **field),)), text, kind=kind)
+    assert extraction.rejected == ()
+    (row,) = extraction.rows
     return row["f"]
 
 
 def reason(text: str, *, kind: PageKind = "html", **field: Any) -> str:
     """Why the page's only record was rejected."""
-    found = extract(DataDef(name="d", fields=(Field(name="f", **field),)), text, kind=kind)
-    assert found.rows == ()
-    (rejection,) = found.rejected
+    extraction = extract(DataDef(name="d", fields=(Field(name="f", **field),)), text, kind=kind)
+    assert extraction.rows == ()
+    (rejection,) = extraction.rejected
     return rejection.reason

@@ -1,4 +1,4 @@
-"""Texts into values: strict, exact, and refused with a reason."""
+"""Conversion of texts to values: strict, exact, with a reason for each rejection."""
 
 from decimal import Decimal
 from typing import Any
@@ -46,10 +46,10 @@ def convert(kind: FieldType, text: str, **more: Any) -> Any:
         ("json", "3", 3),
     ],
 )
-def test_good_texts(kind: FieldType, text: str, value: Any) -> None:
-    made = convert(kind, text)
-    assert made == value
-    assert type(made) is type(value)
+def test_valid_texts_are_converted(kind: FieldType, text: str, value: Any) -> None:
+    result = convert(kind, text)
+    assert result == value
+    assert type(result) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -84,21 +84,21 @@ def test_good_texts(kind: FieldType, text: str, value: Any) -> None:
         ("json", "[" * 100_000),
     ],
 )
-def test_bad_texts_are_refused_in_few_words(kind: FieldType, text: str) -> None:
-    with pytest.raises(ValueError) as refused:
+def test_invalid_texts_are_rejected_with_a_short_reason(kind: FieldType, text: str) -> None:
+    with pytest.raises(ValueError) as error:
         convert(kind, text)
-    assert 10 < len(str(refused.value)) < 250
+    assert 10 < len(str(error.value)) < 250
 
 
 @pytest.mark.parametrize("digits", ["19.90", "0.10", "-007.500", "1e3", "12345678901234567890.123456789"])
 def test_decimals_keep_their_digits(digits: str) -> None:
-    made = convert("decimal", digits)
-    assert isinstance(made, Decimal)
-    assert made.as_tuple() == Decimal(digits).as_tuple()
+    result = convert("decimal", digits)
+    assert isinstance(result, Decimal)
+    assert result.as_tuple() == Decimal(digits).as_tuple()
 
 
 @pytest.mark.parametrize(
-    ("form", "text", "value"),
+    ("date_format", "text", "value"),
     [
         ("%d.%m.%Y", "31.01.2024", "2024-01-31"),
         ("%d %B %Y", "31 January 2024", "2024-01-31"),
@@ -107,33 +107,33 @@ def test_decimals_keep_their_digits(digits: str) -> None:
         ("100%% %Y", "100% 2024", "2024-01-01"),
     ],
 )
-def test_dates_by_format(form: str, text: str, value: str) -> None:
-    assert convert("date", text, format=form) == value
+def test_dates_by_format(date_format: str, text: str, value: str) -> None:
+    assert convert("date", text, format=date_format) == value
 
 
-@pytest.mark.parametrize("form", ["%d.%m.%Y", "%", "%Q", "%d %d", "", "%Y" * 3])
-def test_a_date_of_another_form_or_a_bad_form_is_refused(form: str) -> None:
+@pytest.mark.parametrize("date_format", ["%d.%m.%Y", "%", "%Q", "%d %d", "", "%Y" * 3])
+def test_a_mismatching_date_or_an_invalid_format_is_rejected(date_format: str) -> None:
     with pytest.raises(ValueError, match="does not match the date format"):
-        convert("date", "x", format=form)
+        convert("date", "x", format=date_format)
 
 
-def test_a_bool_with_match_is_true_by_what_was_matched() -> None:
+def test_a_bool_with_match_is_true_if_it_matches() -> None:
     assert convert("bool", "no", match="no|yes") is True
     assert default_converter_for(Field(name="f", type="bool", match="x"))("no", BASE) is False
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_whole_numbers_come_back(number: int) -> None:
+def test_integers_round_trip(number: int) -> None:
     assert convert("int", str(number)) == number
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_floats_come_back(number: float) -> None:
+def test_floats_round_trip(number: float) -> None:
     assert convert("float", repr(number)) == number
 
 
 @given(st.sampled_from(["int", "float", "decimal", "bool", "date", "url", "json"]), st.text())
-def test_any_text_is_converted_or_refused(kind: FieldType, text: str) -> None:
+def test_any_text_is_converted_or_rejected(kind: FieldType, text: str) -> None:
     try:
         convert(kind, text)
     except ValueError:

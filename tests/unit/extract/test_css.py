@@ -1,4 +1,4 @@
-"""CSS inside a block is as if nothing were around it, and no selector takes time beyond nodes × depth."""
+"""CSS selectors are scoped to a block, and take time bounded by nodes × depth."""
 
 import time
 
@@ -58,26 +58,26 @@ def ids(nodes: list[LexborNode]) -> list[str | None]:
         ('[id="p1"] b', ["b1"]),
     ],
 )
-def test_a_block_is_the_whole_world(selector: str, inside: list[str]) -> None:
+def test_a_selector_is_scoped_to_its_block(selector: str, inside: list[str]) -> None:
     tree = LexborHTMLParser(TRAP)
     block = tree.css_first("#b")
     assert block is not None
     before = tree.html
-    found = CssExpression(selector).find_in_block(block)
-    assert ids(found) == inside
+    nodes = CssExpression(selector).find_in_block(block)
+    assert ids(nodes) == inside
     first = CssExpression(selector).find_first_in_block(block)
     assert (None if first is None else first.id) == (inside[0] if inside else None)
     assert tree.html == before
 
 
-def test_the_parser_itself_would_leave_the_block() -> None:
-    """If this fails the steps taken one at a time are no longer needed."""
+def test_the_parser_itself_is_not_scoped() -> None:
+    """If this fails, the stepwise evaluation is no longer needed."""
     block = LexborHTMLParser(TRAP).css_first("#b")
     assert block is not None
     assert ids(block.css("div.outer .x")) == ["b", "p1"]
 
 
-def test_on_a_page_matches_come_once_and_in_order() -> None:
+def test_matches_on_a_page_are_unique_and_in_document_order() -> None:
     tree = LexborHTMLParser(TRAP)
     assert ids(CssExpression("p, .x, #i1").find_on_page(tree)) == ["o", "b", "p1", "i1", "p2", "after"]
     assert ids(CssExpression("div section article p, i").find_on_page(tree)) == ["p1", "i1", "p2"]
@@ -86,20 +86,22 @@ def test_on_a_page_matches_come_once_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("selector", ["", "p[", "::x", "p:contains(a)", "> p", "p >", "a,,b", "p\ud800", ":scope p"])
-def test_what_is_no_css_is_refused(selector: str) -> None:
+def test_invalid_selectors_are_rejected(selector: str) -> None:
     with pytest.raises(ValueError):
         CssExpression(selector)
 
 
 @pytest.mark.parametrize("text", ["(", "a)", '"', "[x='", "a /* c */ b", "a > > b", ",", "a ("])
-def test_uneven_selectors_cannot_be_taken_apart(text: str) -> None:
+def test_unbalanced_selectors_are_rejected(text: str) -> None:
     with pytest.raises(ValueError):
         parse_selector(text)
 
 
-def test_selectors_are_taken_apart_only_where_they_join() -> None:
-    def shape(query: SelectorList) -> list[list[str]]:
-        return [[step.combinator + "".join(map(str, step.parts)) for step in steps] for steps in query.alternatives]
+def test_selectors_are_split_at_combinators_only() -> None:
+    def shape(selector_list: SelectorList) -> list[list[str]]:
+        return [
+            [step.combinator + "".join(map(str, step.parts)) for step in steps] for steps in selector_list.alternatives
+        ]
 
     assert shape(parse_selector("a>b  c + d~e")) == [["a", ">b", " c", "+d", "~e"]]
     assert shape(parse_selector('a[x="p > q, r"] , b\\,c')) == [['a[x="p > q, r"]'], ["b\\,c"]]
@@ -111,7 +113,7 @@ def test_selectors_are_taken_apart_only_where_they_join() -> None:
     assert not parse_selector("a b c").cheap
 
 
-def test_nested_ancestors_cost_no_power_of_the_depth() -> None:
+def test_time_does_not_grow_exponentially_with_depth() -> None:
     tree = LexborHTMLParser("<div>" * 1_000)
     began = time.monotonic()
     assert CssExpression("span div div div").find_on_page(tree) == []
@@ -119,72 +121,74 @@ def test_nested_ancestors_cost_no_power_of_the_depth() -> None:
     assert time.monotonic() - began < 5
 
 
-class Plant:
-    """A tree of its own, matched by hand: the oracle."""
+class Node:
+    """A tree with a reference implementation of matching."""
 
-    def __init__(self, tag: str, children: list["Plant"]) -> None:
+    def __init__(self, tag: str, children: list["Node"]) -> None:
         self.tag, self.children = tag, children
-        self.parent: Plant | None = None
+        self.parent: Node | None = None
         self.number = ""
         for child in children:
             child.parent = self
 
-    def walk(self) -> list["Plant"]:
+    def walk(self) -> list["Node"]:
         return [self, *(node for child in self.children for node in child.walk())]
 
     def html(self) -> str:
         inner = "".join(child.html() for child in self.children)
         return f'<{self.tag} id="{self.number}">{inner}</{self.tag}>'
 
-    def elder(self) -> list["Plant"]:
+    def previous_siblings(self) -> list["Node"]:
         if self.parent is None:
             return []
         return self.parent.children[: self.parent.children.index(self)]
 
 
-def matches(node: Plant, steps: list[tuple[str, str]], top: Plant) -> bool:
+def matches(node: Node, steps: list[tuple[str, str]], top: Node) -> bool:
     combinator, tag = steps[-1]
     if node.tag != tag:
         return False
     if len(steps) == 1:
         return True
-    above = []
+    ancestors = []
     up = node
     while up is not top and up.parent is not None:
         up = up.parent
-        above.append(up)
-    elder = [] if node is top else node.elder()
-    near = {" ": above, ">": above[:1], "~": elder, "+": elder[-1:]}[combinator]
-    return any(matches(other, steps[:-1], top) for other in near)
+        ancestors.append(up)
+    siblings_before = [] if node is top else node.previous_siblings()
+    candidates = {" ": ancestors, ">": ancestors[:1], "~": siblings_before, "+": siblings_before[-1:]}[combinator]
+    return any(matches(other, steps[:-1], top) for other in candidates)
 
 
 tags = st.sampled_from(["div", "section", "article"])
-plants = st.recursive(
-    tags.map(lambda tag: Plant(tag, [])),
-    lambda inner: st.builds(Plant, tags, st.lists(inner, max_size=4)),
+nodes_strategy = st.recursive(
+    tags.map(lambda tag: Node(tag, [])),
+    lambda inner: st.builds(Node, tags, st.lists(inner, max_size=4)),
     max_leaves=14,
 )
 chains = st.lists(st.tuples(st.sampled_from([" ", ">", "~", "+"]), tags), min_size=1, max_size=4)
 
 
-def written(chain: list[tuple[str, str]]) -> str:
+def selector_text(chain: list[tuple[str, str]]) -> str:
     return "".join(tag if at == 0 else f" {combinator} {tag}" for at, (combinator, tag) in enumerate(chain))
 
 
 @settings(max_examples=150)
-@given(plants, st.lists(chains, min_size=1, max_size=2), st.integers(0, 100))
-def test_selection_equals_matching_by_hand(plant: Plant, alternatives: list[list[tuple[str, str]]], pick: int) -> None:
-    nodes = plant.walk()
+@given(nodes_strategy, st.lists(chains, min_size=1, max_size=2), st.integers(0, 100))
+def test_results_equal_the_reference_implementation(
+    root: Node, alternatives: list[list[tuple[str, str]]], pick: int
+) -> None:
+    nodes = root.walk()
     for number, node in enumerate(nodes):
         node.number = str(number)
-    tree = LexborHTMLParser(plant.html())
-    css = CssExpression(", ".join(map(written, alternatives)))
+    tree = LexborHTMLParser(root.html())
+    css = CssExpression(", ".join(map(selector_text, alternatives)))
 
-    def expected(top: Plant) -> list[str]:
+    def expected(top: Node) -> list[str]:
         return [n.number for n in top.walk() if any(matches(n, steps, top) for steps in alternatives)]
 
-    assert ids(css.find_on_page(tree)) == expected(plant)
+    assert ids(css.find_on_page(tree)) == expected(root)
     block = nodes[pick % len(nodes)]
-    found = tree.css_first(f'[id="{block.number}"]')
-    assert found is not None
-    assert ids(css.find_in_block(found)) == [number for number in expected(block) if number != block.number]
+    block_node = tree.css_first(f'[id="{block.number}"]')
+    assert block_node is not None
+    assert ids(css.find_in_block(block_node)) == [number for number in expected(block) if number != block.number]

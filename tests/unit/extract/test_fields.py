@@ -1,4 +1,4 @@
-"""A field: select → attribute → normalize → match → blank = missing → default → type → required."""
+"""Field values: select → attribute → normalize → match → blank = missing → default → type → required."""
 
 from decimal import Decimal
 from typing import Any
@@ -22,18 +22,18 @@ from tests.unit.extract.pages import extract, reason, value
         ("", None),
     ],
 )
-def test_text_is_what_a_reader_sees(markup: str, text: str | None) -> None:
+def test_text_is_the_visible_text(markup: str, text: str | None) -> None:
     assert value(markup, selector="p") == text
     assert value(markup, selector="xpath://p") == text
 
 
-def test_blocks_inside_do_not_run_together() -> None:
+def test_inner_blocks_are_separated_by_spaces() -> None:
     markup = "<div><table><tr><td>a</td><td>b</td></tr></table><ul><li>c<li>d</ul><p>e</p>f<i>g</i></div>"
     assert value(markup, selector="div") == "a b c d e fg"
     assert value(markup, selector="xpath://div") == "a b c d e fg"
 
 
-def test_a_script_itself_has_its_text() -> None:
+def test_a_selected_script_has_its_text() -> None:
     assert value("<script>var a  = 1;</script>", selector="script") == "var a = 1;"
 
 
@@ -52,7 +52,7 @@ def test_attributes(selector: str) -> None:
     assert outer.endswith("end</p>")
 
 
-def test_the_first_match_counts_or_all() -> None:
+def test_the_first_match_or_all_matches() -> None:
     markup = "<i>a</i><i> </i><i>b</i>"
     assert value(markup, selector="i") == "a"
     assert value(markup, selector="i", all=True) == ["a", "b"]
@@ -63,7 +63,7 @@ def test_the_first_match_counts_or_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "expected"),
     [
         ("[0-9.]+", "51.77"),
         ("£([0-9]+)", "51"),
@@ -74,15 +74,15 @@ def test_the_first_match_counts_or_all() -> None:
         (r"\p{Sc}", "£"),
     ],
 )
-def test_match_takes_group_one_or_the_match(pattern: str, found: str | None) -> None:
-    assert value("<p>Costs\n £51.77 now or never</p>", selector="p", match=pattern) == found
+def test_match_returns_group_one_or_the_whole_match(pattern: str, expected: str | None) -> None:
+    assert value("<p>Costs\n £51.77 now or never</p>", selector="p", match=pattern) == expected
 
 
-def test_match_sees_normalized_text() -> None:
+def test_match_searches_normalized_text() -> None:
     assert value("<p>a\n\n b</p>", selector="p", match="a b") == "a b"
 
 
-def test_bool_in_its_ways() -> None:
+def test_bool() -> None:
     stock = {"selector": "p", "type": "bool", "match": "In stock", "default": False, "has_default": True}
     assert value("<p>Yes! In stock (3)</p>", **stock) is True
     assert value("<p>sold out</p>", **stock) is False
@@ -93,7 +93,7 @@ def test_bool_in_its_ways() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "given", "made"),
+    ("field", "default", "expected"),
     [
         ({}, "d", "d"),
         ({}, "", ""),
@@ -112,15 +112,17 @@ def test_bool_in_its_ways() -> None:
         ({"all": True}, None, []),
     ],
 )
-def test_a_default_stands_for_a_missing_value_and_is_converted(field: dict[str, Any], given: Any, made: Any) -> None:
-    assert value("<p> </p>", selector="p", default=given, has_default=True, **field) == made
+def test_a_default_replaces_a_missing_value_and_is_converted(
+    field: dict[str, Any], default: Any, expected: Any
+) -> None:
+    assert value("<p> </p>", selector="p", default=default, has_default=True, **field) == expected
 
 
-def test_a_default_does_not_touch_what_is_there() -> None:
+def test_a_default_does_not_replace_a_value() -> None:
     assert value("<p>0</p>", selector="p", type="int", default=9, has_default=True) == 0
 
 
-def test_required_comes_last() -> None:
+def test_required_is_checked_last() -> None:
     assert reason("", selector="p", required=True) == "the field is required but missing"
     assert value("", selector="p", required=True, default="d", has_default=True) == "d"
     assert "required" in reason("", selector="p", required=True, default=None, has_default=True)
@@ -137,23 +139,23 @@ def test_values_are_constants_or_variables() -> None:
     assert value("", value="a", all=True) == ["a"]
 
 
-def test_no_selector_is_the_block_or_the_page() -> None:
+def test_without_selector_the_block_or_page_is_read() -> None:
     assert value("<li>a</li>", block="li") == "a"
     assert value("<title>t</title><p>a") == "t a"
     assert value("<li data-n=5>", block="li", attribute="data-n") == "5"
 
 
-def test_urls_are_absolute_against_the_base() -> None:
+def test_urls_resolve_against_the_base() -> None:
     markup = "<base href=/b/><a href=' x y#z '>"
     assert value(markup, selector="a", attribute="href", type="url") == "https://shop.example/b/x%20y#z"
 
 
-def test_json_keeps_its_spaces() -> None:
+def test_json_keeps_white_space() -> None:
     assert value('<script> {"a":  "x  y"} </script>', selector="script", type="json") == {"a": "x  y"}
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [
         ("//a/@href", "x"),
         ("//a/text()", "t"),
@@ -170,11 +172,11 @@ def test_json_keeps_its_spaces() -> None:
         ("$x", None),
     ],
 )
-def test_xpath_gives_elements_texts_numbers_and_truths(path: str, found: str | None) -> None:
-    assert value("<a href=x>t</a><!-- c --><a>u</a><p><b>unclosed", selector=f"xpath:{path}") == found
+def test_xpath_results(path: str, expected: str | None) -> None:
+    assert value("<a href=x>t</a><!-- c --><a>u</a><p><b>unclosed", selector=f"xpath:{path}") == expected
 
 
-def test_xpath_in_blocks_stays_inside() -> None:
+def test_xpath_is_scoped_to_its_block() -> None:
     markup = "<div class=o><a>out</a><li id=1><a>in</a><ul><li id=2>sub</ul></li></div>"
     for block in ("li", "xpath://li"):
         data_def = DataDef(
@@ -196,7 +198,7 @@ def test_xpath_in_blocks_stays_inside() -> None:
 
 
 @pytest.mark.parametrize("tag", ["tr", "td", "tbody", "option", "title", "body", "html", "p", "dd"])
-def test_blocks_change_flavour_whatever_their_tag(tag: str) -> None:
+def test_a_block_is_converted_between_selector_kinds(tag: str) -> None:
     inner = {"tr": "<td><i>x</i></td>", "tbody": "<tr><td><i>x</i>"}.get(tag, "<i>x</i>")
     whole = {
         "tr": "<table><tr>{}",
@@ -220,7 +222,7 @@ JSON = '{"items": [{"n": "a", "p": 19.90, "t": ["x", null, "y"], "o": {"k": 1}},
 
 
 @pytest.mark.parametrize(
-    ("field", "found"),
+    ("field", "expected"),
     [
         ({"selector": "jmespath:items[0].n"}, "a"),
         ({"selector": "jmespath:items[].n"}, "a"),
@@ -240,18 +242,18 @@ JSON = '{"items": [{"n": "a", "p": 19.90, "t": ["x", null, "y"], "o": {"k": 1}},
         ({"selector": "xpath://p"}, None),
     ],
 )
-def test_jmespath(field: dict[str, Any], found: Any) -> None:
-    assert value(JSON, kind="json", **field) == found
+def test_jmespath(field: dict[str, Any], expected: Any) -> None:
+    assert value(JSON, kind="json", **field) == expected
 
 
 def test_json_blocks_are_items() -> None:
     fields = (Field(name="n", selector="jmespath:n"), Field(name="all", type="json"), Field(name="css", selector="p"))
-    found = extract(DataDef(name="d", block="jmespath:items[1:]", fields=fields), JSON, kind="json")
-    assert found.rows == ({"n": "b", "all": {"n": "b", "p": 3}, "css": None},)
+    extraction = extract(DataDef(name="d", block="jmespath:items[1:]", fields=fields), JSON, kind="json")
+    assert extraction.rows == ({"n": "b", "all": {"n": "b", "p": 3}, "css": None},)
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", "<p>x</p>"])
-def test_jmespath_finds_nothing_in_what_is_no_json(text: str) -> None:
+def test_jmespath_matches_nothing_in_other_documents(text: str) -> None:
     assert value(text, kind="html", selector="jmespath:a") is None
     assert value(text, kind="json", selector="jmespath:a") is None
 
@@ -264,7 +266,7 @@ def test_nested_fields_are_objects() -> None:
     assert "required" in reason("", selector="li.v", fields=inner, required=True)
 
 
-def test_a_nested_field_rejects_the_record_by_its_path() -> None:
+def test_a_nested_field_rejects_the_record_with_its_path() -> None:
     inner = Field(name="n", selector="i", required=True, place=SourcePosition("d.yml", 7, 9))
     data_def = DataDef(name="d", fields=(Field(name="v", selector="li", fields=(inner,)),))
     (rejection,) = extract(data_def, "<li><i>1</i></li><li></li>").rejected
@@ -274,5 +276,5 @@ def test_a_nested_field_rejects_the_record_by_its_path() -> None:
 @pytest.mark.parametrize(
     "broken", [{"selector": "p["}, {"selector": "xpath://["}, {"selector": "jmespath:a["}, {"match": "("}]
 )
-def test_what_cannot_be_compiled_rejects(broken: dict[str, str]) -> None:
+def test_an_invalid_field_rejects_the_record(broken: dict[str, str]) -> None:
     assert reason("<p>x</p>", **broken)

@@ -1,4 +1,4 @@
-"""Links: where they lead, which are followed, and that remembering changes nothing."""
+"""Links: targets, rules, and that the cache does not change results."""
 
 from typing import Any
 from urllib.parse import urldefrag, urljoin, urlsplit
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.extract import links as links_room
+from engine.extract import links as links_module
 from engine.extract.context import Context
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Link
@@ -15,16 +15,16 @@ from engine.model.record import ExtractedLink
 from tests.unit.extract.pages import CONTEXT, URL, extract, page
 
 
-def urls(text: str, *, url: str = URL, kind: Any = "html", **link: Any) -> list[str]:
-    link.setdefault("selector", "a")
-    return [found.url for found in extract(DataDef(name="d", links=(Link(**link),)), text, url=url, kind=kind).links]
+def urls(text: str, *, url: str = URL, kind: Any = "html", **options: Any) -> list[str]:
+    options.setdefault("selector", "a")
+    return [link.url for link in extract(DataDef(name="d", links=(Link(**options),)), text, url=url, kind=kind).links]
 
 
 def anchors(*hrefs: str) -> str:
     return "".join(f'<a href="{href}">x</a>' for href in hrefs)
 
 
-def test_they_are_absolute_normalized_without_fragment_each_once_in_order() -> None:
+def test_links_are_absolute_normalized_unique_and_in_order() -> None:
     text = anchors(
         "b.html#x", "B.HTML", "b.html#y", "../up", "/root?q#z", "HTTPS://SHOP.example:443/%7ea/../c", "?n", ""
     )
@@ -39,7 +39,7 @@ def test_they_are_absolute_normalized_without_fragment_each_once_in_order() -> N
     ]
 
 
-def test_what_is_no_web_page_is_dropped() -> None:
+def test_other_schemes_are_dropped() -> None:
     assert (
         urls(anchors("mailto:a@b", "javascript:void(0)", "data:,x", "ftp://shop.example/", "http://[", "tel:1")) == []
     )
@@ -58,7 +58,7 @@ def test_what_is_no_web_page_is_dropped() -> None:
         ("https://shop.example@evil.example/", False),
     ],
 )
-def test_same_host_is_the_name_alone(href: str, same: bool) -> None:
+def test_same_host_compares_names_only(href: str, same: bool) -> None:
     assert bool(urls(anchors(href))) is same
     assert urls(anchors(href), same_host=False)
 
@@ -78,7 +78,7 @@ def test_allow_and_deny_are_searched_in_the_url() -> None:
     assert len(urls(text, allow=("pdf", "login"))) == 2
 
 
-def test_they_are_sought_on_the_whole_page() -> None:
+def test_links_are_selected_on_the_whole_page() -> None:
     data_def = DataDef(name="d", block="li", links=(Link(selector="p a"),))
     assert len(extract(data_def, "<p><a href=x></a></p><li></li><li></li>").links) == 1
 
@@ -99,29 +99,29 @@ def test_group_priority_and_depth() -> None:
         ExtractedLink("https://shop.example/2", "books", 0, 3),
         ExtractedLink("https://shop.example/2", "detail", 0, None),
     )
-    found = RecordExtractor(data_def, {"books": 2, "detail": -1}).extract(page(text), CONTEXT).links
-    assert [link.priority for link in found] == [7, 2, 2, -1]
+    links = RecordExtractor(data_def, {"books": 2, "detail": -1}).extract(page(text), CONTEXT).links
+    assert [link.priority for link in links] == [7, 2, 2, -1]
 
 
 @pytest.mark.parametrize(("depth", "followed"), [(0, True), (1, True), (2, False), (3, False)])
-def test_deeper_links_than_max_depth_are_not_found(depth: int, followed: bool) -> None:
+def test_links_deeper_than_max_depth_are_not_followed(depth: int, followed: bool) -> None:
     context = Context(group="g", locator="l", locator_url=URL, depth=depth, run="r", run_time="")
     extractor = RecordExtractor(DataDef(name="d", links=(Link(selector="a", max_depth=2),)))
     assert bool(extractor.extract(page(anchors("x")), context).links) is followed
 
 
-def test_nofollow_is_respected_unless_told_otherwise() -> None:
+def test_nofollow_is_respected_unless_disabled() -> None:
     data_def = DataDef(name="d", links=(Link(selector="a"),))
-    heedless = Context(group="g", locator="l", locator_url=URL, depth=0, run="r", run_time="", nofollow=False)
+    ignoring = Context(group="g", locator="l", locator_url=URL, depth=0, run="r", run_time="", nofollow=False)
     rel = '<a rel="external NOFOLLOW" href=/1></a><a rel=nofollower href=/2></a><a href=/3></a><a rel=nofollow href=/3>'
     assert [link.url[-1] for link in extract(data_def, rel).links] == ["2", "3"]
-    assert len(RecordExtractor(data_def).extract(page(rel), heedless).links) == 3
+    assert len(RecordExtractor(data_def).extract(page(rel), ignoring).links) == 3
     meta = '<meta name="ROBOTS" content="noindex,nofollow"><a href=/1>'
     assert extract(data_def, meta).links == ()
-    assert len(RecordExtractor(data_def).extract(page(meta), heedless).links) == 1
+    assert len(RecordExtractor(data_def).extract(page(meta), ignoring).links) == 1
 
 
-def test_other_attributes_and_flavours() -> None:
+def test_other_attributes_and_selector_kinds() -> None:
     assert urls("<link href=/f.xml><img src=/i.png>", selector="img", attribute="src") == ["https://shop.example/i.png"]
     assert urls("<loc> /x </loc>", selector="loc", attribute="text") == ["https://shop.example/x"]
     assert urls("<a href=/x>", selector="xpath://a") == ["https://shop.example/x"]
@@ -135,7 +135,7 @@ def test_other_attributes_and_flavours() -> None:
     assert urls(items, selector="a", kind="json") == []
 
 
-def test_remembered_hrefs_mean_what_they_mean_on_each_page() -> None:
+def test_cached_hrefs_resolve_for_each_page() -> None:
     extractor = RecordExtractor(DataDef(name="d", links=(Link(selector="a"),)))
     text = anchors("x", "/x", "", "?q", " ?q", "?", "//shop.example/y", "https:z", "https:?z", "HTTPS:?z", "ht\ntps:?z")
     for url in (
@@ -147,22 +147,22 @@ def test_remembered_hrefs_mean_what_they_mean_on_each_page() -> None:
         "https://shop.example/a/b?c",
         "https://shop.example/?/a/",
     ):
-        alone = RecordExtractor(DataDef(name="d", links=(Link(selector="a"),)))
-        fresh = alone.extract(page(text, url=url), CONTEXT).links
-        assert extractor.extract(page(text, url=url), CONTEXT).links == fresh
-        assert extractor.extract(page(text, url=url), CONTEXT).links == fresh
+        uncached = RecordExtractor(DataDef(name="d", links=(Link(selector="a"),)))
+        expected = uncached.extract(page(text, url=url), CONTEXT).links
+        assert extractor.extract(page(text, url=url), CONTEXT).links == expected
+        assert extractor.extract(page(text, url=url), CONTEXT).links == expected
 
 
-def test_own_group_is_that_of_each_page() -> None:
+def test_links_without_a_group_take_that_of_the_page() -> None:
     extractor = RecordExtractor(DataDef(name="d", links=(Link(selector="a"),)))
     for group in ("one", "two", "one"):
         context = Context(group=group, locator="l", locator_url=URL, depth=0, run="r", run_time="")
         assert [link.group for link in extractor.extract(page(anchors("x")), context).links] == [group]
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links_room, "MAX_CACHED_LINKS", 50)
-    finder = links_room.LinkFinder(Link(selector="a"), {})
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links_module, "MAX_CACHED_LINKS", 50)
+    finder = links_module.LinkFinder(Link(selector="a"), {})
     extractor = RecordExtractor(DataDef(name="d", links=(Link(selector="a"),)))
     extractor._link_extractor._finders = (finder,)
     for number in range(40):
@@ -194,6 +194,6 @@ def test_links_equal_those_of_urllib(pages: list[tuple[str, list[str]]]) -> None
     for path, raw in pages:
         url = urljoin("https://shop.example/", f"/{path}")
         joined = [urldefrag(urljoin(url, href)).url for href in raw]
-        wanted = [found for found in joined if urlsplit(found).netloc == "shop.example"]
-        found = extractor.extract(page(anchors(*raw), url=url), CONTEXT).links
-        assert [link.url for link in found] == list(dict.fromkeys(wanted))
+        expected = [link for link in joined if urlsplit(link).netloc == "shop.example"]
+        links = extractor.extract(page(anchors(*raw), url=url), CONTEXT).links
+        assert [link.url for link in links] == list(dict.fromkeys(expected))

@@ -1,4 +1,4 @@
-"""What a page tells about itself: its base, its wish about links, its JSON."""
+"""Properties of a page: base URL, meta robots, JSON; and variables."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def test_the_base_is_the_first_base_tag_or_the_final_url(text: str, base: str) -
 
 
 @pytest.mark.parametrize(
-    ("text", "asked"),
+    ("text", "nofollow"),
     [
         ("<meta name=robots content=nofollow>", True),
         ("<META NAME='Robots' CONTENT='NoIndex,NOFOLLOW'>", True),
@@ -41,29 +41,29 @@ def test_the_base_is_the_first_base_tag_or_the_final_url(text: str, base: str) -
         ("", False),
     ],
 )
-def test_meta_robots(text: str, asked: bool) -> None:
-    assert page(text).nofollow is asked
+def test_meta_robots(text: str, nofollow: bool) -> None:
+    assert page(text).nofollow is nofollow
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "nul", "9" * 5_000, "\ud800"])
-def test_broken_json_is_nothing(text: str) -> None:
+def test_invalid_json_is_missing(text: str) -> None:
     assert page(text, kind="json").data is MISSING
 
 
-def test_json_keeps_digits_and_loses_what_no_store_takes() -> None:
+def test_json_keeps_digits_and_replaces_invalid_characters() -> None:
     data = page('\ufeff{"a": 19.90, "b": "\\ud800\\u0000\\ud83d\\ude00", "\\udc00": NaN}', kind="json").data
     assert data["a"].digits == "19.90"
     assert data["b"] == "\ufffd\ufffd\U0001f600"
     assert data["\ufffd"] is None
 
 
-def test_json_has_no_tree_and_html_no_data() -> None:
+def test_json_has_no_tree_and_html_has_no_data() -> None:
     assert page("{}", kind="json").tree is None
     assert page("{}", kind="json").element is None
     assert page("{}").data is MISSING
 
 
-def test_entities_of_xml_are_not_read() -> None:
+def test_xml_entities_are_not_resolved() -> None:
     text = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;<b/></a>'
     root = page(text, kind="xml").element
     assert root is not None
@@ -84,9 +84,9 @@ def test_variables() -> None:
 
 
 @pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300, -1e300])
-def test_a_time_outside_the_calendar_is_empty(seconds: float) -> None:
+def test_an_out_of_range_time_is_empty(seconds: float) -> None:
     assert format_utc(seconds) == ""
 
 
-def test_fetched_is_utc_to_the_second() -> None:
+def test_times_are_utc_to_the_second() -> None:
     assert format_utc(1_706_691_900.987) == "2024-01-31T09:05:00Z"

@@ -1,4 +1,4 @@
-"""Records of a page: blocks, filters, rejections; and that no page and no pattern can break extraction."""
+"""Records of a page: blocks, filters, rejections, and robustness against any page and pattern."""
 
 import time
 from decimal import Decimal
@@ -44,10 +44,10 @@ BOOK = DataDef(
 )
 
 
-def test_the_shop_of_the_language() -> None:
-    found = extract(BOOK, BOOKS)
-    assert found.data_def == "book"
-    assert found.rows == (
+def test_a_shop_page() -> None:
+    extraction = extract(BOOK, BOOKS)
+    assert extraction.data_def == "book"
+    assert extraction.rows == (
         {
             "title": "A Light",
             "price": Decimal("51.77"),
@@ -57,13 +57,13 @@ def test_the_shop_of_the_language() -> None:
             "page": "https://shop.example/catalogue/page-1.html",
         },
     )
-    assert found.filtered == 1
-    assert [(r.data_def, r.field, r.place) for r in found.rejected] == [
+    assert extraction.filtered == 1
+    assert [(r.data_def, r.field, r.place) for r in extraction.rejected] == [
         ("book", "title", "b.yml:3:5"),
         ("book", "price", "b.yml:4:5"),
     ]
-    assert "'1.5.2' is not a number" in found.rejected[1].reason
-    assert found.links == (
+    assert "'1.5.2' is not a number" in extraction.rejected[1].reason
+    assert extraction.links == (
         ExtractedLink("https://shop.example/catalogue/page-2.html", "books", 0, None),
         ExtractedLink("https://shop.example/catalogue/a.html", "detail", 5, None),
         ExtractedLink("https://shop.example/catalogue/b.html", "detail", 5, None),
@@ -71,32 +71,32 @@ def test_the_shop_of_the_language() -> None:
     )
 
 
-def test_the_columns_are_in_written_order() -> None:
+def test_columns_are_in_written_order() -> None:
     assert tuple(extract(BOOK, BOOKS).rows[0]) == BOOK.columns
 
 
-def test_without_block_a_page_is_one_record_even_if_all_is_missing() -> None:
+def test_without_block_a_page_is_one_record_even_if_empty() -> None:
     data_def = DataDef(name="d", fields=(Field(name="a", selector="i"), Field(name="b", selector="u", all=True)))
     assert extract(data_def, "").rows == ({"a": None, "b": []},)
     assert extract(data_def, "", kind="json").rows == ({"a": None, "b": []},)
 
 
-def test_a_block_is_a_record_even_if_all_is_missing() -> None:
+def test_a_block_is_a_record_even_if_empty() -> None:
     data_def = DataDef(name="d", block="li", fields=(Field(name="a", selector="i"),))
     assert extract(data_def, "<li></li><li><i>x</i></li>").rows == ({"a": None}, {"a": "x"})
     assert extract(data_def, "<p>").rows == ()
 
 
-def test_blocks_within_blocks_are_records_each_once() -> None:
+def test_nested_blocks_are_one_record_each() -> None:
     data_def = DataDef(name="d", block="div, .b", fields=(Field(name="id", attribute="id"),))
-    found = extract(data_def, "<div id=1 class=b><div id=2></div></div><p class=b id=3>")
-    assert [row["id"] for row in found.rows] == ["1", "2", "3"]
+    extraction = extract(data_def, "<div id=1 class=b><div id=2></div></div><p class=b id=3>")
+    assert [row["id"] for row in extraction.rows] == ["1", "2", "3"]
 
 
 def test_without_fields_there_are_no_rows() -> None:
-    found = extract(DataDef(name="d", links=(Link(selector="a"),)), "<a href=x>")
-    assert found.rows == ()
-    assert len(found.links) == 1
+    extraction = extract(DataDef(name="d", links=(Link(selector="a"),)), "<a href=x>")
+    assert extraction.rows == ()
+    assert len(extraction.links) == 1
 
 
 @pytest.mark.parametrize(
@@ -114,27 +114,27 @@ def test_without_fields_there_are_no_rows() -> None:
         (Field(name="f", selector="b", type="float"), r"1\.5", True),
     ],
 )
-def test_filters_match_the_written_text_in_full(field: Field, pattern: str, dropped: bool) -> None:
+def test_filters_match_the_whole_text(field: Field, pattern: str, dropped: bool) -> None:
     data_def = DataDef(name="d", fields=(field,), filters=(FilterRule(field="f", pattern=pattern),))
-    found = extract(data_def, "<p>abc</p><i>1</i><i>2</i><b>1.50</b>")
-    assert (found.filtered, len(found.rows)) == ((1, 0) if dropped else (0, 1))
+    extraction = extract(data_def, "<p>abc</p><i>1</i><i>2</i><b>1.50</b>")
+    assert (extraction.filtered, len(extraction.rows)) == ((1, 0) if dropped else (0, 1))
 
 
 SLOW = r"(?:a|aa)+$"
 SLOW_TEXT = "a" * 80 + "b"
 
 
-def test_a_slow_pattern_is_a_rejection_and_costs_a_second_a_page() -> None:
+def test_a_slow_pattern_rejects_records_and_takes_at_most_a_second() -> None:
     data_def = DataDef(name="d", block="p", fields=(Field(name="f", match=SLOW),))
     watch = Stopwatch()
-    found = extract(data_def, f"<p>{SLOW_TEXT}</p>" * 50 + "<p>a</p>")
+    extraction = extract(data_def, f"<p>{SLOW_TEXT}</p>" * 50 + "<p>a</p>")
     assert watch.seconds() < 3
-    assert len(found.rejected) == 51
-    assert "did not finish within 0.5 s" in found.rejected[0].reason
-    assert "took more than 1 s on this page" in found.rejected[-1].reason
+    assert len(extraction.rejected) == 51
+    assert "did not finish within 0.5 s" in extraction.rejected[0].reason
+    assert "took more than 1 s on this page" in extraction.rejected[-1].reason
 
 
-def test_a_slow_filter_is_a_rejection_at_the_filter() -> None:
+def test_a_slow_filter_rejects_with_the_place_of_the_filter() -> None:
     filters = (FilterRule(field="f", pattern=SLOW, place=SourcePosition("d.yml", 9, 1)),)
     (rejection,) = extract(
         DataDef(name="d", fields=(Field(name="f", selector="p"),), filters=filters), f"<p>{SLOW_TEXT}</p>"
@@ -143,13 +143,13 @@ def test_a_slow_filter_is_a_rejection_at_the_filter() -> None:
     assert rejection.place == "d.yml:9:1"
 
 
-def test_a_slow_link_pattern_follows_nothing_and_says_so() -> None:
-    found = extract(DataDef(name="d", links=(Link(selector="a", deny=(SLOW,)),)), f"<a href={SLOW_TEXT}>")
-    assert found.links == ()
-    assert [r.field for r in found.rejected] == ["links"]
+def test_a_slow_link_pattern_follows_nothing_and_is_reported() -> None:
+    extraction = extract(DataDef(name="d", links=(Link(selector="a", deny=(SLOW,)),)), f"<a href={SLOW_TEXT}>")
+    assert extraction.links == ()
+    assert [r.field for r in extraction.rejected] == ["links"]
 
 
-def test_broken_definitions_reject_and_do_not_raise() -> None:
+def test_invalid_definitions_reject_and_do_not_raise() -> None:
     data_def = DataDef(name="d", block="p[", fields=(Field(name="f"),), place=SourcePosition("d.yml", 2, 3))
     (rejection,) = extract(data_def, "<p>").rejected
     assert (rejection.field, rejection.place) == ("", "d.yml:2:3")
@@ -162,16 +162,16 @@ def test_broken_definitions_reject_and_do_not_raise() -> None:
 def test_time_and_length_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     nested = "<div>" * 9_000 + "x" * 20_000
     data_def = DataDef(name="d", block="div", fields=(Field(name="f", selector="p div.x b"), Field(name="g")))
-    began = time.monotonic()
+    start = time.monotonic()
     monkeypatch.setattr(budget, "MAX_SECONDS", 1.0)
-    found = extract(data_def, nested)
-    assert time.monotonic() - began < 20
-    assert found.rejected[-1].field == ""
+    extraction = extract(data_def, nested)
+    assert time.monotonic() - start < 20
+    assert extraction.rejected[-1].field == ""
     monkeypatch.setattr(budget, "MAX_SECONDS", 60.0)
     monkeypatch.setattr(budget, "MAX_CHARACTERS", 100_000)
-    found = extract(DataDef(name="d", block="div", fields=(Field(name="g"),)), nested)
-    assert 0 < len(found.rows) <= 5
-    assert "100,000 characters" in found.rejected[0].reason
+    extraction = extract(DataDef(name="d", block="div", fields=(Field(name="g"),)), nested)
+    assert 0 < len(extraction.rows) <= 5
+    assert "100,000 characters" in extraction.rejected[0].reason
 
 
 EVERYTHING = DataDef(
@@ -212,11 +212,11 @@ markup = st.lists(pieces | st.text(max_size=5), max_size=25).map("".join)
 @example("<A\x1f<p>", "html")
 def test_no_page_breaks_extraction(text: str, kind: str) -> None:
     for extractor in EXTRACTORS:
-        found = extractor.extract(page(text, kind=kind), CONTEXT)  # type: ignore[arg-type]
-        for row in found.rows:
+        extraction = extractor.extract(page(text, kind=kind), CONTEXT)  # type: ignore[arg-type]
+        for row in extraction.rows:
             for item in row.values():
                 to_text(item).encode("utf-8")
-        for link in found.links:
+        for link in extraction.links:
             assert link.url.startswith("http")
 
 
@@ -241,7 +241,7 @@ def test_no_json_breaks_extraction(given_value: object) -> None:
     import json
 
     for extractor in EXTRACTORS:
-        found = extractor.extract(page(json.dumps(given_value), kind="json"), CONTEXT)
-        for row in found.rows:
+        extraction = extractor.extract(page(json.dumps(given_value), kind="json"), CONTEXT)
+        for row in extraction.rows:
             for item in row.values():
                 to_text(item).encode("utf-8")

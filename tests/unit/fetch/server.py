@@ -1,4 +1,4 @@
-"""A raw HTTP server on loopback for the tests of engine.fetch: each path is a function that writes what it likes."""
+"""A raw HTTP server on loopback for the tests of engine.fetch: each path is a function that writes the response."""
 
 import socket
 import struct
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Exchange:
-    """One request as it came, and the socket to answer on."""
+    """One received request, and the socket for the response."""
 
     method: str
     path: str
@@ -37,7 +37,7 @@ Page = Callable[[Exchange], None]
 class Site:
     port: int
     pages: dict[str, Page] = field(default_factory=dict)
-    seen: list[Exchange] = field(default_factory=list)
+    requests: list[Exchange] = field(default_factory=list)
     connections: int = 0
     stopping: threading.Event = field(default_factory=threading.Event)
 
@@ -45,11 +45,11 @@ class Site:
         return f"http://{host}:{self.port}{path}"
 
     def page(self, path: str) -> Callable[[Page], Page]:
-        def added(page: Page) -> Page:
+        def add(page: Page) -> Page:
             self.pages[path] = page
             return page
 
-        return added
+        return add
 
 
 @contextmanager
@@ -80,10 +80,10 @@ def _serve(site: Site, connection: socket.socket) -> None:
     try:
         while True:
             while b"\r\n\r\n" not in buffer:
-                more = connection.recv(65536)
-                if not more:
+                chunk = connection.recv(65536)
+                if not chunk:
                     return
-                buffer += more
+                buffer += chunk
             head, _, buffer = buffer.partition(b"\r\n\r\n")
             first, *lines = head.decode("latin-1").split("\r\n")
             method, path, _ = first.split(" ", 2)
@@ -93,7 +93,7 @@ def _serve(site: Site, connection: socket.socket) -> None:
                 buffer += connection.recv(65536)
             body, buffer = buffer[:length], buffer[length:]
             exchange = Exchange(method, path, headers, body, connection)
-            site.seen.append(exchange)
+            site.requests.append(exchange)
             site.pages[path.partition("?")[0]](exchange)
     except OSError:
         return

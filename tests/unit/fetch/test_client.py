@@ -1,4 +1,4 @@
-"""Fetcher.send against a real server on loopback: what goes out, what comes back, where it points."""
+"""Fetcher.send against a real server on loopback: requests, responses, redirect targets."""
 
 import asyncio
 import gzip
@@ -39,29 +39,29 @@ def fetch(url: str, request: Request = GET, max_body: int = 20_000_000, **option
     return asyncio.run(once())
 
 
-def test_a_page_comes_back_whole(site: Site) -> None:
+def test_a_response_is_complete(site: Site) -> None:
     site.pages["/a"] = lambda x: x.answer(b"<p>hello", "Content-Type: text/html; charset=utf-8", "X-Two: a", "X-Two: b")
-    answer = fetch(site.url("/a?q=1"))
-    assert (answer.status, answer.body, answer.content_type) == (200, b"<p>hello", "text/html; charset=utf-8")
-    assert answer.url == site.url("/a?q=1")
-    assert [value for name, value in answer.headers if name == "x-two"] == ["a", "b"]
-    assert (answer.location, answer.location_problem, answer.retry_after) == (None, None, None)
-    assert 0 < answer.elapsed < 5
-    sent = site.seen[0]
+    response = fetch(site.url("/a?q=1"))
+    assert (response.status, response.body, response.content_type) == (200, b"<p>hello", "text/html; charset=utf-8")
+    assert response.url == site.url("/a?q=1")
+    assert [value for name, value in response.headers if name == "x-two"] == ["a", "b"]
+    assert (response.location, response.location_problem, response.retry_after) == (None, None, None)
+    assert 0 < response.elapsed < 5
+    sent = site.requests[0]
     assert (sent.method, sent.path) == ("GET", "/a?q=1")
     assert sent.headers["user-agent"] == "tester/1"
     assert sent.headers["accept-encoding"] == "gzip, deflate, br, zstd"
     assert sent.headers["host"] == f"127.0.0.1:{site.port}"
 
 
-def test_the_bytes_of_the_url_are_sent_as_they_are(site: Site) -> None:
+def test_the_url_is_sent_unchanged(site: Site) -> None:
     site.pages["/%7Ea|b"] = lambda x: x.answer()
     path = "/%7Ea|b?next=http%3A%2F%2Fh%2F&x={y}&z=%27&e=%zz"
     fetch(site.url(path))
-    assert site.seen[0].path == path
+    assert site.requests[0].path == path
 
 
-def test_form_bodies_and_headers_go_out(site: Site) -> None:
+def test_form_bodies_and_headers_are_sent(site: Site) -> None:
     site.pages["/form"] = lambda x: x.answer()
     fetch(
         site.url("/form"),
@@ -73,7 +73,7 @@ def test_form_bodies_and_headers_go_out(site: Site) -> None:
         ),
         headers={"X-Host": "1", "accept-language": "en"},
     )
-    sent = site.seen[0]
+    sent = site.requests[0]
     assert (sent.method, sent.body) == ("POST", "a=1&b=ü".encode())
     assert sent.headers["content-type"] == "application/x-www-form-urlencoded"
     assert (sent.headers["accept-language"], sent.headers["x-host"], sent.headers["accept"]) == (
@@ -83,18 +83,18 @@ def test_form_bodies_and_headers_go_out(site: Site) -> None:
     )
 
 
-def test_a_body_without_a_type_gets_none(site: Site) -> None:
+def test_a_body_without_a_type_has_no_content_type(site: Site) -> None:
     site.pages["/raw"] = lambda x: x.answer()
     fetch(site.url("/raw"), Request(method="PUT", body="x"))
-    assert "content-type" not in site.seen[0].headers
+    assert "content-type" not in site.requests[0].headers
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_are_told_and_not_followed(site: Site, status: int) -> None:
+def test_redirects_are_reported_and_not_followed(site: Site, status: int) -> None:
     site.pages["/old/"] = lambda x: x.answer(b"moved", "Location: ../new?x=1#part", status=f"{status} Moved")
-    answer = fetch(site.url("/old/"))
-    assert (answer.status, answer.location, answer.body) == (status, site.url("/new?x=1"), b"")
-    assert len(site.seen) == 1
+    response = fetch(site.url("/old/"))
+    assert (response.status, response.location, response.body) == (status, site.url("/new?x=1"), b"")
+    assert len(site.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -104,18 +104,18 @@ def test_redirects_are_told_and_not_followed(site: Site, status: int) -> None:
         ("Location: //other.example", "http://other.example/", None),
         ("Location: /caf\xc3\xa9", "/caf%C3%A9", None),
         ("Location: /caf\xe9", "/caf%E9", None),
-        ("Location: mailto:a@b.example", None, "redirect to what is no http or https URL: mailto:a@b.example"),
-        ("Location: ftp://u:secret@h/", None, "redirect to what is no http or https URL: ftp://h/"),
+        ("Location: mailto:a@b.example", None, "redirect to a URL that is not http or https: mailto:a@b.example"),
+        ("Location: ftp://u:secret@h/", None, "redirect to a URL that is not http or https: ftp://h/"),
         ("X-None: 1", None, "redirect without a Location"),
         ("Location: https://evil.example/?k=%{env.HOME}", "https://evil.example/?k=%25{env.HOME}", None),
         ("Location: https://evil.example/%{env.HOME}", "https://evil.example/%25%7Benv.HOME%7D", None),
     ],
 )
-def test_where_a_redirect_points(site: Site, location: str, target: str | None, problem: str | None) -> None:
+def test_redirect_targets(site: Site, location: str, target: str | None, problem: str | None) -> None:
     site.pages["/"] = lambda x: x.answer(b"", location, status="302 Found")
-    answer = fetch(site.url("/"))
-    assert answer.location == (site.url(target) if target and target.startswith("/") else target)
-    assert answer.location_problem == problem
+    response = fetch(site.url("/"))
+    assert response.location == (site.url(target) if target and target.startswith("/") else target)
+    assert response.location_problem == problem
 
 
 def test_a_redirect_with_an_endless_body_is_still_a_redirect(site: Site) -> None:
@@ -137,7 +137,7 @@ def test_a_redirect_with_an_endless_body_is_still_a_redirect(site: Site) -> None
         ("utf-8", bytes),
     ],
 )
-def test_one_encoding_is_undone(site: Site, name: str, pack: object) -> None:
+def test_one_encoding_is_decompressed(site: Site, name: str, pack: object) -> None:
     page = b"<p>" + bytes(range(256)) * 400
     packed = pack(page)  # type: ignore[operator]
     site.pages["/"] = lambda x: x.answer(packed, f"Content-Encoding: {name}")
@@ -158,7 +158,7 @@ def test_chunked_and_close_delimited_bodies(site: Site) -> None:
     assert fetch(site.url("/closed")).body == b"until the end"
 
 
-def test_answers_without_a_body(site: Site) -> None:
+def test_responses_without_a_body(site: Site) -> None:
     site.pages["/204"] = lambda x: x.raw(b"HTTP/1.1 204 No Content\r\nContent-Encoding: gzip\r\n\r\n")
     site.pages["/head"] = lambda x: x.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n")
     assert fetch(site.url("/204")).body == b""
@@ -173,7 +173,7 @@ def test_a_page_of_50_mb(site: Site) -> None:
         fetch(site.url("/"))
 
 
-def test_three_gzips_in_each_other_lose_one_layer(site: Site) -> None:
+def test_of_three_nested_gzips_one_layer_is_removed(site: Site) -> None:
     inner = gzip.compress(gzip.compress(b"\0" * 10_000_000))
     site.pages["/"] = lambda x: x.answer(gzip.compress(inner), "Content-Encoding: gzip")
     assert fetch(site.url("/")).body == inner
@@ -191,7 +191,7 @@ def test_a_bomb_stops_at_max_body_with_little_memory(site: Site) -> None:
         tracemalloc.stop()
 
 
-def test_connections_are_used_again(site: Site) -> None:
+def test_connections_are_reused(site: Site) -> None:
     site.pages["/a"] = lambda x: x.answer(b"a" * 70_000)
     site.pages["/b"] = lambda x: x.answer(b"", "Location: /a", status="302 Found")
     site.pages["/c"] = lambda x: x.answer(b"gone", status="404 Not Found")
@@ -206,7 +206,7 @@ def test_connections_are_used_again(site: Site) -> None:
     assert site.connections == 1
 
 
-def test_cookies_of_a_site_come_back_to_it_alone(site: Site) -> None:
+def test_cookies_are_sent_only_to_their_site(site: Site) -> None:
     site.pages["/set"] = lambda x: x.answer(b"", "Set-Cookie: sid=1; Path=/", "Set-Cookie: lang=en; Path=/set")
     site.pages["/get"] = lambda x: x.answer()
 
@@ -222,15 +222,15 @@ def test_cookies_of_a_site_come_back_to_it_alone(site: Site) -> None:
         await fetcher.aclose()
 
     asyncio.run(visits())
-    assert [x.headers.get("cookie") for x in site.seen] == [None, None, "sid=1", "x=1; h=2; sid=mine", None]
+    assert [x.headers.get("cookie") for x in site.requests] == [None, None, "sid=1", "x=1; h=2; sid=mine", None]
 
 
-def test_environment_variables_are_filled_in_at_sending(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_are_expanded_when_sending(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_KEY", "s3cret/&é")
     monkeypatch.setenv("SHOP_PLAIN", "s3cret")
     site.pages["/s3cret%2F%26%C3%A9"] = lambda x: x.answer()
     url = site.url("/%%7Benv.SHOP_KEY%7D?k=%{env.SHOP_KEY}&lit=%%{env.SHOP_KEY}")
-    answer = fetch(
+    response = fetch(
         url,
         Request(
             method="POST",
@@ -240,20 +240,20 @@ def test_environment_variables_are_filled_in_at_sending(site: Site, monkeypatch:
         ),
         url_from_defs=True,
     )
-    sent = site.seen[0]
+    sent = site.requests[0]
     assert sent.path == "/s3cret%2F%26%C3%A9?k=s3cret%2F%26%C3%A9&lit=%{env.SHOP_KEY}"
     assert (sent.headers["x-key"], sent.headers["x-lit"]) == ("key s3cret", "%{env.SHOP_PLAIN}")
     assert sent.headers["cookie"] == "c=s3cret"
     assert sent.body.decode() == '{"k": "s3cret/&é", "other": "%{document.url}"}'
-    assert answer.url == url
-    assert "s3cret" not in repr(answer)
+    assert response.url == url
+    assert "s3cret" not in repr(response)
 
 
 def test_a_page_cannot_read_our_environment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_KEY", "s3cret")
     site.pages["/"] = lambda x: x.answer()
     fetch(site.url("/?k=%{env.SHOP_KEY}"))
-    assert site.seen[0].path == "/?k=%{env.SHOP_KEY}"
+    assert site.requests[0].path == "/?k=%{env.SHOP_KEY}"
 
 
 @pytest.mark.parametrize(
@@ -265,28 +265,28 @@ def test_a_page_cannot_read_our_environment(site: Site, monkeypatch: pytest.Monk
         (GET, "/?k=%{env.NOT_SET_HERE}"),
     ],
 )
-def test_a_variable_that_is_not_set_is_named(site: Site, request_: Request, url: str) -> None:
+def test_an_unset_variable_is_named(site: Site, request_: Request, url: str) -> None:
     with pytest.raises(FetchFailed, match="environment variable NOT_SET_HERE is not set") as failed:
         fetch(site.url(url), request_, url_from_defs=True)
     assert not failed.value.retryable
-    assert site.seen == []
+    assert site.requests == []
 
 
 def test_credentials_in_the_url_are_sent_and_never_shown(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.pages["/"] = lambda x: x.answer(b"", f"Location: {site.url('/next')}", status="301 Moved")
-    answer = fetch(f"http://us%3Aer:pa%40ss@127.0.0.1:{site.port}/")
-    kind, _, code = site.seen[0].headers["authorization"].partition(" ")
+    response = fetch(f"http://us%3Aer:pa%40ss@127.0.0.1:{site.port}/")
+    kind, _, code = site.requests[0].headers["authorization"].partition(" ")
     assert (kind, b64decode(code)) == ("Basic", b"us:er:pa@ss")
-    assert answer.url == site.url("/")
-    assert answer.location == f"http://us%3Aer:pa%40ss@127.0.0.1:{site.port}/next"
+    assert response.url == site.url("/")
+    assert response.location == f"http://us%3Aer:pa%40ss@127.0.0.1:{site.port}/next"
     monkeypatch.setenv("PW", "p@/ss")
     fetch(f"http://u:%%7Benv.PW%7D@127.0.0.1:{site.port}/", url_from_defs=True)
-    assert b64decode(site.seen[1].headers["authorization"].partition(" ")[2]) == b"u:p@/ss"
+    assert b64decode(site.requests[1].headers["authorization"].partition(" ")[2]) == b"u:p@/ss"
     fetch(f"http://u:p@127.0.0.1:{site.port}/", Request(headers=(("Authorization", "Bearer t"),)))
-    assert site.seen[2].headers["authorization"] == "Bearer t"
+    assert site.requests[2].headers["authorization"] == "Bearer t"
 
 
-def test_credentials_stay_at_their_origin(site: Site) -> None:
+def test_credentials_are_not_sent_to_another_origin(site: Site) -> None:
     site.pages["/"] = lambda x: x.answer(b"", "Location: http://other.example/", status="301 Moved")
     assert fetch(f"http://u:p@127.0.0.1:{site.port}/").location == "http://other.example/"
 
@@ -304,15 +304,15 @@ def test_credentials_stay_at_their_origin(site: Site) -> None:
 )
 def test_retry_after(site: Site, header: str, seconds: float | None) -> None:
     site.pages["/"] = lambda x: x.answer(b"busy", f"Retry-After: {header}", status="503 Busy")
-    answer = fetch(site.url("/"))
-    assert (answer.status, answer.body) == (503, b"busy")
+    response = fetch(site.url("/"))
+    assert (response.status, response.body) == (503, b"busy")
     if len(header) < 100:
-        assert answer.retry_after == seconds
+        assert response.retry_after == seconds
     else:
-        assert answer.retry_after is not None and answer.retry_after > 3600
+        assert response.retry_after is not None and response.retry_after > 3600
 
 
-def test_retry_after_a_date_counts_by_the_servers_clock(site: Site) -> None:
+def test_a_retry_after_date_is_relative_to_the_servers_clock(site: Site) -> None:
     wrong_now = datetime.now(UTC) - timedelta(days=3)
     dates = (
         f"Date: {format_datetime(wrong_now, True)}",

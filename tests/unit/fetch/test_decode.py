@@ -1,4 +1,4 @@
-"""Bytes to text: the encodings of the web, and the kinds of documents."""
+"""Decoding of bodies: encodings and document kinds."""
 
 import codecs
 
@@ -38,18 +38,18 @@ HTML = "text/html"
         (b"", HTML, "", "utf-8"),
     ],
 )  # fmt: skip
-def test_the_encoding_is_found(body: bytes, content_type: str, text: str, encoding: str) -> None:
+def test_the_encoding_is_detected(body: bytes, content_type: str, text: str, encoding: str) -> None:
     document = decode(body, content_type)
     assert (document.text, document.encoding, document.damaged) == (text, encoding, False)
 
 
-def test_invalid_bytes_are_replaced_and_told() -> None:
+def test_invalid_bytes_are_replaced_and_reported() -> None:
     assert decode(b"a\xffb", "text/html; charset=utf-8") == DecodedBody("a\ufffdb", "utf-8", "html", True)
     assert decode(b'{"a":"\xff"}', "application/json") == DecodedBody('{"a":"\ufffd"}', "utf-8", "json", True)
     assert decode(b"a\x81b", HTML) == DecodedBody("a\ufffdb", "cp1252", "html", True)
 
 
-def test_the_header_wins_over_the_page() -> None:
+def test_the_header_overrides_the_page() -> None:
     assert decode(b"<meta charset=koi8-r>" + "é".encode(), "text/html; charset=utf-8").text.endswith("é")
 
 
@@ -91,7 +91,7 @@ def test_the_header_wins_over_the_page() -> None:
         ("", b"\x1b[0m", "html"),
     ],
 )
-def test_the_kind_is_found(content_type: str, body: bytes, kind: str) -> None:
+def test_the_kind_is_detected(content_type: str, body: bytes, kind: str) -> None:
     document = decode(body, content_type)
     assert document.kind == kind
     if kind == "binary":
@@ -102,13 +102,13 @@ def test_the_kind_is_found(content_type: str, body: bytes, kind: str) -> None:
     st.binary(max_size=200),
     st.one_of(st.text(max_size=40), st.sampled_from([HTML, "", "text/xml", "application/json"])),
 )
-def test_anything_can_be_decoded(body: bytes, content_type: str) -> None:
+def test_any_bytes_are_decoded(body: bytes, content_type: str) -> None:
     document = decode(body, content_type)
     assert document.damaged == (document.damaged and "\ufffd" in document.text)
 
 
 @given(st.text(max_size=100))
-def test_utf_8_comes_back(text: str) -> None:
+def test_utf_8_round_trips(text: str) -> None:
     document = decode(text.encode(), "text/html; charset=utf-8")
     assert document.text == text.removeprefix("\ufeff")
     assert not document.damaged

@@ -1,4 +1,4 @@
-"""Fetcher.send when things go wrong: each failure is bounded, named in one line, and says whether a retry may help."""
+"""Failures of Fetcher.send: bounded in time, one line, marked as retryable or not."""
 
 import asyncio
 import gzip
@@ -46,21 +46,21 @@ def failure(url: str, request: Request = GET, **options: object) -> FetchFailed:
     return failed.value
 
 
-def told(failed: FetchFailed) -> tuple[str, str, bool]:
+def summary(failed: FetchFailed) -> tuple[str, str, bool]:
     return failed.reason, failed.kind, failed.retryable
 
 
 class Resolver(AbstractResolver):
-    """Answers for every name what the test says, without asking anybody."""
+    """Resolves every name to the outcome of the test."""
 
     def __init__(self, outcome: str | OSError) -> None:
         self.outcome = outcome
-        self.asked: list[str] = []
+        self.resolved_names: list[str] = []
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        self.asked.append(host)
+        self.resolved_names.append(host)
         if isinstance(self.outcome, OSError):
             raise self.outcome
         return [ResolveResult(hostname=host, host=self.outcome, port=port, family=family, proto=0, flags=0)]
@@ -70,7 +70,7 @@ class Resolver(AbstractResolver):
 
 
 @pytest.mark.parametrize("slow", ["accept", "headers", "body"])
-def test_a_drip_ends_at_the_deadline(site: Site, slow: str) -> None:
+def test_a_slow_response_ends_at_the_deadline(site: Site, slow: str) -> None:
     @site.page("/")
     def _(x: Exchange) -> None:
         if slow == "accept":
@@ -83,9 +83,9 @@ def test_a_drip_ends_at_the_deadline(site: Site, slow: str) -> None:
         while not site.stopping.wait(0.05):
             x.raw(b"x")
 
-    watch, begun = Stopwatch(), time.monotonic()
-    assert told(failure(site.url("/"), deadline=0.4)) == ("timeout after 0.4 s", "timeout", True)
-    assert time.monotonic() - begun > 0.35
+    watch, start = Stopwatch(), time.monotonic()
+    assert summary(failure(site.url("/"), deadline=0.4)) == ("timeout after 0.4 s", "timeout", True)
+    assert time.monotonic() - start > 0.35
     assert watch.seconds() < 2
 
 
@@ -121,38 +121,38 @@ def test_a_refused_port() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
-        assert told(failure(url)) == ("connection refused", "connection", True)
+        assert summary(failure(url)) == ("connection refused", "connection", True)
 
 
 def test_a_reset_connection(site: Site) -> None:
     site.pages["/"] = lambda x: x.reset()
-    assert told(failure(site.url("/"), Request(method="POST"))) == ("connection reset", "connection", True)
+    assert summary(failure(site.url("/"), Request(method="POST"))) == ("connection reset", "connection", True)
 
 
-def test_a_connection_closed_without_an_answer(site: Site) -> None:
+def test_a_connection_closed_without_a_response(site: Site) -> None:
     site.pages["/"] = lambda x: x.connection.close()
     failed = failure(site.url("/"), Request(method="POST"))
     assert failed.kind == "connection" and failed.retryable
-    assert failed.reason in ("connection closed before an answer", "connection reset")
+    assert failed.reason in ("connection closed before a response", "connection reset")
 
 
-def test_a_name_nobody_knows() -> None:
+def test_an_unknown_host_name() -> None:
     unknown = Resolver(socket.gaierror(socket.EAI_NONAME, "Name or service not known"))
     failed = failure("http://shop.example/", resolver=unknown)
-    assert told(failed) == ("cannot resolve host shop.example", "dns", False)
-    assert unknown.asked == ["shop.example"]
+    assert summary(failed) == ("cannot resolve host shop.example", "dns", False)
+    assert unknown.resolved_names == ["shop.example"]
 
 
-def test_a_resolver_that_is_down_may_be_asked_again() -> None:
+def test_a_resolver_failure_is_retryable() -> None:
     down = Resolver(socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution"))
-    assert told(failure("http://shop.example/", resolver=down)) == ("cannot resolve host shop.example", "dns", True)
+    assert summary(failure("http://shop.example/", resolver=down)) == ("cannot resolve host shop.example", "dns", True)
 
 
-def test_the_resolver_decides_where_a_name_leads(site: Site) -> None:
+def test_the_resolver_provides_the_address(site: Site) -> None:
     site.pages["/"] = lambda x: x.answer(b"here")
     answer = asyncio.run(_send(f"http://shop.example:{site.port}/", resolver=Resolver("127.0.0.1")))
     assert answer.body == b"here"
-    assert site.seen[0].headers["host"] == f"shop.example:{site.port}"
+    assert site.requests[0].headers["host"] == f"shop.example:{site.port}"
 
 
 def test_a_body_shorter_than_declared(site: Site) -> None:
@@ -161,12 +161,12 @@ def test_a_body_shorter_than_declared(site: Site) -> None:
         x.answer(b"half", length=100)
         x.connection.close()
 
-    assert told(failure(site.url("/"))) == ("connection lost within the body", "connection", True)
+    assert summary(failure(site.url("/"))) == ("connection lost while reading the body", "connection", True)
 
 
 def test_a_body_longer_than_declared_is_refused(site: Site) -> None:
     site.pages["/"] = lambda x: x.answer(b"0123456789", length=4)
-    assert told(failure(site.url("/")))[1:] == ("protocol", False)
+    assert summary(failure(site.url("/")))[1:] == ("protocol", False)
 
 
 @pytest.mark.parametrize("declared", [True, False])
@@ -182,7 +182,7 @@ def test_a_body_over_the_limit_is_not_read_to_its_end(site: Site, declared: bool
         sent.set()
 
     failed = failure(site.url("/"))
-    assert told(failed) == ("body over 1000000 bytes (max_body)", "too-large", False)
+    assert summary(failed) == ("body over 1000000 bytes (max_body)", "too-large", False)
     assert "max_body" in failed.remedy
     assert not sent.is_set()
 
@@ -191,37 +191,37 @@ def test_a_body_over_the_limit_is_not_read_to_its_end(site: Site, declared: bool
     ("encoding", "body", "reason", "retryable"),
     [
         ("gzip", b"plain text", "bad encoding gzip", False),
-        ("gzip", gzip.compress(b"page" * 500, mtime=0)[:-9], "bad encoding gzip (cut short)", True),
+        ("gzip", gzip.compress(b"page" * 500, mtime=0)[:-9], "bad encoding gzip (truncated)", True),
         ("br", b"\xff\xff\xff plain", "bad encoding br", False),
         ("deflate", b"plain text", "bad encoding deflate", False),
         ("zstd", b"plain text", "bad encoding zstd", False),
-        ("gzip, gzip", gzip.compress(b"x", mtime=0), "bad encoding gzip, gzip (only one layer is read)", False),
+        ("gzip, gzip", gzip.compress(b"x", mtime=0), "bad encoding gzip, gzip (only one layer is supported)", False),
     ],
 )
-def test_bodies_that_are_not_what_they_say(
+def test_bodies_that_do_not_match_their_encoding(
     site: Site, encoding: str, body: bytes, reason: str, retryable: bool
 ) -> None:
     site.pages["/"] = lambda x: x.answer(body, f"Content-Encoding: {encoding}")
-    assert told(failure(site.url("/"))) == (reason, "encoding", retryable)
+    assert summary(failure(site.url("/"))) == (reason, "encoding", retryable)
 
 
-def test_what_is_no_http_at_all(site: Site) -> None:
+def test_a_response_that_is_not_http(site: Site) -> None:
     site.pages["/"] = lambda x: x.raw(b"SSH-2.0-OpenSSH_9.9\r\n\x1b[31m\r\n")
     failed = failure(site.url("/"))
     assert (failed.kind, failed.retryable) == ("protocol", False)
-    assert failed.reason.startswith("not a valid HTTP answer")
+    assert failed.reason.startswith("invalid HTTP response")
     assert failed.reason.isprintable()
 
 
-def test_a_header_beyond_all_measure(site: Site) -> None:
+def test_an_oversized_header(site: Site) -> None:
     site.pages["/"] = lambda x: x.answer(b"", "X-Huge: " + "x" * 2_000_000)
     assert failure(site.url("/")).kind == "protocol"
 
 
 @pytest.mark.parametrize("url", ["", "ftp://h/", "/relative", "http://u:secret@[::1/"])
-def test_what_is_no_url(url: str) -> None:
+def test_invalid_urls(url: str) -> None:
     failed = failure(url)
-    assert told(failed) == ("not an absolute http or https URL", "url", False)
+    assert summary(failed) == ("not an absolute http or https URL", "url", False)
     assert "secret" not in str(failed)
 
 
@@ -230,7 +230,7 @@ def test_what_is_no_url(url: str) -> None:
 )
 def test_a_header_cannot_smuggle_another(site: Site, header: tuple[str, str]) -> None:
     assert failure(site.url("/"), Request(headers=(header,))).kind == "header"
-    assert site.seen == []
+    assert site.requests == []
 
 
 def test_a_cookie_cannot_smuggle_a_header(site: Site) -> None:
@@ -239,9 +239,9 @@ def test_a_cookie_cannot_smuggle_a_header(site: Site) -> None:
 
 @pytest.fixture
 def secure(tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """A TLS server on loopback with a certificate of its own for `localhost`: its port, and the certificate."""
+    """A TLS server on loopback with a self-signed certificate for `localhost`: its port and the certificate."""
     if shutil.which("openssl") is None:
-        pytest.skip("makes its certificate with openssl")
+        pytest.skip("needs openssl to create a certificate")
     key, certificate = tmp_path / "key.pem", tmp_path / "cert.pem"
     make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
     names = ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
@@ -269,13 +269,13 @@ def secure(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     listener.close()
 
 
-def test_a_certificate_nobody_vouches_for(secure: tuple[int, Path]) -> None:
+def test_an_untrusted_certificate(secure: tuple[int, Path]) -> None:
     failed = failure(f"https://localhost:{secure[0]}/", resolver=Resolver("127.0.0.1"))
     assert (failed.kind, failed.retryable) == ("tls", False)
-    assert failed.reason.startswith("TLS: certificate not accepted: self")
+    assert failed.reason.startswith("TLS: invalid certificate: self")
 
 
-def test_a_certificate_of_another_name(secure: tuple[int, Path]) -> None:
+def test_a_certificate_for_another_name(secure: tuple[int, Path]) -> None:
     trust = ssl.create_default_context(cafile=str(secure[1]))
     url = f"https://shop.example:{secure[0]}/"
     failed = failure(url, resolver=Resolver("127.0.0.1"), tls=trust)
@@ -288,7 +288,7 @@ def test_a_trusted_certificate(secure: tuple[int, Path]) -> None:
     assert answer.body == b"secret"
 
 
-def test_tls_to_a_server_that_speaks_none() -> None:
+def test_tls_to_a_server_without_tls() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:

@@ -1,4 +1,4 @@
-"""The pure rules of fetching: redirects, robots, waits, and the bounds of the cookie jar."""
+"""Redirect requests, robots.txt, waits, and the limits of the cookie jar."""
 
 import httpx
 import pytest
@@ -43,7 +43,7 @@ POST = Request(
         ("HEAD", 303, "HEAD", True),
     ],
 )
-def test_the_method_of_the_next_hop(method: str, status: int, becomes: str, keeps_body: bool) -> None:
+def test_the_method_after_a_redirect(method: str, status: int, becomes: str, keeps_body: bool) -> None:
     request = Request(
         method=method, headers=(("Content-Language", "de"), ("X-A", "1")), body="b", content_type="text/plain"
     )
@@ -56,20 +56,20 @@ def test_the_method_of_the_next_hop(method: str, status: int, becomes: str, keep
 @pytest.mark.parametrize(
     "target", ["https://other.example/", "http://h/b", "https://h:8443/b", "https://sub.h/b", "https://h.evil.example/"]
 )
-def test_secrets_stay_at_their_origin(target: str) -> None:
+def test_secrets_are_not_sent_to_another_origin(target: str) -> None:
     hop = build_redirect_request(POST, 307, "https://h/a", target)
     assert hop.headers == (("Accept-Language", "en"), ("user-agent", "u"))
     assert hop.cookies == ()
     assert (hop.body, hop.content_type) == (POST.body, POST.content_type)
 
 
-def test_secrets_stay_within_the_origin() -> None:
+def test_secrets_are_kept_within_the_origin() -> None:
     assert build_redirect_request(POST, 307, "https://h/a", "https://h/b") is POST
     assert build_redirect_request(POST, 307, "https://u:p@h/a", "https://h/b") is POST
     assert build_redirect_request(POST, 302, "https://h/a", "https://h/b").headers == POST.headers
 
 
-def test_variables_do_not_leave_their_origin() -> None:
+def test_variables_are_not_sent_to_another_origin() -> None:
     secret = Request(method="POST", headers=(("Accept-Language", "%{env.LANG}"),), body="pw=%{env.PW}")
     assert build_redirect_request(secret, 302, "https://h/", "https://other.example/") == Request()
     with pytest.raises(FetchFailed, match=r"https://other\.example") as failed:
@@ -113,13 +113,13 @@ def test_robots_by_status(status: int, allowed: bool) -> None:
         assert (rules.crawl_delay(AGENT), rules.sitemaps) == (None, ())
 
 
-def test_robots_that_are_none() -> None:
+def test_robots_without_rules() -> None:
     for text in ("", "<html>not found</html>", "\ufeffUser-agent: *\nDisallow:", "Disallow: /", "\0\x1b[31m"):
         assert RobotsRules.parse(text).allowed("https://h/a", AGENT)
     assert not RobotsRules.parse("\ufeffUser-agent: *\nDisallow: /").allowed("https://h/a", AGENT)
 
 
-def test_robots_beyond_500_kib_are_not_read() -> None:
+def test_robots_are_read_up_to_500_kib() -> None:
     filler = "# comment\n" * (MAX_ROBOTS_BYTES // 10)
     text = f"User-agent: *\nDisallow: /a\n{filler}Disallow: /b\n"
     rules = RobotsRules.parse(text)
@@ -129,7 +129,7 @@ def test_robots_beyond_500_kib_are_not_read() -> None:
 
 
 @given(st.text(max_size=200), st.text(max_size=30).map("https://h/".__add__))
-def test_any_robots_gives_an_answer(text: str, url: str) -> None:
+def test_any_robots_text_is_parsed(text: str, url: str) -> None:
     rules = RobotsRules.parse("User-agent: *\n" + text)
     assert rules.allowed(url, AGENT) in (True, False)
 
@@ -144,7 +144,7 @@ def test_any_robots_gives_an_answer(text: str, url: str) -> None:
         ((100, 300, 304, 305, 400, 401, 403, 451, 600), "refused"),
     ],
 )
-def test_what_a_status_means(statuses: tuple[int, ...], meaning: str) -> None:
+def test_status_classes(statuses: tuple[int, ...], meaning: str) -> None:
     for status in statuses:
         assert classify_status(status) == meaning
         assert retryable_status(status) == (meaning == "retry")
@@ -156,31 +156,31 @@ def test_waits_double_up_to_a_minute() -> None:
 
 
 @given(st.integers(1, 1000), st.floats(0, 1, exclude_max=True))
-def test_jitter_takes_half_at_most(attempt: int, random: float) -> None:
+def test_jitter_reduces_a_wait_by_at_most_half(attempt: int, random: float) -> None:
     assert retry_wait(attempt, 0.0) / 2 <= retry_wait(attempt, random) <= retry_wait(attempt, 0.0)
 
 
-def test_retry_after_is_honoured_up_to_an_hour() -> None:
+def test_retry_after_counts_up_to_an_hour() -> None:
     assert [host_backoff(5, s) for s in (0.0, -3.0, 0.5, 90.0, 86400.0, float("inf"))] == [0, 0, 0.5, 90, 3600, 3600]
 
 
-def _asked(url: str) -> OutgoingRequest:
+def _request(url: str) -> OutgoingRequest:
     return OutgoingRequest("GET", url, CIMultiDict(), b"")
 
 
 def _cookie_header(cookies: SessionCookies, url: str) -> str | None:
-    request = _asked(url)
+    request = _request(url)
     cookies.add_to(request)
     return request.extra_headers.get("Cookie")
 
 
 def _set(cookies: SessionCookies, url: str, *values: str) -> None:
-    cookies.update_from(httpx.Response(200, headers=[("Set-Cookie", v) for v in values], request=_asked(url)))
+    cookies.update_from(httpx.Response(200, headers=[("Set-Cookie", v) for v in values], request=_request(url)))
 
 
-def test_cookies_keep_to_their_domain() -> None:
+def test_cookies_are_limited_to_their_domain() -> None:
     cookies = SessionCookies()
-    _set(cookies, "https://shop.example/", "own=1", "wide=1; Domain=shop.example", "alien=1; Domain=other.example")
+    _set(cookies, "https://shop.example/", "own=1", "wide=1; Domain=shop.example", "foreign=1; Domain=other.example")
     _set(cookies, "https://a.shop.co.uk/", "super=1; Domain=co.uk", "safe=1; Secure")
     assert _cookie_header(cookies, "https://shop.example/x") == "own=1; wide=1"
     assert _cookie_header(cookies, "https://sub.shop.example/") == "wide=1"
@@ -190,14 +190,14 @@ def test_cookies_keep_to_their_domain() -> None:
     assert _cookie_header(cookies, "https://a.shop.co.uk/") == "safe=1"
 
 
-def test_cookies_can_be_taken_back() -> None:
+def test_cookies_can_be_deleted() -> None:
     cookies = SessionCookies()
     _set(cookies, "https://shop.example/", "a=1", "b=2")
     _set(cookies, "https://shop.example/", "a=; Max-Age=0")
     assert _cookie_header(cookies, "https://shop.example/") == "b=2"
 
 
-def test_a_site_cannot_fill_the_jar() -> None:
+def test_cookies_per_site_are_limited() -> None:
     cookies = SessionCookies()
     for n in range(400):
         _set(cookies, "https://shop.example/", f"c{n}={n}")
