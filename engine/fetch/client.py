@@ -1,11 +1,13 @@
 """Sends one HTTP request with limits on time and size. Never follows redirects."""
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Mapping
 from time import perf_counter
 from types import MappingProxyType
 
+import httpx
 from aiohttp.abc import AbstractResolver
 
 from engine import urls
@@ -14,7 +16,7 @@ from engine.fetch.decompress import ACCEPT_ENCODING, decompress
 from engine.fetch.errors import FetchFailed
 from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse, decode_header, parse_retry_after, redirect_target
-from engine.fetch.transport import ResponseBody, Transport
+from engine.fetch.transport import ResponseBody, Transport, TransportResponse
 from engine.model.job import Request
 from engine.settings import Settings
 
@@ -22,6 +24,22 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _NO_PAIRS: Mapping[str, str] = MappingProxyType({})
 _MAX_DRAINED_BODY = 64 * 1024
 """Bytes of a redirect's body to read and discard, to keep the connection. A longer body closes it."""
+
+logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs every URL
+
+
+class _Client(httpx.AsyncClient):
+    """An `AsyncClient` with our cookies. Without redirects, environment settings and default headers."""
+
+    def __init__(self, transport: Transport) -> None:
+        # Credentials in a URL are already headers: the empty `auth` saves the search for them.
+        super().__init__(transport=transport, auth=httpx.Auth(), timeout=None, follow_redirects=False, trust_env=False)
+        self._session_cookies = SessionCookies()
+
+    @property  # type: ignore[misc]  # read-only on purpose
+    def cookies(self) -> httpx.Cookies:
+        """The cookies of the crawl. The base class would copy them into a plain jar."""
+        return self._session_cookies
 
 
 class Fetcher:
@@ -43,13 +61,14 @@ class Fetcher:
         """
         self._deadline = deadline
         self._max_body = max_body
-        self._transport = Transport(
-            headers={"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
-            connections=connections,
-            resolver=resolver,
-            tls=tls,
+        self._client = _Client(
+            Transport(
+                headers={"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
+                connections=connections,
+                resolver=resolver,
+                tls=tls,
+            )
         )
-        self._cookies = SessionCookies()
 
     @classmethod
     def from_settings(cls, settings: Settings, *, connections: int) -> "Fetcher":
@@ -78,16 +97,14 @@ class Fetcher:
         """
         start = perf_counter()
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs)
-        self._cookies.add_to(sent)
+        self._client.cookies.set_cookie_header(sent)
         try:
             async with asyncio.timeout(self._deadline):
-                response = await self._transport.handle_async_request(sent)
-                body = response.stream
-                assert isinstance(body, ResponseBody)
+                response = await self._client.send(sent, stream=True)
+                assert isinstance(response, TransportResponse)
+                body = response.body
                 pairs = response.headers.raw
                 received = {name.lower(): value for name, value in pairs}
-                if b"set-cookie" in received:
-                    self._cookies.update_from(response)
                 location, problem = redirect_target(response.status_code, received.get(b"location"), url, sent.target)
                 try:
                     raw = await self._read_body(body, response.status_code, redirected=location is not None)
@@ -115,7 +132,7 @@ class Fetcher:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._transport.aclose()
+        await self._client.aclose()
 
     async def _read_body(self, body: ResponseBody, status: int, *, redirected: bool) -> bytes:
         """The body as sent. For an error status a failure to read it leaves it empty: the status matters more."""

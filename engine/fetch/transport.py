@@ -26,6 +26,13 @@ _DNS_CACHE_SECONDS = 60
 _DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
+class TransportResponse(httpx.Response):
+    """A response whose body is read by `ResponseBody`, with a limit."""
+
+    has_redirect_location = False  # otherwise the client would parse the target, by other rules than ours
+    body: "ResponseBody"
+
+
 class Transport(AiohttpTransport):
     """One connection pool for http and https. Creates its session on first use, inside the event loop."""
 
@@ -39,14 +46,14 @@ class Transport(AiohttpTransport):
     ) -> None:
         # The session uses the trust store that aiohttp loads at import. This context is never used; without
         # certificates it saves the 20 ms of loading them twice.
-        super().__init__(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), client=self._create_session)
+        super().__init__(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), trust_env=False, client=self._create_session)
         self._headers = headers
         self._connections = connections
         self._resolver = resolver
         self._tls = tls
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. The response's `stream` is a `ResponseBody`. Raises `FetchFailed`."""
+        """Send one request. Returns a `TransportResponse` for an `OutgoingRequest`. Raises `FetchFailed`."""
         if not isinstance(request, OutgoingRequest):
             return await super().handle_async_request(request)
         session = self.client
@@ -54,16 +61,19 @@ class Transport(AiohttpTransport):
             session = self.client = self.get_client()
         try:
             # `encoded`: without it yarl re-quotes the URL, which changes signed or double-encoded ones.
-            answer = await session.request(
+            received = await session.request(
                 request.method,
                 URL(request.target, encoded=True),
-                headers=request.extra_headers or None,
-                data=request.content or None,
+                headers=[(name.decode(), value.decode()) for name, value in request.headers.raw] or None,
+                data=request.body or None,
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise _to_fetch_failed(error) from error
-        return httpx.Response(answer.status, headers=answer.raw_headers, stream=ResponseBody(answer), request=request)
+        body = ResponseBody(received)
+        response = TransportResponse(received.status, headers=received.raw_headers, stream=body, request=request)
+        response.body = body
+        return response
 
     def _create_session(self) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
@@ -84,7 +94,8 @@ class Transport(AiohttpTransport):
             max_field_size=_MAX_HEADER_BYTES,
             max_headers=_MAX_HEADERS,
         )
-        # Send each request once: retries are scheduled and counted by the lease.
+        # Send each request once: retries are scheduled and counted by the lease. aiohttp has no public option for
+        # this, so pyproject.toml bounds its version, and a test counts the requests.
         session._retry_connection = False
         return session
 

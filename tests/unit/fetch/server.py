@@ -15,6 +15,8 @@ class Exchange:
     method: str
     path: str
     headers: dict[str, str]
+    head: bytes
+    """The request line and the headers, byte for byte."""
     body: bytes
     connection: socket.socket
 
@@ -92,7 +94,7 @@ def _serve(site: Site, connection: socket.socket) -> None:
             while len(buffer) < length:
                 buffer += connection.recv(65536)
             body, buffer = buffer[:length], buffer[length:]
-            exchange = Exchange(method, path, headers, body, connection)
+            exchange = Exchange(method, path, headers, head, body, connection)
             site.requests.append(exchange)
             site.pages[path.partition("?")[0]](exchange)
     except OSError:

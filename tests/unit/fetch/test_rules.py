@@ -1,10 +1,12 @@
 """Redirect requests, robots.txt, waits, and the limits of the cookie jar."""
 
+import subprocess
+import sys
+
 import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from multidict import CIMultiDict
 
 from engine.fetch.cookies import SessionCookies
 from engine.fetch.errors import FetchFailed
@@ -165,17 +167,17 @@ def test_retry_after_counts_up_to_an_hour() -> None:
 
 
 def _request(url: str) -> OutgoingRequest:
-    return OutgoingRequest("GET", url, CIMultiDict(), b"")
+    return OutgoingRequest("GET", url, httpx.Headers(), b"")
 
 
 def _cookie_header(cookies: SessionCookies, url: str) -> str | None:
     request = _request(url)
-    cookies.add_to(request)
-    return request.extra_headers.get("Cookie")
+    cookies.set_cookie_header(request)
+    return request.headers.get("Cookie")
 
 
 def _set(cookies: SessionCookies, url: str, *values: str) -> None:
-    cookies.update_from(httpx.Response(200, headers=[("Set-Cookie", v) for v in values], request=_request(url)))
+    cookies.extract_cookies(httpx.Response(200, headers=[("Set-Cookie", v) for v in values], request=_request(url)))
 
 
 def test_cookies_are_limited_to_their_domain() -> None:
@@ -188,6 +190,64 @@ def test_cookies_are_limited_to_their_domain() -> None:
     assert _cookie_header(cookies, "https://b.shop.co.uk/") is None
     assert _cookie_header(cookies, "http://a.shop.co.uk/") is None
     assert _cookie_header(cookies, "https://a.shop.co.uk/") == "safe=1"
+
+
+def test_cookies_of_one_registrable_domain_are_not_sent_to_another() -> None:
+    cookies = SessionCookies()
+    _set(cookies, "https://a.co.uk/", "own=1", "site=1; Domain=a.co.uk", "suffix=1; Domain=co.uk", "tld=1; Domain=uk")
+    _set(cookies, "https://me.github.io/", "page=1; Domain=me.github.io", "all=1; Domain=github.io")
+    assert _cookie_header(cookies, "https://a.co.uk/") == "own=1; site=1"
+    assert _cookie_header(cookies, "https://www.a.co.uk/") == "site=1"
+    assert _cookie_header(cookies, "https://b.co.uk/") is None
+    assert _cookie_header(cookies, "https://co.uk/") is None
+    assert _cookie_header(cookies, "https://me.github.io/") == "page=1"
+    assert _cookie_header(cookies, "https://other.github.io/") is None
+
+
+def test_a_host_that_is_a_public_suffix_keeps_its_cookies_for_itself() -> None:
+    cookies = SessionCookies()
+    _set(cookies, "https://github.io/", "a=1; Domain=github.io", "b=2")
+    assert _cookie_header(cookies, "https://github.io/") == "a=1; b=2"
+    assert _cookie_header(cookies, "https://me.github.io/") is None
+
+
+def test_a_short_registrable_domain_may_set_cookies() -> None:
+    cookies = SessionCookies()
+    _set(cookies, "https://www.info.tv/", "a=1; Domain=info.tv")
+    assert _cookie_header(cookies, "https://info.tv/") == "a=1"
+
+
+def test_the_limit_of_cookies_counts_per_registrable_domain() -> None:
+    cookies = SessionCookies()
+    _set(cookies, "https://b.co.uk/", "b=1")
+    for n in range(200):
+        _set(cookies, "https://a.co.uk/", f"c{n}={n}")
+    assert _cookie_header(cookies, "https://b.co.uk/") == "b=1"
+    assert len((_cookie_header(cookies, "https://a.co.uk/") or "").split("; ")) == 150
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "shop.example"])
+def test_cookies_of_addresses_and_single_labels(host: str) -> None:
+    cookies = SessionCookies()
+    _set(cookies, f"http://{host}:8000/", "a=1")
+    assert _cookie_header(cookies, f"http://{host}:8000/x") == "a=1"
+
+
+def test_the_list_of_public_suffixes_is_loaded_with_the_first_cookie() -> None:
+    code = """
+import sys, httpx
+from engine.fetch.client import Fetcher
+from engine.fetch.cookies import SessionCookies
+from engine.fetch.request import OutgoingRequest
+cookies = SessionCookies()
+request = OutgoingRequest("GET", "http://shop.example/", httpx.Headers(), b"")
+cookies.set_cookie_header(request)
+cookies.extract_cookies(httpx.Response(200, request=request))
+assert "publicsuffixlist" not in sys.modules
+cookies.extract_cookies(httpx.Response(200, headers=[("Set-Cookie", "a=1")], request=request))
+assert "publicsuffixlist" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_cookies_can_be_deleted() -> None:
