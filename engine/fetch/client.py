@@ -102,7 +102,7 @@ class Fetcher:
             async with asyncio.timeout(self._deadline):
                 response = await self._client.send(sent, stream=True)
                 assert isinstance(response, TransportResponse)
-                body = response.body
+                body = response.stream = response.body  # the client's own stream refers back to the response
                 pairs = response.headers.raw
                 received = {name.lower(): value for name, value in pairs}
                 location, problem = redirect_target(response.status_code, received.get(b"location"), url, sent.target)

@@ -1,6 +1,7 @@
 """The bytes that Fetcher.send writes: httpx adds, changes and logs nothing."""
 
 import asyncio
+import gc
 import logging
 from collections.abc import Iterator
 
@@ -113,6 +114,26 @@ def test_the_environment_sets_no_proxy_and_no_credentials(site: Site, monkeypatc
     site.pages["/a"] = lambda x: x.answer()
     send(site.url("/a"))
     assert len(site.requests) == 1
+
+
+def test_a_response_is_freed_without_the_garbage_collector(site: Site) -> None:
+    site.pages["/a"] = lambda x: x.answer(b"ok")
+
+    async def count_garbage() -> int:
+        fetcher = Fetcher(user_agent="tester/1", deadline=5, max_body=10_000, connections=1)
+        for _ in range(5):
+            await fetcher.send(site.url("/a"), GET)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(50):
+                await fetcher.send(site.url("/a"), GET)
+            return gc.collect()
+        finally:
+            gc.enable()
+            await fetcher.aclose()
+
+    assert asyncio.run(count_garbage()) < 50
 
 
 def test_no_url_is_logged(site: Site, caplog: pytest.LogCaptureFixture) -> None:
