@@ -79,8 +79,8 @@ def invalid(**contents: str) -> dict[str, str | None]:
 def test_a_changed_step_and_all_that_rest_on_it_are_invalid_with_the_reason_and_no_other() -> None:
     assert invalid(a_parser="2") == {
         "a/parser": "what it extracts changed with defs v2",
-        "a/filter": "rests on a/parser, which changed with defs v2",
-        "a/appender": "rests on a/parser, which changed with defs v2",
+        "a/filter": "depends on a/parser, which changed with defs v2",
+        "a/appender": "depends on a/parser, which changed with defs v2",
     }
     assert set(invalid(a_appender="2")) == {"a/appender"}
     assert set(invalid(b_loader="2")) == {"b/loader", "b/parser", "b/filter", "b/appender"}
@@ -89,7 +89,7 @@ def test_a_changed_step_and_all_that_rest_on_it_are_invalid_with_the_reason_and_
 def test_what_rests_on_another_group_is_invalid_with_it() -> None:
     told = invalid(a_seeder="2")
     assert set(told) == {step.key for step in plan().steps}
-    assert told["b/appender"] == "rests on a/seeder, which changed with defs v2"
+    assert told["b/appender"] == "depends on a/seeder, which changed with defs v2"
 
 
 def test_groups_that_rest_on_each_other_end() -> None:
@@ -121,7 +121,7 @@ def test_pages_that_keep_what_they_gave_are_told_and_the_step_is_not_valid() -> 
     parser = known["a/parser"]
     assert parser.completed
     assert parser.status == "provisional"
-    assert parser.reason == "12 pages done before a change of the defs keep what they gave"
+    assert parser.reason == "12 pages done before a change of the defs keep their results"
     assert known["a/filter"].status == known["a/appender"].status == "valid"
     again = known | by_key(diff_checkpoints(known, plan(a_parser="2"), groups, 2))
     assert again["a/parser"] == parser, "and it stays told"
@@ -190,7 +190,7 @@ def test_a_run_that_is_cut_off_tells_why_and_how_much_is_left() -> None:
     left = by_key(interruption_changes(known, plan(), now(open_(12), GroupCounts()), "cancelled by signal"))
     assert "a/seeder" not in left, "what is complete stays so"
     assert left["a/loader"].reason == "cancelled by signal: 12 jobs left"
-    assert left["b/loader"].reason == "cancelled by signal: 0 jobs left, but pages that lead here are"
+    assert left["b/loader"].reason == "cancelled by signal: 0 jobs left, but open pages of other groups may link here"
     assert not any(c.completed for c in left.values())
     unseeded = by_key(interruption_changes(begun(), plan(), now(open_(1), GroupCounts(), seeded=False), "hard kill"))
     assert unseeded["a/seeder"].reason == "hard kill: not all locators are jobs"
