@@ -25,6 +25,7 @@ from engine.defs.scalars import (
     Value,
     optional,
 )
+from engine.model.output_type import OutputTypeName
 
 TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
 METHODS = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -164,7 +165,7 @@ class HostTerm(Term):
 class AppenderTerm(Term):
     """One output of rows: one file for each dataDef."""
 
-    type: Literal["csv", "jsonl", "sqlite"] = optional("The kind of file; default csv.")
+    type: OutputTypeName = optional("The kind of file; default csv.")
     data_defs: list[Text] = optional("Whose rows are written; default: those of every dataDef.")
     delimiter: AnyText = optional(
         "The character between two values of CSV; default a comma.", min_length=1, max_length=1

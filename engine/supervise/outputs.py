@@ -5,12 +5,10 @@ from typing import Any
 
 from engine.errors import UsageError
 from engine.model.definition import AppenderDef, DataDef, Definitions
+from engine.model.output_type import OUTPUT_TYPES, output_type_for_suffix
 from engine.store.db.connector import Database
 from engine.store.tables import outputs
 from engine.store.tables.outputs import Output
-
-_SUFFIXES = {"csv": "csv", "jsonl": "jsonl", "db": "sqlite", "sqlite": "sqlite"}
-_EXTENSIONS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 
 
 def declare_outputs(
@@ -75,18 +73,20 @@ def output_settings(data_def: DataDef, delimiter: str = ",") -> dict[str, Any]:
 
 def appender_for_file(output_file: Path) -> AppenderDef:
     """The appender for `-o FILE`. Raises UsageError on an ending of no output type."""
-    kind = _SUFFIXES.get(output_file.suffix.lower().lstrip("."))
-    if kind is None:
+    type_ = output_type_for_suffix(output_file.suffix)
+    if type_ is None:
         raise UsageError(f"-o {output_file}: unknown ending '{output_file.suffix}'", "Use .csv, .jsonl or .db.")
-    return AppenderDef(name="flag", type=kind)
+    return AppenderDef(name="flag", type=type_.name)
 
 
-def _output_path(appender: AppenderDef, data_def: DataDef, folder: Path, flag: Path | None, *, alone: bool) -> Path:
-    if flag is not None:
-        flag = flag.absolute()
-        if alone or appender.type == "sqlite":
-            return flag
-        return flag.with_name(f"{flag.stem}-{data_def.name}{flag.suffix}")
+def _output_path(
+    appender: AppenderDef, data_def: DataDef, folder: Path, output_file: Path | None, *, alone: bool
+) -> Path:
+    if output_file is not None:
+        file = output_file.absolute()
+        if alone or OUTPUT_TYPES[appender.type].shared_file:
+            return file
+        return file.with_name(f"{file.stem}-{data_def.name}{file.suffix}")
     if appender.path is not None:
         return folder / appender.path
-    return folder / f"{data_def.name}.{_EXTENSIONS.get(appender.type, appender.type)}"
+    return folder / f"{data_def.name}.{OUTPUT_TYPES[appender.type].suffixes[0]}"

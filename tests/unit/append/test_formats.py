@@ -156,7 +156,7 @@ def test_columns_of_a_table_are_told_apart_as_sqlite_does() -> None:
 
 def test_an_unknown_type_is_told_with_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(CrawlError, match=re.escape("unknown output type 'jsnl' (did you mean 'jsonl'?)")):
-        create_encoder("jsnl", ["a"])
+        create_encoder("jsnl", {"columns": ["a"]})
     output = Output(1, "rows", "xml", "book", str(tmp_path / "x"), {"columns": ["a"]}, 0, 0, 0, None, 0, None)
     with pytest.raises(CrawlError, match="unknown output type 'xml'"):
         create_writer(output, run="r", folder=tmp_path)
