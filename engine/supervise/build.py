@@ -33,6 +33,7 @@ from engine.supervise.doorbell_repair import QueueMaintainer
 from engine.supervise.leftovers import clean_pages, fence_leftovers
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
+from engine.supervise.log_rotation import LogRotation
 from engine.supervise.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
@@ -134,6 +135,7 @@ def build_supervisor(
         ),
         disk=DiskGuard(db, folder, run.seq, settings.min_free),
         lock_watch=LockWatch(db, node_pool),
+        log_rotation=LogRotation(folder / "logs"),
         run_end=RunEnd(
             db, run, epoch=begun.epoch, stages=stages, stats=stats, checkpoints=checkpoints, defs_sync=defs_sync
         ),

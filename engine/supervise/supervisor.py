@@ -20,6 +20,7 @@ from engine.supervise.doorbell_repair import QueueMaintainer
 from engine.supervise.exit_reason import EXIT_CODES, ExitReason
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
+from engine.supervise.log_rotation import LogRotation
 from engine.supervise.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.run_end import RunEnd
@@ -54,6 +55,7 @@ class Supervisor:
         commands: CommandHandlers,
         disk: DiskGuard,
         lock_watch: LockWatch,
+        log_rotation: LogRotation,
         stages: StageTracker,
         run_end: RunEnd,
         stats: RunStats,
@@ -71,6 +73,7 @@ class Supervisor:
         self._checkpoints = checkpoints
         self._commands = commands
         self._lock_watch = lock_watch
+        self._log_rotation = log_rotation
         self._run_end = run_end
         self._stages = stages
         self._stats = stats
@@ -117,6 +120,7 @@ class Supervisor:
         if self._kill_reason is not None:
             self._kill(self._kill_reason)
             return
+        self._log_rotation.check()
         self._stages.flush()
         try:
             self._lock_watch.kill_stalled_writer()
