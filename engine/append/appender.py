@@ -175,7 +175,7 @@ class AppenderLoop:
             separable = type_ == output.type and OUTPUT_TYPES[type_].shared_file and data_def != output.data_def
             if id_ != output.id and path == output.path and not separable:
                 raise CrawlError(
-                    f"{path}: two outputs, of {data_def} and of {output.data_def}, cannot share this file",
+                    f"{path}: both {data_def} and {output.data_def} would be written to this file",
                     "Give each appender its own `path`, or leave `path` out.",
                 )
 

@@ -29,7 +29,7 @@ class RunControl(Protocol):
     def stop(self, exit_reason: ExitReason, reason: str | None = None) -> None:
         """Stop the run gracefully."""
 
-    def request_kill(self, reason: str = ...) -> None:
+    def request_kill(self, reason: str) -> None:
         """Kill the run at the next tick."""
 
 
@@ -92,7 +92,7 @@ class CommandHandlers:
 
     def _kill(self, control: RunControl, node: Any) -> _Answer:
         if node is None:
-            control.request_kill()
+            control.request_kill("killed by command")
             return True, "the run is killed"
         child = self._node_pool.find_node(node)
         if child is None:

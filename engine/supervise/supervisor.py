@@ -146,7 +146,7 @@ class Supervisor:
                 self._deadline = min(self._deadline, time.monotonic() + self._settings.grace + _SHUTDOWN_MARGIN_SECONDS)
             self.exit_reason, self.reason = exit_reason, reason
 
-    def request_kill(self, reason: str = "hard kill") -> None:
+    def request_kill(self, reason: str) -> None:
         """Kill the run at the next tick. Does nothing after the run's end."""
         self._kill_reason = self._kill_reason or reason
 

@@ -126,7 +126,7 @@ def test_a_killed_run_and_one_cut_in_its_middle_tell_so(house: House, site: Site
     assert running.wait().code == 137
     told = state(house)
     assert complete(told) == {"shelves/seeder"}
-    assert all("hard kill" in line["reason"] for key, line in told.items() if key != "shelves/seeder")
+    assert all("killed by signal" in line["reason"] for key, line in told.items() if key != "shelves/seeder")
     check_true(house)
     house.crawl()
     assert complete(state(house)) == STEPS

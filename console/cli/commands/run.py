@@ -163,7 +163,7 @@ class _Signals:
                     ExitReason.SIGINT if number == signal.SIGINT else ExitReason.SIGTERM, "cancelled by signal"
                 )
             else:
-                supervisor.request_kill("hard kill")
+                supervisor.request_kill("killed by signal")
 
     def sleep(self, seconds: float) -> None:
         """Sleep, but not past a signal, the end of a child, or the moment a node runs out of work."""
