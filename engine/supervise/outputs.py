@@ -72,10 +72,13 @@ def output_settings(data_def: DataDef, delimiter: str = ",") -> dict[str, Any]:
 
 
 def appender_for_file(output_file: Path) -> AppenderDef:
-    """The appender for `-o FILE`. Raises UsageError on an ending of no output type."""
+    """The appender for `-o FILE`. Raises UsageError if no output type has this suffix."""
     type_ = output_type_for_suffix(output_file.suffix)
     if type_ is None:
-        raise UsageError(f"-o {output_file}: unknown ending '{output_file.suffix}'", "Use .csv, .jsonl or .db.")
+        *others, last = (f".{each.suffixes[0]}" for each in OUTPUT_TYPES.values())
+        raise UsageError(
+            f"-o {output_file}: unknown suffix '{output_file.suffix}'", f"Use {', '.join(others)} or {last}."
+        )
     return AppenderDef(name="flag", type=type_.name)
 
 
