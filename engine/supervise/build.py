@@ -193,7 +193,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
         run = runs.latest(db) if options.extract_only else None if options.fresh else runs.latest_unfinished(db)
         if run is None and options.extract_only:
             raise UsageError(
-                f"{options.folder}: there is no run here", "Run `crawl-console run` first, or give --data."
+                f"{options.folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data."
             )
         resumed = run is not None
         check_seedable(options.definitions, options.settings.base_url or (run.base_url if run else None))
