@@ -1,4 +1,4 @@
-"""The supervisor's control of the appender: the pipe at stdin, and SIGTERM. Both set a flag for the loop."""
+"""The supervisor's control of the appender: the pipe at stdin, and SIGTERM. Each sets a flag."""
 
 import os
 import signal

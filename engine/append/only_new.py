@@ -1,4 +1,4 @@
-"""Filters out rows that an earlier run of the data dir has, by the key of their dataDef, else by the whole row.
+"""Filters out rows that an earlier run has, by the key of their dataDef, else by the whole row.
 
 The keys of earlier rows are loaded once, in steps, and kept in keys.db. Whether a row is new does not depend on its
 file, so a rebuilt file holds the same rows.

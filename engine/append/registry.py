@@ -1,4 +1,4 @@
-"""Creates the writer or encoder of an output type. A type is one module here and one entry in `OUTPUT_TYPES`."""
+"""Loads output types: each is a module here with a `FORMAT`, and an entry in `OUTPUT_TYPES`."""
 
 from collections.abc import Mapping
 from importlib import import_module

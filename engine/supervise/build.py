@@ -1,4 +1,4 @@
-"""Builds a supervisor: fences what an earlier one left, begins or resumes a run, composes the collaborators."""
+"""Builds a supervisor: starts or resumes a run and composes the collaborators."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Cleans up what an earlier supervisor left: processes, node rows, clocks of before a reboot, unreferenced pages."""
+"""Cleans up after an earlier supervisor: processes, node rows, clocks, unreferenced pages."""
 
 import contextlib
 import time

@@ -1,4 +1,4 @@
-"""Limits the size of log files: copies a large log to `NAME.log.1` and truncates it, while its process writes on."""
+"""Limits the size of log files: copies a large log to `NAME.log.1` and truncates it."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Turns locators into jobs, one batch a transaction, so that a crawl starts before all seeds are written."""
+"""Turns locators into jobs, one batch per transaction, so that a crawl starts before seeding ends."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The stages of a run: changed in memory at once, written to the database as soon as it accepts writes."""
+"""The stages of a run: they change in memory at once and are written when the database permits."""
 
 import time
 

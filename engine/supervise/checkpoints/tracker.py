@@ -1,4 +1,4 @@
-"""Keeps the checkpoints of a run up to date: complete when no work is left, invalid when the defs change.
+"""Updates the checkpoints of a run: complete when no work is left, invalid when the defs change.
 
 A step is recorded as complete only by what the tables say in the same transaction, and never once the run is stopping.
 """

@@ -1,4 +1,4 @@
-"""Keeps a run in sync with the defs: reloads, reseeds, re-extracts; the run ends only once it is in sync."""
+"""Keeps a run in sync with the defs: reloads, reseeds, re-extracts."""
 
 import time
 from collections.abc import Callable, Sequence

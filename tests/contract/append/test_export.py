@@ -1,3 +1,5 @@
+"""Exports equal the outputs of a run."""
+
 import io
 from contextlib import closing
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Output types encode rows without loss."""
+
 import csv
 import io
 import json

@@ -1,3 +1,5 @@
+"""The lifeline, process identities, and the output folder."""
+
 import os
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""One supervisor per data dir: a second start fails and names the holder; a dead holder blocks no start."""
+"""One supervisor per data dir: a second start fails and names the holder."""
 
 import json
 import os
