@@ -9,4 +9,4 @@ from engine.append.process import main
 if __name__ == "__main__":
     code = main(sys.argv[1:])
     logging.shutdown()
-    os._exit(code)  # all is said and written
+    os._exit(code)  # everything is written and logged

@@ -1,8 +1,8 @@
-"""The appender's loop: follows the rows of a run and writes them to its outputs. Knows no format and no def.
+"""The appender's loop: follows the rows of a run and writes them to its outputs.
 
-Every turn starts from the `outputs` table, never from memory: a file that is not what its record says is cut or
-rebuilt, rows behind the smallest cursor are written and flushed, then all cursors move in one fenced transaction.
-So whatever fails, and wherever the process is killed, the next turn mends it.
+Every turn starts from the `outputs` table, never from memory: it cuts or rebuilds files that differ from their record,
+writes and flushes the rows behind the smallest cursor, then moves all cursors in one fenced transaction. So the next
+turn repairs whatever a failure or a kill at any point leaves.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ from engine.append.registry import create_writer
 from engine.append.turns import SupervisorGone, TurnResult
 from engine.append.writer import Batch, FileState, Writer
 from engine.errors import CrawlError, Fenced, StorageError
+from engine.model.output_type import OUTPUT_TYPES
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.tables import nodes, outputs, rows, runs
 from engine.store.tables.outputs import Output
@@ -28,48 +29,48 @@ from engine.store.tables.runs import Run
 
 BATCH_ROWS, FIRST_ROWS, MIN_ROWS = 5_000, 500, 16
 BATCH_CHARACTERS = 8_000_000
-"""A batch of large rows is made smaller, so that memory stays flat."""
+"""Batches of large rows are smaller, so that memory stays flat."""
 FLUSH_SECONDS = 0.2
-"""Seconds between two flushes while rows come in slowly."""
+"""Seconds between two flushes while rows arrive slowly."""
 IDLE_MIN_SECONDS, IDLE_MAX_SECONDS = 0.02, 0.1
 RETRY_SECONDS = 1.0
-"""Seconds before an output that failed is tried again."""
+"""Seconds before a failed output is retried."""
 _WRITE_ERRORS = (OSError, DatabaseBusy, StorageError)
 
 _log = logging.getLogger("appender")
 
 
 class AppenderLoop:
-    """Writes the rows of one run. One thread; `db` is its own connection."""
+    """Writes the rows of one run. Runs in one thread; no other code uses `db`."""
 
     def __init__(
-        self, db: Database, run: Run, epoch: int, folder: Path, pulse: AppenderHeartbeat, lifeline: Lifeline
+        self, db: Database, run: Run, epoch: int, folder: Path, heartbeat: AppenderHeartbeat, lifeline: Lifeline
     ) -> None:
         self._db = db
         self._run = run
         self._epoch = epoch
         self._folder = folder
-        self._heartbeat = pulse
+        self._heartbeat = heartbeat
         self._lifeline = lifeline
-        self._writers: dict[int, tuple[tuple[object, ...], Writer]] = {}
+        self._writers: dict[int, tuple[tuple[str, str, str, str], Writer]] = {}
         self._retry_at: dict[int, float] = {}
         self._data_def_names: dict[int, str] = {}
         self._suspect_outputs: set[int] = set()
-        """Outputs whose files may have lost bytes, where that is not yet written down."""
+        """Outputs whose files may have lost bytes, until the table says so."""
         self._only_new = OnlyNewFilter(db, run.seq, folder.parent.parent)
         self._batch_limit = FIRST_ROWS
         self._empty_range = (0, 0)
         self._rebuild_at = 0.0
 
     def run(self) -> None:
-        """Write until drained or cut off. Raises Fenced where another one has taken over, StorageError, CrawlError."""
+        """Write until drained or until the supervisor is gone. Raises Fenced if another appender has taken over."""
         idle = IDLE_MIN_SECONDS
         while not self._lifeline.supervisor_gone:
             self._heartbeat.tick()
             try:
                 turn = self.run_turn()
-            except DatabaseBusy as problem:
-                self._report_problem(problem.message)
+            except DatabaseBusy as busy:
+                self._report_problem(busy.message)
                 self._heartbeat.pause(RETRY_SECONDS)
                 continue
             except SupervisorGone:
@@ -88,12 +89,12 @@ class AppenderLoop:
                 self._heartbeat.pause(FLUSH_SECONDS)
 
     def run_turn(self) -> TurnResult:
-        """Mend what is not as recorded, else write new rows, else rebuild what is dirty."""
+        """Repair files that differ from their record, else write new rows, else rebuild dirty files."""
         declared = self._read_outputs()
         if not self._only_new.load_step(declared):
             return TurnResult.MORE
-        held = self._deferred_outputs(declared)
-        sound, broken = self._inspect_outputs([output for output in declared if output.id not in held])
+        deferred = self._deferred_outputs(declared)
+        sound, broken = self._inspect_outputs([output for output in declared if output.id not in deferred])
         if broken:
             self._rebuild_outputs(broken)
             return TurnResult.MORE
@@ -104,35 +105,35 @@ class AppenderLoop:
         if dirty and (self._lifeline.draining or time.monotonic() >= self._rebuild_at):
             self._rebuild_outputs(dirty)
             return TurnResult.MORE
-        return TurnResult.BLOCKED if dirty or held or self._retry_at else TurnResult.IDLE
+        return TurnResult.BLOCKED if dirty or deferred or self._retry_at else TurnResult.IDLE
 
     def _deferred_outputs(self, declared: Sequence[Output]) -> set[int]:
-        """Outputs left as they are while rows of theirs are replaced: a reader never sees half of the new ones."""
-        for gone in set(self._writers) - {output.id for output in declared}:
-            self._writers.pop(gone)[1].close()
+        """Outputs that wait while their rows are replaced, so that no reader sees only part of the new rows."""
+        for removed in set(self._writers) - {output.id for output in declared}:
+            self._writers.pop(removed)[1].close()
         dirty = {output.id for output in declared if output.dirty}
         if not dirty or self._lifeline.draining or not runs.is_reextracting(self._db, self._run.seq):
             return set()
         return dirty
 
     def close(self) -> None:
-        """Let go of every file."""
+        """Close every file."""
         for _, writer in self._writers.values():
             writer.close()
         self._only_new.close()
 
     def _read_outputs(self) -> list[Output]:
-        """The outputs as they stand, none with a rebuilt file of which it is open whether it took its name."""
+        """The current outputs, after completing or dropping rebuilds that a crash interrupted."""
         if self._suspect_outputs:
             self._taint_suspects()
         with self._db.snapshot():
             self._check_fence()
             declared = outputs.list_outputs(self._db, self._run.seq)
-        half = [output for output in declared if output.pending]
-        if not half:
+        pending = [output for output in declared if output.pending]
+        if not pending:
             return declared
         with self._fenced_transaction():
-            for output in half:
+            for output in pending:
                 if output.pending and inode_of(output.path) == output.pending["inode"]:
                     outputs.finish_rebuild(self._db, output.id, output.pending)
                 else:
@@ -140,7 +141,7 @@ class AppenderLoop:
             return outputs.list_outputs(self._db, self._run.seq)
 
     def _inspect_outputs(self, declared: Sequence[Output]) -> tuple[list[Output], list[Output]]:
-        """Those that may be appended to, and those to be rebuilt first; those that failed lately are in neither."""
+        """The outputs to append to, and those to rebuild first; recently failed ones are in neither list."""
         sound: list[Output] = []
         broken: list[Output] = []
         now = time.monotonic()
@@ -152,71 +153,71 @@ class AppenderLoop:
             fresh = not writer.is_open
             try:
                 whole = writer.restore(output) and not (fresh and output.dirty)
-            except _WRITE_ERRORS as problem:
-                self._handle_failure(output, problem)
+            except _WRITE_ERRORS as error:
+                self._handle_failure(output, error)
             else:
                 (sound if whole else broken).append(output)
         return sound, broken
 
     def _writer_for(self, output: Output) -> Writer:
         form = (output.type, output.path, output.data_def, str(output.settings))
-        known = self._writers.get(output.id)
-        if known is None or known[0] != form:
+        entry = self._writers.get(output.id)
+        if entry is None or entry[0] != form:
             self._check_not_shared(output)
-            if known is not None:
-                known[1].close()
-            known = form, create_writer(output, run=self._run.id, folder=self._folder)
-            self._writers[output.id] = known
-        return known[1]
+            if entry is not None:
+                entry[1].close()
+            entry = form, create_writer(output, run=self._run.id, folder=self._folder)
+            self._writers[output.id] = entry
+        return entry[1]
 
     def _check_not_shared(self, output: Output) -> None:
         for id_, ((type_, path, data_def, _), _) in self._writers.items():
-            apart = type_ == output.type == "sqlite" and data_def != output.data_def
-            if id_ != output.id and path == output.path and not apart:
+            separable = type_ == output.type and OUTPUT_TYPES[type_].shared_file and data_def != output.data_def
+            if id_ != output.id and path == output.path and not separable:
                 raise CrawlError(
-                    f"{path}: both {data_def} and {output.data_def} are to be written to it",
-                    "Give each appender a path of its own, or leave `path` out.",
+                    f"{path}: both {data_def} and {output.data_def} would be written to this file",
+                    "Give each appender its own `path`, or leave `path` out.",
                 )
 
     def _append_new_rows(self, sound: Sequence[Output]) -> TurnResult | None:
-        """Write the next rows; None: there are none."""
+        """Write the next rows; None if there are none."""
         start, limit = min(output.cursor for output in sound), self._batch_limit
         batch = self._read_batch(start)
         if not batch:
             return None
-        reasons = outputs.get_rebuild_marks(self._db, self._run.seq)
-        if any(reasons.get(output.id) != output.rebuild_marks for output in sound):
-            return TurnResult.MORE  # rows were replaced since: what was read may hold some of the new ones
+        marks = outputs.get_rebuild_marks(self._db, self._run.seq)
+        if any(marks.get(output.id) != output.rebuild_marks for output in sound):
+            return TurnResult.MORE  # rows were replaced meanwhile: the batch may hold some of the new ones
         began, last = time.monotonic(), batch[-1][0]
-        sorted_out: dict[str, list[tuple[int, str]]] = {}
+        by_data_def: dict[str, list[tuple[int, str]]] = {}
         for id_, data_def, data in batch:
-            sorted_out.setdefault(self._data_def_name(data_def), []).append((id_, data))
+            by_data_def.setdefault(self._data_def_name(data_def), []).append((id_, data))
         moved: list[tuple[Output, FileState]] = []
         for output in sound:
             if output.cursor >= last:
                 continue
-            wanted = sorted_out.get(output.data_def, [])
+            own_rows = by_data_def.get(output.data_def, [])
             if output.cursor > start:
-                wanted = [row for row in wanted if row[0] > output.cursor]
-            new = self._only_new.filter_batch(output, wanted)
+                own_rows = [row for row in own_rows if row[0] > output.cursor]
+            new = self._only_new.filter_batch(output, own_rows)
             try:
-                extent = self._writer_for(output).append(output, new) if new else _recorded_state(output)
-            except _WRITE_ERRORS as problem:
-                self._handle_failure(output, problem)
+                state = self._writer_for(output).append(output, new) if new else _recorded_state(output)
+            except _WRITE_ERRORS as error:
+                self._handle_failure(output, error)
             else:
-                moved.append((output, extent))
+                moved.append((output, state))
         if moved:
             self._record_progress(moved, start, last, len(batch))
             self._count_written(moved, began)
         return TurnResult.MORE if len(batch) == limit else TurnResult.WROTE
 
     def _read_batch(self, start: int) -> list[tuple[int, int, str]]:
-        """Rows behind `start`. What was found to hold no row of this run is not searched again."""
+        """The rows behind `start`. Ranges without a row of this run are not searched twice."""
         newest = rows.last_id_of_all_runs(self._db)
-        bare_from, bare_to = self._empty_range
-        if start == bare_from and newest <= bare_to:
+        empty_from, empty_to = self._empty_range
+        if start == empty_from and newest <= empty_to:
             return []
-        batch = rows.list_after(self._db, self._run.seq, bare_to if start == bare_from else start, self._batch_limit)
+        batch = rows.list_after(self._db, self._run.seq, empty_to if start == empty_from else start, self._batch_limit)
         if not batch:
             self._empty_range = start, max(newest, start)
         self._adjust_limit(batch)
@@ -233,61 +234,59 @@ class AppenderLoop:
 
     def _record_progress(self, moved: Sequence[tuple[Output, FileState]], start: int, last: int, count: int) -> None:
         with self._fenced_transaction():
-            # a row deleted since it was read lay behind the cursor, where its deletion marks nothing
+            # deleting a row that is ahead of the recorded cursor sets no mark, so deletions are counted here
             replaced = rows.count_between(self._db, self._run.seq, start, last) != count
-            for output, extent in moved:
-                outputs.advance(
-                    self._db, output.id, cursor=last, size=extent.size, rows=extent.rows, inode=extent.inode
-                )
-                if replaced and extent.rows > output.rows:
+            for output, state in moved:
+                outputs.advance(self._db, output.id, cursor=last, size=state.size, rows=state.rows, inode=state.inode)
+                if replaced and state.rows > output.rows:
                     outputs.mark_corrupt(self._db, output.id)
 
     def _count_written(self, moved: Sequence[tuple[Output, FileState]], began: float) -> None:
         self._heartbeat.flush_ms = (time.monotonic() - began) * 1000
-        self._heartbeat.rows += sum(extent.rows - output.rows for output, extent in moved)
-        self._heartbeat.bytes += sum(extent.size - output.bytes for output, extent in moved)
+        self._heartbeat.rows += sum(state.rows - output.rows for output, state in moved)
+        self._heartbeat.bytes += sum(state.size - output.bytes for output, state in moved)
 
-    def _rebuild_outputs(self, listed: Sequence[Output]) -> None:
-        """Write outputs anew up to their cursors: beside, told, renamed, settled."""
+    def _rebuild_outputs(self, dirty: Sequence[Output]) -> None:
+        """Rebuild outputs up to their cursors: write temporary files, record them, rename, record the result."""
         began = time.monotonic()
         prepared: list[tuple[Output, dict[str, int]]] = []
-        for output in self._advance_cursors(listed):
+        for output in self._advance_cursors(dirty):
             try:
-                extent = self._writer_for(output).prepare(self._batches_to_cursor(output))
-            except _WRITE_ERRORS as problem:
-                self._handle_failure(output, problem)
+                state = self._writer_for(output).prepare(self._batches_to_cursor(output))
+            except _WRITE_ERRORS as error:
+                self._handle_failure(output, error)
                 continue
-            told = {"inode": extent.inode, "cursor": output.cursor, "bytes": extent.size, "rows": extent.rows}
-            prepared.append((output, told | {"reasons": output.rebuild_marks}))
+            record = {"inode": state.inode, "cursor": output.cursor, "bytes": state.size, "rows": state.rows}
+            prepared.append((output, record | {"reasons": output.rebuild_marks}))
         with self._fenced_transaction():
-            for output, told in prepared:
-                outputs.set_pending(self._db, output.id, told)
-        adopted = []
-        for output, told in prepared:
+            for output, record in prepared:
+                outputs.set_pending(self._db, output.id, record)
+        swapped = []
+        for output, record in prepared:
             try:
                 self._writer_for(output).swap_in()
-            except OSError as problem:
-                self._handle_failure(output, problem)
+            except OSError as error:
+                self._handle_failure(output, error)
             else:
-                adopted.append((output, told))
+                swapped.append((output, record))
         with self._fenced_transaction():
-            for output, told in adopted:
-                outputs.finish_rebuild(self._db, output.id, told)
-                self._heartbeat.rows += max(0, told["rows"] - output.rows)
-                self._heartbeat.bytes += max(0, told["bytes"] - output.bytes)
+            for output, record in swapped:
+                outputs.finish_rebuild(self._db, output.id, record)
+                self._heartbeat.rows += max(0, record["rows"] - output.rows)
+                self._heartbeat.bytes += max(0, record["bytes"] - output.bytes)
         ended = time.monotonic()
         self._rebuild_at = ended + (ended - began)
 
-    def _advance_cursors(self, listed: Sequence[Output]) -> list[Output]:
-        """The outputs, those with rows replaced moved on to the newest row: a rebuilt file holds all of the new ones.
+    def _advance_cursors(self, dirty: Sequence[Output]) -> list[Output]:
+        """The outputs, with the cursors of dirty ones moved to the newest row, so that rebuilt files hold all new rows.
 
-        The cursor goes first: from then on a row that is taken back marks the output once more.
+        The cursor moves before the rebuild: a row that is deleted meanwhile marks the output again.
         """
-        if not any(output.dirty for output in listed):
-            return list(listed)
+        if not any(output.dirty for output in dirty):
+            return list(dirty)
         with self._fenced_transaction():
             last = rows.last_id(self._db, self._run.seq)
-            moved = [(output, outputs.begin_rebuild(self._db, output.id, last)) for output in listed]
+            moved = [(output, outputs.begin_rebuild(self._db, output.id, last)) for output in dirty]
         return [replace(output, cursor=at[0], rebuild_marks=at[1]) if at else output for output, at in moved]
 
     def _batches_to_cursor(self, output: Output) -> Iterator[Batch]:
@@ -295,8 +294,8 @@ class AppenderLoop:
         while at < output.cursor:
             if self._lifeline.supervisor_gone:
                 raise SupervisorGone
-            found = rows.list_by_data_def(self._db, self._run.seq, output.data_def, at, limit)
-            batch = [row for row in found if row[0] <= output.cursor]
+            page = rows.list_by_data_def(self._db, self._run.seq, output.data_def, at, limit)
+            batch = [row for row in page if row[0] <= output.cursor]
             if written := self._only_new.filter_batch(output, batch):
                 yield written
             self._heartbeat.tick()
@@ -305,13 +304,13 @@ class AppenderLoop:
             at = batch[-1][0]
             limit = _fit_limit(len(batch), sum(len(data) for _, data in batch))
 
-    def _handle_failure(self, output: Output, problem: Exception) -> None:
-        what = problem.message if isinstance(problem, CrawlError) else str(problem)
-        self._report_problem(f"{Path(output.path).name}: {what}")
+    def _handle_failure(self, output: Output, error: Exception) -> None:
+        message = error.message if isinstance(error, CrawlError) else str(error)
+        self._report_problem(f"{Path(output.path).name}: {message}")
         self._writer_for(output).close()
         self._retry_at[output.id] = time.monotonic() + RETRY_SECONDS
-        if isinstance(problem, OSError) and problem.errno == errno.EIO:
-            # what the kernel could not write it may have dropped: no byte since the last flush is known to be there
+        if isinstance(error, OSError) and error.errno == errno.EIO:
+            # the kernel may have dropped pages that it could not write, so all bytes since the last flush are in doubt
             self._suspect_outputs.add(output.id)
             self._taint_suspects()
 
@@ -321,14 +320,14 @@ class AppenderLoop:
                 outputs.mark_corrupt(self._db, output)
         self._suspect_outputs.clear()
 
-    def _report_problem(self, what: str) -> None:
-        if what != self._heartbeat.problem:
-            _log.warning("%s; it is tried again every %g s", what, RETRY_SECONDS)
-        self._heartbeat.problem = what
+    def _report_problem(self, problem: str) -> None:
+        if problem != self._heartbeat.problem:
+            _log.warning("%s; retrying every %g s", problem, RETRY_SECONDS)
+        self._heartbeat.problem = problem
 
     def _check_fence(self) -> None:
         if not nodes.is_appender_alive(self._db, self._epoch):
-            raise Fenced(f"appender {self._epoch}: its supervisor has ended it", "Another one writes the rows.")
+            raise Fenced(f"appender {self._epoch}: its epoch has ended", "Another appender writes the rows.")
 
     @contextlib.contextmanager
     def _fenced_transaction(self) -> Iterator[None]:
@@ -338,7 +337,7 @@ class AppenderLoop:
 
 
 def _fit_limit(count: int, characters: int) -> int:
-    """How many rows the next batch may have, if they are as large as these."""
+    """The size of the next batch, in rows, if its rows are as large as these."""
     return max(MIN_ROWS, min(BATCH_ROWS, count * BATCH_CHARACTERS // max(1, characters)))
 
 

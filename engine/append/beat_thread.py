@@ -1,4 +1,4 @@
-"""The appender's heartbeat: a thread that tells how it is, as long as the loop shows that it goes round."""
+"""The appender's heartbeat: a thread that writes its state as long as the loop ticks."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ STALL_SECONDS = 30.0
 
 
 class AppenderHeartbeat:
-    """What the beat says; the loop sets it and ticks."""
+    """The appender's heartbeat. The loop sets the attributes and ticks."""
 
     def __init__(self, path: Path, lifeline: Lifeline) -> None:
         self._writer = BeatWriter(path)
@@ -27,31 +27,31 @@ class AppenderHeartbeat:
         self.rows = 0
         self.bytes = 0
         self.problem = ""
-        """What keeps it from writing."""
+        """What keeps the appender from writing; empty if nothing does."""
 
     def start(self) -> None:
-        """Beat from now on."""
+        """Start beating."""
         self._thread.start()
 
     def tick(self) -> None:
-        """The loop goes round."""
+        """Record that the loop is alive."""
         self._ticked_at = time.monotonic()
 
     def pause(self, seconds: float) -> None:
-        """Sleep, ticking; shorter where the lifeline is cut or a drain is asked for."""
+        """Sleep, ticking; ends early if the supervisor is gone or a drain is requested."""
         end = time.monotonic() + seconds
-        asked = self._lifeline.draining
+        was_draining = self._lifeline.draining
         while (
             (left := end - time.monotonic()) > 0
             and not self._lifeline.supervisor_gone
-            and self._lifeline.draining == asked
+            and self._lifeline.draining == was_draining
         ):
             self.tick()
             self._lifeline.wait(left)
         self.tick()
 
     def stop(self) -> None:
-        """One last beat, which says that this is the end."""
+        """Write a last beat with the state SHUTDOWN."""
         self.state = "SHUTDOWN"
         self._stopped.set()
         if self._thread.is_alive():
@@ -81,4 +81,4 @@ class AppenderHeartbeat:
                 )
             )
         except OSError:
-            pass  # a full disk may refuse the very first record; the next one is tried anyway
+            pass  # a full disk may refuse the first beat; the next one is written anyway

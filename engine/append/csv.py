@@ -1,10 +1,11 @@
-"""CSV after RFC 4180: a header, then one record a row, lines end in CRLF. Knows texts and bytes, no file."""
+"""The output type `csv`: RFC 4180 with a header line; lines end in CRLF."""
 
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from engine.append.files import FileFormat
 from engine.append.row_json import decode_as_text, is_nested, split_fields, to_one_line
 from engine.model.text_value import to_text
 
@@ -12,8 +13,8 @@ from engine.model.text_value import to_text
 class CsvEncoder:
     """Rows of one dataDef as CSV bytes in UTF-8.
 
-    `joins` holds the separator of a column's lists where it is not `|`. Missing values are empty, booleans `true`
-    and `false`, numbers keep their digits, objects are JSON text.
+    `joins` has the separators of list columns; the default is `|`. Missing values are empty, booleans are `true` and
+    `false`, numbers keep their digits, objects are JSON text.
     """
 
     def __init__(self, columns: Sequence[str], joins: Mapping[str, str] | None = None, delimiter: str = ",") -> None:
@@ -26,7 +27,7 @@ class CsvEncoder:
         return self._encode_lines([self._columns])
 
     def rows(self, rows: Iterable[str]) -> bytes:
-        """Stored rows as lines."""
+        """The lines of stored rows."""
         columns, cell = self._columns, self._cell
         return self._encode_lines(
             [
@@ -41,7 +42,7 @@ class CsvEncoder:
         join = self._joins.get(column, "|")
         if type(value) is list:
             try:
-                return join.join(value)  # numbers are texts here, so most lists are lists of texts
+                return join.join(value)  # numbers are decoded as text, so most lists are lists of strings
             except TypeError:
                 pass
         return to_one_line(split_fields(row)[column]) if is_nested(value) else to_text(value, join)
@@ -50,3 +51,8 @@ class CsvEncoder:
         text = io.StringIO(newline="")
         csv.writer(text, delimiter=self._delimiter, lineterminator="\r\n").writerows(records)
         return text.getvalue().encode("utf-8", "replace")
+
+
+FORMAT = FileFormat(
+    lambda settings: CsvEncoder(settings["columns"], settings.get("joins"), settings.get("delimiter") or ",")
+)

@@ -1,4 +1,4 @@
-"""Exports: the rows of a dataDef from the truth, at any time, in the forms outputs have. Writes nothing of a crawl."""
+"""Exports the rows of a dataDef from the database, in the formats of outputs. Works at any time."""
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ def export(
     delimiter: str = ",",
     seen_rows: SeenRows | None = None,
 ) -> int:
-    """Write the rows of a dataDef to a stream as `csv` or `jsonl`, those `known` left out; returns how many.
+    """Write the rows of a dataDef to a stream, without `seen_rows`; returns how many.
 
-    Raises CrawlError on another format, and what the stream raises.
+    Raises CrawlError on a format that is not a stream of bytes, and what the stream raises.
     """
-    encoder = create_encoder(format, list(columns), dict(joins), delimiter)
+    encoder = create_encoder(format, {"columns": list(columns), "joins": dict(joins), "delimiter": delimiter})
     _write_bytes(stream, encoder.header())
     count = 0
     for batch in read_batches(db, run_seq, data_def, seen_rows):
@@ -53,7 +53,7 @@ def export_sqlite(
 ) -> int:
     """Write the rows of a dataDef to a table of that name in the database at `path`; returns how many.
 
-    A table of that name is replaced, others stay. Raises StorageError where `path` is no database.
+    Replaces a table of that name; others stay. Raises StorageError if `path` is not a database.
     """
     return fill_table(
         path, OutputTable(data_def, columns, joins, types), read_batches(db, run_seq, data_def, seen_rows)
@@ -61,7 +61,7 @@ def export_sqlite(
 
 
 def read_batches(db: Database, run_seq: int, data_def: str, seen_rows: SeenRows | None = None) -> Iterator[Batch]:
-    """The rows of a dataDef as they are now, a few at a time, without those that are `known` from earlier runs."""
+    """The current rows of a dataDef in batches, without `seen_rows` of earlier runs."""
     at = 0
     while batch := rows.list_by_data_def(db, run_seq, data_def, at, BATCH_ROWS):
         at = batch[-1][0]

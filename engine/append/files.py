@@ -1,16 +1,18 @@
-"""Outputs that are plain files: cut to the durable length, written, flushed, replaced. Knows no format, no table."""
+"""Writes outputs that are plain files: cuts, appends, flushes, replaces. Knows no encoding."""
 
 import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from engine.append.writer import Batch, Encoder, FileState
 from engine.store.tables.outputs import Output
 
 
 class FileWriter:
-    """Writes the bytes an encoder makes to `path`. `mode` is what a new file may be (octal permissions)."""
+    """Writes the bytes of an encoder to `path`. `mode`: the permissions of a new file."""
 
     def __init__(self, path: Path, encoder: Encoder, *, mode: int = 0o600) -> None:
         self._path = path
@@ -23,34 +25,34 @@ class FileWriter:
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds the file open."""
+        """Whether the file is open."""
         return self._fd is not None
 
     def restore(self, output: Output) -> bool:
-        """Cut the file to its durable length; False where it is missing, shorter, or another file."""
+        """Cut the file to its durable length; False if it is missing, shorter, or another file."""
         try:
-            found = self._path.stat()
+            status = self._path.stat()
         except (FileNotFoundError, NotADirectoryError):
-            found = None
-        if found is None or found.st_ino != output.inode or found.st_size < output.bytes:
+            status = None
+        if status is None or status.st_ino != output.inode or status.st_size < output.bytes:
             self.close()
             return False
-        if (self._fd is None or self._inode != found.st_ino) and not self._open_verified(output.bytes):
+        if (self._fd is None or self._inode != status.st_ino) and not self._open_verified(output.bytes):
             self.close()
             return False
-        if found.st_size > output.bytes:
+        if status.st_size > output.bytes:
             os.ftruncate(self._require_fd(), output.bytes)
         return True
 
     def append(self, output: Output, batch: Batch) -> FileState:
-        """Write rows at the durable end, and flush them to the disk."""
-        file = self._require_fd()
-        size = _write_all(file, self._encoder.rows(row for _, row in batch), output.bytes)
-        os.fsync(file)
+        """Write rows at the durable end, and flush them to disk."""
+        fd = self._require_fd()
+        size = _write_all(fd, self._encoder.rows(row for _, row in batch), output.bytes)
+        os.fsync(fd)
         return FileState(size, output.rows + len(batch), self._inode)
 
     def prepare(self, batches: Iterable[Batch]) -> FileState:
-        """Write header and rows to a file beside, flushed to the disk."""
+        """Write header and rows to a temporary file, flushed to disk."""
         self._drop_prepared()
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._prepared_fd = os.open(self._temp_path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, self._mode)
@@ -66,7 +68,7 @@ class FileWriter:
         return FileState(size, rows, os.fstat(self._prepared_fd).st_ino)
 
     def swap_in(self) -> None:
-        """Give the prepared file its name."""
+        """Rename the prepared file to the output's name."""
         self._temp_path.replace(self._path)
         fsync_dir(self._path.parent)
         self.close()
@@ -74,37 +76,52 @@ class FileWriter:
         self._inode = os.fstat(self._require_fd()).st_ino
 
     def close(self) -> None:
-        """Let go of the file; what is not yet recorded in it is cut off when it is restored."""
-        file, self._fd = self._fd, None
-        if file is not None:
+        """Close the file; the next `restore` cuts off whatever is not recorded."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
             with contextlib.suppress(OSError):
-                os.close(file)
+                os.close(fd)
 
     def _open_verified(self, size: int) -> bool:
-        """Open the file; False where it cannot be ours, since the number of a deleted file's inode is used again."""
+        """Open the file; False if its content shows another file: inode numbers are reused."""
         self.close()
-        self._fd = file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        self._inode = os.fstat(file).st_ino
+        self._fd = fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        self._inode = os.fstat(fd).st_ino
         if self._prepared_fd is None:
             self._temp_path.unlink(missing_ok=True)
         header = self._encoder.header()
-        return os.pread(file, len(header), 0) == header and (size == 0 or os.pread(file, 1, size - 1) == b"\n")
+        return os.pread(fd, len(header), 0) == header and (size == 0 or os.pread(fd, 1, size - 1) == b"\n")
 
     def _require_fd(self) -> int:
         assert self._fd is not None, "restore() comes first"
         return self._fd
 
     def _drop_prepared(self) -> None:
-        file, self._prepared_fd = self._prepared_fd, None
-        if file is not None:
+        fd, self._prepared_fd = self._prepared_fd, None
+        if fd is not None:
             with contextlib.suppress(OSError):
-                os.close(file)
+                os.close(fd)
             with contextlib.suppress(OSError):
                 self._temp_path.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """An output type whose files are streams of bytes. `encoder` creates the encoder from an output's settings."""
+
+    encoder: Callable[[Mapping[str, Any]], Encoder]
+
+    def create_writer(self, output: Output, *, run: str, mode: int) -> FileWriter:  # noqa: ARG002 - of databases
+        """The writer of an output."""
+        return FileWriter(Path(output.path), self.encoder(output.settings), mode=mode)
+
+    def create_encoder(self, settings: Mapping[str, Any]) -> Encoder:
+        """The encoder for rows of an output with these settings."""
+        return self.encoder(settings)
+
+
 def inode_of(path: str) -> int | None:
-    """The number of the file that has this name now; None: there is none."""
+    """The inode of the file with this name; None if there is none."""
     try:
         return Path(path).stat().st_ino
     except OSError:
@@ -112,19 +129,19 @@ def inode_of(path: str) -> int | None:
 
 
 def fsync_dir(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    """Make renames in a folder durable."""
+    fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(handle)
+        os.fsync(fd)
     finally:
-        os.close(handle)
+        os.close(fd)
 
 
-def _write_all(file: int, data: bytes, at: int) -> int:
-    """Write all of `data` at a place; returns the place behind it."""
+def _write_all(fd: int, data: bytes, at: int) -> int:
+    """Write all of `data` at an offset; returns the offset behind it."""
     rest = memoryview(data)
     while rest:
-        written = os.pwrite(file, rest, at)
+        written = os.pwrite(fd, rest, at)
         at += written
         rest = rest[written:]
     return at

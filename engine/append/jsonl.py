@@ -1,23 +1,24 @@
-"""JSON Lines: each row is one line, as it is stored. Knows texts and bytes, no file."""
+"""The output type `jsonl`: one JSON object per line, as it is stored."""
 
 import json
 from collections.abc import Iterable, Sequence
 
+from engine.append.files import FileFormat
 from engine.append.row_json import decode_as_text, is_subsequence, split_fields, to_one_line
 
 
 class JsonlEncoder:
-    """Rows of one dataDef as lines of JSON in UTF-8, of the declared columns only, in their order."""
+    """Rows of one dataDef as JSON lines in UTF-8, with the declared columns in their order."""
 
     def __init__(self, columns: Sequence[str]) -> None:
         self._columns = tuple(columns)
 
     def header(self) -> bytes:
-        """Nothing: each line names its fields."""
+        """Empty: each line names its fields."""
         return b""
 
     def rows(self, rows: Iterable[str]) -> bytes:
-        """Stored rows as lines."""
+        """The lines of stored rows."""
         lines = [to_one_line(row) if self._has_declared_order(row) else self._select_columns(row) for row in rows]
         lines.append("")
         return "\n".join(lines).encode("utf-8", "replace")
@@ -27,6 +28,9 @@ class JsonlEncoder:
         return names == self._columns or is_subsequence(names, self._columns)
 
     def _select_columns(self, row: str) -> str:
-        told = split_fields(row)
-        picked = (f"{json.dumps(name, ensure_ascii=False)}:{told[name]}" for name in self._columns if name in told)
-        return to_one_line("{" + ",".join(picked) + "}")
+        fields = split_fields(row)
+        pairs = (f"{json.dumps(name, ensure_ascii=False)}:{fields[name]}" for name in self._columns if name in fields)
+        return to_one_line("{" + ",".join(pairs) + "}")
+
+
+FORMAT = FileFormat(lambda settings: JsonlEncoder(settings["columns"]))

@@ -1,4 +1,4 @@
-"""What the supervisor holds of this process: the pipe at its stdin, and SIGTERM. Both set a flag the loop reads."""
+"""The supervisor's control of the appender: the pipe at stdin, and SIGTERM. Each sets a flag."""
 
 import os
 import signal
@@ -8,46 +8,46 @@ import time
 from engine.runtime.wakeup import Wakeup
 
 EXIT_SECONDS = 2.5
-"""Seconds from the pipe's end to the end of the process, should its loop hang."""
+"""Seconds from the end of the pipe to a forced exit, in case the loop hangs."""
 
 
 class Lifeline:
-    """`cut`: the supervisor is gone, write nothing more. `draining`: write all there is, then end."""
+    """`supervisor_gone`: write nothing more. `draining`: write all remaining rows, then end."""
 
-    def __init__(self, file: int = 0) -> None:
-        self._fd = file
+    def __init__(self, fd: int = 0) -> None:
+        self._fd = fd
         self._buffer = b""
         self._wakeup = Wakeup()
         self.supervisor_gone = False
         self.draining = False
 
     def read_first_line(self) -> str:
-        """The first line of the pipe, without its end; blocks for it. Empty: the pipe ended."""
+        """The first line of the pipe, without its line break; blocks until it arrives. Empty if the pipe ended."""
         while b"\n" not in self._buffer:
-            piece = os.read(self._fd, 65536)
-            if not piece:
+            block = os.read(self._fd, 65536)
+            if not block:
                 self.supervisor_gone = True
                 return ""
-            self._buffer += piece
+            self._buffer += block
         return self._buffer.partition(b"\n")[0].decode()
 
     def install_signal_handlers(self) -> None:
-        """From now on obey SIGTERM, leave SIGINT and SIGHUP to the supervisor."""
+        """Drain on SIGTERM; ignore SIGINT and SIGHUP, which the supervisor handles."""
         self._wakeup.install_signal_wakeup()
         signal.signal(signal.SIGTERM, self._on_sigterm)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def watch(self) -> None:
-        """Wait for the pipe's end in a thread of its own."""
+        """Start a thread that waits for the end of the pipe."""
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def wait(self, seconds: float) -> None:
-        """Sleep, but not past the pipe's end or a signal."""
+        """Sleep; the end of the pipe or a signal ends the sleep."""
         self._wakeup.wait(seconds)
 
     def close(self) -> None:
-        """Let go of what it sleeps on; not of the pipe from the supervisor, which it was given."""
+        """Close the wakeup pipe. The pipe from the supervisor stays open: the caller owns it."""
         self._wakeup.close()
 
     def _watch(self) -> None:
@@ -59,7 +59,7 @@ class Lifeline:
         self.supervisor_gone = True
         self._wakeup.notify()
         time.sleep(EXIT_SECONDS)
-        os._exit(0)  # nothing is lost: the next process cuts every file to what is recorded
+        os._exit(0)  # nothing is lost: the next process cuts every file to its record
 
     def _on_sigterm(self, *_: object) -> None:
         self.draining = True

@@ -1,4 +1,4 @@
-"""The folder a run's outputs lie in: made, held by one process alone, and pointed to by `latest`."""
+"""The output folder of a run: locked by one appender, and linked as `latest`."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ LATEST = "latest"
 
 
 class OutputDir:
-    """`DATA/output/<run id>`. The lock ends with the process that holds it."""
+    """`DATA/output/<run id>`. The kernel releases the lock when its process ends."""
 
     def __init__(self, data: Path, run: str) -> None:
         self.path = data.absolute() / "output" / run
@@ -18,7 +18,7 @@ class OutputDir:
         self._lock_fd = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
     def try_lock(self) -> bool:
-        """Take the lock; False while another process has it."""
+        """Take the lock; False while another process holds it."""
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -26,14 +26,14 @@ class OutputDir:
         return True
 
     def link_latest(self) -> None:
-        """Make `output/latest` lead here, in one step."""
+        """Point `output/latest` to this folder, atomically."""
         link = self.path.parent / LATEST
-        beside = link.with_name(f".{LATEST}.new")
-        beside.unlink(missing_ok=True)
-        beside.symlink_to(self.path.name, target_is_directory=True)
-        beside.replace(link)
+        temp_path = link.with_name(f".{LATEST}.new")
+        temp_path.unlink(missing_ok=True)
+        temp_path.symlink_to(self.path.name, target_is_directory=True)
+        temp_path.replace(link)
         fsync_dir(self.path.parent)
 
     def close(self) -> None:
-        """Let the next one have it."""
+        """Release the lock."""
         os.close(self._lock_fd)

@@ -1,42 +1,40 @@
-"""Which writer an output has, by its type. Adding a type is adding a line here."""
+"""Loads output types: each is a module here with a `FORMAT`, and an entry in `OUTPUT_TYPES`."""
 
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from engine.append.csv import CsvEncoder
-from engine.append.files import FileWriter
-from engine.append.jsonl import JsonlEncoder
-from engine.append.sqlite import OutputTable, SqliteWriter
-from engine.append.writer import Encoder, Writer
+from engine.append.writer import Encoder, OutputFormat, Writer
 from engine.errors import CrawlError, suggest
+from engine.model.output_type import OUTPUT_TYPES
 from engine.store.tables.outputs import Output
 
-OUTPUT_TYPES = ("csv", "jsonl", "sqlite")
+
+def load_format(type_: str) -> OutputFormat:
+    """The `FORMAT` of the module `engine.append.<type>`. Raises CrawlError on an unknown type."""
+    if type_ not in OUTPUT_TYPES:
+        raise CrawlError(
+            f"unknown output type '{type_}'{suggest(type_, list(OUTPUT_TYPES))}",
+            "Write one of them as `type` of the appender.",
+        )
+    format_: OutputFormat = import_module(f"engine.append.{type_}").FORMAT
+    return format_
 
 
 def create_writer(output: Output, *, run: str, folder: Path) -> Writer:
-    """The writer of an output as it is declared. Files inside `folder` are for their owner alone.
+    """The writer of an output as it is declared. Only their owner can read files inside `folder`.
 
-    Raises CrawlError on a type nobody can write.
+    Raises CrawlError on an unknown type.
     """
-    path, told = Path(output.path), output.settings
+    path = Path(output.path)
     mode = 0o600 if path.is_relative_to(folder) else 0o666
-    if output.type == "sqlite":
-        table = OutputTable(output.data_def, told["columns"], told.get("joins"), told.get("types"))
-        return SqliteWriter(path, run, table, mode=mode)
-    return FileWriter(
-        path, create_encoder(output.type, told["columns"], told.get("joins"), told.get("delimiter")), mode=mode
-    )
+    return load_format(output.type).create_writer(output, run=run, mode=mode)
 
 
-def create_encoder(
-    type_: str, columns: list[str], joins: dict[str, str] | None = None, delimiter: str | None = None
-) -> Encoder:
-    """The encoder of a type that is a plain file. Raises CrawlError on any other."""
-    if type_ == "csv":
-        return CsvEncoder(columns, joins, delimiter or ",")
-    if type_ == "jsonl":
-        return JsonlEncoder(columns)
-    raise CrawlError(
-        f"unknown output type '{type_}'{suggest(type_, list(OUTPUT_TYPES))}",
-        "Write one of them as `type` of the appender.",
-    )
+def create_encoder(type_: str, settings: Mapping[str, Any]) -> Encoder:
+    """The encoder of a type whose files are streams of bytes. Raises CrawlError on any other type."""
+    encoder = load_format(type_).create_encoder(settings)
+    if encoder is None:
+        raise CrawlError(f"'{type_}' cannot be written to a stream", "Give -o FILE.")
+    return encoder

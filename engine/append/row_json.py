@@ -1,4 +1,4 @@
-"""Rows as they are stored: JSON objects whose numbers keep the digits they were written with. Knows no file."""
+"""Decodes stored rows: JSON objects whose numbers keep their digits."""
 
 import json
 import re
@@ -7,20 +7,20 @@ from typing import Any
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _INTEGER_DIGITS = 18
-"""An integer of so many digits fits 64 bits for sure."""
+"""Every integer with this many digits fits in 64 bits."""
 
 
 class NumberLiteral(str):
-    """A JSON number, as it was written."""
+    """A JSON number as it was written."""
 
     __slots__ = ()
 
     def to_value(self) -> int | float | str:
-        """The number where that keeps every digit, else the digits as text."""
+        """The number if that keeps every digit, else the digits as text."""
         if self.lstrip("-").isdigit():
             return int(self) if len(self) <= _INTEGER_DIGITS else str(self)
-        near = float(self)
-        return near if repr(near) == self else str(self)
+        number = float(self)
+        return number if repr(number) == self else str(self)
 
 
 _text_decoder = json.JSONDecoder(parse_float=str, parse_int=str, strict=False)
@@ -28,44 +28,44 @@ _number_decoder = json.JSONDecoder(parse_float=NumberLiteral, parse_int=NumberLi
 
 
 def decode_as_text(row: str) -> dict[str, Any]:
-    """The fields of a row; numbers are their digits, as plain text. The faster of the two readings."""
+    """The fields of a row; numbers are plain text. Faster than `decode_values`."""
     fields: dict[str, Any] = _text_decoder.raw_decode(row)[0]
     return fields
 
 
 def decode_values(row: str) -> dict[str, Any]:
-    """The fields of a row; numbers are `Digits`."""
+    """The fields of a row; numbers are `NumberLiteral`."""
     fields: dict[str, Any] = _number_decoder.raw_decode(row)[0]
     return fields
 
 
 def split_fields(row: str) -> dict[str, str]:
     """The JSON text of each field of a row, exactly as stored."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     at = _skip_space(row, _skip_space(row, 0) + 1)
     while row[at] != "}":
         key, at = _text_decoder.raw_decode(row, at)
         start = _skip_space(row, _skip_space(row, at) + 1)
         _, at = _text_decoder.raw_decode(row, start)
-        found[key] = row[start:at]
+        fields[key] = row[start:at]
         at = _skip_space(row, at)
         if row[at] == ",":
             at = _skip_space(row, at + 1)
-    return found
+    return fields
 
 
 def is_nested(value: Any) -> bool:
-    """Whether a value is shown as JSON text: an object, or a list that holds more than plain values."""
+    """Whether a value is written as JSON text: an object, or a list that holds objects or lists."""
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict | list) for item in value))
 
 
 def to_one_line(row: str) -> str:
-    """The same JSON without line breaks: bare ones can only stand between its tokens."""
+    """The same JSON without line breaks, which can only be between tokens."""
     return row.replace("\n", " ").replace("\r", " ") if "\n" in row or "\r" in row else row
 
 
 def is_subsequence(names: Sequence[str], columns: Sequence[str]) -> bool:
-    """Whether `names` are some of `columns`, in their order."""
+    """Whether `names` is a part of `columns`, in the same order."""
     rest = iter(columns)
     return all(name in rest for name in names)
 

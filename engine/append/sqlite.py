@@ -1,4 +1,4 @@
-"""SQLite outputs: a table a dataDef, its cursor in the same file and the same transaction. Knows no crawl table."""
+"""The output type `sqlite`: one table per dataDef; rows and their cursor move in one transaction."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from engine.store.db.connector import Database, sqlite3
 from engine.store.tables.outputs import Output
 
 ID_COLUMN = "_id"
-"""The column of the row's id; under another name where a field has this one."""
+"""The column of the row id; it gets another name if a field has this one."""
 
 _CREATE_CURSORS = """
 CREATE TABLE IF NOT EXISTS _crawl_console (
@@ -31,10 +31,10 @@ _INSERT_BATCH_SIZE = 1_000
 
 
 class OutputTable:
-    """How rows of one dataDef lie in a table: its columns, and what is bound to them.
+    """The table of one dataDef: its columns, and the values bound to them.
 
-    `types` tells field types by column. A `decimal` is text, which keeps its digits. Where no type is told, a number
-    is stored as one if that keeps every digit.
+    `types` has field types by column. A `decimal` is stored as text, which keeps its digits. Without a type, a number
+    is stored as a number if that keeps every digit, else as text.
     """
 
     def __init__(
@@ -53,14 +53,14 @@ class OutputTable:
 
     def create_sql(self) -> str:
         """The CREATE TABLE statement."""
-        told = [f"{_quote(self.id_column)} INTEGER PRIMARY KEY"]
+        columns = [f"{_quote(self.id_column)} INTEGER PRIMARY KEY"]
         for name, column in zip(self.column_names, self._columns, strict=True):
             type_ = self._types.get(column)
-            told.append(_quote(name) + (f" {_AFFINITIES.get(type_, 'TEXT')}" if type_ else ""))
-        return f"CREATE TABLE {self.quoted_name} ({', '.join(told)})"
+            columns.append(_quote(name) + (f" {_AFFINITIES.get(type_, 'TEXT')}" if type_ else ""))
+        return f"CREATE TABLE {self.quoted_name} ({', '.join(columns)})"
 
     def insert_sql(self) -> str:
-        """The statement that adds what `bound` gives."""
+        """The statement that inserts one row of `bind_row`."""
         return f"INSERT OR REPLACE INTO {self.quoted_name} VALUES ({','.join('?' * (len(self.column_names) + 1))})"
 
     def bind_row(self, id_: int, row: str) -> list[Any]:
@@ -83,7 +83,7 @@ class OutputTable:
         return bound
 
     def insert_rows(self, db: Database, batch: Batch) -> None:
-        """Insert rows; those already there are replaced."""
+        """Insert rows; replace those with the same id."""
         insert = self.insert_sql()
         for id_, row in batch:
             values = self.bind_row(id_, row)
@@ -94,7 +94,7 @@ class OutputTable:
 
 
 class SqliteWriter:
-    """Keeps one table of the database at `path`; `run` names the run whose rows it holds."""
+    """Writes one table of the database at `path`; `run` is the id of the run whose rows it holds."""
 
     def __init__(self, path: Path, run: str, table: OutputTable, *, mode: int = 0o600) -> None:
         self._path = path
@@ -107,11 +107,11 @@ class SqliteWriter:
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds the file open."""
+        """Whether the file is open."""
         return self._db is not None
 
     def restore(self, output: Output) -> bool:
-        """Delete rows behind the recorded cursor; False where the table is missing, of another run, or lacks rows."""
+        """Delete rows behind the recorded cursor; False if the table is missing, of another run, or lacks rows."""
         if not self._path.exists():
             self.close()
             return False
@@ -135,22 +135,22 @@ class SqliteWriter:
         return self._file_state(db, rows)
 
     def prepare(self, batches: Iterable[Batch]) -> FileState:
-        """Make the table anew in one transaction; a damaged database is made anew as a whole."""
+        """Recreate the table in one transaction; a damaged database is recreated as a whole."""
         try:
             return self._create_table(self._open(), batches)
         except StorageError as error:
             self.close()
             if not _is_damaged(error):
                 raise
-        for tail in ("", "-wal", "-shm"):
-            self._path.with_name(self._path.name + tail).unlink(missing_ok=True)
+        for suffix in ("", "-wal", "-shm"):
+            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
         return self._create_table(self._open(), batches)
 
     def swap_in(self) -> None:
-        """Nothing is left to do: the transaction put the new table in the old one's place."""
+        """Do nothing: the transaction of `prepare` already replaced the table."""
 
     def close(self) -> None:
-        """Let go of the file; the last one merges its log."""
+        """Close the database; the last connection merges its WAL."""
         db, self._db, self._rows = self._db, None, None
         if db is not None:
             with contextlib.suppress(Exception):
@@ -166,7 +166,7 @@ class SqliteWriter:
         return self._db
 
     def _is_full_length(self, db: Database, size: int) -> bool:
-        """Whether the file is as long as it was: SQLite takes what is missing at its end for zeros."""
+        """Whether the file has its recorded length: SQLite reads missing bytes at the end as zeros."""
         held_by_readers, _, _ = db.one("PRAGMA wal_checkpoint(TRUNCATE)") or (1, 0, 0)
         return bool(held_by_readers) or self._path.stat().st_size >= size
 
@@ -174,14 +174,14 @@ class SqliteWriter:
         with db.transaction():
             if not db.one(_EXISTS, ("_crawl_console",)) or not db.one(_EXISTS, (self._table.name,)):
                 return False
-            told = db.one(_SELECT_CURSOR, (self._table.name, self._run))
-            if told is None:
+            recorded = db.one(_SELECT_CURSOR, (self._table.name, self._run))
+            if recorded is None:
                 return False
-            behind = f"DELETE FROM {self._table.quoted_name} WHERE {_quote(self._table.id_column)} > ?"
-            rows = int(told[1]) - int(db.execute(behind, (output.cursor,)).rowcount)
+            delete_newer = f"DELETE FROM {self._table.quoted_name} WHERE {_quote(self._table.id_column)} > ?"
+            rows = int(recorded[1]) - int(db.execute(delete_newer, (output.cursor,)).rowcount)
             if rows != output.rows:
                 return False
-            self._write_cursor(db, min(int(told[0]), output.cursor), rows)
+            self._write_cursor(db, min(int(recorded[0]), output.cursor), rows)
         return True
 
     def _create_table(self, db: Database, batches: Iterable[Batch]) -> FileState:
@@ -204,12 +204,28 @@ class SqliteWriter:
         return FileState(int(db.value(_SIZE)), rows, self._inode)
 
 
-def fill_table(path: Path, table: OutputTable, batches: Iterable[Batch]) -> int:
-    """Put rows into a new table of the database at `path`, in place of one of that name; returns how many.
+class SqliteFormat:
+    """The output type `sqlite`."""
 
-    Raises StorageError where it cannot be written.
+    def create_writer(self, output: Output, *, run: str, mode: int) -> SqliteWriter:
+        """The writer of an output."""
+        settings = output.settings
+        table = OutputTable(output.data_def, settings["columns"], settings.get("joins"), settings.get("types"))
+        return SqliteWriter(Path(output.path), run, table, mode=mode)
+
+    def create_encoder(self, settings: Mapping[str, Any]) -> None:
+        """None: a database is not a stream of bytes."""
+
+
+FORMAT = SqliteFormat()
+
+
+def fill_table(path: Path, table: OutputTable, batches: Iterable[Batch]) -> int:
+    """Write rows to a new table of the database at `path`, replacing one of that name; returns how many.
+
+    Raises StorageError if it cannot be written.
     """
-    import sqlite_utils  # 100 ms, which only an export pays
+    import sqlite_utils  # takes 100 ms: only exports import it
 
     count = 0
 
@@ -235,18 +251,18 @@ def fill_table(path: Path, table: OutputTable, batches: Iterable[Batch]) -> int:
 
 
 def _unique_names(names: Sequence[str]) -> list[str]:
-    """The names, told apart also where letter case is ignored, as SQLite does."""
+    """The names, made unique without regard to case, as SQLite compares them."""
     taken = {name.casefold() for name in names[1:]}
-    found: list[str] = []
+    unique: list[str] = []
     seen: set[str] = set()
-    for place, name in enumerate(names):
-        free, number = name, 1
-        while free.casefold() in seen or ((place == 0 or number > 1) and free.casefold() in taken):
+    for position, name in enumerate(names):
+        candidate, number = name, 1
+        while candidate.casefold() in seen or ((position == 0 or number > 1) and candidate.casefold() in taken):
             number += 1
-            free = f"{name}_{number}"
-        seen.add(free.casefold())
-        found.append(free)
-    return found
+            candidate = f"{name}_{number}"
+        seen.add(candidate.casefold())
+        unique.append(candidate)
+    return unique
 
 
 def _encodable(value: Any) -> Any:

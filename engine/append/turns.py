@@ -1,16 +1,16 @@
-"""What a turn of the appender's loop came to. Knows nothing of how."""
+"""The results of a turn of the appender's loop."""
 
 from enum import Enum
 
 
 class TurnResult(Enum):
-    """What a turn of the loop came to."""
+    """The result of one turn of the loop."""
 
-    MORE = "more is waiting"
-    WROTE = "wrote all there was"
-    IDLE = "everything is written"
-    BLOCKED = "nothing could be done about what is left"
+    MORE = "more rows are waiting"
+    WROTE = "all new rows are written"
+    IDLE = "there was nothing to write"
+    BLOCKED = "the remaining work has to wait"
 
 
 class SupervisorGone(Exception):
-    """The supervisor is gone while a file was being rebuilt: the old one stays."""
+    """The supervisor ended while a file was being rebuilt: the old file stays."""

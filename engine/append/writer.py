@@ -1,21 +1,21 @@
-"""What every output can do, whatever its type: be restored to its record, appended to, rebuilt beside and adopted.
+"""The interfaces of output types: format, writer, encoder.
 
-A writer keeps no record of its own progress: the `outputs` table has it, and what a file holds beyond that is cut off.
+A writer keeps no record of its own progress: the `outputs` table has it, and whatever a file holds beyond is cut off.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.store.tables.outputs import Output
 
 Batch = Sequence[tuple[int, str]]
-"""Rows of one dataDef in order of id: id, JSON."""
+"""Rows of one dataDef in the order of their ids: id, JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What a file durably holds: its length in bytes, its rows, and the inode it lies in."""
+    """The durable content of a file: its length in bytes, its rows, and its inode."""
 
     size: int
     rows: int
@@ -23,33 +23,43 @@ class FileState:
 
 
 class Writer(Protocol):
-    """One output. Any method may raise OSError, Busy or StorageError: the caller closes it and tries again later."""
+    """One output. Methods may raise OSError, DatabaseBusy or StorageError; the caller then closes it and retries."""
 
     @property
     def is_open(self) -> bool:
-        """Whether it holds the file open."""
+        """Whether the file is open."""
 
     def restore(self, output: Output) -> bool:
-        """Bring the file to what the record says; False: it cannot be, and must be rebuilt."""
+        """Cut the file back to its record; False if that is impossible and the file must be rebuilt."""
 
     def append(self, output: Output, batch: Batch) -> FileState:
-        """Write rows behind those of the record, durably. The file was restored before."""
+        """Append rows durably to a restored file."""
 
     def prepare(self, batches: Iterable[Batch]) -> FileState:
-        """Write the whole output anew and durably, where a crash leaves the old one as it was."""
+        """Write the whole output again, durably; a crash leaves the old one unchanged."""
 
     def swap_in(self) -> None:
-        """Put what was prepared in the old one's place."""
+        """Replace the old output with the prepared one."""
 
     def close(self) -> None:
-        """Let go of the file; safe to repeat."""
+        """Close the file; may be called again."""
 
 
 class Encoder(Protocol):
-    """Turns rows into the bytes of a file."""
+    """Encodes rows as the bytes of a file."""
 
     def header(self) -> bytes:
-        """What the file begins with."""
+        """The first bytes of the file."""
 
     def rows(self, rows: Iterable[str]) -> bytes:
-        """Stored rows as they stand in the file."""
+        """The bytes of stored rows."""
+
+
+class OutputFormat(Protocol):
+    """One output type. Its module has an instance named `FORMAT`."""
+
+    def create_writer(self, output: Output, *, run: str, mode: int) -> Writer:
+        """The writer of an output. `run`: the run's id; `mode`: the permissions of a new file."""
+
+    def create_encoder(self, settings: Mapping[str, Any]) -> Encoder | None:
+        """The encoder for rows of an output with these settings; None if its files are not streams of bytes."""

@@ -8,10 +8,10 @@ from engine.defs.names import fold_file_name
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import YamlNode
 from engine.model.definition import SourcePosition
+from engine.model.output_type import OUTPUT_TYPES
 from engine.urls import host_of, normalize
 
 MAX_NESTING = 2
-FILE_EXTENSIONS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
@@ -170,10 +170,13 @@ def _check_outputs(root: YamlNode, problems: Problems) -> None:
             _add_at_key(problems, node, "delimiter", "out-of-range", "`delimiter` cannot be a quote or a line break")
         chosen = [part.text for part in node.list_of("dataDefs")] or with_rows
         path = node.text_of("path")
-        if path is not None and kind != "sqlite" and len(set(chosen) & {*with_rows}) > 1:
+        output_type = OUTPUT_TYPES.get(kind)
+        shared_file = output_type is not None and output_type.shared_file
+        if path is not None and not shared_file and len(set(chosen) & {*with_rows}) > 1:
             message = f"one {kind} file cannot hold several dataDefs; name one in `dataDefs`, or omit `path`"
             _add_at_key(problems, node, "path", "same-file", message)
-        files = {path} if path else {f"{data_def}.{FILE_EXTENSIONS.get(kind, kind)}" for data_def in chosen}
+        suffix = output_type.suffixes[0] if output_type else kind
+        files = {path} if path else {f"{data_def}.{suffix}" for data_def in chosen}
         for file in sorted(files):
             other = writers.setdefault(fold_file_name(file), name)
             if other != name:

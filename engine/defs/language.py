@@ -25,6 +25,7 @@ from engine.defs.scalars import (
     Value,
     optional,
 )
+from engine.model.output_type import OutputTypeName
 
 TYPES = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
 METHODS = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -166,7 +167,7 @@ class HostTerm(Term):
 class AppenderTerm(Term):
     """One output for rows: one file per dataDef."""
 
-    type: Literal["csv", "jsonl", "sqlite"] = optional("The file type; default csv.")
+    type: OutputTypeName = optional("The file type; default csv.")
     data_defs: list[Text] = optional("The dataDefs whose rows are written; default: all.")
     delimiter: AnyText = optional("The character between CSV values; default a comma.", min_length=1, max_length=1)
     path: Text = optional("The file name; default: the name of the dataDef with the extension of the type.")

@@ -277,7 +277,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--data", type=Path, required=True)
     for name in ("run", "epoch", "number"):
         parser.add_argument(f"--{name}", type=int, required=True)
-    parser.add_argument("--nudge", type=int)
+    parser.add_argument("--wakeup-fd", type=int)
     parser.add_argument("--role", type=Role, required=True)
     options = parser.parse_args(arguments)
     log_dedup.log_to_stderr()
@@ -294,7 +294,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         node = Node(
             options.data, run=options.run, epoch=options.epoch, number=options.number, role=options.role,
-            settings=settings, live=settings.live_seconds, wakeup_fd=options.nudge,
+            settings=settings, live=settings.live_seconds, wakeup_fd=options.wakeup_fd,
         )  # fmt: skip
         # a thread takes the signal: a handler would run inside whatever lock the main thread holds just then
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

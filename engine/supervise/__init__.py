@@ -1,1 +1,1 @@
-"""The supervisor: one for each data dir. Starts, watches, restarts and stops nodes and the appender; never fetches."""
+"""The supervisor, one per data dir: starts, monitors, restarts and stops nodes and the appender."""

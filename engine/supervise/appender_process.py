@@ -1,4 +1,4 @@
-"""The appender's keeper: the one writer of files is started, watched, started again, told to finish, buried."""
+"""Starts, monitors, restarts and drains the appender process."""
 
 import time
 from pathlib import Path
@@ -26,10 +26,10 @@ class AppenderProcess:
         self._crashes = 0
         self._recorded_problem = ""
         self.failure: str | None = None
-        """Why no appender is started any more."""
+        """Why the appender is not restarted any more; None while it runs."""
 
     def start(self) -> None:
-        """Write its row, then start its process. Raises Busy, with nothing begun."""
+        """Insert its row, then start its process. Raises DatabaseBusy, with nothing started."""
         with self._db.transaction():
             epoch = nodes.insert_appender(self._db, self._run, self._supervisor, time.time())
         process = spawn(
@@ -39,15 +39,15 @@ class AppenderProcess:
             first_line=self._settings.to_json(),
             log=self._folder / "logs" / "appender.log",
         )  # fmt: skip
-        beat = self._folder / "beats" / f"a{epoch}"
-        self.child = ChildProcess("appender", epoch, 0, Role.RUNNER, process, beat, time.monotonic())
+        beat_path = self._folder / "beats" / f"a{epoch}"
+        self.child = ChildProcess("appender", epoch, 0, Role.RUNNER, process, beat_path, time.monotonic())
         self._restart_at = None
         self._db.best_effort_write(
             lambda: nodes.record_appender_spawn(self._db, epoch, process.pid, identity_of(process.pid))
         )
 
     def watch(self) -> None:
-        """Bury it where it ended or hangs, and start it again when its pause is over."""
+        """Reap it if it ended, kill it if it hangs, and restart it when its delay is over."""
         now = time.monotonic()
         child = self.child
         if child is None:
@@ -62,19 +62,19 @@ class AppenderProcess:
             return
         crashes = 1 if now - child.started_at >= HEALTHY_SECONDS else self._crashes + 1
         final = crashes >= CRASH_LIMIT
-        how = child.kill_reason or f"died: {code}"
+        outcome = child.kill_reason or f"died: {code}"
         with self._db.transaction():
             nodes.end_appender(self._db, child.epoch, NodeState.FAILED if final else NodeState.DEAD, time.time())
-            self._add_event("ERROR", f"appender {how}" + ("" if final else "; it is started again"))
+            self._add_event("ERROR", f"appender {outcome}" + ("" if final else "; restarting"))
         self._close_child()
         self._crashes = crashes
         if final:
-            self.failure = "the appender ends again and again: see data/logs/appender.log"
+            self.failure = "the appender keeps crashing: see data/logs/appender.log"
         else:
             self._restart_at = now + restart_delay(crashes)
 
     def drain(self) -> bool:
-        """While stopping: tell it to write what is left; True once it has. One that dies is started again."""
+        """While stopping: let it write all remaining rows; True once it has. Restarts it if it dies."""
         child = self.child
         if child is not None and child.poll() == 0 and child.stop_requested:
             self.end(NodeState.TERMINATED)
@@ -85,7 +85,7 @@ class AppenderProcess:
         return self.failure is not None or (self.child is None and self._restart_at is None)
 
     def end(self, state: NodeState) -> None:
-        """It ended, and nothing succeeds it: write it down."""
+        """Record its end; no other appender follows."""
         if self.child is not None:
             with self._db.transaction():
                 nodes.end_appender(self._db, self.child.epoch, state, time.time())
@@ -93,17 +93,15 @@ class AppenderProcess:
         self._restart_at = None
 
     def record_beat(self) -> None:
-        """Write what its beat says, inside the open transaction."""
+        """Write its beat to the tables, in the open transaction."""
         if self.child is None or self.child.heartbeat.beat is None:
             return
-        pulse = self.child.heartbeat
-        nodes.record_appender_beat(
-            self._db, self.child.epoch, pulse.age(time.monotonic()), self.child.heartbeat.beat.flush_ms
-        )
-        trouble = self.child.heartbeat.beat.now
-        if trouble != self._recorded_problem:
-            self._add_event("ERROR" if trouble else "INFO", trouble or "the outputs can be written again", "appender")
-            self._recorded_problem = trouble
+        monitor, beat = self.child.heartbeat, self.child.heartbeat.beat
+        nodes.record_appender_beat(self._db, self.child.epoch, monitor.age(time.monotonic()), beat.flush_ms)
+        problem = beat.now
+        if problem != self._recorded_problem:
+            self._add_event("ERROR" if problem else "INFO", problem or "the outputs can be written again", "appender")
+            self._recorded_problem = problem
 
     def _close_child(self) -> None:
         if self.child is not None:

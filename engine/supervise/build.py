@@ -1,6 +1,5 @@
-"""Putting a supervisor together: what earlier ones left is fenced, a run begun or resumed, its outputs declared."""
+"""Builds a supervisor: starts or resumes a run and composes the collaborators."""
 
-import contextlib
 import os
 import time
 from collections.abc import Callable
@@ -13,16 +12,13 @@ from engine.errors import StorageError, UsageError
 from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
-from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import RunState
-from engine.runtime.clock import boot_id, boottime
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy_or_fail
 from engine.store.db.schema import CRAWL, migrate_databases
-from engine.store.pages import documents
-from engine.store.tables import commands, events, hosts, jobs, nodes, runs, sequences, supervisors
+from engine.store.tables import commands, events, hosts, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.transactions import placement
@@ -31,39 +27,46 @@ from engine.supervise.checkpoints import tracker
 from engine.supervise.checkpoints.state_file import StateFile
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 from engine.supervise.checkpoints.tracker import CheckpointTracker
-from engine.supervise.child_process import kill_leftover
+from engine.supervise.command_handlers import CommandHandlers
+from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.doorbell_repair import QueueMaintainer
+from engine.supervise.leftovers import clean_pages, fence_leftovers
 from engine.supervise.lock import Lock
+from engine.supervise.lock_watch import LockWatch
+from engine.supervise.log_rotation import LogRotation
 from engine.supervise.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
 from engine.supervise.reload.reloader import Reloader, store_problems
+from engine.supervise.run_end import RunEnd
+from engine.supervise.run_stats import RunStats
 from engine.supervise.seeding import Seeder, check_seedable, create_placements
+from engine.supervise.stages import StageTracker
 from engine.supervise.supervisor import Supervisor
 
 _BUSY_SECONDS = 0.5
-"""A tick must not hang: what is busy now is done at a later one."""
+"""The longest wait for a busy database in a tick; what was not done is retried at a later tick."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What a start asks for."""
+    """The options of one start."""
 
     folder: Path
     definitions: Definitions
     settings: Settings
     fresh: bool = False
-    """Begin a new run even though one is unfinished."""
+    """Start a new run even if one is unfinished."""
     output: Path | None = None
     """The file of `-o`."""
     watched_defs: Path | None = None
-    """Where the defs were loaded from, to be watched; None: they are not."""
+    """The path of the defs, to watch for changes; None: they are not watched."""
     defs_fingerprint: str = ""
-    """The fingerprint of what was there before it was loaded."""
+    """The fingerprint of the files before they were loaded."""
     extract_only: bool = False
-    """Work the stored pages of the latest run anew, fetch nothing."""
+    """Re-extract the stored pages of the latest run; fetch nothing."""
     data_def: str | None = None
-    """With `extract_only`: the pages of this dataDef, whether or not it changed."""
+    """With `extract_only`: re-extract the pages of this dataDef even if it did not change."""
     only_new: bool = False
     """Whether files get only rows that no earlier run has."""
 
@@ -71,54 +74,108 @@ class RunOptions:
 def build_supervisor(
     options: RunOptions, lock: Lock, *, cancelled: Callable[[], bool] = lambda: False, wakeup_fd: int | None = None
 ) -> Supervisor:
-    """A supervisor ready to start. The lock is held; nothing runs yet.
+    """A supervisor that is ready to start, with no process started yet. The caller holds the lock.
 
-    `nudge`: the file by which nodes wake whoever ticks it (`engine.runtime.wakeup`). Retries a busy database until
-    `given_up` returns true. Raises StorageError on a damaged or unusable one, and where the folder cannot be written;
-    UsageError on a bad `-o`.
+    Nodes write to `wakeup_fd` to wake the caller's loop (`engine.runtime.wakeup`). Retries a busy database until
+    `cancelled` returns true. Raises StorageError on an unusable database or folder, UsageError on a bad `-o`.
     """
-    folder = options.folder.absolute()
+    folder, settings = options.folder.absolute(), options.settings
     retry_busy_or_fail(lambda: migrate_databases(folder), is_cancelled=cancelled)
     _make_dirs(folder)
     db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
     try:
-        edition = PreparedDefs.from_definitions(options.definitions)
-        retry_busy_or_fail(lambda: _fence_leftovers(db, folder), is_cancelled=cancelled)
-        run, epoch, change, steps = retry_busy_or_fail(
-            lambda: _begin_run(db, options, folder, edition), is_cancelled=cancelled
+        defs = PreparedDefs.from_definitions(options.definitions)
+        retry_busy_or_fail(lambda: fence_leftovers(db, folder), is_cancelled=cancelled)
+        begun = retry_busy_or_fail(lambda: _begin_run(db, options, folder, defs), is_cancelled=cancelled)
+        run, published = begun.run, begun.published
+        pages_warning = retry_busy_or_fail(
+            lambda: clean_pages(db, folder, run, busy_seconds=_BUSY_SECONDS), is_cancelled=cancelled
         )
-        loss = retry_busy_or_fail(lambda: _clean_pages(db, folder, run), is_cancelled=cancelled)
     except BaseException:
         db.close()
         raise
     lock.write_holder(run.id)
-    rings = QueueMaintainer(db, folder, run.seq)
-    scribe = AppenderProcess(db, folder, run=run.seq, supervisor=epoch, settings=options.settings)
-    crew = NodePool(
-        db, folder, run=run.seq, supervisor=epoch, settings=options.settings, ring=rings.ring, appender=scribe, wakeup_fd=wakeup_fd
-    )  # fmt: skip
-    places = create_placements(run.seq, options.definitions, options.settings)
-    seeding = Seeder(db, run, options.definitions, change.version, places)
-    checkpoints = CheckpointTracker(db, run.seq, steps, StateFile(db, folder, run))
+    queue_maintainer = QueueMaintainer(db, folder, run.seq)
+    node_pool = NodePool(
+        db,
+        folder,
+        run=run.seq,
+        supervisor=begun.epoch,
+        settings=settings,
+        ring=queue_maintainer.ring,
+        appender=AppenderProcess(db, folder, run=run.seq, supervisor=begun.epoch, settings=settings),
+        wakeup_fd=wakeup_fd,
+    )
+    placements = create_placements(run.seq, options.definitions, settings)
+    checkpoints = CheckpointTracker(db, run.seq, begun.steps, StateFile(db, folder, run))
     retry_busy_or_fail(lambda: checkpoints.update(lambda: False), is_cancelled=cancelled)
-    reload = None
-    if options.watched_defs is not None:
-        base, target = run.base_url, folder / "output" / run.id
-        watcher = DefsWatcher(
-            options.watched_defs, options.defs_fingerprint, lambda new: build_step_graph(new.definitions, base_url=base, output=options.output)
-        )  # fmt: skip
-        reload = Reloader(
-            db, run.seq, watcher, options.settings, output_dir=target, output_file=options.output, on_publish=checkpoints.apply_graph,
-            current=edition,
-        )  # fmt: skip
-    upkeep = DefsSync(
-        db, run.seq, options.settings, rings.ring, reloader=reload, extract_only=options.extract_only,
-        notices=[text for text in (change.text if change.changed else "", loss) if text],
-    )  # fmt: skip
+    defs_sync = DefsSync(
+        db,
+        run.seq,
+        settings,
+        queue_maintainer.ring,
+        reloader=_build_reloader(db, options, run, folder, defs, checkpoints),
+        extract_only=options.extract_only,
+        notices=[text for text in (published.text if published.changed else "", pages_warning) if text],
+    )
+    stages, stats = StageTracker(db, run.seq), RunStats(db, run.seq, settings)
     return Supervisor(
-        db, folder, run=run, epoch=epoch, settings=options.settings, lock=lock, node_pool=crew, queue_maintainer=rings, seeder=seeding,
-        checkpoints=checkpoints, defs_sync=upkeep,
-    )  # fmt: skip
+        db,
+        folder,
+        run=run,
+        settings=settings,
+        lock=lock,
+        node_pool=node_pool,
+        queue_maintainer=queue_maintainer,
+        seeder=Seeder(db, run, options.definitions, published.version, placements),
+        checkpoints=checkpoints,
+        defs_sync=defs_sync,
+        commands=CommandHandlers(
+            db, run=run.seq, epoch=begun.epoch, grace=settings.grace, node_pool=node_pool, defs_sync=defs_sync
+        ),
+        disk=DiskGuard(db, folder, run.seq, settings.min_free),
+        lock_watch=LockWatch(db, node_pool),
+        log_rotation=LogRotation(folder / "logs"),
+        run_end=RunEnd(
+            db, run, epoch=begun.epoch, stages=stages, stats=stats, checkpoints=checkpoints, defs_sync=defs_sync
+        ),
+        stages=stages,
+        stats=stats,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _BegunRun:
+    """A run that was begun or resumed."""
+
+    run: Run
+    epoch: int
+    """The supervisor's epoch."""
+    published: PublishResult
+    steps: StepGraph
+
+
+def _build_reloader(
+    db: Database, options: RunOptions, run: Run, folder: Path, defs: PreparedDefs, checkpoints: CheckpointTracker
+) -> Reloader | None:
+    """The reloader of the defs on disk; None if they are not watched."""
+    if options.watched_defs is None:
+        return None
+    prepare = partial(_prepare_steps, base_url=run.base_url, output=options.output)
+    return Reloader(
+        db,
+        run.seq,
+        DefsWatcher(options.watched_defs, options.defs_fingerprint, prepare),
+        options.settings,
+        output_dir=folder / "output" / run.id,
+        output_file=options.output,
+        on_publish=checkpoints.apply_graph,
+        current=defs,
+    )
+
+
+def _prepare_steps(defs: PreparedDefs, *, base_url: str | None, output: Path | None) -> StepGraph:
+    return build_step_graph(defs.definitions, base_url=base_url, output=output)
 
 
 def _make_dirs(folder: Path) -> None:
@@ -126,104 +183,61 @@ def _make_dirs(folder: Path) -> None:
         for part in ("beats", "logs", "output"):
             (folder / part).mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{error.filename}: {error.strerror}", "Mend it, or use another --data.") from error
+        raise StorageError(f"{error.filename}: {error.strerror}", "Fix it, or use another --data.") from error
 
 
-def _fence_leftovers(db: Database, folder: Path) -> None:
-    """End what a crashed supervisor left, and write that it is over: no late write of it can count."""
-    left = nodes.list_left_over(db)
-    appenders = nodes.list_left_over_appenders(db)
-    for identity in [*(n[2] for n in left), *(a[1] for a in appenders)]:
-        if identity:
-            kill_leftover(identity)
+def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDefs) -> _BegunRun:
+    """Choose the run, publish the defs and declare the outputs, in one transaction."""
     now = time.time()
     with db.transaction():
-        for epoch, number, _ in left:
-            nodes.set_state(db, epoch, NodeState.DEAD)
-            nodes.set_heart(db, epoch, HeartbeatState.ASYSTOLE)
-            _, role = nodes.get_state_and_role(db, epoch)
-            nodes.set_role(db, epoch, Role.DEAD_RUNNER if role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER)
-            nodes.end(db, epoch, "its supervisor died", now)
-            jobs.release(db, epoch, f"the supervisor of n{number} died", crashed=False)
-        for epoch, _ in appenders:
-            nodes.end_appender(db, epoch, NodeState.DEAD, now)
-        _rebase_clocks(db)
-    for beat in (folder / "beats").iterdir():
-        with contextlib.suppress(OSError):
-            beat.unlink()
-
-
-def _rebase_clocks(db: Database) -> None:
-    """After a reboot the boot-time clock starts over: what was left of each wait is waited anew."""
-    told = supervisors.get_meta(db, "boot")
-    if told:
-        boot, _, seen = told.partition(" ")
-        if boot != boot_id():
-            shift = boottime() - float(seen or 0)
-            jobs.shift_deadlines(db, shift)
-            hosts.shift_deadlines(db, shift)
-    supervisors.record_clock(db)
-
-
-def _begin_run(
-    db: Database, plan: RunOptions, folder: Path, edition: PreparedDefs
-) -> tuple[Run, int, PublishResult, StepGraph]:
-    """Choose the run, publish the defs, declare the outputs: one transaction. Returns run, epoch, change, steps."""
-    now = time.time()
-    with db.transaction():
-        run = runs.latest(db) if plan.extract_only else None if plan.fresh else runs.latest_unfinished(db)
-        if run is None and plan.extract_only:
+        run = runs.latest(db) if options.extract_only else None if options.fresh else runs.latest_unfinished(db)
+        if run is None and options.extract_only:
             raise UsageError(
-                f"{plan.folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data."
+                f"{options.folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data."
             )
         resumed = run is not None
-        check_seedable(plan.definitions, plan.settings.base_url or (run.base_url if run else None))
+        check_seedable(options.definitions, options.settings.base_url or (run.base_url if run else None))
         if run is None:
             runs.supersede(db)
-            run = runs.create(db, plan.settings.base_url, now)
+            run = runs.create(db, options.settings.base_url, now)
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
         commands.expire(db, epoch, now)
         runs.begin(db, run.seq, now)
-        runs.set_limits(db, run.seq, plan.settings.max_pages, plan.settings.base_url)
+        runs.set_limits(db, run.seq, options.settings.max_pages, options.settings.base_url)
         runs.hold_for_disk(db, run.seq, False)
         jobs.release_all(db, run.seq, "its supervisor died")
         jobs.resume_incomplete(db, run.seq)
-        runs.set_extract_only(db, run.seq, plan.extract_only)
-        if plan.extract_only:
-            runs.set_state(db, run.seq, RunState.SEEDING)  # unfinished from now on, wherever this ends
+        runs.set_extract_only(db, run.seq, options.extract_only)
+        if options.extract_only:
+            runs.set_state(db, run.seq, RunState.SEEDING)  # counts as unfinished from here on, even after a crash
         sequences.clear_rings(db, run.seq)
         sequences.recount(db, run.seq)
         runs.recount(db, run.seq)
         target = folder / "output" / run.id
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         run = runs.get(db, run.seq)
-        steps = build_step_graph(plan.definitions, base_url=run.base_url, output=plan.output)
-        change = publish_defs(
-            db, run, edition, plan.settings, output_dir=target, output_file=plan.output, forced_data_def=plan.data_def,
-            only_new=plan.only_new, on_publish=partial(tracker.publish_steps, db, run.seq), graph=steps,
-        )  # fmt: skip
-        # the settings may be others than last time, whatever the defs say
+        steps = build_step_graph(options.definitions, base_url=run.base_url, output=options.output)
+        published = publish_defs(
+            db,
+            run,
+            defs,
+            options.settings,
+            output_dir=target,
+            output_file=options.output,
+            forced_data_def=options.data_def,
+            only_new=options.only_new,
+            on_publish=partial(tracker.publish_steps, db, run.seq),
+            graph=steps,
+        )
+        # the settings may have changed since the last start
         for host in hosts.list_keys(db, run.seq):
-            placement.apply_host_policy(db, run.seq, host, resolve_host_policy(plan.definitions, plan.settings, host))
-        for group in plan.definitions.task_groups:
+            placement.apply_host_policy(
+                db, run.seq, host, resolve_host_policy(options.definitions, options.settings, host)
+            )
+        for group in options.definitions.task_groups:
             sequences.set_max_pages(db, run.seq, group.name, group.max_pages)
         store_problems(db, [])
-        word = "resumed" if resumed else "begun"
-        text = f"run {run.id} {word}, defs v{change.version}"
+        verb = "resumed" if resumed else "started"
+        text = f"run {run.id} {verb}, defs v{published.version}"
         events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", text)])
-    return runs.get(db, run.seq), epoch, change, steps
-
-
-def _clean_pages(db: Database, folder: Path, run: Run) -> str:
-    """Bodies that a crash left without a document are thrown away, and documents that lost theirs serve no more.
-
-    Returns what an operator should know of that.
-    """
-    pages = documents.PageStore(folder, busy_seconds=_BUSY_SECONDS)
-    try:
-        lost = pages.reconcile(db, run.seq)
-        if run.state is not RunState.NEW:
-            pages.delete_orphans(db)
-    finally:
-        pages.close()
-    return documents.lost_pages_message(lost) if lost else ""
+    return _BegunRun(runs.get(db, run.seq), epoch, published, steps)

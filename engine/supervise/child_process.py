@@ -1,4 +1,4 @@
-"""Child processes: spawned on a lifeline, reaped, ended. Signals go only to what was started here and is not reaped."""
+"""Child processes: spawn, heartbeat, signals, reaping. Signals only children that are not yet reaped."""
 
 import contextlib
 import os
@@ -22,19 +22,19 @@ BEAT_TIMEOUT = 1.0
 """Seconds without a new beat that count as one missed timeout."""
 MISSED_LIMIT = 3
 _RECOVERY_SECONDS = 1.0
-"""Ten looks in a row, at the pace of the tick, at a fresh beat: what was missed is forgotten."""
-_NEWBORN_SECONDS = 20.0
-"""A process that has not beaten yet is given this long: starting on a loaded machine takes its time."""
+"""Seconds of fresh beats (ten ticks) after which the count of missed timeouts is reset."""
+_STARTUP_SECONDS = 20.0
+"""Seconds that a process has for its first beat: a start on a loaded machine is slow."""
 
 CRASH_LIMIT = 5
 HEALTHY_SECONDS = 60.0
-"""A child that lived this long starts its count of crashes anew."""
+"""Seconds of life after which the count of crashes is reset."""
 _KILL_WAIT_SECONDS = 1.0
 _MIN_RESTART_DELAY, _MAX_RESTART_DELAY = 0.2, 5.0
 
 
 def restart_delay(crashes: int) -> float:
-    """Seconds before what crashed so often in a row is started again."""
+    """Seconds before a restart, after so many crashes in a row."""
     return min(_MAX_RESTART_DELAY, _MIN_RESTART_DELAY * 2.0 ** (crashes - 1))
 
 
@@ -43,24 +43,24 @@ _MALLOC_ENV = {
     "MALLOC_TRIM_THRESHOLD_": "4194304",
     "MALLOC_MMAP_THRESHOLD_": "2097152",
 }
-"""Read by glibc, ignored elsewhere: what one huge page took is given back, instead of kept once for each thread.
+"""Read by glibc, ignored elsewhere: returns the memory of a huge page to the OS instead of keeping it per thread.
 
-Not smaller: what compressing a group of pages takes must stay at hand, or each group pays for its memory anew.
+The thresholds are not smaller, so that the memory for compressing a group of pages is reused from group to group.
 """
 
 
 @dataclass(slots=True)
 class HeartbeatMonitor:
-    """How a process's beat looks to this observer, by the observer's own clock.
+    """Judges the beats of one process by the observer's own monotonic clock.
 
-    Silence counts only as far as the observer was awake to hear it: one that was itself stopped blames nobody.
+    Silence counts only while the observer itself ran: a stopped observer declares nothing dead.
     """
 
     number: int = -1
     seen_at: float = field(default_factory=time.monotonic)
     observed_at: float | None = None
     silence: float = 0.0
-    """Seconds of it since the last beat or timeout."""
+    """Seconds of silence since the last beat or timeout."""
     has_beaten: bool = False
     missed: int = 0
     healthy_seconds: float = 0.0
@@ -68,21 +68,21 @@ class HeartbeatMonitor:
     beat: Beat | None = None
 
     def observe(self, beat: Beat | None, now: float) -> HeartbeatState:
-        """Take one look. ASYSTOLE means dead."""
-        passed = min(max(0.0, now - (self.seen_at if self.observed_at is None else self.observed_at)), BEAT_TIMEOUT)
+        """Judge the latest beat. ASYSTOLE means dead."""
+        elapsed = min(max(0.0, now - (self.seen_at if self.observed_at is None else self.observed_at)), BEAT_TIMEOUT)
         self.observed_at = now
         if beat is not None and beat.number != self.number:
             self.number, self.seen_at, self.beat, self.has_beaten = beat.number, now, beat, True
             self.silence = 0.0
         else:
-            self.silence += passed
-        limit = BEAT_TIMEOUT if self.has_beaten else _NEWBORN_SECONDS / MISSED_LIMIT
+            self.silence += elapsed
+        limit = BEAT_TIMEOUT if self.has_beaten else _STARTUP_SECONDS / MISSED_LIMIT
         if self.silence >= limit - 1e-6:
             self.silence, self.healthy_seconds = 0.0, 0.0
             self.missed += 1
             self.heart = HeartbeatState.ASYSTOLE if self.missed >= MISSED_LIMIT else HeartbeatState.ARRHYTHMIA
         elif self.has_beaten and self.heart is not HeartbeatState.ASYSTOLE:
-            self.healthy_seconds = self.healthy_seconds + passed if self.age(now) < BEAT_TIMEOUT / 2 else 0.0
+            self.healthy_seconds = self.healthy_seconds + elapsed if self.age(now) < BEAT_TIMEOUT / 2 else 0.0
             if self.missed == 0 or self.healthy_seconds >= _RECOVERY_SECONDS - 1e-6:
                 self.missed, self.heart = 0, HeartbeatState.HEALTHY
         return self.heart
@@ -94,7 +94,7 @@ class HeartbeatMonitor:
 
 @dataclass(slots=True)
 class ChildProcess:
-    """One process of ours."""
+    """One process that this supervisor started."""
 
     kind: ChildKind
     epoch: int
@@ -105,19 +105,19 @@ class ChildProcess:
     started_at: float
     replaces: int | None = None
     crashes: int = 0
-    """Deaths in a row along those it replaces."""
+    """Crashes in a row, counted along the processes it replaces."""
     stop_requested: bool = False
     restart_after_exit: bool = False
-    """It was told to stop for another to take its place."""
+    """Its stop was requested so that a replacement starts."""
     killed_by_operator: bool = False
-    """An operator killed it: it is replaced, but nobody is to blame for its death."""
+    """An operator killed it: it is replaced, and its death counts against no job."""
     reported_failure: bool = False
-    """It ended itself and said why."""
+    """It ended itself with a reported error."""
     kill_reason: str = ""
-    """How long it was silent before it was killed for it."""
+    """Why the supervisor killed it, for example a missing beat; empty if it did not."""
     heartbeat: HeartbeatMonitor = field(default_factory=HeartbeatMonitor)
     recorded_heart: HeartbeatState = HeartbeatState.NEWBORN
-    """As the table has it."""
+    """The heartbeat state in the tables."""
 
     @property
     def name(self) -> str:
@@ -126,30 +126,30 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Its process number."""
+        """Its process id."""
         return self.process.pid
 
     def poll(self) -> int | None:
-        """Reap it: its exit code (negative: a signal's number) where it ended."""
+        """Reap it if it ended: its exit code (negative: a signal number), else None."""
         return self.process.poll()
 
     def check_heartbeat(self, now: float) -> HeartbeatState:
-        """Read its beat."""
+        """Read its beat and judge it."""
         return self.heartbeat.observe(read_beat(self.beat_path), now)
 
     def stop(self) -> None:
-        """Ask it to end in order."""
+        """Request a graceful stop (SIGTERM)."""
         self.stop_requested = True
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End its whole process group at once."""
+        """Kill its whole process group."""
         self._signal(signal.SIGKILL)
 
     def kill_and_wait(self) -> int:
-        """End it at once, and see it gone: its exit code.
+        """Kill it and wait for its end; returns its exit code.
 
-        What the kernel does not let go of within a second counts as gone: it is fenced, and dies when it wakes.
+        A process that the kernel holds for longer than a second counts as dead: it is fenced, and dies when it wakes.
         """
         self.kill()
         try:
@@ -158,27 +158,25 @@ class ChildProcess:
             return -signal.SIGKILL
 
     def close(self) -> None:
-        """After its end: close the lifeline, take its beat away."""
+        """After its end: close the lifeline, delete its beat file."""
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
         self.beat_path.unlink(missing_ok=True)
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _signal(self, signal_: signal.Signals) -> None:
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, number)
+                os.killpg(self.process.pid, signal_)
 
 
 def spawn(
     module: str, arguments: Sequence[str], *, first_line: str, log: Path, wakeup_fd: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start `python -m module` in a session of its own, its output in `log`, its stdin the lifeline.
+    """Start `python -m module` in its own session; its output goes to `log`, its stdin is the lifeline.
 
-    `-P`: a folder of the user's that is named like one of our packages is not taken for it.
-
-    `first_line` is what it is told, `nudge` the file by which it may wake its supervisor. Raises CrawlError where it
-    cannot be started.
+    `-P` keeps a folder of the user from shadowing our packages. `first_line` is written to its stdin; it may write to
+    `wakeup_fd` to wake the supervisor. Raises CrawlError if it cannot be started.
     """
     with contextlib.suppress(OSError):
         log.parent.mkdir(mode=0o700, exist_ok=True)
@@ -191,7 +189,7 @@ def spawn(
                     "-m",
                     module,
                     *arguments,
-                    *([] if wakeup_fd is None else ["--nudge", str(wakeup_fd)]),
+                    *([] if wakeup_fd is None else ["--wakeup-fd", str(wakeup_fd)]),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -201,7 +199,7 @@ def spawn(
                 env={**_MALLOC_ENV, **os.environ},
             )
         assert process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died before it was told anything: who watches it will see that
+        with contextlib.suppress(BrokenPipeError):  # it died already: its monitor reports that
             process.stdin.write(first_line.encode() + b"\n")
             process.stdin.flush()
     except OSError as error:
@@ -210,16 +208,16 @@ def spawn(
 
 
 def _open_log(log: Path) -> IO[bytes]:
-    """A full disk may have no place for a new log: the process is started all the same."""
+    """Open a log for appending; the null device if a full disk refuses a new file."""
     try:
-        file = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
+        fd = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     except OSError:
-        file = os.open(os.devnull, os.O_WRONLY)
-    return os.fdopen(file, "wb")
+        fd = os.open(os.devnull, os.O_WRONLY)
+    return os.fdopen(fd, "wb")
 
 
 def kill_leftover(identity: str, *, seconds: float = 5.0) -> None:
-    """End a process that an earlier supervisor left, if its identity still holds, and wait until it is gone."""
+    """Kill a process that an earlier supervisor left, if its identity still matches, and wait for its end."""
     try:
         pid = int(identity.split(":")[1])
     except (IndexError, ValueError):

@@ -1,126 +1,169 @@
-"""Orders: what each command of an operator does to a running supervisor."""
+"""Carries out the commands that operators write for a running supervisor."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import time
+from typing import Any, Protocol
 
 from engine.model.node import Role
 from engine.store.db.connector import Database
-from engine.store.tables import runs, sequences
+from engine.store.tables import commands, events, runs, sequences
 from engine.store.tables.commands import Command
+from engine.store.tables.events import Event
 from engine.supervise.child_process import ChildProcess
 from engine.supervise.exit_reason import ExitReason
-
-if TYPE_CHECKING:
-    from engine.supervise.supervisor import Supervisor
+from engine.supervise.node_pool import NodePool
+from engine.supervise.reload.defs_sync import DefsSync
 
 _MAX_NODES = 256
 
-
-def handle_command(supervisor: Supervisor, command: Command) -> tuple[bool, str] | None:
-    """Do it; whether it was done, and a sentence for the operator. None: it is under way, ask again."""
-    told = command.arguments
-    match command.name:
-        case "cancel":
-            return _cancel(supervisor)
-        case "kill":
-            return _kill(supervisor, told.get("node"))
-        case "drain":
-            return _drain(supervisor, told.get("node"))
-        case "restart":
-            return _restart(supervisor, told.get("node"))
-        case "scale":
-            return _scale(supervisor, int(told["count"]))
-        case "reload":
-            return _reload(supervisor, command.id)
-        case "pause" | "resume":
-            return _pause(supervisor, command.name == "pause", told.get("sequence"))
-    return False, f"unknown command {command.name}"
+_Answer = tuple[bool, str]
+"""Whether the command was carried out, and a sentence for the operator."""
 
 
-def _cancel(supervisor: Supervisor) -> tuple[bool, str]:
-    if supervisor.exit_reason is not None:
-        return True, "it is stopping already; `crawl-console kill` ends it at once"
-    supervisor.stop(ExitReason.SIGTERM, "cancelled by command")
-    held = sum(map(_jobs_in_flight, supervisor.node_pool.nodes))
-    return True, f"cancelling; {held} jobs under way may finish within {supervisor.settings.grace:g} s"
+class RunControl(Protocol):
+    """What commands use of the supervisor."""
+
+    @property
+    def exit_reason(self) -> ExitReason | None:
+        """Why the run stops; None while it runs."""
+
+    def stop(self, exit_reason: ExitReason, reason: str | None = None) -> None:
+        """Stop the run gracefully."""
+
+    def request_kill(self, reason: str) -> None:
+        """Kill the run at the next tick."""
 
 
-def _kill(supervisor: Supervisor, node: object) -> tuple[bool, str]:
-    if node is None:
-        supervisor.kill_requested = True
-        return True, "the run is killed"
-    child = supervisor.node_pool.find_node(node)
-    if child is None:
-        return False, _unknown_node(supervisor, node)
-    child.killed_by_operator = True
-    child.kill()
-    return True, f"{child.name} killed (pid {child.pid}); another takes its place"
+class CommandHandlers:
+    """Handles the commands of one supervisor's epoch."""
 
+    def __init__(
+        self, db: Database, *, run: int, epoch: int, grace: float, node_pool: NodePool, defs_sync: DefsSync
+    ) -> None:
+        self._db = db
+        self._run = run
+        self._epoch = epoch
+        self._grace = grace
+        self._node_pool = node_pool
+        self._defs_sync = defs_sync
+        self._unrecorded: dict[int, _Answer] = {}
+        """Answers by command id that are not in the database yet: a command is carried out once."""
 
-def _drain(supervisor: Supervisor, node: object) -> tuple[bool, str]:
-    child = supervisor.node_pool.find_node(node)
-    if child is None:
-        return False, _unknown_node(supervisor, node)
-    if child.stop_requested and not child.restart_after_exit:
-        return True, f"{child.name} drains already"
-    others = [c for c in supervisor.node_pool.runners if c is not child]
-    if child.role is Role.RUNNER and not others and not supervisor.node_pool.pending_runners:
-        return False, f"{child.name} is the last runner: `pause` holds the crawl, `cancel` ends it"
-    child.restart_after_exit = False
-    child.stop()
-    return True, f"{child.name} drains: {_jobs_in_flight(child)} jobs may finish within {supervisor.settings.grace:g} s"
+    def handle_new(self, control: RunControl) -> None:
+        """Carry out every new command and record its answer. Raises DatabaseBusy; the next call continues."""
+        for command in commands.list_new(self._db, self._epoch):
+            if command.id not in self._unrecorded:
+                if (answer := self._handle(control, command)) is None:
+                    continue
+                self._unrecorded[command.id] = answer
+            done, text = self._unrecorded[command.id]
+            now = time.time()
+            with self._db.transaction():
+                commands.end(self._db, command.id, done=done, answer=text, now=now)
+                event = Event(now, "INFO", "supervisor", "command", f"{command.name}: {text}")
+                events.add(self._db, self._run, [event])
+            del self._unrecorded[command.id]
 
+    def _handle(self, control: RunControl, command: Command) -> _Answer | None:
+        """Carry out one command. None: it is in progress, ask again at the next tick."""
+        arguments = command.arguments
+        match command.name:
+            case "cancel":
+                return self._cancel(control)
+            case "kill":
+                return self._kill(control, arguments.get("node"))
+            case "drain":
+                return self._drain(arguments.get("node"))
+            case "restart":
+                return self._restart(control, arguments.get("node"))
+            case "scale":
+                return self._scale(control, int(arguments["count"]))
+            case "reload":
+                return self._reload(control, command.id)
+            case "pause" | "resume":
+                return self._pause(command.name == "pause", arguments.get("sequence"))
+        return False, f"unknown command {command.name}"
 
-def _restart(supervisor: Supervisor, node: object) -> tuple[bool, str]:
-    child = supervisor.node_pool.find_node(node)
-    if child is None:
-        return False, _unknown_node(supervisor, node)
-    if supervisor.exit_reason is not None:
-        return False, "the run is stopping"
-    supervisor.node_pool.restart(child)
-    return True, f"{child.name} drains, and another takes its place; {_jobs_in_flight(child)} jobs may finish"
+    def _cancel(self, control: RunControl) -> _Answer:
+        if control.exit_reason is not None:
+            return True, "the run is already stopping; `crawl-console kill` ends it at once"
+        control.stop(ExitReason.SIGTERM, "cancelled by command")
+        in_flight = sum(map(_jobs_in_flight, self._node_pool.nodes))
+        return True, f"cancelling; {in_flight} jobs in flight have {self._grace:g} s to finish"
 
+    def _kill(self, control: RunControl, node: Any) -> _Answer:
+        if node is None:
+            control.request_kill("killed by command")
+            return True, "the run is killed"
+        child = self._node_pool.find_node(node)
+        if child is None:
+            return False, self._unknown_node(node)
+        child.killed_by_operator = True
+        child.kill()
+        return True, f"{child.name} killed (pid {child.pid}); a replacement starts"
 
-def _scale(supervisor: Supervisor, count: int) -> tuple[bool, str]:
-    if supervisor.exit_reason is not None:
-        return False, "the run is stopping"
-    if not 1 <= count <= _MAX_NODES:
-        return False, f"{count} nodes: between 1 and {_MAX_NODES} are possible; `pause` holds the crawl"
-    started, drained = supervisor.node_pool.scale(count)
-    return True, f"{count} runners: {started} started, {drained} retired"
+    def _drain(self, node: Any) -> _Answer:
+        child = self._node_pool.find_node(node)
+        if child is None:
+            return False, self._unknown_node(node)
+        if child.stop_requested and not child.restart_after_exit:
+            return True, f"{child.name} is already draining"
+        others = [c for c in self._node_pool.runners if c is not child]
+        if child.role is Role.RUNNER and not others and not self._node_pool.pending_runners:
+            return False, f"{child.name} is the last runner: `pause` holds the crawl, `cancel` ends it"
+        child.restart_after_exit = False
+        child.stop()
+        return True, f"draining {child.name}: {_jobs_in_flight(child)} jobs have {self._grace:g} s to finish"
 
+    def _restart(self, control: RunControl, node: Any) -> _Answer:
+        child = self._node_pool.find_node(node)
+        if child is None:
+            return False, self._unknown_node(node)
+        if control.exit_reason is not None:
+            return False, "the run is stopping"
+        self._node_pool.restart(child)
+        return True, f"draining {child.name}, then a replacement starts; {_jobs_in_flight(child)} jobs in flight"
 
-def _reload(supervisor: Supervisor, command: int) -> tuple[bool, str] | None:
-    if supervisor.exit_reason is not None:
-        return False, "the run is stopping; `crawl-console extract` brings its pages to the defs on disk afterwards"
-    if supervisor.defs_sync.reloader is None:
-        return False, "this run has no defs on disk to look at"
-    return supervisor.defs_sync.reloader.request(command)
+    def _scale(self, control: RunControl, count: int) -> _Answer:
+        if control.exit_reason is not None:
+            return False, "the run is stopping"
+        if not 1 <= count <= _MAX_NODES:
+            return False, f"{count} nodes: the count must be between 1 and {_MAX_NODES}; `pause` holds the crawl"
+        started, drained = self._node_pool.scale(count)
+        return True, f"{count} runners: {started} started, {drained} retired"
 
+    def _reload(self, control: RunControl, command: int) -> _Answer | None:
+        if control.exit_reason is not None:
+            return False, "the run is stopping; `crawl-console extract` applies the defs on disk afterwards"
+        if self._defs_sync.reloader is None:
+            return False, "this run has no defs on disk to reload"
+        return self._defs_sync.reloader.request(command)
 
-def _pause(supervisor: Supervisor, paused: bool, sequence: object) -> tuple[bool, str]:
-    db, run = supervisor.db, supervisor.run.seq
-    with db.transaction():
-        if sequence is None:
-            before = runs.get(db, run).paused or ""
-            runs.pause(db, run, "operator" if paused else None)
-            return True, "intake paused: jobs under way finish" if paused else _describe_resume(db, run, before)
-        count = sequences.pause(db, run, str(sequence), paused)
-    if not count:
-        return False, f"no sequence {sequence} to {'pause' if paused else 'resume'}: give an id, GROUP or GROUP@HOST"
-    return True, f"{_format_sequences(count)} {'paused' if paused else 'resumed'}"
+    def _pause(self, paused: bool, sequence: Any) -> _Answer:
+        db, run = self._db, self._run
+        with db.transaction():
+            if sequence is None:
+                before = runs.get(db, run).paused or ""
+                runs.pause(db, run, "operator" if paused else None)
+                return True, "intake paused: jobs in flight finish" if paused else _describe_resume(db, run, before)
+            count = sequences.pause(db, run, str(sequence), paused)
+        if not count:
+            return False, f"no sequence {sequence} to {'pause' if paused else 'resume'}: use an id, GROUP or GROUP@HOST"
+        return True, f"{_format_sequences(count)} {'paused' if paused else 'resumed'}"
+
+    def _unknown_node(self, node: Any) -> str:
+        names = ", ".join(c.name for c in self._node_pool.nodes) or "none"
+        return f"no node {node}; running: {names}"
 
 
 def _describe_resume(db: Database, run: int, before: str) -> str:
-    """What `resume` without a sequence did, and what it could not do."""
-    told = "intake resumed" if "operator" in before else "intake was not paused by an operator"
+    """What `resume` without a sequence resumed, and what stays paused."""
+    text = "intake resumed" if "operator" in before else "intake was not paused by an operator"
     if "disk" in before:
-        told += "; the disk is nearly full: the run goes on when there is space"
+        text += "; the disk is nearly full: the run resumes when there is space"
     count = sequences.count_paused(db, run)
     if count:
-        told += f"; {_format_sequences(count)} paused by name: `crawl-console resume SEQ`"
-    return told
+        text += f"; {_format_sequences(count)} paused by name: `crawl-console resume SEQ`"
+    return text
 
 
 def _format_sequences(count: int) -> str:
@@ -129,8 +172,3 @@ def _format_sequences(count: int) -> str:
 
 def _jobs_in_flight(child: ChildProcess) -> int:
     return child.heartbeat.beat.in_flight if child.heartbeat.beat else 0
-
-
-def _unknown_node(supervisor: Supervisor, node: object) -> str:
-    names = ", ".join(c.name for c in supervisor.node_pool.nodes) or "none"
-    return f"no node {node}; running: {names}"

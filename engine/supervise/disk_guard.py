@@ -1,7 +1,7 @@
-"""The disk, as the supervisor sees it: intake pauses while it is nearly full, and goes on by itself.
+"""Pauses intake while the disk is nearly full, and resumes it when there is space again.
 
-The alarm stands in memory and in a beat of the supervisor's own, because the database may be full too; in the tables
-it is written as soon as they take it.
+The alarm is kept in memory and in the supervisor's own beat file, because the database may be full too. It is written
+to the tables as soon as they accept writes.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ _CHECK_SECONDS = 1.0
 
 
 class DiskGuard:
-    """Looks once a second; `alarm` says what is nearly full, empty where nothing is."""
+    """Checks the disk once a second. `alarm` names what is nearly full; it is empty otherwise."""
 
-    def __init__(self, db: Database, folder: Path, run: int, least: int) -> None:
+    def __init__(self, db: Database, folder: Path, run: int, min_free: int) -> None:
         self._db = db
         self._run = run
         self._databases = {folder / name: _inode_of(folder / name) for name in (CRAWL, PAGES)}
-        self._space = DiskSpaceMonitor(data_paths(folder), least)
+        self._space = DiskSpaceMonitor(data_paths(folder), min_free)
         self._pending_events: list[Event] = []
         self._recorded_alarm = ""
         self._checked_at = self._attempted_at = 0.0
@@ -39,11 +39,11 @@ class DiskGuard:
 
     @property
     def alarm(self) -> str:
-        """What is nearly full, for an operator to read."""
+        """What is nearly full, as a sentence for the operator; empty if nothing is."""
         return self._space.alarm
 
     def check(self) -> None:
-        """Look, if it is time to; needs no database. Raises StorageError where a database was taken away."""
+        """Check if a second has passed; uses no database. Raises StorageError if a database was deleted or replaced."""
         now = time.monotonic()
         if now - self._checked_at < _CHECK_SECONDS:
             return
@@ -52,7 +52,7 @@ class DiskGuard:
             if _inode_of(path) != inode:
                 raise StorageError(
                     f"{path}: deleted or replaced while a run was writing it",
-                    "The run was stopped. Put the data directory back, or begin anew in another one.",
+                    "The run was stopped. Restore the data directory, or start in another one.",
                 )
         before = self._space.alarm
         low = self._space.is_low()
@@ -61,7 +61,7 @@ class DiskGuard:
         self._write_beat()
 
     def record(self) -> None:
-        """Write into the tables what is new. Where they cannot be written it is tried again, once a second."""
+        """Write a changed alarm to the tables; if they are busy, retry once a second."""
         now = time.monotonic()
         if now - self._attempted_at < _CHECK_SECONDS:
             return
@@ -75,7 +75,7 @@ class DiskGuard:
                 self._pending_events, self._recorded_alarm = [], self.alarm
 
     def close(self) -> None:
-        """The run is over: nobody looks any more."""
+        """Remove the beat file at the end of the run."""
         if self._beat_writer is not None:
             self._beat_writer.close()
         self._beat_path.unlink(missing_ok=True)
@@ -90,7 +90,7 @@ class DiskGuard:
 def _alarm_event(alarm: str) -> Event:
     if alarm:
         return Event(time.time(), "ERROR", "supervisor", "disk", alarm)
-    return Event(time.time(), "INFO", "supervisor", "disk", "there is space on the disk again: the run goes on")
+    return Event(time.time(), "INFO", "supervisor", "disk", "there is space on the disk again: the run resumes")
 
 
 def _inode_of(path: Path) -> int | None:

@@ -1,4 +1,4 @@
-"""Ring repair and due clocks: what nodes forgot, lost or took with them into death is rung again."""
+"""Repairs the queue: promotes jobs that are due, repeats lost rings, recreates a damaged queue.db."""
 
 import logging
 from pathlib import Path
@@ -13,12 +13,12 @@ _log = logging.getLogger(__name__)
 
 _REPAIR_SECONDS = 0.5
 _LOST_SECONDS = 15.0
-"""Seconds after which a ring is repeated even though the queue holds others: it may lie among them."""
+"""Seconds after which a ring is repeated although the queue holds others, among which it may still wait."""
 _LATE_SECONDS = 0.05
 
 
 class QueueMaintainer:
-    """The supervisor's hand on the queue."""
+    """Keeps the queue consistent with the jobs table, for one supervisor."""
 
     def __init__(self, db: Database, folder: Path, run: int) -> None:
         self._db = db
@@ -27,23 +27,23 @@ class QueueMaintainer:
         self._doorbells = self._open_queue()
         self._repaired_at = 0.0
 
-    def ring(self, listed: list[int]) -> None:
+    def ring(self, sequence_ids: list[int]) -> None:
         """Ring sequences, after the commit that marked them."""
-        if listed:
-            self._doorbells.ring(listed)
+        if sequence_ids:
+            self._doorbells.ring(sequence_ids)
 
     def tick(self) -> None:
-        """One look. Raises Busy where the database is; the next look makes it good."""
+        """Repair what is due. Raises DatabaseBusy; the next tick retries."""
         now = boottime()
         due = jobs.next_due(self._db, self._run)
         late = due is not None and due + _LATE_SECONDS <= now
         if not late and now - self._repaired_at < _REPAIR_SECONDS:
             return
         self._repaired_at = now
-        waiting = self._doorbells.has_pending()
-        if waiting is None:
+        pending = self._doorbells.has_pending()
+        if pending is None:
             self._recreate_queue()
-        lost_before = now - (_LOST_SECONDS if waiting else _REPAIR_SECONDS)
+        lost_before = now - (_LOST_SECONDS if pending else _REPAIR_SECONDS)
         with self._db.transaction():
             if late:
                 jobs.promote(self._db, self._run, now)
@@ -52,11 +52,11 @@ class QueueMaintainer:
         self.ring(rung)
 
     def _recreate_queue(self) -> None:
-        _log.warning("queue.db is missing or damaged; it is made anew")
+        _log.warning("queue.db is missing or damaged; recreating it")
         self._doorbells.close()
         try:
             self._doorbells = self._open_queue()
-        except (StorageError, OSError) as error:  # on a full disk, say: the next look tries again
+        except (StorageError, OSError) as error:  # for example on a full disk: the next tick retries
             raise DatabaseBusy(str(error)) from error
         with self._db.transaction():
             sequences.clear_rings(self._db, self._run)

@@ -1,6 +1,8 @@
-"""How a run may stop, and what the program then ends with."""
+"""Why a run stops, and the exit code and final state that follow."""
 
 from enum import StrEnum
+
+from engine.model.run import RunState
 
 
 class ExitReason(StrEnum):
@@ -8,7 +10,7 @@ class ExitReason(StrEnum):
 
     COMPLETE = "complete"
     EXTRACTED = "extracted"
-    """Every stored page is up to date; what was found to fetch is left for the next run."""
+    """Every stored page is up to date; jobs that need a fetch stay for the next run."""
     LIMIT = "limit"
     SIGINT = "SIGINT"
     SIGTERM = "SIGTERM"
@@ -24,4 +26,14 @@ EXIT_CODES = {
     ExitReason.SIGTERM: 143,
     ExitReason.FAILED: 3,
     ExitReason.KILLED: 137,
+}
+
+FINAL_STATES = {
+    ExitReason.COMPLETE: RunState.DONE,
+    ExitReason.EXTRACTED: RunState.CANCELLED,
+    ExitReason.LIMIT: RunState.CANCELLED,
+    ExitReason.SIGINT: RunState.CANCELLED,
+    ExitReason.SIGTERM: RunState.CANCELLED,
+    ExitReason.FAILED: RunState.FAILED,
+    ExitReason.KILLED: RunState.KILLED,
 }

@@ -1,4 +1,4 @@
-"""Trouble with the database: told now and then, and ended where one of our own processes is its cause."""
+"""Watches for a blocked database: logs it, and kills a child that holds the write lock too long."""
 
 import logging
 import time
@@ -14,25 +14,25 @@ _WARNING_SECONDS = 10.0
 
 
 class LockWatch:
-    """What keeps a supervisor from writing."""
+    """Handles what keeps the supervisor from writing to the database."""
 
-    def __init__(self, db: Database, crew: NodePool) -> None:
+    def __init__(self, db: Database, node_pool: NodePool) -> None:
         self._db = db
-        self._node_pool = crew
+        self._node_pool = node_pool
         self._warned_at = -_WARNING_SECONDS
 
     def warn(self, text: str) -> None:
-        """Say it, but not at every tick."""
+        """Log a warning, at most one in ten seconds."""
         now = time.monotonic()
         if now - self._warned_at >= _WARNING_SECONDS:
             self._warned_at = now
             _log.warning("%s", text)
 
     def kill_stalled_writer(self) -> None:
-        """Where all writers stall, who holds the lock is ended if it is ours; nobody blames the others."""
+        """While all writers stall, kill the holder of the write lock if it is a child; its peers stay untouched."""
         since = self._db.blocked_since
         if since is None or (stalled := time.monotonic() - since) < _STALL_SECONDS:
             return
         pid = writer_lock.find_writer_pid(self._db.path)
         if pid is not None and not self._node_pool.kill_writer(pid, stalled):
-            self.warn(f"process {pid}, which is none of ours, has kept {self._db.path} locked for {stalled:.0f} s")
+            self.warn(f"process {pid} (not ours) has held the lock on {self._db.path} for {stalled:.0f} s")

@@ -1,4 +1,4 @@
-"""The crew: the nodes. Started, watched, drained, buried, succeeded; takeover of what a dead one held."""
+"""Starts, monitors, drains and replaces nodes; requeues the jobs of dead ones."""
 
 import heapq
 import signal
@@ -19,12 +19,13 @@ from engine.supervise.appender_process import AppenderProcess
 from engine.supervise.child_process import CRASH_LIMIT, HEALTHY_SECONDS, ChildProcess, restart_delay, spawn
 
 _FATAL_EXIT_CODE = 3
-"""The exit code of a node that ended itself and said why: its jobs are not to blame."""
+"""The exit code of a node that ended with a reported error: its jobs did not cause it."""
+_GRACEFUL_END = "stopped gracefully"
 
 
 @dataclass(order=True, slots=True)
 class _ScheduledStart:
-    """A start that waits for its moment (monotonic second)."""
+    """A start that is due at a monotonic time."""
 
     due_at: float
     role: Role = field(compare=False)
@@ -33,13 +34,13 @@ class _ScheduledStart:
 
 
 class NodePool:
-    """The nodes of one supervisor, and the appender's keeper beside them."""
+    """The nodes of one supervisor, and its appender process."""
 
     def __init__(
         self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings,
         ring: Callable[[list[int]], None], appender: AppenderProcess, wakeup_fd: int | None,
     ) -> None:  # fmt: skip
-        """`nudge`: the file by which a node that is out of work wakes the supervisor (engine.runtime.wakeup)."""
+        """A node without work writes to `wakeup_fd` to wake the supervisor (engine.runtime.wakeup)."""
         self._db = db
         self._folder = folder
         self._run = run
@@ -53,12 +54,12 @@ class NodePool:
 
     @property
     def runners(self) -> list[ChildProcess]:
-        """Nodes that take jobs and were not told to stop."""
+        """Nodes that take jobs and are not stopping."""
         return [c for c in self.nodes if c.role is Role.RUNNER and not c.stop_requested]
 
     @property
     def pending_runners(self) -> int:
-        """Runners that are to be started yet."""
+        """How many runners are about to start."""
         return sum(due.role is Role.RUNNER for due in self._scheduled) + len(self._restarting_runners)
 
     @property
@@ -67,7 +68,7 @@ class NodePool:
 
     @property
     def failure(self) -> str | None:
-        """Why the run cannot go on, once it cannot."""
+        """Why the run cannot continue; None while it can."""
         if self.appender.failure:
             return self.appender.failure
         if not any(c.role is Role.RUNNER for c in self.nodes) and not self.pending_runners:
@@ -76,12 +77,12 @@ class NodePool:
 
     @property
     def has_heart_changes(self) -> bool:
-        """Whether a heart looks other than the table says."""
+        """Whether a heartbeat state differs from the one in the tables."""
         return any(child.heartbeat.heart is not child.recorded_heart for child in self.nodes)
 
     @property
     def any_alive(self) -> bool:
-        """Whether a node's process still runs."""
+        """Whether any node process still runs."""
         return any(child.poll() is None for child in self.nodes)
 
     def find_node(self, name: object) -> ChildProcess | None:
@@ -89,7 +90,7 @@ class NodePool:
         return next((child for child in self.nodes if child.name == name), None)
 
     def start_node(self, role: Role, replaces: int | None = None, crashes: int = 0) -> ChildProcess:
-        """Write the row of a node, then start its process. Raises Busy, with nothing begun."""
+        """Insert the row of a node, then start its process. Raises DatabaseBusy, with nothing started."""
         with self._db.transaction():
             epoch, number = nodes.insert(self._db, self._run, self._supervisor, role, replaces, time.time())
             self._update_slots()
@@ -102,37 +103,37 @@ class NodePool:
             log=self._folder / "logs" / f"n{number}.log",
             wakeup_fd=self._wakeup_fd,
         )  # fmt: skip
-        beat = self._folder / "beats" / f"n{epoch}"
-        child = ChildProcess("node", epoch, number, role, process, beat, time.monotonic(), replaces, crashes)
+        beat_path = self._folder / "beats" / f"n{epoch}"
+        child = ChildProcess("node", epoch, number, role, process, beat_path, time.monotonic(), replaces, crashes)
         self.nodes.append(child)
         self._db.best_effort_write(lambda: nodes.record_spawn(self._db, epoch, process.pid, identity_of(process.pid)))
         return child
 
     def start_missing_nodes(self) -> None:
-        """Start as many runners and backups as the settings say, beyond those that run."""
-        for role, wanted in ((Role.RUNNER, self._settings.nodes), (Role.BACKUP_RUNNER, self._settings.backups)):
-            for _ in range(wanted - sum(child.role is role for child in self.nodes)):
+        """Start runners and backups until there are as many as the settings say."""
+        for role, count in ((Role.RUNNER, self._settings.nodes), (Role.BACKUP_RUNNER, self._settings.backups)):
+            for _ in range(count - sum(child.role is role for child in self.nodes)):
                 self.start_node(role)
 
     def restart(self, child: ChildProcess) -> None:
-        """Let a node end in order; another takes its place at once when it has."""
+        """Drain a node; a replacement starts as soon as it has ended."""
         child.restart_after_exit = True
         child.stop()
 
     def scale(self, count: int) -> tuple[int, int]:
-        """Have so many runners: starts new ones, or drains those of the highest numbers. Returns started, drained."""
-        there = sorted(self.runners, key=lambda c: c.number)
-        missing = count - len(there) - self.pending_runners
+        """Start runners, or drain those with the highest numbers, to reach `count`. Returns started, drained."""
+        current = sorted(self.runners, key=lambda c: c.number)
+        missing = count - len(current) - self.pending_runners
         for _ in range(missing):
             self.start_node(Role.RUNNER)
         for _ in range(min(-missing, self.pending_runners)):
             self._cancel_pending_start()
-        for child in there[count:]:
+        for child in current[count:]:
             child.stop()
         return max(0, missing), max(0, -missing)
 
     def _cancel_pending_start(self) -> None:
-        """One runner that was to be started is not."""
+        """Cancel the pending start of one runner."""
         if self._restarting_runners:
             self._restarting_runners[0].restart_after_exit = False
         else:
@@ -140,8 +141,8 @@ class NodePool:
             heapq.heapify(self._scheduled)
 
     def watch(self) -> None:
-        """Reap what ended, end what hangs, and start what is due. Called at every tick while the run goes on."""
-        self._check_nodes(successor=True)
+        """Reap nodes that ended, kill those that hang, start those that are due. Called at each tick."""
+        self._check_nodes(replace=True)
         self.appender.watch()
         now = time.monotonic()
         while self._scheduled and self._scheduled[0].due_at <= now:
@@ -150,14 +151,14 @@ class NodePool:
             heapq.heappop(self._scheduled)
 
     def reap(self) -> bool:
-        """While stopping: bury what ended; True once no node is left."""
+        """While stopping: reap nodes that ended; True once no node is left."""
         self._scheduled.clear()
         self.appender.watch()
-        self._check_nodes(successor=False)
+        self._check_nodes(replace=False)
         return not self.nodes
 
     def kill_all(self) -> None:
-        """End every process at once, and wait until they are gone."""
+        """Kill every process and wait for its end."""
         self._scheduled.clear()
         children = [*self.nodes, *([self.appender.child] if self.appender.child else [])]
         for child in children:
@@ -167,31 +168,31 @@ class NodePool:
             child.kill_and_wait()
 
     def kill_writer(self, pid: int, stalled: float) -> bool:
-        """End a child that keeps all others from writing; False: it is none of ours."""
+        """Kill the child with this pid, which blocks all writers; False if no child has it."""
         children = [*self.nodes, *([self.appender.child] if self.appender.child else [])]
         for child in children:
             if child.pid == pid:
-                child.kill_reason = child.kill_reason or f"kept the database locked for {stalled:.0f} s; killed"
+                child.kill_reason = child.kill_reason or f"held the database lock for {stalled:.0f} s; killed"
                 child.kill()
                 return True
         return False
 
     def record_beats(self) -> None:
-        """Write what the beats say into the tables."""
+        """Write the beats of all children to the tables."""
         now = time.monotonic()
         with self._db.transaction():
             self._write_beats(self.nodes, now)
             for child in self.nodes:
                 heart = child.heartbeat.heart
                 if nodes.set_heart(self._db, child.epoch, heart) and heart is HeartbeatState.ARRHYTHMIA:
-                    self._add_event("WARNING", f"{child.name} has not beaten for {child.heartbeat.age(now):.1f} s")
+                    self._add_event("WARNING", f"{child.name}: no heartbeat for {child.heartbeat.age(now):.1f} s")
                 elif child.recorded_heart is HeartbeatState.ARRHYTHMIA and heart is HeartbeatState.HEALTHY:
-                    self._add_event("INFO", f"{child.name} beats again")
+                    self._add_event("INFO", f"{child.name}: heartbeat is back")
             self.appender.record_beat()
         for child in self.nodes:
             child.recorded_heart = child.heartbeat.heart
 
-    def _check_nodes(self, *, successor: bool) -> None:
+    def _check_nodes(self, *, replace: bool) -> None:
         now = time.monotonic()
         for child in list(self.nodes):
             code = child.poll()
@@ -199,41 +200,41 @@ class NodePool:
                 child.kill_reason = child.kill_reason or f"no beat for {child.heartbeat.age(now):.1f} s; killed"
                 code = child.kill_and_wait()
             if code is not None:
-                self._reap_node(child, *self._explain_exit(child, code), successor=successor)
+                self._reap_node(child, *self._explain_exit(child, code), replace=replace)
 
     def _write_beats(self, children: list[ChildProcess], now: float) -> None:
-        told = [
+        beats = [
             NodeBeat(
                 c.epoch, NodeState(b.state), c.heartbeat.age(now), b.in_flight, b.done, b.failed, b.rss, b.lag, b.now
             )
             for c in children
             if (b := c.heartbeat.beat) is not None
         ]
-        nodes.record_beats(self._db, told)
+        nodes.record_beats(self._db, beats)
 
     def _explain_exit(self, child: ChildProcess, code: int) -> tuple[str, bool]:
-        """The reason of an end, and whether it was a crash: a node that said goodbye was none."""
+        """Why a node ended, and whether it was a crash: a node that reported SHUTDOWN did not crash."""
         if child.kill_reason:
             return child.kill_reason, True
         state, _ = nodes.get_state_and_role(self._db, child.epoch)
         early = code == -signal.SIGTERM and child.stop_requested and state is NodeState.STARTING
         if state is NodeState.SHUTDOWN or early:
-            return "ended in order", False
+            return _GRACEFUL_END, False
         child.reported_failure = code == _FATAL_EXIT_CODE
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"died: {how}", not child.stop_requested
+        cause = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"died: {cause}", not child.stop_requested
 
-    def _reap_node(self, child: ChildProcess, reason: str, crashed: bool, *, successor: bool) -> None:
-        """The end of a node: fence it, take over what it held, promote a backup, plan its successor."""
-        lived = time.monotonic() - child.started_at
-        crashes = 1 if lived >= HEALTHY_SECONDS or child.killed_by_operator else child.crashes + 1
+    def _reap_node(self, child: ChildProcess, reason: str, crashed: bool, *, replace: bool) -> None:
+        """Handle the end of a node: fence it, requeue its jobs, promote a backup, schedule its replacement."""
+        lifetime = time.monotonic() - child.started_at
+        crashes = 1 if lifetime >= HEALTHY_SECONDS or child.killed_by_operator else child.crashes + 1
         blame = crashed and not child.killed_by_operator and not child.reported_failure
         final = crashed and crashes >= CRASH_LIMIT
         missing = child.role
         child.check_heartbeat(time.monotonic())
         with self._db.transaction():
             self._write_beats([child], time.monotonic())
-            clean = reason == "ended in order"
+            clean = reason == _GRACEFUL_END
             nodes.set_state(self._db, child.epoch, NodeState.TERMINATED if clean else NodeState.DEAD)
             nodes.set_heart(
                 self._db,
@@ -247,19 +248,19 @@ class NodePool:
                 nodes.set_state(self._db, child.epoch, NodeState.FAILED)
             nodes.end(self._db, child.epoch, reason, time.time())
             freed = jobs.release(self._db, child.epoch, f"{child.name} {reason}", crashed=blame)
-            if successor:  # else the run is stopping, and what was cut off stays so until it is resumed
+            if replace:  # a stopping run keeps interrupted jobs INCOMPLETE until it is resumed
                 jobs.resume_incomplete(self._db, self._run)
             sequences.recount_taken(self._db, self._run)
             if blame:
                 hosts.abandon_robots(self._db, self._run)
             if crashed:
                 runs.count_takeover(self._db, self._run)
-            lost = successor and crashed and not child.stop_requested
+            lost = replace and crashed and not child.stop_requested
             promoted = self._promote_backup() if lost and child.role is Role.RUNNER else None
             self._update_slots()
             rung = sequences.ring_all(self._db, self._run, boottime())
             level: Level = "ERROR" if crashed else "INFO"
-            self._add_event(level, f"{child.name} {reason}" + (f"; {freed} jobs taken over" if freed else ""))
+            self._add_event(level, f"{child.name} {reason}" + (f"; {freed} jobs requeued" if freed else ""))
         if promoted is not None:
             missing = Role.BACKUP_RUNNER
             for other in self.nodes:
@@ -270,20 +271,22 @@ class NodePool:
         self._ring(rung)
         if lost and not final:
             self._schedule_start(missing, child.number, crashes, restart_delay(crashes))
-        elif successor and child.restart_after_exit:
+        elif replace and child.restart_after_exit:
             self._schedule_start(missing, child.number, 0, 0.0)
 
-    def _schedule_start(self, role: Role, replaces: int, crashes: int, pause: float) -> None:
-        heapq.heappush(self._scheduled, _ScheduledStart(time.monotonic() + pause, role, replaces, crashes))
+    def _schedule_start(self, role: Role, replaces: int, crashes: int, delay: float) -> None:
+        heapq.heappush(self._scheduled, _ScheduledStart(time.monotonic() + delay, role, replaces, crashes))
 
     def _promote_backup(self) -> int | None:
-        """Make the lowest-numbered backup a runner; its epoch, or None where there is none that stays."""
+        """Make the lowest-numbered backup a runner; returns its epoch, or None if no backup is available."""
         backups = [c for c in self.nodes if c.role is Role.BACKUP_RUNNER and not c.stop_requested and c.poll() is None]
         if not backups:
             return None
         backup = min(backups, key=lambda c: c.number)
         nodes.set_role(self._db, backup.epoch, Role.RUNNER)
-        if nodes.get_state_and_role(self._db, backup.epoch)[0] is NodeState.STANDBY:  # else it has yet to register
+        if (
+            nodes.get_state_and_role(self._db, backup.epoch)[0] is NodeState.STANDBY
+        ):  # otherwise it has not registered yet
             nodes.set_state(self._db, backup.epoch, NodeState.DONE)
         self._add_event("INFO", f"{backup.name} takes over as runner")
         return backup.epoch

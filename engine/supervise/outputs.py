@@ -1,16 +1,14 @@
-"""Which files a run writes: one for each dataDef with fields and each appender, or what `-o` asks for."""
+"""Declares the output files of a run: one per appender and dataDef with fields, or the file of `-o`."""
 
 from pathlib import Path
 from typing import Any
 
 from engine.errors import UsageError
 from engine.model.definition import AppenderDef, DataDef, Definitions
+from engine.model.output_type import OUTPUT_TYPES, output_type_for_suffix
 from engine.store.db.connector import Database
 from engine.store.tables import outputs
 from engine.store.tables.outputs import Output
-
-_SUFFIXES = {"csv": "csv", "jsonl": "jsonl", "db": "sqlite", "sqlite": "sqlite"}
-_EXTENSIONS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 
 
 def declare_outputs(
@@ -23,20 +21,20 @@ def declare_outputs(
     only_new: bool = False,
     merge_columns: bool = False,
 ) -> list[tuple[str, str]]:
-    """Write down the outputs of a run whose files lie in `folder`. `flag`: the file `-o` named, instead.
+    """Record the outputs of a run; their files are in `folder`. `output_file`: the file of `-o`, which replaces them.
 
-    `only_new`: they hold what no earlier run has. A run that was begun so stays so.
-    `united`: the files hold rows of several versions of a dataDef, and have the columns of all of them.
-    Returns the appender and the dataDef of each.
+    `only_new`: the files get only rows that no earlier run has; a run that has started this way keeps it.
+    `merge_columns`: the files hold rows of several versions of a dataDef, and have the columns of all of them.
+    Returns the appender and the dataDef of each output.
     """
-    known = {(o.appender, o.data_def): o for o in outputs.list_outputs(db, run)}
-    only_new = only_new or any("only_new" in output.settings for output in known.values())
+    recorded = {(o.appender, o.data_def): o for o in outputs.list_outputs(db, run)}
+    only_new = only_new or any("only_new" in output.settings for output in recorded.values())
     appenders = [appender_for_file(output_file)] if output_file else definitions.appenders
     with_fields = [d for d in definitions.data_defs if d.fields]
     declared = []
     for appender in appenders:
-        mine = [d for d in with_fields if not appender.data_defs or d.name in appender.data_defs]
-        for data_def in mine:
+        data_defs = [d for d in with_fields if not appender.data_defs or d.name in appender.data_defs]
+        for data_def in data_defs:
             declared.append((appender.name, data_def.name))
             outputs.ensure(
                 db,
@@ -44,9 +42,9 @@ def declare_outputs(
                 appender=appender.name,
                 type_=appender.type,
                 data_def=data_def.name,
-                path=str(_output_path(appender, data_def, folder, output_file, alone=len(mine) == 1)),
+                path=str(_output_path(appender, data_def, folder, output_file, alone=len(data_defs) == 1)),
                 settings=_merge_settings(
-                    known.get((appender.name, data_def.name)) if merge_columns else None,
+                    recorded.get((appender.name, data_def.name)) if merge_columns else None,
                     output_settings(data_def, appender.delimiter)
                     | ({"only_new": list(data_def.key)} if only_new else {}),
                 ),
@@ -54,17 +52,17 @@ def declare_outputs(
     return declared
 
 
-def _merge_settings(known: Output | None, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings with the columns the output has had so far: first those, then the new ones."""
-    if known is None:
+def _merge_settings(recorded: Output | None, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with the earlier columns of the output first, then the new ones."""
+    if recorded is None:
         return settings
-    told = known.settings
-    joined = {name: {**told.get(name, {}), **settings[name]} for name in ("joins", "types")}
-    return {**settings, **joined, "columns": list(dict.fromkeys([*told["columns"], *settings["columns"]]))}
+    earlier = recorded.settings
+    joined = {name: {**earlier.get(name, {}), **settings[name]} for name in ("joins", "types")}
+    return {**settings, **joined, "columns": list(dict.fromkeys([*earlier["columns"], *settings["columns"]]))}
 
 
 def output_settings(data_def: DataDef, delimiter: str = ",") -> dict[str, Any]:
-    """What an encoder must know of a dataDef: columns in order, and what joins their lists."""
+    """The settings of an encoder for a dataDef: columns in order, list separators, field types, delimiter."""
     return {
         "columns": list(data_def.columns),
         "joins": {field.name: field.join for field in data_def.fields if field.all},
@@ -74,19 +72,24 @@ def output_settings(data_def: DataDef, delimiter: str = ",") -> dict[str, Any]:
 
 
 def appender_for_file(output_file: Path) -> AppenderDef:
-    """The appender for `-o FILE`. Raises UsageError on an ending that names no format."""
-    kind = _SUFFIXES.get(output_file.suffix.lower().lstrip("."))
-    if kind is None:
-        raise UsageError(f"-o {output_file}: unknown ending '{output_file.suffix}'", "Use .csv, .jsonl or .db.")
-    return AppenderDef(name="flag", type=kind)
+    """The appender for `-o FILE`. Raises UsageError if no output type has this suffix."""
+    type_ = output_type_for_suffix(output_file.suffix)
+    if type_ is None:
+        *others, last = (f".{each.suffixes[0]}" for each in OUTPUT_TYPES.values())
+        raise UsageError(
+            f"-o {output_file}: unknown suffix '{output_file.suffix}'", f"Use {', '.join(others)} or {last}."
+        )
+    return AppenderDef(name="flag", type=type_.name)
 
 
-def _output_path(appender: AppenderDef, data_def: DataDef, folder: Path, flag: Path | None, *, alone: bool) -> Path:
-    if flag is not None:
-        flag = flag.absolute()
-        if alone or appender.type == "sqlite":
-            return flag
-        return flag.with_name(f"{flag.stem}-{data_def.name}{flag.suffix}")
+def _output_path(
+    appender: AppenderDef, data_def: DataDef, folder: Path, output_file: Path | None, *, alone: bool
+) -> Path:
+    if output_file is not None:
+        file = output_file.absolute()
+        if alone or OUTPUT_TYPES[appender.type].shared_file:
+            return file
+        return file.with_name(f"{file.stem}-{data_def.name}{file.suffix}")
     if appender.path is not None:
         return folder / appender.path
-    return folder / f"{data_def.name}.{_EXTENSIONS.get(appender.type, appender.type)}"
+    return folder / f"{data_def.name}.{OUTPUT_TYPES[appender.type].suffixes[0]}"

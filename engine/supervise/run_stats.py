@@ -1,4 +1,4 @@
-"""The books of a run: its time and speed, the limits set for it, whether too much failed."""
+"""Records the duration and rates of a run, and checks its limits."""
 
 import time
 
@@ -11,7 +11,7 @@ _SAMPLE_SECONDS = 5.0
 
 
 class RunStats:
-    """Kept by one supervisor for its run."""
+    """Statistics of one run under one supervisor."""
 
     def __init__(self, db: Database, run: int, settings: Settings) -> None:
         self._db = db
@@ -22,32 +22,32 @@ class RunStats:
         self._last_sample = (self._started_at, self._page_count, self._row_count)
 
     def record(self) -> None:
-        """Add the time since the last look to the run, and how fast it went. After a Busy the next look counts it."""
+        """Record the time and the rates since the last call. Raises DatabaseBusy; the next call covers it."""
         now, run = time.monotonic(), self._run
-        done, made = self._read_totals()
-        passed = max(1e-3, now - self._recorded_at)
+        pages, row_count = self._read_totals()
+        elapsed = max(1e-3, now - self._recorded_at)
         rates = {
-            "pages_per_s": round(max(0, done - self._page_count) / passed, 2),
-            "rows_per_s": round(max(0, made - self._row_count) / passed, 2),
+            "pages_per_s": round(max(0, pages - self._page_count) / elapsed, 2),
+            "rows_per_s": round(max(0, row_count - self._row_count) / elapsed, 2),
         }
-        sample = self._next_sample(now, done, made)
+        sample = self._next_sample(now, pages, row_count)
         with self._db.transaction():
-            runs.add_time(self._db, run, passed, rates)
+            runs.add_time(self._db, run, elapsed, rates)
             supervisors.record_clock(self._db)
             if sample is not None:
                 samples.add(self._db, run, sample)
         if sample is not None:
-            self._last_sample = (now, done, made)
-        self._recorded_at, self._page_count, self._row_count = now, done, made
+            self._last_sample = (now, pages, row_count)
+        self._recorded_at, self._page_count, self._row_count = now, pages, row_count
 
     def _read_totals(self) -> tuple[int, int]:
-        """Pages done and rows made by the run, all its starts together."""
-        made = sum(count for count, _ in rows.counts(self._db, self._run).values())
-        return sequences.count_pages(self._db, self._run, "done"), made
+        """Pages done and rows extracted in the run, over all its starts."""
+        row_count = sum(count for count, _ in rows.counts(self._db, self._run).values())
+        return sequences.count_pages(self._db, self._run, "done"), row_count
 
-    def _next_sample(self, now: float, done: int, made: int) -> Sample | None:
-        """What plots are drawn from, where the last one is some seconds old."""
-        at, pages, rows_ = self._last_sample
+    def _next_sample(self, now: float, pages: int, row_count: int) -> Sample | None:
+        """A data point for the plots; None while the last one is recent."""
+        at, last_pages, last_rows = self._last_sample
         if now - at < _SAMPLE_SECONDS:
             return None
         failed = sequences.count_pages(self._db, self._run, "failed")
@@ -55,11 +55,15 @@ class RunStats:
             self._db, self._run, "delayed"
         )
         return Sample(
-            time.time(), max(0, done - pages) / (now - at), max(0, made - rows_) / (now - at), int(failed), int(queue)
+            time.time(),
+            max(0, pages - last_pages) / (now - at),
+            max(0, row_count - last_rows) / (now - at),
+            int(failed),
+            int(queue),
         )
 
     def limit_reached(self) -> str | None:
-        """The limit that ends the run now, as the user wrote it."""
+        """The limit that ends the run now, as the user wrote it; None if no limit is reached."""
         limit, seconds = self._settings.max_pages, self._settings.max_time
         if limit is not None and sequences.count_pages(self._db, self._run, "done") >= limit:
             return f"--max-pages {limit} reached"

@@ -1,4 +1,4 @@
-"""Seeder: locators become jobs, a batch a transaction, so that a crawl starts before a million seeds are written."""
+"""Turns locators into jobs, one batch per transaction, so that a crawl starts before seeding ends."""
 
 import os
 import sys
@@ -36,27 +36,27 @@ _MAX_REPORTED = 5
 
 
 class Seeder:
-    """Writes the locators of one def version into a run, step by step. A step that was cut off is done again."""
+    """Seeds the locators of one def version into a run, batch by batch. An interrupted batch is repeated."""
 
     def __init__(
-        self, db: Database, run: Run, definitions: Definitions, version: int, places: PlacementCache,
-        before: "Seeder | None" = None,
+        self, db: Database, run: Run, definitions: Definitions, version: int, placements: PlacementCache,
+        previous: "Seeder | None" = None,
     ) -> None:  # fmt: skip
-        """`before`: the seeding of an earlier version; what it read of stdin and did not write is not lost."""
+        """`previous`: the seeder of the version before; its unread part of stdin is kept."""
         self._db = db
-        self._stdin: Iterator[str] | None = before.stdin if before is not None else None
+        self._stdin: Iterator[str] | None = previous.stdin if previous is not None else None
         self._run = run
         self._definitions = definitions
         self._version = version
-        self._placements = places
+        self._placements = placements
         self._batches = self._seed_all()
         self.problems: list[str] = []
-        """Locators that gave no job, and why."""
+        """Locators that gave no job, with the reason."""
         self.done = False
 
     @property
     def stdin(self) -> Iterator[str]:
-        """The URLs on standard input, read by one seeding after another."""
+        """The URLs on standard input, shared by successive seeders."""
         if self._stdin is None:
             self._stdin = _read_urls("-")
         return self._stdin
@@ -70,31 +70,31 @@ class Seeder:
             return []
 
     def record_problems(self) -> None:
-        """Write the problems down as events, the first ones of them. Raises Busy, with none forgotten."""
+        """Record the first problems as events. Raises DatabaseBusy, with all problems kept."""
         if not self.problems:
             return
         texts = self.problems[:_MAX_REPORTED]
         if len(self.problems) > _MAX_REPORTED:
             texts.append(f"{len(self.problems) - _MAX_REPORTED} more seeds give no job")
         with self._db.transaction():
-            told = [Event(time.time(), "ERROR", "supervisor", "seed", text) for text in texts]
-            events.add(self._db, self._run.seq, told)
+            found = [Event(time.time(), "ERROR", "supervisor", "seed", text) for text in texts]
+            events.add(self._db, self._run.seq, found)
         self.problems = []
 
     def _seed_all(self) -> Iterator[list[int]]:
         run = self._run.seq
         yield (yield from self._retry_busy(self._mark_seeding))
         for group in self._definitions.locator_groups:
-            told = seeder_hash(group, self._run.base_url)
-            if checkpoints.is_complete(self._db, run, SEEDER, group.name, told):
+            content_hash = seeder_hash(group, self._run.base_url)
+            if checkpoints.is_complete(self._db, run, SEEDER, group.name, content_hash):
                 continue
-            yield from self._retry_busy(partial(self._write_checkpoint, group, told, completed=False))
+            yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=False))
             yield from self._seed_group(group)
-            yield from self._retry_busy(partial(self._write_checkpoint, group, told, completed=True))
+            yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=True))
         yield from self._retry_busy(self._mark_ready)
 
     def _retry_busy(self, work: Callable[[], list[int]]) -> Generator[list[int], None, list[int]]:
-        """What `work` gives, a step later for each time the database is busy: a generator that raised is at its end."""
+        """The result of `work`; each busy database costs one step, since a generator that raises is finished."""
         while True:
             try:
                 return work()
@@ -115,11 +115,11 @@ class Seeder:
     def _seed_group(self, group: LocatorGroup) -> Iterator[list[int]]:
         priority = next((g.priority for g in self._definitions.task_groups if g.name == group.name), 0)
         for locator in group.locators:
-            for kind, found in (
+            for kind, seeds in (
                 (JobKind.PAGE, self._locator_urls(group, locator)),
                 (JobKind.SITEMAP, self._resolve(group, iter([locator.sitemap] if locator.sitemap else []))),
             ):
-                while batch := list(islice(found, _BATCH_SIZE)):
+                while batch := list(islice(seeds, _BATCH_SIZE)):
                     yield (
                         yield from self._retry_busy(partial(self._write_batch, group, locator, batch, priority, kind))
                     )
@@ -155,79 +155,78 @@ class Seeder:
         return rung
 
     def _locator_urls(self, group: LocatorGroup, locator: Locator) -> Iterator[str]:
-        for written in locator.urls:
-            yield from self._resolve(group, expand(written))
+        for pattern in locator.urls:
+            yield from self._resolve(group, expand(pattern))
         if locator.from_file is not None:
             lines = self.stdin if locator.from_file == "-" else _read_urls(locator.from_file)
             yield from self._resolve(group, lines)
 
-    def _resolve(self, group: LocatorGroup, written: Iterator[str]) -> Iterator[str]:
+    def _resolve(self, group: LocatorGroup, seeds: Iterator[str]) -> Iterator[str]:
         base = self._run.base_url or self._definitions.base_url
-        for url in written:
+        for url in seeds:
             full = urls.join(base, url) if base else urls.normalize(url)
             if full is None:
                 self.problems.append(f"{group.name}: no usable URL: {url[:200]}")
             else:
                 yield full
 
-    def _write_checkpoint(self, group: LocatorGroup, told: str, *, completed: bool) -> list[int]:
-        """Write where the seeder of a group stands; one that is invalid stays so until it is complete."""
+    def _write_checkpoint(self, group: LocatorGroup, content_hash: str, *, completed: bool) -> list[int]:
+        """Record the seeder's checkpoint of a group; an invalid one stays invalid until it is complete."""
         run = self._run.seq
-        mark = Checkpoint(step=SEEDER, group=group.name, content_hash=told)
+        checkpoint = Checkpoint(step=SEEDER, group=group.name, content_hash=content_hash)
         with self._db.transaction():
             if completed:
-                checkpoints.write(self._db, run, [replace(mark, completed_at=time.time(), status="valid")])
+                checkpoints.write(self._db, run, [replace(checkpoint, completed_at=time.time(), status="valid")])
             elif not any(
-                c.key == mark.key and c.content_hash == told for c in checkpoints.list_checkpoints(self._db, run)
+                c.key == checkpoint.key and c.content_hash == content_hash
+                for c in checkpoints.list_checkpoints(self._db, run)
             ):
-                checkpoints.write(self._db, run, [mark])
+                checkpoints.write(self._db, run, [checkpoint])
         return []
 
 
 def create_placements(run: int, definitions: Definitions, settings: Settings) -> PlacementCache:
-    """Where the jobs of a run go, as these defs treat hosts and groups."""
+    """Places the jobs of a run on sequences, by the host policies and page limits of these defs."""
     return PlacementCache(
         run,
         lambda key: resolve_host_policy(definitions, settings, key),
-        lambda group: found.max_pages if (found := definitions.task_group(group)) else None,
+        lambda name: group.max_pages if (group := definitions.task_group(name)) else None,
     )
 
 
 def create_next_seeder(
-    db: Database, run: int, definitions: Definitions, version: int, settings: Settings, before: Seeder
+    db: Database, run: int, definitions: Definitions, version: int, settings: Settings, previous: Seeder
 ) -> Seeder:
-    """The seeding of a version that was just published."""
-    return Seeder(
-        db, runs.get(db, run), definitions, version, create_placements(run, definitions, settings), before
-    )  # fmt: skip
+    """The seeder of a version that was just published."""
+    return Seeder(db, runs.get(db, run), definitions, version, create_placements(run, definitions, settings), previous)
 
 
 def check_seedable(definitions: Definitions, base_url: str | None) -> None:
-    """Raise UsageError where a locator can give no job: a relative URL and no base, a list that cannot be read."""
-    told = find_unseedable(definitions, base_url)
-    if told is not None:
-        place, what, remedy = told
-        raise UsageError(f"{place}: {what}", remedy)
+    """Raise UsageError if a locator cannot give jobs: a relative URL without a base, an unreadable list."""
+    unseedable = find_unseedable(definitions, base_url)
+    if unseedable is not None:
+        position, problem, remedy = unseedable
+        raise UsageError(f"{position}: {problem}", remedy)
 
 
 def find_unseedable(definitions: Definitions, base_url: str | None) -> tuple[SourcePosition, str, str] | None:
-    """The first locator that can give no job: its place, what is wrong with it, what to do.
+    """The first locator that cannot give jobs: its position, the problem, the remedy.
 
-    Raises UsageError on a base that is no URL.
+    Raises UsageError on a base that is not a URL.
     """
     if base_url is not None and urls.normalize(base_url) is None:
         raise UsageError(f"--base-url {base_url}: not an http or https URL", "Write for example https://shop.example")
-    for place, url in () if base_url else find_relative_urls(definitions):
-        return place, f"relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
+    for position, url in () if base_url else find_relative_urls(definitions):
+        return position, f"relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
     for locator in (each for group in definitions.locator_groups for each in group.locators):
         path = locator.from_file
         if path is not None and path != "-" and not os.access(path, os.R_OK):
-            return locator.place, f"cannot read {path}", "Mend the `from` of the locator, or the file."
+            return locator.place, f"cannot read {path}", "Fix the `from` of the locator, or the file."
     return None
 
 
 def encode_request(locator: Locator) -> str:
-    """What a locator's jobs send, as the table `locators` keeps it: variables of the environment stay as written."""
+    """The request of a locator's jobs as the table `locators` keeps it; environment variables stay unresolved."""
     return orjson.dumps(
         {
             "method": locator.method,
@@ -240,7 +239,7 @@ def encode_request(locator: Locator) -> str:
 
 
 def _read_urls(path: str) -> Iterator[str]:
-    """URLs of a file, one a line; blank lines and those that start with # are none."""
+    """The URLs of a file, one per line; skips blank lines and lines that start with #."""
     try:
         with sys.stdin if path == "-" else Path(path).open(encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -248,4 +247,4 @@ def _read_urls(path: str) -> Iterator[str]:
                 if text and not text.startswith("#"):
                     yield text
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", "Mend the `from` of the locator, or the file.") from error
+        raise UsageError(f"{path}: {error.strerror}", "Fix the `from` of the locator, or the file.") from error

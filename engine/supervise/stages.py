@@ -1,4 +1,4 @@
-"""The stages of a run: walked through in memory at once, written down as soon as the tables take it."""
+"""The stages of a run: they change in memory at once and are written when the database permits."""
 
 import time
 
@@ -19,7 +19,7 @@ ACTIVE_STAGES = (
     _S.CRAWL_COMPLETE,
     _S.INTERRUPTED,
 )
-"""Stages in which nobody is told to stop yet."""
+"""Stages in which no process is being stopped yet."""
 
 FORCED_TRANSITIONS: dict[Stage, Stage] = {
     _S.INIT: _S.CHECK_LOCK,
@@ -35,11 +35,11 @@ FORCED_TRANSITIONS: dict[Stage, Stage] = {
     _S.STOPPING_APPENDER_GRACEFUL: _S.STOPPING_APPENDER_FORCEFUL,
     _S.STOPPING_APPENDER_FORCEFUL: _S.RELEASING_LOCK,
 }
-"""The way out of each stage once everything is killed."""
+"""The next stage on the way to the end of a killed run."""
 
 
 class StageTracker:
-    """Where a supervisor stands. A database that is busy, or whose disk is full, stops no stage."""
+    """The current stage of a supervisor. Neither a busy database nor a full disk delays a stage change."""
 
     def __init__(self, db: Database, run: int) -> None:
         self._db = db
@@ -49,16 +49,16 @@ class StageTracker:
         self.current = Stage.INIT
 
     def enter(self, stage: Stage, warning: str = "") -> None:
-        """Go on to `stage`; `warning` says why, where that is not as it should be."""
-        told = [Event(time.time(), "WARNING", "supervisor", "run", warning)] if warning else []
+        """Change to `stage`; `warning` explains an irregular change."""
+        warnings = [Event(time.time(), "WARNING", "supervisor", "run", warning)] if warning else []
         self.current = stage
-        self._pending.append((stage, told))
+        self._pending.append((stage, warnings))
         if len(self._pending) == 1:
-            self._attempted_at = 0.0  # what could not be written a moment ago is not waited for again
+            self._attempted_at = 0.0  # an earlier failed attempt does not delay this one
         self.flush()
 
     def flush(self) -> None:
-        """Try, once a second, to write what is not yet written."""
+        """Write pending stages, at most one attempt a second."""
         if not self._pending or time.monotonic() - self._attempted_at < _RETRY_SECONDS:
             return
         self._attempted_at = time.monotonic()
@@ -71,11 +71,11 @@ class StageTracker:
         self.clear_pending()
 
     def write_pending(self) -> None:
-        """Write them inside the transaction that is open. Raises Busy; `written` follows the commit."""
-        for stage, told in self._pending:
+        """Write pending stages in the open transaction; call `clear_pending` after the commit. Raises DatabaseBusy."""
+        for stage, warnings in self._pending:
             runs.enter_stage(self._db, self._run, stage)
-            events.add(self._db, self._run, told)
+            events.add(self._db, self._run, warnings)
 
     def clear_pending(self) -> None:
-        """What `write_now` wrote is committed."""
+        """Forget stages that `write_pending` wrote, after the commit."""
         self._pending.clear()

@@ -1,4 +1,4 @@
-"""The supervisor: walks a run through its stages. `tick` owns no thread and never waits; the caller sleeps between."""
+"""The supervisor: drives a run through its stages. `tick` starts no thread and never waits."""
 
 import contextlib
 import time
@@ -7,23 +7,23 @@ from pathlib import Path
 
 from engine.errors import CrawlError, StorageError, UsageError
 from engine.model.node import NodeState
-from engine.model.run import RunState, Stage
+from engine.model.run import Stage
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.retry_busy import retry_busy_or_fail
 from engine.store.db.schema import checkpoint_wal
-from engine.store.tables import commands, events, jobs, runs, sequences, supervisors
-from engine.store.tables.events import Event, Level
 from engine.store.tables.runs import Run
 from engine.supervise.checkpoints.tracker import CheckpointTracker
-from engine.supervise.command_handlers import handle_command
+from engine.supervise.command_handlers import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
 from engine.supervise.doorbell_repair import QueueMaintainer
 from engine.supervise.exit_reason import EXIT_CODES, ExitReason
 from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
+from engine.supervise.log_rotation import LogRotation
 from engine.supervise.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.run_end import RunEnd
 from engine.supervise.run_stats import RunStats
 from engine.supervise.seeding import Seeder
 from engine.supervise.stages import ACTIVE_STAGES, FORCED_TRANSITIONS, StageTracker
@@ -31,7 +31,7 @@ from engine.supervise.stages import ACTIVE_STAGES, FORCED_TRANSITIONS, StageTrac
 _NODE_DRAIN_SECONDS, _APPENDER_DRAIN_SECONDS = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
 _SHUTDOWN_MARGIN_SECONDS = 5.0
-"""What nodes have beyond the grace of their jobs: to commit, and to say goodbye."""
+"""Time that nodes have beyond the grace of their jobs: to commit and to report their end."""
 _RECORD_SECONDS = 1.0
 _KILL_RETRY_SECONDS = 3.0
 
@@ -45,7 +45,6 @@ class Supervisor:
         folder: Path,
         *,
         run: Run,
-        epoch: int,
         settings: Settings,
         lock: Lock,
         node_pool: NodePool,
@@ -53,92 +52,113 @@ class Supervisor:
         seeder: Seeder,
         checkpoints: CheckpointTracker,
         defs_sync: DefsSync,
+        commands: CommandHandlers,
+        disk: DiskGuard,
+        lock_watch: LockWatch,
+        log_rotation: LogRotation,
+        stages: StageTracker,
+        run_end: RunEnd,
+        stats: RunStats,
     ) -> None:
-        self.db = db
-        self.folder = folder
         self.run = run
-        self.epoch = epoch
-        self.settings = settings
         self.node_pool = node_pool
-        self.queue_maintainer = queue_maintainer
-        self.seeder = seeder
-        self.checkpoints = checkpoints
         self.defs_sync = defs_sync
+        self.disk = disk
+        self._db = db
+        self._folder = folder
+        self._settings = settings
         self._lock = lock
-        self.disk = DiskGuard(db, folder, run.seq, settings.min_free)
-        self._stages = StageTracker(db, run.seq)
+        self._queue_maintainer = queue_maintainer
+        self._seeder = seeder
+        self._checkpoints = checkpoints
+        self._commands = commands
+        self._lock_watch = lock_watch
+        self._log_rotation = log_rotation
+        self._run_end = run_end
+        self._stages = stages
+        self._stats = stats
         self.exit_reason: ExitReason | None = None
         self.reason: str | None = None
-        self.stats = RunStats(db, run.seq, settings)
-        self._answers: dict[int, tuple[bool, str]] = {}
+        self._kill_reason: str | None = None
+        self._too_many_failed = False
         self._recorded_at = 0.0
         self._deadline = 0.0
-        self._lock_watch = LockWatch(db, node_pool)
-        self._too_many_failed = False
-        self.kill_requested = False
-        """An operator ordered a hard kill of the run."""
 
     @property
     def stage(self) -> Stage:
-        """Where it stands."""
+        """The stage the run is in."""
         return self._stages.current
 
     @property
     def is_finished(self) -> bool:
-        """Whether everything is stopped and released."""
+        """Whether all processes have ended and the lock is released."""
         return self.stage is Stage.SHUTDOWN_COMPLETE
 
     @property
     def tick_soon(self) -> bool:
-        """Whether the next tick should come soon: something is starting or ending."""
-        return self.stage is not Stage.RUNNING or not self.seeder.done or not self.defs_sync.done
+        """Whether the next tick is due soon, because something is starting or ending."""
+        return self.stage is not Stage.RUNNING or not self._seeder.done or not self.defs_sync.done
 
     @property
     def exit_code(self) -> int:
-        """What the program ends with: 1 where more jobs failed than the setting allows."""
+        """The exit code of the program: 1 if more jobs failed than `max_failed` allows."""
         if self.exit_reason in (ExitReason.COMPLETE, ExitReason.EXTRACTED) and self._too_many_failed:
             return 1
         return EXIT_CODES[self.exit_reason or ExitReason.FAILED]
 
+    @property
+    def kill_requested(self) -> bool:
+        """Whether an operator ordered a hard kill of the run."""
+        return self._kill_reason is not None
+
     def tick(self) -> None:
         """Do what is due now, through every stage that needs no waiting. A busy database only delays it.
 
-        Raises StorageError where it was taken away.
+        Raises StorageError if a database was deleted or replaced.
         """
         self.disk.check()
-        if self.kill_requested:
-            self.kill()
+        if self._kill_reason is not None:
+            self._kill(self._kill_reason)
             return
+        self._log_rotation.check()
         self._stages.flush()
         try:
             self._lock_watch.kill_stalled_writer()
             self.disk.record()
-            self._handle_commands()
+            self._commands.handle_new(self)
             stage = None
             while stage is not self.stage:
                 stage = self.stage
                 _STAGE_HANDLERS.get(stage, Supervisor._idle)(self)
         except DatabaseBusy as busy:
-            self._lock_watch.warn(f"{busy.message}; it is tried again")
+            self._lock_watch.warn(f"{busy.message}; retrying")
             spare = _FORCE_SECONDS if self.node_pool.any_alive else 0.0
             if self.stage not in ACTIVE_STAGES and time.monotonic() > self._deadline + spare:
                 self._abandon(busy)
 
-    def stop(self, ending: ExitReason, reason: str | None = None) -> None:
-        """Stop in order: take nothing more, let what is under way finish, keep all that is committed.
+    def stop(self, exit_reason: ExitReason, reason: str | None = None) -> None:
+        """Stop gracefully: take no new job, let jobs in flight finish, keep all that is committed.
 
-        While a finished crawl still writes its files it has the grace left for that; a run that stops already goes on.
+        A finished crawl that still writes its files gets the grace for that; a run that already stops is left alone.
         """
         if self.exit_reason in (None, ExitReason.COMPLETE) and self.stage is not Stage.RELEASING_LOCK:
             if self.exit_reason is ExitReason.COMPLETE:
-                self._deadline = min(self._deadline, time.monotonic() + self.settings.grace + _SHUTDOWN_MARGIN_SECONDS)
-            self.exit_reason, self.reason = ending, reason
+                self._deadline = min(self._deadline, time.monotonic() + self._settings.grace + _SHUTDOWN_MARGIN_SECONDS)
+            self.exit_reason, self.reason = exit_reason, reason
 
-    def kill(self) -> None:
-        """Stop at once: processes die, what they held is READY again, rows reach the files at the next start."""
+    def request_kill(self, reason: str) -> None:
+        """Kill the run at the next tick. Does nothing after the run's end."""
+        self._kill_reason = self._kill_reason or reason
+
+    def request_reload(self) -> None:
+        """Load the defs from disk now, whether or not a file changed."""
+        self.defs_sync.request_reload()
+
+    def _kill(self, reason: str) -> None:
+        """Stop at once: processes die, their jobs are READY again, rows reach the files at the next start."""
         if self.is_finished:
             return
-        self.exit_reason, self.reason = ExitReason.KILLED, "hard kill"
+        self.exit_reason, self.reason = ExitReason.KILLED, reason
         self.node_pool.kill_all()
         try:
             retry_busy_or_fail(self._finish_killed, _KILL_RETRY_SECONDS)
@@ -155,7 +175,7 @@ class Supervisor:
         self._finish()
 
     def _tick_starting(self) -> None:
-        """The appender, then the nodes: consumers before producers. A signal meanwhile ends it where it stands."""
+        """Start the appender, then the nodes: consumers before producers. A signal in between ends the start."""
         if self.stage is Stage.INIT:
             self._enter_stage(Stage.CHECK_LOCK)
         elif self.stage is Stage.CHECK_LOCK:
@@ -180,35 +200,23 @@ class Supervisor:
         self.node_pool.watch()
         self._record_progress()
         if not self.disk.alarm:
-            self.seeder = self.defs_sync.tick(self.seeder)
-        if not self.seeder.done and not self.disk.alarm:
+            self._seeder = self.defs_sync.tick(self._seeder)
+        if not self._seeder.done and not self.disk.alarm:
             self._seed_batch()
-        self.queue_maintainer.tick()
-        if self.exit_reason is None and (limit := self.stats.limit_reached()):
+        self._queue_maintainer.tick()
+        if self.exit_reason is None and (limit := self._stats.limit_reached()):
             self.stop(ExitReason.LIMIT, limit)
         if self.node_pool.failure and self.exit_reason is None:
             self.stop(ExitReason.FAILED, self.node_pool.failure)
-        if self.exit_reason is None and self.seeder.done and self._try_complete():
+        if self.exit_reason is None and self._seeder.done and self._run_end.try_complete():
             self.exit_reason = ExitReason.COMPLETE
 
     def _seed_batch(self) -> None:
         try:
-            self.queue_maintainer.ring(self.seeder.step())
+            self._queue_maintainer.ring(self._seeder.step())
         except UsageError as error:
             self.stop(ExitReason.FAILED, error.message)
-        self.seeder.record_problems()
-
-    def _try_complete(self) -> bool:
-        """Whether the run is at its end, decided and written in one transaction."""
-        run = runs.get(self.db, self.run.seq)
-        if run.seeded_version != run.defs_version or sequences.count_taken(self.db, run.seq):
-            return False
-        if run.paused and (run.paused != "disk" or self.defs_sync.incomplete_reason()):
-            return False  # but where only the disk holds it, and every row is in its file, space is not waited for
-        if self.defs_sync.has_open_work() or not self.defs_sync.is_settled():
-            return False
-        with self.db.transaction():
-            return not self.defs_sync.has_open_work() and runs.set_state(self.db, run.seq, RunState.DRAINING)
+        self._seeder.record_problems()
 
     def _begin_shutdown(self) -> None:
         self._enter_stage(Stage.CRAWL_COMPLETE if self.exit_reason is ExitReason.COMPLETE else Stage.INTERRUPTED)
@@ -218,7 +226,7 @@ class Supervisor:
         self._deadline = time.monotonic() + (
             _NODE_DRAIN_SECONDS
             if self.exit_reason is ExitReason.COMPLETE
-            else self.settings.grace + _SHUTDOWN_MARGIN_SECONDS
+            else self._settings.grace + _SHUTDOWN_MARGIN_SECONDS
         )
         for node in self.node_pool.nodes:
             node.stop()
@@ -228,7 +236,7 @@ class Supervisor:
         if self.node_pool.reap():
             self._stop_appender()
         elif time.monotonic() > self._deadline:
-            self._enter_stage(Stage.STOPPING_NODES_FORCEFUL, "nodes are past their time: they are made to stop")
+            self._enter_stage(Stage.STOPPING_NODES_FORCEFUL, "nodes did not stop in time; forcing them")
             self._deadline = time.monotonic() + _FORCE_SECONDS
             for node in self.node_pool.nodes:
                 node.stop()
@@ -243,14 +251,14 @@ class Supervisor:
     def _stop_appender(self) -> None:
         self._enter_stage(Stage.STOPPING_APPENDER_GRACEFUL)
         natural = self.exit_reason is ExitReason.COMPLETE
-        self._deadline = time.monotonic() + (_APPENDER_DRAIN_SECONDS if natural else max(self.settings.grace, 30.0))
+        self._deadline = time.monotonic() + (_APPENDER_DRAIN_SECONDS if natural else max(self._settings.grace, 30.0))
 
     def _await_appender(self) -> None:
         self._record_progress()
         if self.node_pool.appender.drain():
             self._enter_stage(Stage.RELEASING_LOCK)
         elif time.monotonic() > self._deadline:
-            self._enter_stage(Stage.STOPPING_APPENDER_FORCEFUL, "the appender is past its time: it is made to stop")
+            self._enter_stage(Stage.STOPPING_APPENDER_FORCEFUL, "the appender did not stop in time; forcing it")
             self._deadline = time.monotonic() + _FORCE_SECONDS
 
     def _force_appender(self) -> None:
@@ -261,86 +269,50 @@ class Supervisor:
             self._enter_stage(Stage.RELEASING_LOCK)
 
     def _finish(self) -> None:
-        """Write how the run ended, end the epoch, let the lock go."""
-        run = self.run.seq
-        with self.db.transaction():
-            self._stages.write_pending()
-            jobs.release_all(self.db, run, "the run was stopped")
-            if self.exit_reason is ExitReason.COMPLETE:
-                self._too_many_failed = self.stats.too_many_failed()
-                if missing := self.defs_sync.incomplete_reason():
-                    self.exit_reason, self.reason = ExitReason.FAILED, missing
-                elif self.defs_sync.has_work_left():
-                    self.exit_reason, self.reason = (
-                        ExitReason.EXTRACTED,
-                        "extracted; what is left to fetch is the next run's",
-                    )
-            state = {
-                ExitReason.COMPLETE: RunState.DONE, ExitReason.KILLED: RunState.KILLED, ExitReason.FAILED: RunState.FAILED,
-            }.get(self.exit_reason or ExitReason.FAILED, RunState.CANCELLED)  # fmt: skip
-            runs.set_state(self.db, run, state, self.reason)
-            runs.end(self.db, run, time.time())
-            self.checkpoints.close(done=self.exit_reason is ExitReason.COMPLETE, reason=self.reason)
-            self._add_event(
-                "INFO" if self.exit_reason is ExitReason.COMPLETE else "WARNING", f"run {self.run.id} {state}"
-            )
-            runs.enter_stage(self.db, run, Stage.SHUTDOWN_COMPLETE)
-            supervisors.end(self.db, self.epoch, time.time())
-        self._stages.clear_pending()
+        """Record how the run ended, end the epoch, release the lock."""
+        outcome = self._run_end.record(self.exit_reason or ExitReason.FAILED, self.reason)
+        self.exit_reason, self.reason = outcome.exit_reason, outcome.reason
+        self._too_many_failed = outcome.too_many_failed
         with contextlib.suppress(DatabaseBusy):
-            self.stats.record()
+            self._stats.record()
         with contextlib.suppress(DatabaseBusy):
-            self.checkpoints.write_state_file()
+            self._checkpoints.write_state_file()
         self._release()
 
-    def _abandon(self, busy: CrawlError) -> None:
-        """Time is up and the tables cannot be written: they stay as they are, and the next start takes over."""
+    def _abandon(self, error: CrawlError) -> None:
+        """Give up writing to the tables after the last deadline: the next start takes over as after a crash."""
         self.node_pool.kill_all()
         if self.exit_reason is ExitReason.COMPLETE:
             self.exit_reason = ExitReason.FAILED
-        self.reason = f"{self.reason or 'stopped'}; not written down, since {busy.message}"
+        self.reason = f"{self.reason or 'stopped'}; not recorded: {error.message}"
         self._release()
 
     def _release(self) -> None:
         self._stages.current = Stage.SHUTDOWN_COMPLETE
         self.defs_sync.stop()
-        self.queue_maintainer.close()
+        self._queue_maintainer.close()
         self.disk.close()
-        self.db.close()
-        checkpoint_wal(self.folder)
+        self._db.close()
+        checkpoint_wal(self._folder)
         self._lock.release()
-
-    def _handle_commands(self) -> None:
-        for command in commands.list_new(self.db, self.epoch):
-            if command.id not in self._answers:
-                if (answered := handle_command(self, command)) is None:
-                    continue
-                self._answers[command.id] = answered
-            done, answer = self._answers[command.id]
-            with self.db.transaction():
-                commands.end(self.db, command.id, done=done, answer=answer, now=time.time())
-                self._add_event("INFO", f"{command.name}: {answer}", "command")
-            del self._answers[command.id]
 
     def _record_progress(self) -> None:
         now = time.monotonic()
         if now - self._recorded_at >= _RECORD_SECONDS or self.node_pool.has_heart_changes:
             self._recorded_at = now
-            with contextlib.suppress(DatabaseBusy):  # only for those who look
+            with contextlib.suppress(DatabaseBusy):  # viewers alone need it
                 self.node_pool.record_beats()
-                self.stats.record()
-                self.checkpoints.update(
-                    lambda: self.kill_requested or self.exit_reason not in (None, ExitReason.COMPLETE)
-                )
+                self._stats.record()
+                self._checkpoints.update(self._is_stopped_early)
 
-    def _enter_stage(self, stage: Stage, why: str = "") -> None:
-        self._stages.enter(stage, why)
+    def _is_stopped_early(self) -> bool:
+        return self.kill_requested or self.exit_reason not in (None, ExitReason.COMPLETE)
 
-    def _add_event(self, level: Level, text: str, kind: str = "run") -> None:
-        events.add(self.db, self.run.seq, [Event(time.time(), level, "supervisor", kind, text)])
+    def _enter_stage(self, stage: Stage, warning: str = "") -> None:
+        self._stages.enter(stage, warning)
 
     def _idle(self) -> None:
-        """Nothing is due in this stage."""
+        """Do nothing: no work is due in this stage."""
 
 
 _STAGE_HANDLERS: dict[Stage, Callable[[Supervisor], None]] = {

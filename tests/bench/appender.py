@@ -12,7 +12,7 @@ from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
-from tests.contract.append.house import House, settle
+from tests.contract.append.harness import Harness, run_until_idle
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--type", default="csv", choices=["csv", "jsonl", "sqlite"])
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        house = House(Path(folder), asked.type)
+        harness = Harness(Path(folder), asked.type)
         made = [
             {
                 "title": f"Book {i}, a catalogue page",
@@ -32,13 +32,13 @@ def main() -> int:
             }
             for i in range(asked.rows)
         ]
-        house.add(made)
-        with closing(house.appender()) as appender:
+        harness.add(made)
+        with closing(harness.appender()) as appender:
             appender.run_turn()  # the file stands, with its header
             began, cpu = time.perf_counter(), time.process_time()
-            settle(appender)
+            run_until_idle(appender)
             seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-        assert len(house.found()) == asked.rows
+        assert len(harness.written()) == asked.rows
     print(f"{asked.type}: {asked.rows} rows in {seconds:.2f} s ({cpu:.2f} s CPU), {asked.rows / seconds:,.0f} rows/s")
     return 0
 

@@ -126,7 +126,7 @@ def test_a_killed_run_and_one_cut_in_its_middle_tell_so(house: House, site: Site
     assert running.wait().code == 137
     told = state(house)
     assert complete(told) == {"shelves/seeder"}
-    assert all("hard kill" in line["reason"] for key, line in told.items() if key != "shelves/seeder")
+    assert all("killed by signal" in line["reason"] for key, line in told.items() if key != "shelves/seeder")
     check_true(house)
     house.crawl()
     assert complete(state(house)) == STEPS
@@ -167,7 +167,7 @@ def test_changed_defs_invalidate_what_rests_on_them_and_nothing_else(house: Hous
     assert until(lambda: shown(house)["books/parser"]["validation_status"] == "invalid")
     told = shown(house)
     assert told["books/parser"]["reason"] == "what it extracts changed with defs v2"
-    assert told["books/appender"]["reason"] == "rests on books/parser, which changed with defs v2"
+    assert told["books/appender"]["reason"] == "depends on books/parser, which changed with defs v2"
     assert {key for key, line in told.items() if line["validation_status"] == "invalid"} == {
         "books/parser", "books/filter", "books/appender",
     }  # fmt: skip

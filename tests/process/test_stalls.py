@@ -112,7 +112,7 @@ def test_a_thread_stuck_in_a_transaction_is_found_though_its_process_beats(house
     [(pid, reason)] = house.query("SELECT pid, reason FROM nodes WHERE state = 'DEAD'")
     assert pid == victim
     # by the lock it holds; or by its beat, where the beat had to wait for the very connection that is stuck
-    assert "kept the database locked" in reason or "no beat for" in reason
+    assert "held the database lock" in reason or "no beat for" in reason
 
 
 COSTLY = """\

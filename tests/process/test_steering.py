@@ -41,7 +41,7 @@ def test_drain_retires_a_node_and_nobody_takes_its_place(house: House, site: Sit
     library, running = begun(house, site, nodes=2)
     told = house.order("drain", "n2")
     assert told.code == 0, told.err
-    assert "n2 drains" in told.out
+    assert "draining n2" in told.out
     assert until(lambda: numbers(house) == [1], 15)
     refused = house.order("drain", "n1")
     assert refused.code == 2

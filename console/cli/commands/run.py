@@ -154,7 +154,7 @@ class _Signals:
 
         if self._reloads:
             self._reloads = 0
-            supervisor.defs_sync.request_reload()
+            supervisor.request_reload()
         while self._handled < len(self._received):
             number, self._handled = self._received[self._handled], self._handled + 1
             if self._handled == 1:
@@ -163,7 +163,7 @@ class _Signals:
                     ExitReason.SIGINT if number == signal.SIGINT else ExitReason.SIGTERM, "cancelled by signal"
                 )
             else:
-                supervisor.kill_requested = True
+                supervisor.request_kill("killed by signal")
 
     def sleep(self, seconds: float) -> None:
         """Sleep, but not past a signal, the end of a child, or the moment a node runs out of work."""

@@ -1,6 +1,6 @@
-"""The file `state.jsonl`: the checkpoints of the run, a projection of their table that nobody ever reads back.
+"""Writes `state.jsonl`: the checkpoints of the run, as a projection of their table.
 
-Whatever becomes of it, the run goes on: it is written again at the next look.
+The program never reads the file back. A failed write does not stop the run; the next refresh retries it.
 """
 
 import logging
@@ -19,7 +19,7 @@ STATE_FILE_NAME = "state.jsonl"
 
 
 class StateFile:
-    """Writes the file anew where the table has changed, or where the file is not as it was left."""
+    """Rewrites the file if the table changed, or if the file is not as it was written."""
 
     def __init__(self, db: Database, folder: Path, run: Run) -> None:
         self._db = db
@@ -30,9 +30,9 @@ class StateFile:
         self._failed = False
 
     def refresh(self) -> None:
-        """Write it, if it is due. A disk that is full or broken is logged, once."""
-        found = checkpoints.list_checkpoints(self._db, self._run.seq)
-        text = b"".join(orjson.dumps(checkpoints.to_state_record(c, self._run.id)) + b"\n" for c in found)
+        """Rewrite the file if needed. Logs the first of several write errors."""
+        entries = checkpoints.list_checkpoints(self._db, self._run.seq)
+        text = b"".join(orjson.dumps(checkpoints.to_state_record(c, self._run.id)) + b"\n" for c in entries)
         try:
             if text != self._content or self._signature is None or self._signature != _file_signature(self._path):
                 self._write_atomically(text)
@@ -40,30 +40,30 @@ class StateFile:
         except OSError as error:
             self._signature = None
             if not self._failed:
-                _log.warning("%s: %s; it is written again later", self._path, error.strerror)
+                _log.warning("%s: %s; retrying later", self._path, error.strerror)
             self._failed = True
 
     def _write_atomically(self, text: bytes) -> None:
-        """Write beside, fsync, rename: at any time the old lines or the new ones, whole."""
-        beside = self._path.with_name(f".{STATE_FILE_NAME}.new")
+        """Write a temporary file, fsync, rename: a reader sees the old lines or the new ones, never a part."""
+        temp_path = self._path.with_name(f".{STATE_FILE_NAME}.new")
         try:
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            with os.fdopen(os.open(temp_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
             if self._path.is_dir():
-                raise IsADirectoryError(21, "a directory stands in its place")
-            beside.replace(self._path)
+                raise IsADirectoryError(21, "a directory has this name")
+            temp_path.replace(self._path)
         except OSError:
-            beside.unlink(missing_ok=True)
+            temp_path.unlink(missing_ok=True)
             raise
         self._content, self._signature = text, _file_signature(self._path)
 
 
 def _file_signature(path: Path) -> tuple[int, int, int] | None:
-    """What tells a file from another, or from itself after a change; None: it is missing."""
+    """Inode, size and mtime, which change with the file; None if it is missing."""
     try:
-        seen = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return seen.st_ino, seen.st_size, seen.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -1,4 +1,4 @@
-"""The steps of each group, what each is made of, and on which others it rests. Pure: knows defs, and no database."""
+"""Derives the steps of each group from the defs: content hashes and dependencies. Knows no database."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -21,12 +21,12 @@ STEP_INPUTS: Mapping[str, str] = {
     CONVERTER: "what it extracts", APPENDER: "its outputs",
 }  # fmt: skip
 PAGE_STEPS = frozenset({LOADER, PARSER, FILTER, CONVERTER})
-"""Steps that are done anew for pages still to come alone: a page that is done keeps what it gave."""
+"""Steps whose change applies to later pages only: pages that are done keep their results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSpec:
-    """A step as the defs want it. `dependencies` as in store.checkpoints."""
+    """A step as the defs define it. `dependencies` as in `Checkpoint`."""
 
     name: str
     group: str
@@ -45,18 +45,18 @@ class StepGraph:
 
     steps: tuple[StepSpec, ...]
     upstream: Mapping[str, frozenset[str]]
-    """By group: those whose pages may give it more jobs, through whatever groups; not itself."""
+    """By group: the other groups whose pages may give it jobs, directly or through further groups."""
     data_defs: Mapping[str, tuple[str, ...]]
     """By group: the dataDefs whose rows go to outputs."""
 
 
 def seeder_hash(group: LocatorGroup, base_url: str | None) -> str:
-    """The content of a seeder: the locators as written, and what relative ones resolve against."""
+    """The content hash of a seeder: the locators as written, and the base of relative ones."""
     return _hash("seeder", definition_hash(group), base_url)
 
 
 def build_step_graph(definitions: Definitions, *, base_url: str | None, output: Path | None) -> StepGraph:
-    """The steps that these defs ask for. `output`: the file of `-o`."""
+    """The steps of these defs. `output`: the file of `-o`."""
     located = {group.name: group for group in definitions.locator_groups}
     groups = {group.name: group for group in definitions.task_groups}
     names = list(dict.fromkeys([*located, *groups]))
@@ -67,7 +67,7 @@ def build_step_graph(definitions: Definitions, *, base_url: str | None, output: 
     for name in names:
         group = groups.get(name) or TaskGroup(name=name)
         chain = [step for step in _group_steps(group) if step != SEEDER or name in located]
-        before = {after: (step,) for step, after in pairwise(chain)}
+        previous = {step: (before,) for before, step in pairwise(chain)}
         for step in chain:
             content = (
                 seeder_hash(located[name], base_url)
@@ -76,7 +76,7 @@ def build_step_graph(definitions: Definitions, *, base_url: str | None, output: 
             )
             fed = tuple(f"{feeder}/{LOADER}" for feeder in feeders[name]) if step == LOADER else ()
             steps.append(
-                StepSpec(name=step, group=name, content_hash=content, dependencies=(*before.get(step, ()), *fed))
+                StepSpec(name=step, group=name, content_hash=content, dependencies=(*previous.get(step, ()), *fed))
             )
     return StepGraph(
         tuple(steps),
@@ -86,7 +86,7 @@ def build_step_graph(definitions: Definitions, *, base_url: str | None, output: 
 
 
 def _group_steps(group: TaskGroup) -> list[str]:
-    """The steps of a group's tasks, in their order; those of the default set where it has no task."""
+    """The steps of a group's tasks in order; those of the default set if it has no task."""
     sets = [STEP_SETS.get(task.steps or RECORD_DEFAULT, STEP_SETS[RECORD_DEFAULT]) for task in group.tasks]
     longest = max(sets, key=len, default=STEP_SETS[RECORD_DEFAULT])
     return list(longest)
@@ -95,43 +95,43 @@ def _group_steps(group: TaskGroup) -> list[str]:
 def _content_hash(
     step: str, definitions: Definitions, groups: Mapping[str, TaskGroup], group: TaskGroup, output: Path | None
 ) -> str:
-    made_of = _group_data_defs(definitions, group)
+    data_defs = _group_data_defs(definitions, group)
     match step:
         case "loader":
             links = [link for f in groups.values() for link in _link_hashes(definitions, f, group.name)]
-            # manners of speed and order change nothing of what is fetched
+            # delays and concurrency do not change what is fetched
             rules = sorted(
                 (h.name, sorted(h.headers.items()), sorted(h.cookies.items()), h.robots, h.nofollow)
                 for h in definitions.hosts
             )
             return _hash(step, sorted(links), group.max_depth, group.max_pages, rules)
         case "filter":
-            return _hash(step, [(d.name, [definition_hash(f) for f in d.filters]) for d in made_of])
+            return _hash(step, [(d.name, [definition_hash(f) for f in d.filters]) for d in data_defs])
         case "appender":
             appenders = (
-                {d.name: [appender_for_file(output)] for d in made_of}
+                {d.name: [appender_for_file(output)] for d in data_defs}
                 if output
-                else {d.name: list(definitions.appenders_of(d.name)) for d in made_of}
+                else {d.name: list(definitions.appenders_of(d.name)) for d in data_defs}
             )
             outputs = [
                 (a.name, a.type, a.path, d.name, output_settings(d, a.delimiter))
-                for d in made_of
+                for d in data_defs
                 if d.fields
                 for a in appenders[d.name]
             ]
             return _hash(step, outputs, str(output.absolute()) if output else None)
     persisted = [(task.data_def, task.persist) for task in group.tasks]
-    return _hash(step, [definition_hash(replace(d, filters=())) for d in made_of], persisted)
+    return _hash(step, [definition_hash(replace(d, filters=())) for d in data_defs], persisted)
 
 
 def _group_data_defs(definitions: Definitions, group: TaskGroup | None) -> list[DataDef]:
-    """The dataDefs of a group's tasks, each once."""
+    """The dataDefs of a group's tasks, without duplicates."""
     names = dict.fromkeys(task.data_def for task in group.tasks) if group else ()
-    return [found for name in names if (found := definitions.data_def(name)) is not None]
+    return [data_def for name in names if (data_def := definitions.data_def(name)) is not None]
 
 
 def _link_hashes(definitions: Definitions, group: TaskGroup | None, target: str) -> list[str]:
-    """What leads from the pages of one group to another: a text for each link, of all it says."""
+    """A hash for each link from the pages of one group to another."""
     return [
         _hash("link", group.name, data_def.block, definition_hash(link))
         for data_def in _group_data_defs(definitions, group)
@@ -141,16 +141,16 @@ def _link_hashes(definitions: Definitions, group: TaskGroup | None, target: str)
 
 
 def _upstream_groups(name: str, feeders: Mapping[str, Iterable[str]]) -> frozenset[str]:
-    found: set[str] = set()
+    upstream: set[str] = set()
     todo = [name]
     while todo:
         for feeder in feeders[todo.pop()]:
-            if feeder not in found:
-                found.add(feeder)
+            if feeder not in upstream:
+                upstream.add(feeder)
                 todo.append(feeder)
-    return frozenset(found)
+    return frozenset(upstream)
 
 
 def _hash(*parts: Any) -> str:
-    """32 hex digits."""
+    """A hash of 32 hex digits."""
     return hashlib.blake2b(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()

@@ -1,7 +1,6 @@
-"""Checkpoints of a run: written before the work, complete when nothing is left of it, invalid when the defs change.
+"""Updates the checkpoints of a run: complete when no work is left, invalid when the defs change.
 
-A step is complete only by what the tables say in the transaction that writes it, and never once the run is to stop.
-How the work goes is none of this room's affair.
+A step is recorded as complete only by what the tables say in the same transaction, and never once the run is stopping.
 """
 
 import time
@@ -30,36 +29,36 @@ CheckpointMap = Mapping[str, Checkpoint]
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """How the work of a run stands at one moment."""
+    """The progress of a run at one moment."""
 
     groups: Mapping[str, GroupCounts]
     seeded: bool
-    """All locators of the current defs are jobs."""
+    """Whether all locators of the current defs are jobs."""
     outputs_written: Mapping[str, bool]
-    """By group: its rows are in all its files."""
+    """By group: whether its rows are in all its files."""
 
     def for_group(self, group: str) -> GroupCounts:
-        """Of one group; one without a job has nothing open."""
+        """The counts of one group; a group without jobs has nothing open."""
         return self.groups.get(group, GroupCounts())
 
 
 class CheckpointTracker:
-    """Keeps the checkpoints of one run in step with its work."""
+    """Updates the checkpoints of one run."""
 
-    def __init__(self, db: Database, run: int, graph: StepGraph, file: StateFile) -> None:
+    def __init__(self, db: Database, run: int, graph: StepGraph, state_file: StateFile) -> None:
         self._db = db
-        self._state_file = file
+        self._state_file = state_file
         self._run = run
         self._graph = graph
         self._last_rows: dict[str, int] = {}
 
     def apply_graph(self, graph: StepGraph, version: int, *, reextract: bool = False) -> None:
-        """A def version was published: what it changes is invalid. To be called inside the publishing transaction."""
+        """Invalidate what a new def version changes. Call it inside the publishing transaction."""
         publish_steps(self._db, self._run, graph, version, reextract=reextract)
         self._graph = graph
 
     def update(self, stopped: Callable[[], bool]) -> bool:
-        """Complete what is done, reopen what is not; whether an entry changed. Writes none once `stopped()`."""
+        """Complete finished steps, reopen those with new work. True if any changed; none if `stopped()`."""
         changed = self._completion_changes()
         if changed:
             with self._db.transaction():
@@ -73,42 +72,42 @@ class CheckpointTracker:
         self._state_file.refresh()
 
     def close(self, *, done: bool, reason: str | None) -> None:
-        """The end of the run, inside the transaction that ends it: `done`, or cut off for a reason."""
-        known = read_checkpoints(self._db, self._run)
+        """Record the end of the run in the transaction that ends it: `done`, or interrupted for a reason."""
+        entries = read_checkpoints(self._db, self._run)
         changed = (
             self._completion_changes()
             if done
-            else interruption_changes(known, self._graph, self._read_progress(known), reason or "stopped")
+            else interruption_changes(entries, self._graph, self._read_progress(entries), reason or "stopped")
         )
         checkpoints.write(self._db, self._run, changed)
 
     def _completion_changes(self) -> list[Checkpoint]:
-        known = read_checkpoints(self._db, self._run)
-        return completion_changes(known, self._graph, self._read_progress(known), time.time())
+        entries = read_checkpoints(self._db, self._run)
+        return completion_changes(entries, self._graph, self._read_progress(entries), time.time())
 
-    def _read_progress(self, known: CheckpointMap) -> RunProgress:
+    def _read_progress(self, entries: CheckpointMap) -> RunProgress:
         run = runs.get(self._db, self._run)
         groups = sequences.count_by_group(self._db, self._run)
         seeded = run.seeded_version is not None and run.seeded_version == run.defs_version
-        seeded = seeded and not runs.is_reextracting(self._db, self._run)  # stale pages are still being looked for
+        seeded = seeded and not runs.is_reextracting(self._db, self._run)  # the scan for stale pages is still running
         now = RunProgress(groups, seeded, {})
-        return replace(now, outputs_written=self._outputs_written(known, now))
+        return replace(now, outputs_written=self._outputs_written(entries, now))
 
-    def _outputs_written(self, known: CheckpointMap, now: RunProgress) -> dict[str, bool]:
-        """Whether the files hold all that a group had given when its work was over: others write on meanwhile."""
+    def _outputs_written(self, entries: CheckpointMap, now: RunProgress) -> dict[str, bool]:
+        """By group: whether its files hold all rows up to the end of its work; other groups may still add rows."""
         reached, last = outputs.get_progress(self._db, self._run), rows.last_id(self._db, self._run)
-        found = {}
+        written = {}
         for group, data_defs in self._graph.data_defs.items():
-            entry = known.get(f"{group}/{APPENDER}")
-            wanted = 0
+            entry = entries.get(f"{group}/{APPENDER}")
+            last_row = 0
             if entry is None or not entry.completed:
-                if not _is_drained(group, known, self._graph, now):
+                if not _is_drained(group, entries, self._graph, now):
                     self._last_rows.pop(group, None)
                     continue
-                wanted = self._last_rows.setdefault(group, last)
+                last_row = self._last_rows.setdefault(group, last)
             files = [reached[name] for name in data_defs if name in reached]
-            found[group] = all(cursor >= wanted and not dirty for cursor, dirty in files)
-        return found
+            written[group] = all(cursor >= last_row and not dirty for cursor, dirty in files)
+        return written
 
 
 def read_checkpoints(db: Database, run: int) -> dict[str, Checkpoint]:
@@ -117,9 +116,9 @@ def read_checkpoints(db: Database, run: int) -> dict[str, Checkpoint]:
 
 
 def publish_steps(db: Database, run: int, steps: StepGraph, version: int, *, reextract: bool = False) -> None:
-    """Write down every step of the defs; what they changed is invalid. Inside the publishing transaction.
+    """Record every step of the defs, in the publishing transaction; steps that changed become invalid.
 
-    `renews`: pages that are done are worked anew with these defs, as far as that needs no fetch.
+    `reextract`: done pages are re-extracted with these defs, as far as that needs no fetch.
     """
     changed = diff_checkpoints(
         read_checkpoints(db, run), steps, sequences.count_by_group(db, run), version, reextract=reextract
@@ -128,19 +127,24 @@ def publish_steps(db: Database, run: int, steps: StepGraph, version: int, *, ree
 
 
 def diff_checkpoints(
-    known: CheckpointMap, steps: StepGraph, groups: Mapping[str, GroupCounts], version: int, *, reextract: bool = False
+    entries: CheckpointMap,
+    steps: StepGraph,
+    groups: Mapping[str, GroupCounts],
+    version: int,
+    *,
+    reextract: bool = False,
 ) -> list[Checkpoint]:
-    """The entries to write when these defs come into force; one that is complete, and still right, is left alone."""
-    wanted = {step.key: step for step in steps.steps}
+    """The entries to write when these defs become current; complete entries that are still valid are left alone."""
+    specs = {step.key: step for step in steps.steps}
     changed = {
         key: f"{STEP_INPUTS.get(step.name, 'it')} changed with defs v{version}"
-        for key, step in wanted.items()
-        if key in known and known[key].content_hash != step.content_hash
+        for key, step in specs.items()
+        if key in entries and entries[key].content_hash != step.content_hash
     }
     reasons = changed | _dependent_reasons(changed, steps, version)
     written = []
-    for key, step in wanted.items():
-        old = known.get(key)
+    for key, step in specs.items():
+        old = entries.get(key)
         if old is not None and old.completed and key not in reasons and old.dependencies == step.dependencies:
             continue
         kept = old.kept if old else 0
@@ -153,33 +157,33 @@ def diff_checkpoints(
             step=step.name, group=step.group, content_hash=step.content_hash, dependencies=step.dependencies, kept=kept,
             status="invalid" if cause else "provisional", reason=cause,
         )  # fmt: skip
-        if old is not None and old.completed and not cause:  # it rests on others now, and is what it was
+        if old is not None and old.completed and not cause:  # only its dependencies changed
             fresh = replace(fresh, completed_at=old.completed_at, status=old.status, reason=old.reason)
         written.append(fresh)
     return written + [
         replace(old, completed_at=None, status="invalid", reason=f"not in defs v{version}")
-        for key, old in known.items()
-        if key not in wanted and (old.completed or old.status != "invalid")
+        for key, old in entries.items()
+        if key not in specs and (old.completed or old.status != "invalid")
     ]
 
 
-def completion_changes(known: CheckpointMap, steps: StepGraph, now: RunProgress, at: float) -> list[Checkpoint]:
-    """The entries to write so that each is complete exactly where nothing of it is left. `at`: seconds since 1970.
+def completion_changes(entries: CheckpointMap, steps: StepGraph, now: RunProgress, at: float) -> list[Checkpoint]:
+    """The entries to write so that a step is complete exactly if it has no work left. `at`: seconds since 1970.
 
-    The seeder's are the seeding's to complete.
+    Seeder entries are left alone: the `Seeder` writes them.
     """
     changed = []
     for step in steps.steps:
-        old = known.get(step.key)
+        old = entries.get(step.key)
         if old is None or step.name == SEEDER:
             continue
-        mine = now.for_group(step.group)
-        if not old.completed and _is_complete(step, known, steps, now):
+        counts = now.for_group(step.group)
+        if not old.completed and _is_complete(step, entries, steps, now):
             notes = []
-            if mine.failed and step.name != APPENDER:
-                notes.append(f"{mine.failed} {'job' if mine.failed == 1 else 'jobs'} failed")
+            if counts.failed and step.name != APPENDER:
+                notes.append(f"{counts.failed} {'job' if counts.failed == 1 else 'jobs'} failed")
             if old.kept:
-                notes.append(f"{old.kept} pages done before a change of the defs keep what they gave")
+                notes.append(f"{old.kept} pages done before a change of the defs keep their results")
             reason = "; ".join(notes) or None
             changed.append(replace(old, completed_at=at, status="provisional" if old.kept else "valid", reason=reason))
         elif old.completed and _has_new_work(step, steps, now):
@@ -187,63 +191,63 @@ def completion_changes(known: CheckpointMap, steps: StepGraph, now: RunProgress,
     return changed
 
 
-def interruption_changes(known: CheckpointMap, steps: StepGraph, now: RunProgress, why: str) -> list[Checkpoint]:
-    """The entries to write when a run is stopped: each that is not complete says why, and how much is left."""
+def interruption_changes(entries: CheckpointMap, steps: StepGraph, now: RunProgress, why: str) -> list[Checkpoint]:
+    """The entries to write when a run is stopped: incomplete ones get the reason and the number of jobs left."""
     changed = []
     for step in steps.steps:
-        old = known.get(step.key)
+        old = entries.get(step.key)
         if old is None or old.completed:
             continue
         left = now.for_group(step.group).open
         if step.name == SEEDER:
-            told = f"{why}: not all locators are jobs"
+            note = f"{why}: not all locators are jobs"
         elif not left and any(now.for_group(group).open for group in steps.upstream[step.group]):
-            told = f"{why}: 0 jobs left, but pages that lead here are"
+            note = f"{why}: 0 jobs left, but open pages of other groups may link here"
         else:
-            told = f"{why}: {left} {'job' if left == 1 else 'jobs'} left"
+            note = f"{why}: {left} {'job' if left == 1 else 'jobs'} left"
         cause = _invalid_reason(old) if old.status == "invalid" else None
-        changed.append(replace(old, reason=f"{cause}; {told}" if cause else told))
+        changed.append(replace(old, reason=f"{cause}; {note}" if cause else note))
     return changed
 
 
-def _is_complete(step: StepSpec, known: CheckpointMap, steps: StepGraph, now: RunProgress) -> bool:
+def _is_complete(step: StepSpec, entries: CheckpointMap, steps: StepGraph, now: RunProgress) -> bool:
     written = step.name != APPENDER or now.outputs_written.get(step.group, False)
-    return written and _is_drained(step.group, known, steps, now)
+    return written and _is_drained(step.group, entries, steps, now)
 
 
 def _has_new_work(step: StepSpec, steps: StepGraph, now: RunProgress) -> bool:
-    """Whether a step that was complete has work again: in its group, or where pages are fetched that lead there."""
-    mine = now.for_group(step.group)
+    """Whether a complete step has work again: in its group, or in a group whose pages link to it."""
+    counts = now.for_group(step.group)
     if step.name == APPENDER and not now.outputs_written.get(step.group, False):
         return True
-    here = mine.loading if step.name == LOADER else mine.open
+    here = counts.loading if step.name == LOADER else counts.open
     return bool(here or any(now.for_group(name).loading for name in steps.upstream[step.group]))
 
 
-def _is_drained(group: str, known: CheckpointMap, steps: StepGraph, now: RunProgress) -> bool:
-    """Whether a group has no job left, and none can come."""
-    whole = {group, *steps.upstream[group]}
-    unseeded = any(c.step == SEEDER and c.group in whole and not c.completed for c in known.values())
-    return now.seeded and not unseeded and not any(now.for_group(name).open for name in whole)
+def _is_drained(group: str, entries: CheckpointMap, steps: StepGraph, now: RunProgress) -> bool:
+    """Whether a group has no job left and can get no more."""
+    groups = {group, *steps.upstream[group]}
+    unseeded = any(c.step == SEEDER and c.group in groups and not c.completed for c in entries.values())
+    return now.seeded and not unseeded and not any(now.for_group(name).open for name in groups)
 
 
 def _dependent_reasons(changed: Iterable[str], steps: StepGraph, version: int) -> dict[str, str]:
-    """Every step that rests on a changed one, through whatever others, with the reason."""
+    """Every step that depends on a changed one, directly or through others, with the reason."""
     followers: dict[str, list[str]] = defaultdict(list)
     for step in steps.steps:
         for name in step.dependencies:
             followers[name if "/" in name else f"{step.group}/{name}"].append(step.key)
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     todo = [(key, key) for key in changed]
     while todo:
         key, cause = todo.pop(0)
         for follower in followers[key]:
-            if follower not in found and follower not in changed:
-                found[follower] = f"rests on {cause}, which changed with defs v{version}"
+            if follower not in reasons and follower not in changed:
+                reasons[follower] = f"depends on {cause}, which changed with defs v{version}"
                 todo.append((follower, cause))
-    return found
+    return reasons
 
 
 def _invalid_reason(entry: Checkpoint) -> str | None:
-    """Why an entry became invalid, without what was added when a run was stopped."""
+    """Why an entry became invalid, without the note of an interruption."""
     return entry.reason.partition("; ")[0] if entry.reason else None

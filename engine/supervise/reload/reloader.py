@@ -1,4 +1,4 @@
-"""Reload: what the watcher found on disk is published, or refused and shown. The supervisor's tick calls it."""
+"""Publishes the defs that the watcher loaded from disk, or rejects them and reports the problems."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,23 +14,31 @@ from engine.store.db.connector import Database
 from engine.store.tables import events, runs, supervisors
 from engine.store.tables.events import Event
 from engine.supervise.checkpoints.step_graph import StepGraph
-from engine.supervise.reload.publish import PublishHook, PublishResult, publish_defs
+from engine.supervise.reload.publish import PublishHook, publish_defs
 from engine.supervise.seeding import find_unseedable
 
 PROBLEMS_KEY = "defs_problems"
-"""Under this name the data dir remembers what keeps the defs on disk from being used."""
+"""The metadata key for the problems of rejected defs."""
 _MAX_REPORTED = 5
 _Outcome = tuple[bool, str]
-"""Whether it was done, and a sentence for an operator."""
+"""Whether it was done, and a sentence for the operator."""
 
 
 class Reloader:
-    """For one run. `adopt` hears of new defs in the transaction that publishes them; `current` are in force."""
+    """The reloader of one run. It calls `on_publish` in the publishing transaction; `current` is in force."""
 
     def __init__(
-        self, db: Database, run: int, watcher: DefsWatcher[StepGraph], settings: Settings, *, output_dir: Path,
-        output_file: Path | None, on_publish: PublishHook, current: PreparedDefs,
-    ) -> None:  # fmt: skip
+        self,
+        db: Database,
+        run: int,
+        watcher: DefsWatcher[StepGraph],
+        settings: Settings,
+        *,
+        output_dir: Path,
+        output_file: Path | None,
+        on_publish: PublishHook,
+        current: PreparedDefs,
+    ) -> None:
         self._db = db
         self._run = run
         self._watcher = watcher
@@ -38,21 +46,21 @@ class Reloader:
         self._output_dir = output_dir
         self._output_file = output_file
         self._on_publish = on_publish
-        self._current_edition = current
+        self._current = current
         self._requests: dict[int, int] = {}
-        self._results: dict[int, tuple[bool, str]] = {}
+        self._results: dict[int, _Outcome] = {}
         self._load_result: LoadResult[StepGraph] | None = None
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start the watcher."""
         self._watcher.start()
 
     def check_now(self) -> None:
-        """Look at the defs on disk, whether or not anything changed."""
+        """Load the defs from disk, whether or not a file changed."""
         self._watcher.request_load()
 
     def request(self, command: int) -> tuple[bool, str] | None:
-        """The same for a command: what came of it, once that is known."""
+        """Load the defs for a command; returns the outcome once it is available, else None."""
         if command in self._results:
             return self._results.pop(command)
         if command not in self._requests:
@@ -60,66 +68,64 @@ class Reloader:
         return None
 
     def is_settled(self) -> bool:
-        """Whether what is on disk is what the run is worked with, or was refused."""
+        """Whether the defs on disk are in force or were rejected."""
         return self._load_result is None and self._watcher.settled()
 
     def stop(self) -> None:
-        """No more looks."""
+        """Stop the watcher."""
         self._watcher.stop()
 
     def tick(self, now: float) -> tuple[Definitions, int] | None:
-        """Publish what was found, if anything was; returns new defs and their version, which are to be seeded.
+        """Publish loaded defs, if there are any; returns new defs and their version, for the caller to seed.
 
-        `now`: wall clock. Raises Busy where the database is: it is tried again.
+        `now`: wall clock. Raises DatabaseBusy; the next tick retries.
         """
         self._load_result = self._watcher.take_result() or self._load_result
-        look = self._load_result
-        if look is None:
+        result = self._load_result
+        if result is None:
             return None
         new = None
-        if look.edition is None or look.prepared is None:
-            outcome = self._reject(look.problems, now)
+        if result.edition is None or result.prepared is None:
+            outcome = self._reject(result.problems, now)
         else:
-            outcome, new = self._publish(look.edition, look.prepared, look.problems, now)
+            outcome, new = self._publish(result.edition, result.prepared, result.problems, now)
         self._load_result = None
-        for command in [c for c, ticket in self._requests.items() if ticket <= look.ticket]:
+        for command in [c for c, ticket in self._requests.items() if ticket <= result.ticket]:
             del self._requests[command]
             self._results[command] = outcome
         return new
 
     def _publish(
-        self, edition: PreparedDefs, steps: StepGraph, warnings: Sequence[Problem], now: float
+        self, defs: PreparedDefs, steps: StepGraph, warnings: Sequence[Problem], now: float
     ) -> tuple[_Outcome, tuple[Definitions, int] | None]:
         db, run = self._db, runs.get(self._db, self._run)
         try:
-            told = find_unseedable(edition.definitions, self._settings.base_url or run.base_url)
+            unseedable = find_unseedable(defs.definitions, self._settings.base_url or run.base_url)
         except UsageError as error:
-            told = (SourcePosition(str(self._output_dir.name), 1, 1), error.message, error.remedy)
-        if told is not None:
-            place, what, remedy = told
+            unseedable = (SourcePosition(str(self._output_dir.name), 1, 1), error.message, error.remedy)
+        if unseedable is not None:
+            position, message, remedy = unseedable
             problem = Problem(
-                file=place.file, line=place.line, column=place.column, code="unseedable", message=f"{what}: {remedy}"
+                file=position.file, line=position.line, column=position.column, code="unseedable",
+                message=f"{message}: {remedy}",
             )  # fmt: skip
             return self._reject([problem], now), None
         with db.transaction():
-            had = supervisors.get_meta(db, PROBLEMS_KEY) not in (None, "[]")
-            change = publish_defs(
-                db, run, edition, self._settings, output_dir=self._output_dir, output_file=self._output_file, on_publish=self._on_publish,
-                graph=steps, current=self._current_edition,
+            had_problems = supervisors.get_meta(db, PROBLEMS_KEY) not in (None, "[]")
+            published = publish_defs(
+                db, run, defs, self._settings, output_dir=self._output_dir, output_file=self._output_file,
+                on_publish=self._on_publish, graph=steps, current=self._current,
             )  # fmt: skip
             store_problems(db, [])
-            if change.changed:
+            if published.changed:
                 events.add(
                     db, run.seq, [Event(now, "WARNING", "supervisor", "defs", str(w)) for w in warnings[:_MAX_REPORTED]]
                 )
-            elif had:
-                events.add(
-                    db,
-                    run.seq,
-                    [Event(now, "INFO", "supervisor", "defs", f"the defs are mended; {_unchanged_text(change)}")],
-                )
-        self._current_edition = edition
-        return (True, change.text), (edition.definitions, change.version) if change.changed else None
+            elif had_problems:
+                text = f"the defs have no more problems; v{published.version} stays"
+                events.add(db, run.seq, [Event(now, "INFO", "supervisor", "defs", text)])
+        self._current = defs
+        return (True, published.text), (defs.definitions, published.version) if published.changed else None
 
     def _reject(self, problems: Sequence[Problem], now: float) -> _Outcome:
         lines = [str(problem) for problem in problems if not problem.warning]
@@ -127,20 +133,16 @@ class Reloader:
         head = f"the defs on disk are not used, v{version} stays: {len(lines)} problem{'s' if len(lines) > 1 else ''}"
         with self._db.transaction():
             store_problems(self._db, problems)
-            told = [head, *lines[:_MAX_REPORTED]]
-            events.add(self._db, self._run, [Event(now, "ERROR", "supervisor", "defs", text) for text in told])
+            texts = [head, *lines[:_MAX_REPORTED]]
+            events.add(self._db, self._run, [Event(now, "ERROR", "supervisor", "defs", text) for text in texts])
         return False, "\n".join([head, *lines])
 
 
 def store_problems(db: Database, problems: Sequence[Problem]) -> None:
-    """Keep them where any viewer finds them; none: the defs are good."""
-    told = [
+    """Record the problems for viewers; none: the defs are valid."""
+    records = [
         {"file": p.file, "line": p.line, "col": p.column, "code": p.code, "message": p.message}
         for p in problems
         if not p.warning
     ]
-    supervisors.set_meta(db, PROBLEMS_KEY, orjson.dumps(told).decode())
-
-
-def _unchanged_text(change: PublishResult) -> str:
-    return f"v{change.version} stays"
+    supervisors.set_meta(db, PROBLEMS_KEY, orjson.dumps(records).decode())

@@ -1,9 +1,7 @@
-"""Renewal: what follows when the defs of a run changed, a batch a tick.
+"""Plans the re-extraction of stale pages after a change of the defs, one batch a tick.
 
-Stale pages are found and given to the nodes; jobs of groups the defs lack are skipped, those of groups they have again
-revived.
-How far the search is stands in the run's row, moved on in the transaction that queues what was found: a supervisor
-that dies is followed by one that goes on there.
+Queues stale pages, skips the jobs of removed groups, and requeues those of groups that came back. The position of the
+scan is in the run's row and moves in the transaction that queues the pages, so the next supervisor resumes there.
 """
 
 import time
@@ -19,31 +17,31 @@ from engine.store.tables.events import Event, Level
 from engine.supervise.reload.diff import pluralize
 
 GROUP_REMOVED = "its group is not in the defs"
-"""Why jobs of a group are SKIPPED; the group may come back."""
+"""The reason of SKIPPED jobs whose group was removed; the group may come back."""
 _SCAN_SIZE = 4000
-"""Jobs looked at in one transaction: some 20 ms where all of them are stale."""
+"""Jobs scanned in one transaction: about 20 ms if all of them are stale."""
 _MAX_QUEUED = 8000
-"""Re-extractions that may wait at a time: a million stale pages make no million more jobs."""
+"""Re-extraction jobs that may be queued at a time, so that a million stale pages do not double the jobs table."""
 _BATCH_SIZE = 2000
 
 
 class ReextractionPlanner:
-    """For one run. Owns no thread; raises Busy where the database is, and the next step makes it good."""
+    """The planner of one run. Raises DatabaseBusy; the next step retries."""
 
     def __init__(self, db: Database, run: int) -> None:
         self._db = db
         self._run = run
         self.done = False
-        """Whether nothing was left to do at the last step."""
+        """Whether the last step found nothing to do."""
 
     def step(self) -> list[int]:
         """Do one batch of each kind; returns the sequences to ring."""
         unsettled = sequences.list_unsettled(self._db, self._run, 1)
-        known, _ = runs.get_reextraction(self._db, self._run)
-        self.done = not unsettled and known is None
+        recorded, _ = runs.get_reextraction(self._db, self._run)
+        self.done = not unsettled and recorded is None
         rung = self._update_group_jobs(*unsettled[0]) if unsettled else []
-        if known is not None:
-            rung += self._queue_stale_pages(orjson.loads(known))
+        if recorded is not None:
+            rung += self._queue_stale_pages(orjson.loads(recorded))
         return rung
 
     def _update_group_jobs(self, sequence: int, kind: str, absent: int) -> list[int]:
@@ -59,61 +57,67 @@ class ReextractionPlanner:
                 sequences.mark_rechecked(self._db, sequence)
             return sequences.ring_all(self._db, self._run, boottime())
 
-    def _queue_stale_pages(self, told: dict[str, Any]) -> list[int]:
-        """Queue the stale pages of a stretch of jobs; once all were looked at and worked, say what came of it."""
+    def _queue_stale_pages(self, progress: dict[str, Any]) -> list[int]:
+        """Queue the stale pages of the next range of jobs; report the result once all are done."""
         left = sequences.count_open_extracts(self._db, self._run)
-        if told["at"] >= told["upto"]:
+        if progress["at"] >= progress["upto"]:
             if left == 0 and not stale_pages.has_open_extracts(self._db, self._run):
-                if told["targets"] and told["counted"] < told["upto"]:
-                    self._count_unlinked(told)
+                if progress["targets"] and progress["counted"] < progress["upto"]:
+                    self._count_unlinked(progress)
                 else:
-                    self._finish(told)
+                    self._finish(progress)
             return []
         if left >= _MAX_QUEUED:
             return []
-        after, upto = told["at"], min(told["at"] + _SCAN_SIZE, told["upto"])
+        after, upto = progress["at"], min(progress["at"] + _SCAN_SIZE, progress["upto"])
         with self._db.transaction():
             version = versions.current(self._db, self._run)
-            if told["groups"]:
-                jobs.clear_defs_version(self._db, self._run, told["groups"], after, upto)
-            found = stale_pages.find_stale(self._db, self._run, version, after, upto)
-            pages = [page for page, _, lost in found if not lost]
+            if progress["groups"]:
+                jobs.clear_defs_version(self._db, self._run, progress["groups"], after, upto)
+            stale = stale_pages.find_stale(self._db, self._run, version, after, upto)
+            pages = [page for page, _, lost in stale if not lost]
             if pages:
                 jobs.queue_extracts(self._db, pages)
-            told |= {"at": upto, "lost": told["lost"] + len(found) - len(pages), "found": told["found"] + len(found)}
-            runs.set_reextraction(self._db, self._run, orjson.dumps(told).decode())
+            progress |= {
+                "at": upto,
+                "lost": progress["lost"] + len(stale) - len(pages),
+                "found": progress["found"] + len(stale),
+            }
+            runs.set_reextraction(self._db, self._run, orjson.dumps(progress).decode())
             return sequences.ring_extracts(self._db, self._run, boottime()) if pages else []
 
-    def _count_unlinked(self, told: dict[str, Any]) -> None:
-        """Count the pages of a stretch of jobs that no link leads to any more."""
-        after, upto = told["counted"], min(told["counted"] + _SCAN_SIZE, told["upto"])
+    def _count_unlinked(self, progress: dict[str, Any]) -> None:
+        """Count the pages of the next range of jobs that no link leads to any more."""
+        after, upto = progress["counted"], min(progress["counted"] + _SCAN_SIZE, progress["upto"])
         with self._db.transaction():
             version = versions.current(self._db, self._run)
-            count = stale_pages.count_unlinked(self._db, self._run, version, told["targets"], after, upto)
-            told |= {"counted": upto, "unlinked": told["unlinked"] + count}
-            runs.set_reextraction(self._db, self._run, orjson.dumps(told).decode())
+            count = stale_pages.count_unlinked(self._db, self._run, version, progress["targets"], after, upto)
+            progress |= {"counted": upto, "unlinked": progress["unlinked"] + count}
+            runs.set_reextraction(self._db, self._run, orjson.dumps(progress).decode())
 
-    def _finish(self, told: dict[str, Any]) -> None:
+    def _finish(self, progress: dict[str, Any]) -> None:
         failed = sequences.count_failed_extracts(self._db, self._run)
         with self._db.transaction():
             _, count = runs.get_reextraction(self._db, self._run)
             runs.set_reextraction(self._db, self._run, None)
             runs.set_relinking(self._db, self._run, False)
-            now = {name: made for name, (made, _) in rows.counts(self._db, self._run).items()}
-            moved = [f"{n}: {was:,} → {now.get(n, 0):,} rows" for n, was in told["before"].items()]
-            if count or moved:
-                self._add_event("INFO", "; ".join([f"{pluralize(count, 'page')} re-extracted", *moved]))
-            for name, was in told["before"].items():
-                if was and not now.get(name):
+            row_counts = {name: count for name, (count, _) in rows.counts(self._db, self._run).items()}
+            changes = [
+                f"{name}: {before:,} → {row_counts.get(name, 0):,} rows" for name, before in progress["before"].items()
+            ]
+            if count or changes:
+                self._add_event("INFO", "; ".join([f"{pluralize(count, 'page')} re-extracted", *changes]))
+            for name, before in progress["before"].items():
+                if before and not row_counts.get(name):
                     self._add_event(
-                        "WARNING", f"{name}: matches nothing any more, its {pluralize(was, 'row')} are gone"
+                        "WARNING", f"{name}: matches nothing any more, its {pluralize(before, 'row')} are gone"
                     )
-            # where a page was up to date its links were not looked at: then nothing can be said
-            if told["unlinked"] and told["found"] >= told["expected"]:
-                text = f"{pluralize(told['unlinked'], 'page')} keep their rows: no link leads to them any more"
+            # the links of pages that were already up to date were not checked, so the count would be wrong
+            if progress["unlinked"] and progress["found"] >= progress["expected"]:
+                text = f"{pluralize(progress['unlinked'], 'page')} keep their rows: no link leads to them any more"
                 self._add_event("WARNING", text)
-            if told["lost"] + failed:
-                text = f"{pluralize(told['lost'] + failed, 'page')} could not be re-extracted and keep their rows"
+            if progress["lost"] + failed:
+                text = f"{pluralize(progress['lost'] + failed, 'page')} could not be re-extracted and keep their rows"
                 self._add_event("WARNING", text)
         self.done = True
 

@@ -1,4 +1,4 @@
-"""What every output must keep, whatever its type: the same rows out as in, through any loss, kill or replacement."""
+"""Every output type: the file has exactly the rows of the run, after any damage, kill or replacement."""
 
 import os
 import shutil
@@ -11,291 +11,297 @@ from engine.append.turns import TurnResult
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
 from engine.store.tables import outputs, rows, runs
-from tests.contract.append.house import COLUMNS, TYPES, House, book, books, recorded, settle
+from tests.contract.append.harness import COLUMNS, TYPES, Harness, book, books, recorded, run_until_idle
 
 
 @pytest.fixture(params=TYPES)
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
-    return House(tmp_path, request.param)
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
+    return Harness(tmp_path, request.param)
 
 
-def test_rows_come_out_as_they_went_in(house: House) -> None:
-    house.add(books(50))
-    house.add([{"title": "", "price": None, "stock": False, "tags": [], "parts": None}, {"title": "only"}])
-    house.drain()
-    assert house.found() == house.expected()
+def test_the_file_has_the_rows_that_were_added(harness: Harness) -> None:
+    harness.add(books(50))
+    harness.add([{"title": "", "price": None, "stock": False, "tags": [], "parts": None}, {"title": "only"}])
+    harness.drain()
+    assert harness.written() == harness.expected()
 
 
-def test_a_file_stands_before_the_first_row(house: House) -> None:
-    with closing(house.appender()) as appender:
-        settle(appender)
-    assert house.path().exists()
-    assert house.found() == []
-    if house.type == "csv":
-        assert house.path().read_bytes() == b"title,price,stock,tags,parts\r\n"
+def test_the_file_exists_before_the_first_row(harness: Harness) -> None:
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
+    assert harness.path().exists()
+    assert harness.written() == []
+    if harness.type == "csv":
+        assert harness.path().read_bytes() == b"title,price,stock,tags,parts\r\n"
 
 
-def test_files_are_for_their_owner_alone(house: House) -> None:
-    house.drain()
-    assert house.path().stat().st_mode & 0o777 == 0o600
-    assert house.path().parent.stat().st_mode & 0o777 == 0o700
+def test_only_the_owner_can_read_files(harness: Harness) -> None:
+    harness.drain()
+    assert harness.path().stat().st_mode & 0o777 == 0o600
+    assert harness.path().parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_each_data_def_has_its_own_output(tmp_path: Path) -> None:
-    house = House(tmp_path, "csv", ("book", "author", "empty"))
+    harness = Harness(tmp_path, "csv", ("book", "author", "empty"))
     for i in range(20):
-        house.add([book(i)], "book")
-        house.add([book(i), book(i + 1)], "author")
-    house.drain()
-    assert [len(house.found(name)) for name in ("book", "author", "empty")] == [20, 40, 0]
-    assert all(house.found(name) == house.expected(name) for name in ("book", "author"))
+        harness.add([book(i)], "book")
+        harness.add([book(i), book(i + 1)], "author")
+    harness.drain()
+    assert [len(harness.written(name)) for name in ("book", "author", "empty")] == [20, 40, 0]
+    assert all(harness.written(name) == harness.expected(name) for name in ("book", "author"))
 
 
-def test_rows_of_other_runs_stay_out(house: House) -> None:
-    house.add(books(3))
-    with house.db.transaction():
-        house.db.execute("UPDATE runs SET id = 'older' WHERE seq = 1")
-        house.db.execute("INSERT INTO runs (id, created_at) VALUES ('newer', 1)")
-    house.run = type(house.run)(2, "newer", *[getattr(house.run, n) for n in list(house.run.__slots__)[2:]])
-    house.truth["book"].clear()
-    house.declare("book")
-    house.add(books(2, start=70))
-    house.drain()
-    assert house.found() == house.expected()
-    assert len(house.found()) == 2
+def test_rows_of_other_runs_are_not_written(harness: Harness) -> None:
+    harness.add(books(3))
+    with harness.db.transaction():
+        harness.db.execute("UPDATE runs SET id = 'older' WHERE seq = 1")
+        harness.db.execute("INSERT INTO runs (id, created_at) VALUES ('newer', 1)")
+    harness.run = type(harness.run)(2, "newer", *[getattr(harness.run, n) for n in list(harness.run.__slots__)[2:]])
+    harness.expected_rows["book"].clear()
+    harness.declare("book")
+    harness.add(books(2, start=70))
+    harness.drain()
+    assert harness.written() == harness.expected()
+    assert len(harness.written()) == 2
 
 
-def test_what_lies_behind_the_record_is_cut_off(house: House) -> None:
-    house.add(books(40))
-    house.drain()
-    size = recorded(house).bytes
-    torn = house.path().read_bytes()[: size // 2] if house.type != "sqlite" else b""
-    if house.type == "sqlite":
-        with closing(Database.open(house.path())) as db, db.transaction():
+def test_bytes_beyond_the_record_are_cut_off(harness: Harness) -> None:
+    harness.add(books(40))
+    harness.drain()
+    size = recorded(harness).bytes
+    torn = harness.path().read_bytes()[: size // 2] if harness.type != "sqlite" else b""
+    if harness.type == "sqlite":
+        with closing(Database.open(harness.path())) as db, db.transaction():
             db.execute("INSERT INTO book (_id, title) VALUES (100000, 'not recorded')")
             db.execute("UPDATE _crawl_console SET cursor = 100000, rows = rows + 1")
     else:
-        with house.path().open("ab") as file:
+        with harness.path().open("ab") as file:
             file.write(torn)
-    house.add(books(3, start=90))
-    house.drain()
-    assert house.found() == house.expected()
+    harness.add(books(3, start=90))
+    harness.drain()
+    assert harness.written() == harness.expected()
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.001, 0.37, 0.8, 0.999])
-def test_a_file_cut_at_any_byte_is_made_again(house: House, kept: float) -> None:
-    house.add(books(30))
-    house.drain()
-    os.truncate(house.path(), int(house.path().stat().st_size * kept))
-    house.add(books(3, start=90))
-    house.drain()
-    assert house.found() == house.expected()
+def test_a_truncated_file_is_rebuilt(harness: Harness, kept: float) -> None:
+    harness.add(books(30))
+    harness.drain()
+    os.truncate(harness.path(), int(harness.path().stat().st_size * kept))
+    harness.add(books(3, start=90))
+    harness.drain()
+    assert harness.written() == harness.expected()
 
 
-def test_a_file_cut_while_it_is_written_is_made_again(tmp_path: Path) -> None:
-    house = House(tmp_path, "csv")
-    with closing(house.appender()) as appender:
+def test_a_file_truncated_between_writes_is_rebuilt(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "csv")
+    with closing(harness.appender()) as appender:
         for cut in range(0, 400, 13):
-            house.add([book(cut)])
-            settle(appender)
-            os.truncate(house.path(), min(cut, house.path().stat().st_size - 1))
-        settle(appender)
-    assert house.found() == house.expected()
+            harness.add([book(cut)])
+            run_until_idle(appender)
+            os.truncate(harness.path(), min(cut, harness.path().stat().st_size - 1))
+        run_until_idle(appender)
+    assert harness.written() == harness.expected()
 
 
-def test_a_missing_file_is_made_again(house: House) -> None:
-    house.add(books(10))
-    with closing(house.appender()) as appender:
-        settle(appender)
-        house.path().unlink()
-        house.add(books(2, start=50))
-        settle(appender)
-        assert house.found() == house.expected()
-        shutil.rmtree(house.path().parent)
-        settle(appender)
-        assert house.found() == house.expected()
-    house.path().unlink()
-    house.drain()
-    assert house.found() == house.expected()
+def test_a_missing_file_is_rebuilt(harness: Harness) -> None:
+    harness.add(books(10))
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
+        harness.path().unlink()
+        harness.add(books(2, start=50))
+        run_until_idle(appender)
+        assert harness.written() == harness.expected()
+        shutil.rmtree(harness.path().parent)
+        run_until_idle(appender)
+        assert harness.written() == harness.expected()
+    harness.path().unlink()
+    harness.drain()
+    assert harness.written() == harness.expected()
 
 
-def test_another_file_under_the_name_is_replaced(house: House) -> None:
-    house.add(books(10))
-    house.drain()
-    house.path().unlink()
-    house.path().write_bytes(b"not what was written here, and longer than it\n" * 3000)
-    house.drain()
-    assert house.found() == house.expected()
+def test_another_file_of_the_same_name_is_replaced(harness: Harness) -> None:
+    harness.add(books(10))
+    harness.drain()
+    harness.path().unlink()
+    harness.path().write_bytes(b"not what was written here, and longer than it\n" * 3000)
+    harness.drain()
+    assert harness.written() == harness.expected()
 
 
-def test_a_file_of_before_the_run_is_replaced(house: House) -> None:
-    house.path().parent.mkdir(parents=True)
-    house.path().write_bytes(b"from yesterday\n" * 100)
-    house.add(books(2))
-    house.drain()
-    assert house.found() == house.expected()
+def test_a_file_older_than_the_run_is_replaced(harness: Harness) -> None:
+    harness.path().parent.mkdir(parents=True)
+    harness.path().write_bytes(b"from yesterday\n" * 100)
+    harness.add(books(2))
+    harness.drain()
+    assert harness.written() == harness.expected()
 
 
-def test_replaced_rows_leave_the_file(house: House) -> None:
-    first = house.add(books(20))
-    second = house.add(books(20, start=20))
-    with closing(house.appender()) as appender:
-        settle(appender)
-        house.add(books(15, start=100), job=first)
-        house.add([], job=second)
-        settle(appender)
-        assert house.found() == house.expected()
-    assert not house.behind()
+def test_replaced_rows_are_removed_from_the_file(harness: Harness) -> None:
+    first = harness.add(books(20))
+    second = harness.add(books(20, start=20))
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
+        harness.add(books(15, start=100), job=first)
+        harness.add([], job=second)
+        run_until_idle(appender)
+        assert harness.written() == harness.expected()
+    assert not harness.has_backlog()
 
 
-def test_rows_replaced_while_they_are_written_leave_the_file(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = house.add(books(5))
+def test_rows_replaced_during_a_write_are_removed_from_the_file(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = harness.add(books(5))
     replaced: list[int] = []
     real = rows.list_after
 
     def after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[int, int, str]]:
         batch = real(db, run, cursor, limit)
         if batch and not replaced:
-            replaced.append(house.add(books(5, start=50), job=job))
+            replaced.append(harness.add(books(5, start=50), job=job))
         return batch
 
     monkeypatch.setattr(rows, "list_after", after)
-    house.drain()
+    harness.drain()
     assert replaced
-    assert house.found() == house.expected()
+    assert harness.written() == harness.expected()
 
 
-def test_rows_replaced_during_a_rebuild_leave_the_file(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    job, other = house.add(books(5)), house.add(books(5, start=20))
+def test_rows_replaced_during_a_rebuild_are_removed_from_the_file(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, other = harness.add(books(5)), harness.add(books(5, start=20))
     replaced: list[int] = []
     real = rows.list_by_data_def
 
     def of_data_def(db: Database, run: int, name: str, cursor: int, limit: int) -> list[tuple[int, str]]:
         batch = real(db, run, name, cursor, limit)
         if batch and not replaced:
-            replaced.append(house.add(books(2, start=70), job=other))
+            replaced.append(harness.add(books(2, start=70), job=other))
         return batch
 
-    with closing(house.appender()) as appender:
-        settle(appender)
-        house.add(books(5, start=50), job=job)
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
+        harness.add(books(5, start=50), job=job)
         monkeypatch.setattr(rows, "list_by_data_def", of_data_def)
-        settle(appender)
+        run_until_idle(appender)
     assert replaced
-    assert house.found() == house.expected()
-    assert not house.behind()
+    assert harness.written() == harness.expected()
+    assert not harness.has_backlog()
 
 
-def test_other_columns_make_the_file_anew(house: House) -> None:
-    house.add(books(10))
-    with closing(house.appender()) as appender:
-        settle(appender)
-        house.declare("book", ("title", "stock"))
-        house.add(books(10, start=10))
+def test_changed_columns_rebuild_the_file(harness: Harness) -> None:
+    harness.add(books(10))
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
+        harness.declare("book", ("title", "stock"))
+        harness.add(books(10, start=10))
         appender.run_turn()
-        settle(appender)
-        assert house.found(columns=("title", "stock")) == house.expected(columns=("title", "stock"))
-    house.declare("book", ("stock", "title", "new"))
-    house.drain()
-    assert house.found(columns=("stock", "title", "new")) == house.expected(columns=("stock", "title", "new"))
+        run_until_idle(appender)
+        assert harness.written(columns=("title", "stock")) == harness.expected(columns=("title", "stock"))
+    harness.declare("book", ("stock", "title", "new"))
+    harness.drain()
+    assert harness.written(columns=("stock", "title", "new")) == harness.expected(columns=("stock", "title", "new"))
 
 
-def test_an_output_declared_later_has_all_rows(house: House, tmp_path: Path) -> None:
-    house.add(books(10))
-    with closing(house.appender()) as appender:
-        settle(appender)
-        path = tmp_path / "elsewhere" / house.path().name
+def test_an_output_declared_later_gets_all_rows(harness: Harness, tmp_path: Path) -> None:
+    harness.add(books(10))
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
+        path = tmp_path / "elsewhere" / harness.path().name
         settings = {"columns": list(COLUMNS), "joins": {"tags": ";"}, "delimiter": ","}
-        with house.db.transaction():
+        with harness.db.transaction():
             outputs.ensure(
-                house.db, 1, appender="copy", type_=house.type, data_def="book", path=str(path), settings=settings
+                harness.db, 1, appender="copy", type_=harness.type, data_def="book", path=str(path), settings=settings
             )
-        house.add(books(3, start=10))
-        settle(appender)
-    assert house.found() == house.expected()
-    shutil.copy(path, house.path())
-    assert house.found() == house.expected()
+        harness.add(books(3, start=10))
+        run_until_idle(appender)
+    assert harness.written() == harness.expected()
+    shutil.copy(path, harness.path())
+    assert harness.written() == harness.expected()
 
 
-def test_two_outputs_of_one_path_are_refused(tmp_path: Path) -> None:
-    house = House(tmp_path, "csv", ("book", "author"))
-    house.declare("author", path=house.path("book"))
-    with closing(house.appender()) as appender, pytest.raises(CrawlError, match="both book and author"):
-        settle(appender)
+def test_two_outputs_with_one_path_are_rejected(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "csv", ("book", "author"))
+    harness.declare("author", path=harness.path("book"))
+    with closing(harness.appender()) as appender, pytest.raises(CrawlError, match="both book and author"):
+        run_until_idle(appender)
 
 
-def test_tables_of_one_database_live_together(tmp_path: Path) -> None:
-    house = House(tmp_path, "sqlite", ("book", "author"))
-    house.declare("author", path=house.path("book"))
-    job = house.add(books(5), "book")
-    house.add(books(7), "author")
-    with closing(house.appender()) as appender:
-        settle(appender)
-        house.add(books(2, start=30), "book", job=job)
-        settle(appender)
-    shutil.copy(house.path("book"), house.path("author"))
-    assert house.found("book") == house.expected("book")
-    assert house.found("author") == house.expected("author")
+def test_one_database_can_have_several_tables(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "sqlite", ("book", "author"))
+    harness.declare("author", path=harness.path("book"))
+    job = harness.add(books(5), "book")
+    harness.add(books(7), "author")
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
+        harness.add(books(2, start=30), "book", job=job)
+        run_until_idle(appender)
+    shutil.copy(harness.path("book"), harness.path("author"))
+    assert harness.written("book") == harness.expected("book")
+    assert harness.written("author") == harness.expected("author")
 
 
-def test_an_older_copy_put_back_is_made_again(house: House, tmp_path: Path) -> None:
-    house.add(books(10))
-    house.drain()
-    older = house.path().read_bytes()
-    house.add(books(300, start=10))
-    house.drain()
-    house.path().write_bytes(older + b"\n" * (house.path().stat().st_size - len(older)) * (house.type == "sqlite"))
-    house.add(books(3, start=400))
-    house.drain()
-    assert house.found() == house.expected()
+def test_an_older_copy_of_the_file_is_rebuilt(harness: Harness, tmp_path: Path) -> None:
+    harness.add(books(10))
+    harness.drain()
+    older = harness.path().read_bytes()
+    harness.add(books(300, start=10))
+    harness.drain()
+    harness.path().write_bytes(
+        older + b"\n" * (harness.path().stat().st_size - len(older)) * (harness.type == "sqlite")
+    )
+    harness.add(books(3, start=400))
+    harness.drain()
+    assert harness.written() == harness.expected()
 
 
-def test_while_rows_are_replaced_the_file_is_left_alone_and_then_written_once(house: House) -> None:
-    job = house.add(books(3))
-    other = house.add(books(2, start=10))
-    with closing(house.appender()) as appender:
+def test_a_file_is_rebuilt_once_after_its_rows_were_replaced(harness: Harness) -> None:
+    job = harness.add(books(3))
+    other = harness.add(books(2, start=10))
+    with closing(harness.appender()) as appender:
         while appender.run_turn() is not TurnResult.IDLE:
             pass
-        before = house.path().read_bytes()
-        with house.db.transaction():
-            outputs.mark_stale(house.db, house.run.seq, ["book"])
-            runs.set_reextraction(house.db, house.run.seq, "{}")
-        house.add(books(3, start=100), job=job)
-        house.add(books(2, start=200), job=other)
+        before = harness.path().read_bytes()
+        with harness.db.transaction():
+            outputs.mark_stale(harness.db, harness.run.seq, ["book"])
+            runs.set_reextraction(harness.db, harness.run.seq, "{}")
+        harness.add(books(3, start=100), job=job)
+        harness.add(books(2, start=200), job=other)
         for _ in range(5):
             assert appender.run_turn() is TurnResult.BLOCKED
-        if house.type != "sqlite":
-            assert house.path().read_bytes() == before, "a reader sees no half of the new rows"
-        with closing(house.appender()) as another:  # started anew meanwhile: no reason to show half either
+        if harness.type != "sqlite":
+            assert harness.path().read_bytes() == before, "a reader must not see part of the new rows"
+        with closing(harness.appender()) as another:  # a restart must not write part of them either
             assert another.run_turn() is TurnResult.BLOCKED
-        with house.db.transaction():
-            runs.set_reextraction(house.db, house.run.seq, None)
-    with closing(house.appender()) as appender:
+        with harness.db.transaction():
+            runs.set_reextraction(harness.db, harness.run.seq, None)
+    with closing(harness.appender()) as appender:
         assert appender.run_turn() is TurnResult.MORE
-        assert house.found() == house.expected()
+        assert harness.written() == harness.expected()
         assert appender.run_turn() is TurnResult.IDLE
-    assert not house.behind()
+    assert not harness.has_backlog()
 
 
-def test_rows_replaced_since_the_outputs_were_looked_at_are_not_appended(
-    house: House, monkeypatch: pytest.MonkeyPatch
+def test_rows_replaced_after_the_outputs_were_read_are_not_appended(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = house.add(books(3))
-    house.drain()
-    before = house.path().read_bytes()
-    with closing(house.appender()) as appender:
+    job = harness.add(books(3))
+    harness.drain()
+    before = harness.path().read_bytes()
+    with closing(harness.appender()) as appender:
         assert appender.run_turn() is TurnResult.IDLE
         inspected = appender._inspect_outputs
 
         def late(declared: object) -> object:
-            found = inspected(declared)  # type: ignore[arg-type]
-            house.add(books(3, start=100), job=job)
+            result = inspected(declared)  # type: ignore[arg-type]
+            harness.add(books(3, start=100), job=job)
             monkeypatch.setattr(appender, "_inspect_outputs", inspected)
-            return found
+            return result
 
         monkeypatch.setattr(appender, "_inspect_outputs", late)
         assert appender.run_turn() is TurnResult.MORE
-        if house.type != "sqlite":
-            assert house.path().read_bytes() == before
-    house.drain()
-    assert house.found() == house.expected()
+        if harness.type != "sqlite":
+            assert harness.path().read_bytes() == before
+    harness.drain()
+    assert harness.written() == harness.expected()

@@ -1,3 +1,5 @@
+"""Exports equal the outputs of a run."""
+
 import io
 from contextlib import closing
 from pathlib import Path
@@ -7,50 +9,50 @@ import pytest
 from engine.append.export import export, export_sqlite
 from engine.errors import CrawlError, StorageError
 from engine.store.db.connector import sqlite3
-from tests.contract.append.house import COLUMNS, House, books, read
+from tests.contract.append.harness import COLUMNS, Harness, books, read
 
 JOINS = {"tags": ";"}
 
 
 @pytest.mark.parametrize("format_", ["csv", "jsonl"])
-def test_an_export_is_what_the_output_would_be(format_: str, tmp_path: Path) -> None:
-    house = House(tmp_path, format_, ("book", "author"))
-    house.add(books(4500))
-    house.add(books(3), "author")
+def test_an_export_equals_the_output(format_: str, tmp_path: Path) -> None:
+    harness = Harness(tmp_path, format_, ("book", "author"))
+    harness.add(books(4500))
+    harness.add(books(3), "author")
     out = tmp_path / f"out.{format_}"
     with out.open("wb") as binary:
-        assert export(house.db, 1, "book", COLUMNS, JOINS, format_, binary) == 4500
-    assert sorted(map(repr, read(format_, out, "book", list(COLUMNS)))) == house.expected()
+        assert export(harness.db, 1, "book", COLUMNS, JOINS, format_, binary) == 4500
+    assert sorted(map(repr, read(format_, out, "book", list(COLUMNS)))) == harness.expected()
     text = io.StringIO(newline="")
-    export(house.db, 1, "book", COLUMNS, JOINS, format_, text)
+    export(harness.db, 1, "book", COLUMNS, JOINS, format_, text)
     assert text.getvalue().encode() == out.read_bytes()
 
 
-def test_an_export_to_sqlite_replaces_its_table_alone(tmp_path: Path) -> None:
-    house = House(tmp_path, "sqlite", ("book", "author"))
-    job = house.add(books(30))
-    house.add(books(3), "author")
+def test_an_export_to_sqlite_replaces_only_its_table(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "sqlite", ("book", "author"))
+    job = harness.add(books(30))
+    harness.add(books(3), "author")
     out = tmp_path / "out.db"
-    assert export_sqlite(house.db, 1, "author", COLUMNS, JOINS, out) == 3
-    export_sqlite(house.db, 1, "book", COLUMNS, JOINS, out)
-    house.add(books(2), job=job)
-    assert export_sqlite(house.db, 1, "book", COLUMNS, JOINS, out) == 2
+    assert export_sqlite(harness.db, 1, "author", COLUMNS, JOINS, out) == 3
+    export_sqlite(harness.db, 1, "book", COLUMNS, JOINS, out)
+    harness.add(books(2), job=job)
+    assert export_sqlite(harness.db, 1, "book", COLUMNS, JOINS, out) == 2
     for name in ("book", "author"):
-        assert sorted(map(repr, read("sqlite", out, name, list(COLUMNS)))) == house.expected(name)
+        assert sorted(map(repr, read("sqlite", out, name, list(COLUMNS)))) == harness.expected(name)
 
 
 def test_an_export_to_sqlite_without_rows_has_the_table(tmp_path: Path) -> None:
-    house = House(tmp_path, "sqlite")
-    assert export_sqlite(house.db, 1, "book", COLUMNS, JOINS, tmp_path / "out.db") == 0
+    harness = Harness(tmp_path, "sqlite")
+    assert export_sqlite(harness.db, 1, "book", COLUMNS, JOINS, tmp_path / "out.db") == 0
     with closing(sqlite3.connect(tmp_path / "out.db")) as db:
         assert [row[1] for row in db.execute("PRAGMA table_info(book)")] == ["_id", *COLUMNS]
 
 
-def test_an_export_says_what_is_wrong(tmp_path: Path) -> None:
-    house = House(tmp_path, "csv")
+def test_an_export_reports_errors(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "csv")
     with pytest.raises(CrawlError, match="unknown output type 'xml'"):
-        export(house.db, 1, "book", COLUMNS, JOINS, "xml", io.BytesIO())
-    (tmp_path / "text.db").write_text("no database at all, but long enough to be looked at " * 40)
-    house.add(books(1))
+        export(harness.db, 1, "book", COLUMNS, JOINS, "xml", io.BytesIO())
+    (tmp_path / "text.db").write_text("no database at all, but long stop to be looked at " * 40)
+    harness.add(books(1))
     with pytest.raises(StorageError, match="not a database"):
-        export_sqlite(house.db, 1, "book", COLUMNS, JOINS, tmp_path / "text.db")
+        export_sqlite(harness.db, 1, "book", COLUMNS, JOINS, tmp_path / "text.db")

@@ -1,4 +1,4 @@
-"""Kills at every step, disks that refuse, and epochs that end: nothing is lost, doubled, or recorded too early."""
+"""Kills at every step, write errors, and ended epochs: no row is lost, doubled, or recorded too early."""
 
 import errno
 import os
@@ -15,44 +15,44 @@ from engine.errors import Fenced
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.tables import outputs, rows, supervisors
-from tests.contract.append.house import TYPES, House, book, books, recorded, settle
+from tests.contract.append.harness import TYPES, Harness, book, books, recorded, run_until_idle
 
 
 @pytest.fixture(params=TYPES)
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> House:
-    return House(tmp_path, request.param)
+def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
+    return Harness(tmp_path, request.param)
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Stands for the end of the process."""
 
 
-class Axe:
-    """Kills at the n-th thing that touches the disk: half of a write is done, a commit is done or not."""
+class KillAtStep:
+    """Raises `Killed` at the n-th disk operation: in the middle of a write, before or after any other."""
 
     def __init__(self) -> None:
         self.left = -1
 
-    def falls(self) -> bool:
+    def is_due(self) -> bool:
         self.left -= 1
         return self.left == 0
 
-    def hang(self, monkeypatch: pytest.MonkeyPatch) -> type[Database]:
-        axe = self
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> type[Database]:
+        kill = self
         pwrite, fsync, ftruncate, replace, execute = os.pwrite, os.fsync, os.ftruncate, Path.replace, Database.execute
 
         def half(file: int, data: bytes, at: int) -> int:
-            if axe.falls():
+            if kill.is_due():
                 pwrite(file, data[: len(data) // 2], at)
                 raise Killed
             return pwrite(file, data, at)
 
         def around(work: Any) -> Any:
             def killed(*arguments: Any) -> Any:
-                if axe.falls():
+                if kill.is_due():
                     raise Killed
                 result = work(*arguments)
-                if axe.falls():
+                if kill.is_due():
                     raise Killed
                 return result
 
@@ -75,29 +75,29 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(
     type_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = 0
-    axe = Axe()
-    fragile = axe.hang(monkeypatch)
+    kill = KillAtStep()
+    fragile = kill.install(monkeypatch)
     while True:
         steps += 1
         folder = tmp_path / str(steps)
         folder.mkdir()
-        house = House(folder, type_)
-        job = house.add(books(3))
-        axe.left = steps
+        harness = Harness(folder, type_)
+        job = harness.add(books(3))
+        kill.left = steps
         killed = False
-        with closing(house.appender(db=fragile.open(folder / CRAWL))) as appender:
+        with closing(harness.appender(db=fragile.open(folder / CRAWL))) as appender:
             try:
-                settle(appender)
-                house.add(books(3, start=10))
-                settle(appender)
-                house.add(books(2, start=20), job=job)
-                settle(appender)
+                run_until_idle(appender)
+                harness.add(books(3, start=10))
+                run_until_idle(appender)
+                harness.add(books(2, start=20), job=job)
+                run_until_idle(appender)
             except Killed:
                 killed = True
-            axe.left = -1
-        house.drain()
-        assert house.found() == house.expected(), f"killed at step {steps}"
-        house.db.close()
+            kill.left = -1
+        harness.drain()
+        assert harness.written() == harness.expected(), f"killed at step {steps}"
+        harness.db.close()
         if not killed:
             break
     assert steps > 20
@@ -106,16 +106,16 @@ def test_a_kill_at_any_step_loses_and_doubles_nothing(
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
 @pytest.mark.parametrize("call", ["pwrite", "fsync"])
 @pytest.mark.parametrize("type_", ["csv", "jsonl"])
-def test_a_failed_write_is_tried_again(
+def test_a_failed_write_is_retried(
     type_: str, call: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house = House(tmp_path, type_)
+    harness = Harness(tmp_path, type_)
     monkeypatch.setattr(loop, "RETRY_SECONDS", 0.0)
     real = getattr(os, call)
-    with closing(house.appender()) as appender:
-        settle(appender)
-        house.add(books(10))
-        before = recorded(house)
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
+        harness.add(books(10))
+        before = recorded(harness)
 
         def failing(*arguments: Any) -> Any:
             if call == "pwrite":
@@ -125,89 +125,89 @@ def test_a_failed_write_is_tried_again(
         monkeypatch.setattr(os, call, failing)
         for _ in range(3):
             assert appender.run_turn() is not TurnResult.IDLE
-            assert recorded(house).cursor in (before.cursor, rows.last_id(house.db, 1))
+            assert recorded(harness).cursor in (before.cursor, rows.last_id(harness.db, 1))
         assert os.strerror(code) in appender._heartbeat.problem
-        assert recorded(house).bytes == before.bytes
-        inode = house.path().stat().st_ino
+        assert recorded(harness).bytes == before.bytes
+        inode = harness.path().stat().st_ino
         monkeypatch.setattr(os, call, real)
-        settle(appender)
-        assert house.found() == house.expected()
-        assert (house.path().stat().st_ino != inode) == (code == errno.EIO)
-    assert not house.behind()
+        run_until_idle(appender)
+        assert harness.written() == harness.expected()
+        assert (harness.path().stat().st_ino != inode) == (code == errno.EIO)
+    assert not harness.has_backlog()
 
 
-def test_one_failing_output_does_not_hold_the_others(tmp_path: Path) -> None:
-    house = House(tmp_path, "csv", ("book", "author"))
-    house.declare("author", path=tmp_path / "file" / "author.csv")
+def test_a_failing_output_does_not_block_the_others(tmp_path: Path) -> None:
+    harness = Harness(tmp_path, "csv", ("book", "author"))
+    harness.declare("author", path=tmp_path / "file" / "author.csv")
     (tmp_path / "file").write_text("no folder")
-    house.add(books(5), "author")
-    house.add(books(5), "book")
-    with closing(house.appender()) as appender:
+    harness.add(books(5), "author")
+    harness.add(books(5), "book")
+    with closing(harness.appender()) as appender:
         while appender.run_turn() is not TurnResult.BLOCKED:
             pass
-        assert house.found("book") == house.expected("book")
-        assert house.behind()
+        assert harness.written("book") == harness.expected("book")
+        assert harness.has_backlog()
 
 
-def test_a_full_database_disk_holds_and_goes_on(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.add(books(10))
+def test_a_full_disk_of_the_database_pauses_the_appender(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.add(books(10))
     real = outputs.advance
 
     def full(*_: Any, **__: Any) -> None:
         raise DatabaseBusy("crawl.db: database or disk is full", "Free some space.")
 
-    with closing(house.appender()) as appender:
-        settle_until = [appender.run_turn() for _ in range(1)]
-        assert settle_until == [TurnResult.MORE]
+    with closing(harness.appender()) as appender:
+        turns = [appender.run_turn() for _ in range(1)]
+        assert turns == [TurnResult.MORE]
         monkeypatch.setattr(outputs, "advance", full)
         for _ in range(3):
             with pytest.raises(DatabaseBusy):
                 appender.run_turn()
         monkeypatch.setattr(outputs, "advance", real)
-        settle(appender)
-    assert house.found() == house.expected()
+        run_until_idle(appender)
+    assert harness.written() == harness.expected()
 
 
-def test_an_appender_whose_supervisor_ended_writes_nothing(house: House) -> None:
-    with closing(house.appender()) as appender:
-        settle(appender)
-        before = recorded(house)
-        with house.db.transaction():
-            supervisors.begin(house.db, "next", house.run.seq, 1.0)
-        house.add(books(5))
+def test_an_appender_whose_supervisor_ended_writes_nothing(harness: Harness) -> None:
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
+        before = recorded(harness)
+        with harness.db.transaction():
+            supervisors.begin(harness.db, "next", harness.run.seq, 1.0)
+        harness.add(books(5))
         with pytest.raises(Fenced):
             appender.run_turn()
-    assert recorded(house) == before
-    assert house.found() == []
+    assert recorded(harness) == before
+    assert harness.written() == []
 
 
-def test_a_fence_that_falls_during_a_write_records_nothing(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.add(books(5))
+def test_a_fence_during_a_write_records_nothing(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    harness.add(books(5))
     real = rows.list_after
-    with closing(house.appender()) as appender:
+    with closing(harness.appender()) as appender:
         appender.run_turn()
-        before = recorded(house)
+        before = recorded(harness)
 
         def after(*arguments: Any) -> Any:
-            with house.db.transaction():
-                supervisors.begin(house.db, "next", house.run.seq, 1.0)
+            with harness.db.transaction():
+                supervisors.begin(harness.db, "next", harness.run.seq, 1.0)
             return real(*arguments)
 
         monkeypatch.setattr(rows, "list_after", after)
         with pytest.raises(Fenced):
             appender.run_turn()
-    assert recorded(house) == before
+    assert recorded(harness) == before
     monkeypatch.setattr(rows, "list_after", real)
-    house.supervisor = 2
-    house.drain()
-    assert house.found() == house.expected()
+    harness.supervisor = 2
+    harness.drain()
+    assert harness.written() == harness.expected()
 
 
-def test_memory_is_bounded_by_the_size_of_rows(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_by_the_size_of_rows(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "BATCH_CHARACTERS", 20_000)
     monkeypatch.setattr(loop, "FIRST_ROWS", 20)
-    house.add([book(i, title="x" * 1000) for i in range(200)])
-    with closing(house.appender()) as appender:
-        settle(appender)
+    harness.add([book(i, title="x" * 1000) for i in range(200)])
+    with closing(harness.appender()) as appender:
+        run_until_idle(appender)
         assert appender._batch_limit < 25
-    assert house.found() == house.expected()
+    assert harness.written() == harness.expected()

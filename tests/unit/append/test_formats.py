@@ -1,10 +1,12 @@
+"""Output types encode rows without loss."""
+
 import csv
 import io
 import json
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 import pytest
@@ -14,10 +16,11 @@ from hypothesis import strategies as st
 from engine.append import row_json
 from engine.append.csv import CsvEncoder
 from engine.append.jsonl import JsonlEncoder
-from engine.append.registry import create_encoder, create_writer
+from engine.append.registry import create_encoder, create_writer, load_format
 from engine.append.row_json import NumberLiteral
 from engine.append.sqlite import OutputTable
 from engine.errors import CrawlError
+from engine.model.output_type import OUTPUT_TYPES, OutputTypeName, output_type_for_suffix
 from engine.model.text_value import to_text
 from engine.store.db.connector import sqlite3
 from engine.store.tables.outputs import Output
@@ -30,18 +33,18 @@ records = st.dictionaries(texts, values, max_size=6)
 
 
 def as_stored(row: dict[str, Any]) -> str:
-    """As nodes store rows: a decimal is a bare number."""
+    """A row as nodes store it: decimals are JSON numbers."""
 
-    def told(value: Any) -> Any:
+    def literal(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: told(item) for key, item in value.items()}
+            return {key: literal(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [told(item) for item in value]
+            return [literal(item) for item in value]
         if isinstance(value, Decimal) or (isinstance(value, int) and not isinstance(value, bool)):
             return orjson.Fragment(f"{value:f}" if isinstance(value, Decimal) else str(value))
         return value
 
-    return orjson.dumps(told(row)).decode()
+    return orjson.dumps(literal(row)).decode()
 
 
 def read_csv(data: bytes, delimiter: str = ",") -> list[list[str]]:
@@ -49,14 +52,12 @@ def read_csv(data: bytes, delimiter: str = ",") -> list[list[str]]:
 
 
 @given(st.lists(records, max_size=5), st.lists(texts, min_size=1, max_size=6, unique=True), st.sampled_from(",;\t|"))
-def test_csv_shows_the_written_text_of_every_field(
-    rows: list[dict[str, Any]], columns: list[str], delimiter: str
-) -> None:
+def test_csv_has_the_text_of_every_field(rows: list[dict[str, Any]], columns: list[str], delimiter: str) -> None:
     encoder = CsvEncoder(columns, {columns[0]: "/"}, delimiter)
-    found = read_csv(encoder.header() + encoder.rows(map(as_stored, rows)), delimiter)
-    assert found[0] == columns
+    decoded = read_csv(encoder.header() + encoder.rows(map(as_stored, rows)), delimiter)
+    assert decoded[0] == columns
     joins = {columns[0]: "/"}
-    assert found[1:] == [[to_text(row.get(c), joins.get(c, "|")) for c in columns] for row in rows]
+    assert decoded[1:] == [[to_text(row.get(c), joins.get(c, "|")) for c in columns] for row in rows]
 
 
 @given(records, st.lists(texts, max_size=6, unique=True))
@@ -64,9 +65,9 @@ def test_jsonl_has_the_declared_fields_in_order_with_their_digits(row: dict[str,
     line = JsonlEncoder(columns).rows([as_stored(row)]).decode()
     assert line.endswith("\n")
     assert "\n" not in line[:-1]
-    found = json.loads(line, parse_float=Decimal)
-    assert list(found.items()) == [(c, row[c]) for c in columns if c in row]
-    assert list(map(str, numbers(found))) == [str(n) for c in columns if c in row for n in numbers(row[c])]
+    decoded = json.loads(line, parse_float=Decimal)
+    assert list(decoded.items()) == [(c, row[c]) for c in columns if c in row]
+    assert list(map(str, numbers(decoded))) == [str(n) for c in columns if c in row for n in numbers(row[c])]
 
 
 def numbers(value: Any) -> list[Any]:
@@ -78,7 +79,7 @@ def numbers(value: Any) -> list[Any]:
 
 
 @given(records)
-def test_parts_are_the_json_of_each_field(row: dict[str, Any]) -> None:
+def test_split_fields_returns_the_json_of_each_field(row: dict[str, Any]) -> None:
     text = as_stored(row)
     assert json.loads(text) == {key: json.loads(part) for key, part in row_json.split_fields(text).items()}
     assert (
@@ -86,12 +87,12 @@ def test_parts_are_the_json_of_each_field(row: dict[str, Any]) -> None:
     )
 
 
-def test_parts_of_spaced_json() -> None:
+def test_split_fields_accepts_spaces() -> None:
     assert row_json.split_fields(' { "a" : [1, 2] ,\n "b":{"c" : "}"} } ') == {"a": "[1, 2]", "b": '{"c" : "}"}'}
     assert row_json.split_fields("{ }") == {}
 
 
-def test_a_stored_row_is_one_line_of_jsonl_as_it_is() -> None:
+def test_jsonl_keeps_a_stored_row_unchanged() -> None:
     row = '{"price":12.50,"big":123456789012345678901234567890,"tiny":1e-400}'
     assert JsonlEncoder(["price", "big", "tiny"]).rows([row]) == row.encode() + b"\n"
     assert JsonlEncoder(["tiny", "price"]).rows([row]) == b'{"tiny":1e-400,"price":12.50}\n'
@@ -101,7 +102,7 @@ def test_line_breaks_between_tokens_do_not_break_the_line() -> None:
     assert JsonlEncoder(["a"]).rows(['{"a":\n[1,\r\n2]}']) == b'{"a": [1,  2]}\n'
 
 
-def test_csv_lines_end_in_crlf_and_quote_what_must_be() -> None:
+def test_csv_lines_end_in_crlf_and_are_quoted_where_needed() -> None:
     encoder = CsvEncoder(["a", "b"])
     assert encoder.header() == b"a,b\r\n"
     assert encoder.rows(['{"a":"x\\ry","b":"p\\"q"}', '{"a":"1,5"}']) == b'"x\ry","p""q"\r\n"1,5",\r\n'
@@ -115,7 +116,7 @@ def test_numbers_keep_their_digits_in_csv() -> None:
     )
 
 
-def test_half_a_character_does_not_stop_an_output() -> None:
+def test_a_lone_surrogate_is_replaced() -> None:
     row = '{"a":"x\\ud83dy"}'
     assert CsvEncoder(["a"]).rows([row]) == b"x?y\r\n"
     assert JsonlEncoder(["a"]).rows([row]) == row.encode() + b"\n"
@@ -128,13 +129,13 @@ def test_half_a_character_does_not_stop_an_output() -> None:
         ("0.1000000000000000055511151231257827", "0.1000000000000000055511151231257827"),
     ],
 )  # fmt: skip
-def test_a_number_is_bound_as_one_where_that_keeps_its_digits(token: str, number: Any) -> None:
+def test_a_number_is_bound_as_a_number_if_that_keeps_its_digits(token: str, number: Any) -> None:
     bound = NumberLiteral(token).to_value()
     assert bound == number
     assert type(bound) is type(number)
 
 
-def test_a_table_keeps_types_that_are_told() -> None:
+def test_a_table_keeps_declared_types() -> None:
     types = {"price": "decimal", "rate": "float", "n": "int", "ok": "bool", "name": "str"}
     table = OutputTable("t", list(types), None, types)
     db = sqlite3.connect(":memory:")
@@ -144,7 +145,7 @@ def test_a_table_keeps_types_that_are_told() -> None:
     assert db.execute("SELECT * FROM t").fetchall() == [(1, "5", 2.5, 3, 1, "4"), (2, "12.50", 7.0, None, None, None)]
 
 
-def test_columns_of_a_table_are_told_apart_as_sqlite_does() -> None:
+def test_column_names_are_unique_without_regard_to_case() -> None:
     table = OutputTable('we"ird', ["Title", "title", "_id", "TITLE_2", 'q"'])
     db = sqlite3.connect(":memory:")
     db.execute(table.create_sql())
@@ -154,9 +155,21 @@ def test_columns_of_a_table_are_told_apart_as_sqlite_does() -> None:
     assert cursor.fetchall() == [(1, 1, 2, 3, 4, 5)]
 
 
-def test_an_unknown_type_is_told_with_a_suggestion(tmp_path: Path) -> None:
+def test_each_output_type_has_its_module_and_its_own_suffixes() -> None:
+    assert tuple(OUTPUT_TYPES) == get_args(OutputTypeName)
+    for name, type_ in OUTPUT_TYPES.items():
+        assert type_.name == name
+        assert load_format(name).create_writer
+        assert [output_type_for_suffix(f".{suffix.upper()}") for suffix in type_.suffixes] == [type_] * len(
+            type_.suffixes
+        )
+    with pytest.raises(CrawlError, match="cannot be written to a stream"):
+        create_encoder("sqlite", {"columns": ["a"]})
+
+
+def test_an_unknown_type_is_reported_with_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(CrawlError, match=re.escape("unknown output type 'jsnl' (did you mean 'jsonl'?)")):
-        create_encoder("jsnl", ["a"])
+        create_encoder("jsnl", {"columns": ["a"]})
     output = Output(1, "rows", "xml", "book", str(tmp_path / "x"), {"columns": ["a"]}, 0, 0, 0, None, 0, None)
     with pytest.raises(CrawlError, match="unknown output type 'xml'"):
         create_writer(output, run="r", folder=tmp_path)

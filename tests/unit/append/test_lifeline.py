@@ -1,3 +1,5 @@
+"""The lifeline, process identities, and the output folder."""
+
 import os
 import subprocess
 import sys
@@ -19,7 +21,7 @@ def test_the_first_line_is_read_alone_and_the_rest_ignored() -> None:
     assert not lifeline.supervisor_gone
 
 
-def test_a_pipe_that_ends_at_once_is_cut() -> None:
+def test_a_pipe_that_ends_at_once_means_no_supervisor() -> None:
     read, write = os.pipe()
     os.close(write)
     lifeline = Lifeline(read)
@@ -48,7 +50,7 @@ def test_an_identity_is_read_behind_a_strange_name(tmp_path: Path) -> None:
         process.communicate()
 
 
-def test_the_dead_and_the_unreaped_have_no_identity() -> None:
+def test_dead_and_unreaped_processes_have_no_identity() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     deadline = time.monotonic() + 10
     while identity_of(process.pid) is not None:
@@ -58,7 +60,7 @@ def test_the_dead_and_the_unreaped_have_no_identity() -> None:
     assert identity_of(process.pid) is None
 
 
-def test_latest_leads_to_the_newest_run(tmp_path: Path) -> None:
+def test_latest_points_to_the_newest_run(tmp_path: Path) -> None:
     for run in ("aaaaaa", "bbbbbb", "bbbbbb"):
         OutputDir(tmp_path, run).link_latest()
         assert (tmp_path / "output" / "latest").resolve() == tmp_path / "output" / run

@@ -1,4 +1,4 @@
-"""What becomes of checkpoints: when the defs change, when work ends or comes again, when a run is cut off."""
+"""Checkpoints when the defs change, when work ends or appears, and when a run is interrupted."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ CHAIN = ("seeder", "loader", "parser", "filter", "appender")
 
 
 def plan(**contents: str) -> StepGraph:
-    """Groups a and b, whose pages are found on those of a. `a_parser="2"` gives that step another content."""
+    """Groups a and b; pages of a link to b. `a_parser="2"` changes the content of that step."""
 
     def step(group: str, name: str, *needs: str) -> StepSpec:
         return StepSpec(name=name, group=group, content_hash=contents.get(f"{group}_{name}", "1"), dependencies=needs)
@@ -41,18 +41,18 @@ def by_key(*parts: list[Checkpoint]) -> dict[str, Checkpoint]:
     return {c.key: c for part in parts for c in part}
 
 
-def begun() -> dict[str, Checkpoint]:
-    """The entries of a run that has just begun."""
+def started() -> dict[str, Checkpoint]:
+    """The entries of a run that has just started."""
     return by_key(diff_checkpoints({}, plan(), {}, 1))
 
 
 def finished(seeder: bool = True) -> dict[str, Checkpoint]:
-    """Those of one that is over."""
-    known = begun()
-    known["a/seeder"] = replace(known["a/seeder"], completed_at=5.0, status="valid")
-    known |= by_key(completion_changes(known, plan(), now(), 9.0))
-    assert all(c.completed and c.status == "valid" for c in known.values())
-    return known
+    """The entries of a finished run."""
+    entries = started()
+    entries["a/seeder"] = replace(entries["a/seeder"], completed_at=5.0, status="valid")
+    entries |= by_key(completion_changes(entries, plan(), now(), 9.0))
+    assert all(c.completed and c.status == "valid" for c in entries.values())
+    return entries
 
 
 def open_(count: int = 1, **more: int) -> GroupCounts:
@@ -60,13 +60,13 @@ def open_(count: int = 1, **more: int) -> GroupCounts:
 
 
 def test_at_the_start_all_are_provisional_and_none_is_complete() -> None:
-    known = begun()
-    assert set(known) == {step.key for step in plan().steps}
-    assert {(c.status, c.completed, c.reason) for c in known.values()} == {("provisional", False, None)}
-    assert known["b/loader"].dependencies == ("a/loader",)
+    entries = started()
+    assert set(entries) == {step.key for step in plan().steps}
+    assert {(c.status, c.completed, c.reason) for c in entries.values()} == {("provisional", False, None)}
+    assert entries["b/loader"].dependencies == ("a/loader",)
 
 
-def test_with_the_same_defs_what_is_complete_is_left_alone() -> None:
+def test_complete_entries_stay_with_the_same_defs() -> None:
     assert diff_checkpoints(finished(), plan(), {}, 1) == []
 
 
@@ -76,84 +76,84 @@ def invalid(**contents: str) -> dict[str, str | None]:
     return {key: c.reason for key, c in written.items()}
 
 
-def test_a_changed_step_and_all_that_rest_on_it_are_invalid_with_the_reason_and_no_other() -> None:
+def test_only_a_changed_step_and_its_dependents_are_invalid() -> None:
     assert invalid(a_parser="2") == {
         "a/parser": "what it extracts changed with defs v2",
-        "a/filter": "rests on a/parser, which changed with defs v2",
-        "a/appender": "rests on a/parser, which changed with defs v2",
+        "a/filter": "depends on a/parser, which changed with defs v2",
+        "a/appender": "depends on a/parser, which changed with defs v2",
     }
     assert set(invalid(a_appender="2")) == {"a/appender"}
     assert set(invalid(b_loader="2")) == {"b/loader", "b/parser", "b/filter", "b/appender"}
 
 
-def test_what_rests_on_another_group_is_invalid_with_it() -> None:
-    told = invalid(a_seeder="2")
-    assert set(told) == {step.key for step in plan().steps}
-    assert told["b/appender"] == "rests on a/seeder, which changed with defs v2"
+def test_dependents_in_another_group_are_invalid_too() -> None:
+    reasons = invalid(a_seeder="2")
+    assert set(reasons) == {step.key for step in plan().steps}
+    assert reasons["b/appender"] == "depends on a/seeder, which changed with defs v2"
 
 
-def test_groups_that_rest_on_each_other_end() -> None:
-    made = plan()
-    circle = replace(made, steps=tuple(replace(s, dependencies=("seeder", "b/loader")) if s.key == "a/loader" else s
-                                       for s in made.steps))  # fmt: skip
-    known = by_key(diff_checkpoints({}, circle, {}, 1))
+def test_groups_that_depend_on_each_other_are_handled() -> None:
+    graph = plan()
+    circle = replace(graph, steps=tuple(replace(s, dependencies=("seeder", "b/loader")) if s.key == "a/loader" else s
+                                       for s in graph.steps))  # fmt: skip
+    entries = by_key(diff_checkpoints({}, circle, {}, 1))
     other = replace(circle, steps=tuple(replace(s, content_hash="2") if s.key == "b/loader" else s
                                         for s in circle.steps))  # fmt: skip
-    written = by_key(diff_checkpoints(known, other, {}, 2))
-    assert {key for key, c in written.items() if c.status == "invalid"} == set(known) - {"a/seeder"}
+    written = by_key(diff_checkpoints(entries, other, {}, 2))
+    assert {key for key, c in written.items() if c.status == "invalid"} == set(entries) - {"a/seeder"}
 
 
-def test_an_invalid_entry_stays_so_over_a_restart_until_it_is_complete() -> None:
-    known = finished() | by_key(diff_checkpoints(finished(), plan(a_filter="2"), {}, 2))
-    known |= by_key(interruption_changes(known, plan(a_filter="2"), now(open_(3)), "cancelled by signal"))
-    assert known["a/filter"].reason == "its filters changed with defs v2; cancelled by signal: 3 jobs left"
-    known |= by_key(diff_checkpoints(known, plan(a_filter="2"), {}, 2))
-    assert known["a/filter"].status == "invalid"
-    assert known["a/filter"].reason == "its filters changed with defs v2"
-    known |= by_key(completion_changes(known, plan(a_filter="2"), now(), 9.0))
-    assert (known["a/filter"].status, known["a/filter"].reason) == ("valid", None)
+def test_an_invalid_entry_survives_a_restart_until_it_is_complete() -> None:
+    entries = finished() | by_key(diff_checkpoints(finished(), plan(a_filter="2"), {}, 2))
+    entries |= by_key(interruption_changes(entries, plan(a_filter="2"), now(open_(3)), "cancelled by signal"))
+    assert entries["a/filter"].reason == "its filters changed with defs v2; cancelled by signal: 3 jobs left"
+    entries |= by_key(diff_checkpoints(entries, plan(a_filter="2"), {}, 2))
+    assert entries["a/filter"].status == "invalid"
+    assert entries["a/filter"].reason == "its filters changed with defs v2"
+    entries |= by_key(completion_changes(entries, plan(a_filter="2"), now(), 9.0))
+    assert (entries["a/filter"].status, entries["a/filter"].reason) == ("valid", None)
 
 
-def test_pages_that_keep_what_they_gave_are_told_and_the_step_is_not_valid() -> None:
+def test_a_step_with_kept_pages_is_not_valid_and_counts_them() -> None:
     groups = {"a": GroupCounts(done=12)}
-    known = finished() | by_key(diff_checkpoints(finished(), plan(a_parser="2"), groups, 2))
-    known |= by_key(completion_changes(known, plan(a_parser="2"), now(GroupCounts(done=14)), 9.0))
-    parser = known["a/parser"]
+    entries = finished() | by_key(diff_checkpoints(finished(), plan(a_parser="2"), groups, 2))
+    entries |= by_key(completion_changes(entries, plan(a_parser="2"), now(GroupCounts(done=14)), 9.0))
+    parser = entries["a/parser"]
     assert parser.completed
     assert parser.status == "provisional"
-    assert parser.reason == "12 pages done before a change of the defs keep what they gave"
-    assert known["a/filter"].status == known["a/appender"].status == "valid"
-    again = known | by_key(diff_checkpoints(known, plan(a_parser="2"), groups, 2))
-    assert again["a/parser"] == parser, "and it stays told"
+    assert parser.reason == "12 pages done before a change of the defs keep their results"
+    assert entries["a/filter"].status == entries["a/appender"].status == "valid"
+    again = entries | by_key(diff_checkpoints(entries, plan(a_parser="2"), groups, 2))
+    assert again["a/parser"] == parser, "the note stays"
 
 
 def test_a_step_that_is_no_longer_in_the_defs_is_invalid() -> None:
-    made = plan()
-    less = replace(made, steps=made.steps[:5], upstream={"a": frozenset()}, data_defs={"a": ("x",)})
+    graph = plan()
+    less = replace(graph, steps=graph.steps[:5], upstream={"a": frozenset()}, data_defs={"a": ("x",)})
     written = by_key(diff_checkpoints(finished(), less, {}, 2))
     assert {c.reason for c in written.values()} == {"not in defs v2"}
     assert set(written) == {"b/loader", "b/parser", "b/filter", "b/appender"}
     assert diff_checkpoints(finished() | written, less, {}, 2) == []
 
 
-def completed(known: dict[str, Checkpoint], standings: RunProgress) -> set[str]:
-    return {c.key for c in completion_changes(known, plan(), standings, 9.0) if c.completed}
+def completed(entries: dict[str, Checkpoint], progress: RunProgress) -> set[str]:
+    return {c.key for c in completion_changes(entries, plan(), progress, 9.0) if c.completed}
 
 
 def seeded() -> dict[str, Checkpoint]:
-    known = begun()
-    known["a/seeder"] = replace(known["a/seeder"], completed_at=5.0, status="valid")
-    return known
+    entries = started()
+    entries["a/seeder"] = replace(entries["a/seeder"], completed_at=5.0, status="valid")
+    return entries
 
 
-def test_a_group_is_complete_with_no_open_job_and_none_that_can_come() -> None:
-    known = seeded()
-    assert completed(known, now(open_(), open_())) == set()
-    assert completed(known, now(GroupCounts(), open_())) == {"a/loader", "a/parser", "a/filter", "a/appender"}
-    assert completed(known, now(open_(), GroupCounts())) == set(), "pages of a may lead to more of b"
-    assert completed(known, now(seeded=False)) == set()
-    assert completed(begun(), now()) == set(), "its seeder is not complete"
-    assert completed(known, now()) == set(known) - {"a/seeder"}
+def test_a_group_is_complete_if_no_job_is_open_and_none_can_appear() -> None:
+    entries = seeded()
+    assert completed(entries, now(open_(), open_())) == set()
+    assert completed(entries, now(GroupCounts(), open_())) == {"a/loader", "a/parser", "a/filter", "a/appender"}
+    assert completed(entries, now(open_(), GroupCounts())) == set(), "pages of a may link to more of b"
+    assert completed(entries, now(seeded=False)) == set()
+    assert completed(started(), now()) == set(), "its seeder is not complete"
+    assert completed(entries, now()) == set(entries) - {"a/seeder"}
 
 
 def test_the_appender_is_complete_when_the_files_hold_every_row() -> None:
@@ -162,7 +162,7 @@ def test_the_appender_is_complete_when_the_files_hold_every_row() -> None:
     assert "b/appender" in completed(seeded(), behind)
 
 
-def test_failed_jobs_are_told() -> None:
+def test_failed_jobs_are_counted_in_the_reason() -> None:
     done = by_key(completion_changes(seeded(), plan(), now(GroupCounts(failed=3), GroupCounts(failed=1)), 9.0))
     assert done["a/parser"].reason == "3 jobs failed"
     assert done["b/loader"].reason == "1 job failed"
@@ -170,28 +170,28 @@ def test_failed_jobs_are_told() -> None:
     assert done["a/parser"].completed_at == 9.0
 
 
-def test_work_that_comes_again_opens_what_was_complete() -> None:
-    known = finished()
-    again = completion_changes(known, plan(), now(b=open_(2)), 10.0)
+def test_new_work_reopens_complete_steps() -> None:
+    entries = finished()
+    again = completion_changes(entries, plan(), now(b=open_(2)), 10.0)
     assert {(c.key, c.status, c.reason) for c in again} == {
         (f"b/{step}", "provisional", "there is work again") for step in CHAIN[1:]
     }
-    assert {c.key for c in completion_changes(known, plan(), now(a=open_()), 10.0)} == set(known) - {"a/seeder"}
-    assert completion_changes(known, plan(), now(seeded=False), 10.0) == [], "a new version alone opens nothing"
+    assert {c.key for c in completion_changes(entries, plan(), now(a=open_()), 10.0)} == set(entries) - {"a/seeder"}
+    assert completion_changes(entries, plan(), now(seeded=False), 10.0) == [], "a new version alone reopens nothing"
 
 
-def test_work_that_fetches_nothing_leaves_the_loader_complete() -> None:
+def test_work_without_a_fetch_keeps_the_loader_complete() -> None:
     again = completion_changes(finished(), plan(), now(a=GroupCounts(open=5, loading=0)), 10.0)
     assert {c.key for c in again} == {"a/parser", "a/filter", "a/appender"}
 
 
-def test_a_run_that_is_cut_off_tells_why_and_how_much_is_left() -> None:
-    known = seeded()
-    left = by_key(interruption_changes(known, plan(), now(open_(12), GroupCounts()), "cancelled by signal"))
-    assert "a/seeder" not in left, "what is complete stays so"
+def test_an_interrupted_run_records_the_reason_and_the_jobs_left() -> None:
+    entries = seeded()
+    left = by_key(interruption_changes(entries, plan(), now(open_(12), GroupCounts()), "cancelled by signal"))
+    assert "a/seeder" not in left, "complete entries stay"
     assert left["a/loader"].reason == "cancelled by signal: 12 jobs left"
-    assert left["b/loader"].reason == "cancelled by signal: 0 jobs left, but pages that lead here are"
+    assert left["b/loader"].reason == "cancelled by signal: 0 jobs left, but open pages of other groups may link here"
     assert not any(c.completed for c in left.values())
-    unseeded = by_key(interruption_changes(begun(), plan(), now(open_(1), GroupCounts(), seeded=False), "hard kill"))
+    unseeded = by_key(interruption_changes(started(), plan(), now(open_(1), GroupCounts(), seeded=False), "hard kill"))
     assert unseeded["a/seeder"].reason == "hard kill: not all locators are jobs"
     assert unseeded["a/appender"].reason == "hard kill: 1 job left"

@@ -1,4 +1,4 @@
-"""A child process as its supervisor starts it."""
+"""The start of a child process."""
 
 import signal
 from pathlib import Path
@@ -9,18 +9,16 @@ from engine.supervise import child_process
 from engine.supervise.child_process import spawn
 
 
-def test_a_child_that_dies_before_it_is_told_anything_is_still_a_child(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its death is seen by who watches it; the start itself does not fail."""
-    began = child_process.subprocess.Popen
+def test_a_child_that_dies_before_its_first_line_is_returned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start does not fail; the monitor sees the death."""
+    popen = child_process.subprocess.Popen
 
-    def at_once_dead(*args: object, **kwargs: object) -> object:
-        process = began(*args, **kwargs)  # type: ignore[call-overload]
+    def start_and_kill(*args: object, **kwargs: object) -> object:
+        process = popen(*args, **kwargs)  # type: ignore[call-overload]
         process.kill()
         process.wait()
         return process
 
-    monkeypatch.setattr(child_process.subprocess, "Popen", at_once_dead)
+    monkeypatch.setattr(child_process.subprocess, "Popen", start_and_kill)
     process = spawn("engine.node", [], first_line="{}" * 100_000, log=tmp_path / "logs" / "n1.log")
     assert process.poll() == -signal.SIGKILL

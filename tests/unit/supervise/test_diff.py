@@ -1,4 +1,4 @@
-"""What a change of the defs means, and how it is told."""
+"""Changes of the defs and their descriptions."""
 
 from pathlib import Path
 
@@ -20,13 +20,13 @@ dataDefs:
 """
 
 
-def edition(folder: Path, text: str = DEFS) -> PreparedDefs:
+def prepared(folder: Path, text: str = DEFS) -> PreparedDefs:
     (folder / "defs.yml").write_text(text)
     return PreparedDefs.from_definitions(load(folder / "defs.yml").definitions)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told", "stale"),
+    ("old", "new", "expected", "stale"),
     [
         ("selector: b}", "selector: p}", "book: 1 field changed, 1,204 pages to re-extract", ["d"]),
         (", price: {selector: i}", "", "book: 1 field removed, 1,204 pages to re-extract", ["d"]),
@@ -39,35 +39,35 @@ def edition(folder: Path, text: str = DEFS) -> PreparedDefs:
         ("a.example/\"}]", 'a.example/"}, {url: "http://b.example/"}]', "1 locator added", []),
     ],
 )  # fmt: skip
-def test_a_change_is_told_and_makes_pages_stale(
-    tmp_path: Path, old: str, new: str, told: str, stale: list[str]
+def test_a_change_is_described_and_makes_pages_stale(
+    tmp_path: Path, old: str, new: str, expected: str, stale: list[str]
 ) -> None:
-    before, after = edition(tmp_path), edition(tmp_path, DEFS.replace(old, new))
+    before, after = prepared(tmp_path), prepared(tmp_path, DEFS.replace(old, new))
     groups = [{p.group: p.hash for p in each.groups} for each in (before, after)]
     assert stale_groups(*groups) == stale
-    assert told in describe_changes(before, after, 1204 if stale else 0)
+    assert expected in describe_changes(before, after, 1204 if stale else 0)
 
 
-def test_formatting_and_comments_are_no_change(tmp_path: Path) -> None:
-    before = edition(tmp_path)
-    after = edition(tmp_path, "# a word\n\n" + DEFS.replace("selector: b", "selector:   'b'"))
+def test_formatting_and_comments_change_nothing(tmp_path: Path) -> None:
+    before = prepared(tmp_path)
+    after = prepared(tmp_path, "# a word\n\n" + DEFS.replace("selector: b", "selector:   'b'"))
     assert before.hash == after.hash
     assert changed_data_defs(before, after) == []
     assert before.groups == after.groups
 
 
-def test_several_changes_are_one_line(tmp_path: Path) -> None:
-    before = edition(tmp_path)
+def test_several_changes_are_described_in_one_line(tmp_path: Path) -> None:
+    before = prepared(tmp_path)
     text = DEFS.replace("selector: b}", "selector: p}").replace("selector: i}", "selector: u}")
     text = text.replace('a.example/"}]', 'a.example/"}, {url: "http://b.example/{1..2}"}, {url: "http://c.example/"}]')
-    after = edition(tmp_path, text)
+    after = prepared(tmp_path, text)
     assert (
         describe_changes(before, after, 1204) == "book: 2 fields changed, 1,204 pages to re-extract, 2 locators added"
     )
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "stale", "told"),
+    ("old", "new", "stale", "expected"),
     [
         ("[{selector: a,", "[{selector: p,", ["g"], ["d"]),
         ("selector: b}", "selector: p}", ["d"], []),
@@ -75,8 +75,8 @@ def test_several_changes_are_one_line(tmp_path: Path) -> None:
         ("fields: {isbn", "links: [{selector: u, linkGroup: d}]\n    fields: {isbn", ["d", "g"], ["d"]),
     ],
 )
-def test_it_is_known_of_which_groups_pages_may_have_lost_their_links(
-    tmp_path: Path, old: str, new: str, stale: list[str], told: list[str]
+def test_groups_that_may_have_lost_links_are_found(
+    tmp_path: Path, old: str, new: str, stale: list[str], expected: list[str]
 ) -> None:
-    before, after = edition(tmp_path), edition(tmp_path, DEFS.replace(old, new))
-    assert relinked_groups(before.definitions, after.definitions, stale) == told
+    before, after = prepared(tmp_path), prepared(tmp_path, DEFS.replace(old, new))
+    assert relinked_groups(before.definitions, after.definitions, stale) == expected

@@ -1,4 +1,4 @@
-"""How a beat looks to its observer, who has only his own clock."""
+"""The heartbeat monitor judges beats by its own clock."""
 
 import pytest
 
@@ -12,100 +12,104 @@ def _beat(number: int) -> Beat:
 
 
 @pytest.fixture
-def pulse() -> HeartbeatMonitor:
-    """Of a process seen healthy at 100 s."""
-    pulse = HeartbeatMonitor(seen_at=99.9)
-    assert pulse.observe(_beat(1), 100.0) is HeartbeatState.HEALTHY
-    return pulse
+def monitor() -> HeartbeatMonitor:
+    """A monitor that saw a healthy process at 100 s."""
+    monitor = HeartbeatMonitor(seen_at=99.9)
+    assert monitor.observe(_beat(1), 100.0) is HeartbeatState.HEALTHY
+    return monitor
 
 
-def watch(pulse: HeartbeatMonitor, beat: Beat | None, since: float, until: float) -> HeartbeatState:
-    """Look ten times a second, as the supervisor does; the heart at the end."""
-    heart = pulse.heart
+def watch(monitor: HeartbeatMonitor, beat: Beat | None, since: float, until: float) -> HeartbeatState:
+    """Observe ten times a second, as the supervisor does; returns the last state."""
+    heart = monitor.heart
     for i in range(1, round((until - since) * 10) + 1):
-        heart = pulse.observe(beat, since + i / 10)
+        heart = monitor.observe(beat, since + i / 10)
     return heart
 
 
-def test_a_process_not_yet_heard_is_newborn_and_is_given_twenty_seconds() -> None:
-    pulse = HeartbeatMonitor(seen_at=0.0)
-    assert watch(pulse, None, 0.0, 6.0) is HeartbeatState.NEWBORN
-    assert watch(pulse, None, 6.0, 7.0) is HeartbeatState.ARRHYTHMIA
-    assert watch(pulse, None, 7.0, 19.9) is HeartbeatState.ARRHYTHMIA
-    assert watch(pulse, None, 19.9, 20.1) is HeartbeatState.ASYSTOLE
+def test_a_process_has_twenty_seconds_for_its_first_beat() -> None:
+    monitor = HeartbeatMonitor(seen_at=0.0)
+    assert watch(monitor, None, 0.0, 6.0) is HeartbeatState.NEWBORN
+    assert watch(monitor, None, 6.0, 7.0) is HeartbeatState.ARRHYTHMIA
+    assert watch(monitor, None, 7.0, 19.9) is HeartbeatState.ARRHYTHMIA
+    assert watch(monitor, None, 19.9, 20.1) is HeartbeatState.ASYSTOLE
 
 
 @pytest.mark.parametrize(
     ("after", "heart"),
     [
-        (0.0, HeartbeatState.HEALTHY), (0.9, HeartbeatState.HEALTHY), (1.0, HeartbeatState.ARRHYTHMIA), (2.9, HeartbeatState.ARRHYTHMIA),
-        (3.0, HeartbeatState.ASYSTOLE), (60.0, HeartbeatState.ASYSTOLE),
+        (0.0, HeartbeatState.HEALTHY),
+        (0.9, HeartbeatState.HEALTHY),
+        (1.0, HeartbeatState.ARRHYTHMIA),
+        (2.9, HeartbeatState.ARRHYTHMIA),
+        (3.0, HeartbeatState.ASYSTOLE),
+        (60.0, HeartbeatState.ASYSTOLE),
     ],
-)  # fmt: skip
-def test_a_second_without_a_new_beat_is_a_miss_and_three_are_death(
-    pulse: HeartbeatMonitor, after: float, heart: HeartbeatState
+)
+def test_three_seconds_without_a_new_beat_mean_death(
+    monitor: HeartbeatMonitor, after: float, heart: HeartbeatState
 ) -> None:
-    assert watch(pulse, _beat(1), 100.0, 100.0 + after) is heart
-    assert pulse.age(100.0 + after) == pytest.approx(after)
+    assert watch(monitor, _beat(1), 100.0, 100.0 + after) is heart
+    assert monitor.age(100.0 + after) == pytest.approx(after)
 
 
-def test_a_file_that_cannot_be_read_for_a_moment_is_no_death(pulse: HeartbeatMonitor) -> None:
-    assert watch(pulse, None, 100.0, 100.5) is HeartbeatState.HEALTHY
-    assert pulse.observe(_beat(2), 100.6) is HeartbeatState.HEALTHY
-    assert watch(pulse, None, 100.6, 103.7) is HeartbeatState.ASYSTOLE
+def test_a_beat_file_may_be_unreadable_for_a_moment(monitor: HeartbeatMonitor) -> None:
+    assert watch(monitor, None, 100.0, 100.5) is HeartbeatState.HEALTHY
+    assert monitor.observe(_beat(2), 100.6) is HeartbeatState.HEALTHY
+    assert watch(monitor, None, 100.6, 103.7) is HeartbeatState.ASYSTOLE
 
 
-def test_the_same_number_is_no_new_beat_whatever_else_it_says(pulse: HeartbeatMonitor) -> None:
-    told = Beat(number=1, state="DONE", done=99)
-    assert watch(pulse, told, 100.0, 101.5) is HeartbeatState.ARRHYTHMIA
+def test_an_unchanged_number_is_not_a_new_beat(monitor: HeartbeatMonitor) -> None:
+    latest = Beat(number=1, state="DONE", done=99)
+    assert watch(monitor, latest, 100.0, 101.5) is HeartbeatState.ARRHYTHMIA
 
 
-def test_a_number_that_went_back_is_new(pulse: HeartbeatMonitor) -> None:
-    """Equality is asked, not order: a record written anew from 0 is a sign of life."""
-    assert pulse.observe(_beat(0), 100.8) is HeartbeatState.HEALTHY
-    assert pulse.age(100.8) == 0.0
+def test_a_smaller_number_is_a_new_beat(monitor: HeartbeatMonitor) -> None:
+    """A file that restarts at 0 is a sign of life."""
+    assert monitor.observe(_beat(0), 100.8) is HeartbeatState.HEALTHY
+    assert monitor.age(100.8) == 0.0
 
 
 @pytest.mark.parametrize("beat", [1, 240])
-def test_an_observer_that_was_stopped_itself_blames_nobody(pulse: HeartbeatMonitor, beat: int) -> None:
-    """A minute passed for it alone, or for all: what it did not watch is one miss at most, and soon forgotten."""
-    assert pulse.observe(_beat(beat), 160.0) is not HeartbeatState.ASYSTOLE
+def test_a_stopped_observer_declares_nothing_dead(monitor: HeartbeatMonitor, beat: int) -> None:
+    """A minute without observation counts as one missed timeout at most."""
+    assert monitor.observe(_beat(beat), 160.0) is not HeartbeatState.ASYSTOLE
     for i in range(10):
-        heart = pulse.observe(_beat(300 + i), 160.1 + i / 10)
+        heart = monitor.observe(_beat(300 + i), 160.1 + i / 10)
     assert heart is HeartbeatState.HEALTHY
 
 
-def test_ten_good_looks_in_a_row_heal_an_arrhythmia(pulse: HeartbeatMonitor) -> None:
-    assert watch(pulse, _beat(1), 100.0, 101.2) is HeartbeatState.ARRHYTHMIA
+def test_ten_fresh_beats_in_a_row_end_an_arrhythmia(monitor: HeartbeatMonitor) -> None:
+    assert watch(monitor, _beat(1), 100.0, 101.2) is HeartbeatState.ARRHYTHMIA
     for i in range(9):
-        assert pulse.observe(_beat(2 + i), 101.3 + i / 10) is HeartbeatState.ARRHYTHMIA
-    assert pulse.observe(_beat(11), 102.2) is HeartbeatState.HEALTHY
-    assert pulse.missed == 0
+        assert monitor.observe(_beat(2 + i), 101.3 + i / 10) is HeartbeatState.ARRHYTHMIA
+    assert monitor.observe(_beat(11), 102.2) is HeartbeatState.HEALTHY
+    assert monitor.missed == 0
 
 
-def test_misses_add_up_until_ten_good_looks_in_a_row(pulse: HeartbeatMonitor) -> None:
-    """It beats now and then, and is silent in between: three silences of a second are death."""
+def test_missed_timeouts_add_up_until_ten_fresh_beats_in_a_row(monitor: HeartbeatMonitor) -> None:
+    """Three silent seconds with single beats in between mean death."""
     now, number = 100.0, 1
     for heart in (HeartbeatState.ARRHYTHMIA, HeartbeatState.ARRHYTHMIA, HeartbeatState.ASYSTOLE):
-        assert watch(pulse, _beat(number), now, now + 1.0) is heart
+        assert watch(monitor, _beat(number), now, now + 1.0) is heart
         now, number = now + 1.1, number + 1
-        pulse.observe(_beat(number), now)
+        monitor.observe(_beat(number), now)
 
 
-def test_the_dead_stay_dead(pulse: HeartbeatMonitor) -> None:
-    assert watch(pulse, None, 100.0, 104.0) is HeartbeatState.ASYSTOLE
+def test_a_dead_process_stays_dead(monitor: HeartbeatMonitor) -> None:
+    assert watch(monitor, None, 100.0, 104.0) is HeartbeatState.ASYSTOLE
     for i in range(30):
-        assert pulse.observe(_beat(2 + i), 104.1 + i / 10) is HeartbeatState.ASYSTOLE
+        assert monitor.observe(_beat(2 + i), 104.1 + i / 10) is HeartbeatState.ASYSTOLE
 
 
-def test_many_looks_between_two_beats_count_once(pulse: HeartbeatMonitor) -> None:
+def test_several_observations_between_two_beats_count_once(monitor: HeartbeatMonitor) -> None:
     for i in range(40):
-        assert pulse.observe(_beat(2 + i // 3), 100.1 + i * 0.1) is HeartbeatState.HEALTHY
-    assert pulse.missed == 0
+        assert monitor.observe(_beat(2 + i // 3), 100.1 + i * 0.1) is HeartbeatState.HEALTHY
+    assert monitor.missed == 0
 
 
-def test_the_last_beat_is_kept(pulse: HeartbeatMonitor) -> None:
-    told = Beat(number=2, state="READY", in_flight=4)
-    pulse.observe(told, 100.2)
-    pulse.observe(None, 100.3)
-    assert pulse.beat is told
+def test_the_last_beat_is_kept(monitor: HeartbeatMonitor) -> None:
+    latest = Beat(number=2, state="READY", in_flight=4)
+    monitor.observe(latest, 100.2)
+    monitor.observe(None, 100.3)
+    assert monitor.beat is latest

@@ -1,4 +1,4 @@
-"""One supervisor a data dir: the second is refused by name, and a dead one bars nobody."""
+"""One supervisor per data dir: a second start fails and names the holder."""
 
 import json
 import os
@@ -40,39 +40,39 @@ def other(tmp_path: Path) -> Iterator["subprocess.Popen[bytes]"]:
     process.communicate()
 
 
-def test_a_second_supervisor_is_refused_at_once_and_told_who_holds_it(
+def test_a_second_supervisor_fails_at_once_and_names_the_holder(
     tmp_path: Path, other: "subprocess.Popen[bytes]"
 ) -> None:
     watch = Stopwatch()
-    with pytest.raises(LockHeld) as told:
+    with pytest.raises(LockHeld) as held:
         Lock.acquire(tmp_path)
     assert watch.seconds() < 0.3
-    assert told.value.message == f"{tmp_path}: held by another supervisor (pid {other.pid}, run 4711ab)"
-    assert told.value.exit_code == 4
-    assert told.value.remedy
+    assert held.value.message == f"{tmp_path}: held by another supervisor (pid {other.pid}, run 4711ab)"
+    assert held.value.exit_code == 4
+    assert held.value.remedy
 
 
 def test_the_lock_dies_with_its_holder(tmp_path: Path, other: "subprocess.Popen[bytes]") -> None:
     other.send_signal(signal.SIGKILL)
     other.wait()
     lock = Lock.acquire(tmp_path)
-    told = read_holder(tmp_path)
-    assert told is not None
-    assert (told.pid, told.run) == (os.getpid(), "")
+    holder = read_holder(tmp_path)
+    assert holder is not None
+    assert (holder.pid, holder.run) == (os.getpid(), "")
     lock.release()
 
 
-def test_who_held_it_can_still_be_read_after_its_death(tmp_path: Path, other: "subprocess.Popen[bytes]") -> None:
+def test_a_dead_holder_can_still_be_read(tmp_path: Path, other: "subprocess.Popen[bytes]") -> None:
     identity = identity_of(other.pid)
     other.kill()
     other.wait()
-    told = read_holder(tmp_path)
-    assert told is not None
-    assert (told.pid, told.identity, told.run) == (other.pid, identity, "4711ab")
-    assert identity_of(told.pid) != told.identity
+    holder = read_holder(tmp_path)
+    assert holder is not None
+    assert (holder.pid, holder.identity, holder.run) == (other.pid, identity, "4711ab")
+    assert identity_of(holder.pid) != holder.identity
 
 
-def test_the_same_process_cannot_take_it_twice_and_can_after_release(tmp_path: Path) -> None:
+def test_a_process_can_take_the_lock_again_only_after_a_release(tmp_path: Path) -> None:
     lock = Lock.acquire(tmp_path)
     with pytest.raises(LockHeld, match=f"pid {os.getpid()}"):
         Lock.acquire(tmp_path)
@@ -90,17 +90,17 @@ def test_children_do_not_keep_the_lock(tmp_path: Path) -> None:
         child.communicate(b"")
 
 
-def test_a_shorter_name_leaves_nothing_of_a_longer_one(tmp_path: Path) -> None:
+def test_a_shorter_record_replaces_a_longer_one_completely(tmp_path: Path) -> None:
     lock = Lock.acquire(tmp_path)
     for run in ("a" * 200, "b"):
         lock.write_holder(run)
-        told = read_holder(tmp_path)
-        assert told is not None
-        assert told.run == run
+        holder = read_holder(tmp_path)
+        assert holder is not None
+        assert holder.run == run
     lock.release()
 
 
-def test_the_data_dir_is_made_private(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_data_dir(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "data"
     Lock.acquire(folder).release()
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -108,37 +108,37 @@ def test_the_data_dir_is_made_private(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"pid": "x", "identity": "", "run": ""}', b'{"pid": 1}'])
-def test_a_lock_file_that_says_nothing_names_nobody(tmp_path: Path, text: bytes) -> None:
+def test_an_unreadable_lock_file_has_no_holder(tmp_path: Path, text: bytes) -> None:
     (tmp_path / LOCK_NAME).write_bytes(text)
     assert read_holder(tmp_path) is None
     Lock.acquire(tmp_path).release()
 
 
-def test_a_holder_that_has_not_yet_told_its_name_is_refused_without_one(tmp_path: Path) -> None:
+def test_a_holder_that_has_not_written_its_identity_is_not_named(tmp_path: Path) -> None:
     lock = Lock.acquire(tmp_path)
-    stranger = {"pid": os.getpid(), "identity": "another boot:1:1", "run": "old"}
-    (tmp_path / LOCK_NAME).write_text(json.dumps(stranger))
-    with pytest.raises(LockHeld) as told:
+    other_record = {"pid": os.getpid(), "identity": "another boot:1:1", "run": "old"}
+    (tmp_path / LOCK_NAME).write_text(json.dumps(other_record))
+    with pytest.raises(LockHeld) as held:
         Lock.acquire(tmp_path)
-    assert told.value.message == f"{tmp_path}: held by another supervisor"
+    assert held.value.message == f"{tmp_path}: held by another supervisor"
     lock.release()
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="file/data"):
         Lock.acquire(tmp_path / "file" / "data")
 
 
 def test_identities() -> None:
-    mine = identity_of(os.getpid())
-    assert mine is not None
-    assert mine == identity_of(os.getpid())
-    assert mine.split(":")[1] == str(os.getpid())
+    own = identity_of(os.getpid())
+    assert own is not None
+    assert own == identity_of(os.getpid())
+    assert own.split(":")[1] == str(os.getpid())
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     deadline = time.monotonic() + 10
     while identity_of(child.pid) is not None and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert identity_of(child.pid) is None, "a process that ended is gone, though nobody has reaped it yet"
+    assert identity_of(child.pid) is None, "a process that ended has no identity, even before it is reaped"
     child.wait()
     assert identity_of(child.pid) is None

@@ -1,4 +1,4 @@
-"""Which files a run writes."""
+"""The output files of a run."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,9 +30,9 @@ def db(tmp_path: Path) -> Iterator[Database]:
     db.close()
 
 
-def _declared(db: Database, defs: Definitions, flag: Path | None = None) -> dict[str, tuple[str, str]]:
+def _declared(db: Database, defs: Definitions, output_file: Path | None = None) -> dict[str, tuple[str, str]]:
     with db.transaction():
-        declare_outputs(db, 1, Path("/out"), defs, flag)
+        declare_outputs(db, 1, Path("/out"), defs, output_file)
     return {f"{o.appender}/{o.data_def}": (o.type, o.path) for o in table.list_outputs(db, 1)}
 
 
@@ -42,7 +42,7 @@ def test_each_data_def_with_fields_has_its_csv_file(db: Database) -> None:
     }  # fmt: skip
 
 
-def test_appenders_take_the_data_defs_they_name_under_the_ending_of_their_type(db: Database) -> None:
+def test_appenders_write_the_data_defs_they_name_with_the_suffix_of_their_type(db: Database) -> None:
     named = AppenderDef(name="one", type="jsonl", data_defs=("shop",))
     stored = AppenderDef(name="all", type="sqlite", path="sub/all.db")
     assert _declared(db, replace(DEFS, appenders=(named, stored))) == {
@@ -51,20 +51,20 @@ def test_appenders_take_the_data_defs_they_name_under_the_ending_of_their_type(d
     }  # fmt: skip
 
 
-def test_a_flag_replaces_the_appenders_and_names_a_file_for_each_data_def(db: Database, tmp_path: Path) -> None:
+def test_the_output_option_replaces_the_appenders_with_a_file_per_data_def(db: Database, tmp_path: Path) -> None:
     assert _declared(db, DEFS, tmp_path / "x.jsonl") == {
         "flag/book": ("jsonl", str(tmp_path / "x-book.jsonl")), "flag/shop": ("jsonl", str(tmp_path / "x-shop.jsonl")),
     }  # fmt: skip
 
 
-def test_a_flag_names_the_very_file_where_one_data_def_or_a_database_is_written(db: Database, tmp_path: Path) -> None:
+def test_the_output_option_names_the_file_of_a_single_data_def_or_a_database(db: Database, tmp_path: Path) -> None:
     one = replace(DEFS, data_defs=(BOOK, LINKS))
     assert _declared(db, one, tmp_path / "x.csv") == {"flag/book": ("csv", str(tmp_path / "x.csv"))}
-    told = _declared(db, DEFS, tmp_path / "y.db")
-    assert {path for _, path in told.values()} == {str(tmp_path / "y.db")}
+    declared = _declared(db, DEFS, tmp_path / "y.db")
+    assert {path for _, path in declared.values()} == {str(tmp_path / "y.db")}
 
 
-def test_a_relative_flag_is_where_the_user_stands(
+def test_a_relative_output_option_is_relative_to_the_working_directory(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -73,17 +73,17 @@ def test_a_relative_flag_is_where_the_user_stands(
 
 
 @pytest.mark.parametrize("name", ["x", "x.txt", "x.csv.gz"])
-def test_an_ending_that_names_no_format_is_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="unknown ending"):
+def test_an_unknown_suffix_is_rejected(name: str) -> None:
+    with pytest.raises(UsageError, match="unknown suffix"):
         appender_for_file(Path(name))
 
 
-def test_an_encoder_is_told_columns_in_order_joins_and_delimiter() -> None:
-    told = output_settings(BOOK, "\t")
-    assert (told["columns"], told["joins"], told["delimiter"]) == (["title", "tags"], {"tags": ";"}, "\t")
+def test_the_settings_have_columns_in_order_joins_and_delimiter() -> None:
+    declared = output_settings(BOOK, "\t")
+    assert (declared["columns"], declared["joins"], declared["delimiter"]) == (["title", "tags"], {"tags": ";"}, "\t")
 
 
-def test_declaring_again_changes_nothing_and_a_new_form_asks_for_a_rebuild(db: Database) -> None:
+def test_declaring_again_changes_nothing_and_new_settings_request_a_rebuild(db: Database) -> None:
     for _ in range(2):
         _declared(db, DEFS)
     assert [o.rebuild_marks for o in table.list_outputs(db, 1)] == [0, 0]
@@ -93,7 +93,7 @@ def test_declaring_again_changes_nothing_and_a_new_form_asks_for_a_rebuild(db: D
     assert table.list_outputs(db, 1)[0].settings["columns"] == ["title", "tags", "price"]
 
 
-def test_a_rebuild_takes_off_the_reasons_it_saw_and_no_later_one(db: Database) -> None:
+def test_a_rebuild_clears_only_earlier_rebuild_marks(db: Database) -> None:
     _declared(db, DEFS)
     with db.transaction():
         book, shop = table.list_outputs(db, 1)
@@ -102,14 +102,14 @@ def test_a_rebuild_takes_off_the_reasons_it_saw_and_no_later_one(db: Database) -
             table.mark_dirty(db, 1, "book", row)
     book, shop = table.list_outputs(db, 1)
     assert (book.rebuild_marks, shop.rebuild_marks) == (2, 0), "a row behind the cursor is not in the file"
-    told = {"inode": 5, "cursor": 12, "bytes": 90, "rows": 9, "reasons": book.rebuild_marks}
+    declared = {"inode": 5, "cursor": 12, "bytes": 90, "rows": 9, "reasons": book.rebuild_marks}
     with db.transaction():
-        table.set_pending(db, book.id, told)
+        table.set_pending(db, book.id, declared)
         table.mark_corrupt(db, book.id)
     book = table.list_outputs(db, 1)[0]
-    assert (book.pending, book.rebuild_marks) == (told, 3)
+    assert (book.pending, book.rebuild_marks) == (declared, 3)
     with db.transaction():
-        table.finish_rebuild(db, book.id, told)
+        table.finish_rebuild(db, book.id, declared)
     book = table.list_outputs(db, 1)[0]
     assert (book.cursor, book.bytes, book.rows, book.inode, book.rebuild_marks, book.pending) == (12, 90, 9, 5, 1, None)
 

@@ -1,4 +1,4 @@
-"""`state.jsonl`: whole at any time, written anew when it is lost or damaged, never a reason for a run to end."""
+"""`state.jsonl` is always complete, is rewritten after damage, and never stops a run."""
 
 import json
 import os
@@ -20,7 +20,7 @@ KEYS = [
 ]  # fmt: skip
 
 
-class Ground:
+class StateFileHarness:
     def __init__(self, folder: Path) -> None:
         migrate_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False)
@@ -42,77 +42,77 @@ class Ground:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Iterator[Ground]:
-    ground = Ground(tmp_path)
-    yield ground
-    ground.db.close()
+def harness(tmp_path: Path) -> Iterator[StateFileHarness]:
+    harness = StateFileHarness(tmp_path)
+    yield harness
+    harness.db.close()
 
 
-def test_it_has_a_line_for_each_step_in_their_order(ground: Ground) -> None:
-    assert [list(line) for line in ground.lines] == [KEYS, KEYS]
-    assert ground.lines == [
+def test_it_has_a_line_for_each_step_in_order(harness: StateFileHarness) -> None:
+    assert [list(line) for line in harness.lines] == [KEYS, KEYS]
+    assert harness.lines == [
         {
-            "run": ground.run.id, "group": "g", "step_name": "seeder", "completed": True, "completed_at": 7.5,
+            "run": harness.run.id, "group": "g", "step_name": "seeder", "completed": True, "completed_at": 7.5,
             "validation_status": "valid", "reason": None, "content_hash": "1", "dependencies": [],
         },
         {
-            "run": ground.run.id, "group": "g", "step_name": "loader", "completed": False, "completed_at": None,
+            "run": harness.run.id, "group": "g", "step_name": "loader", "completed": False, "completed_at": None,
             "validation_status": "provisional", "reason": "x", "content_hash": "2", "dependencies": ["seeder"],
         },
     ]  # fmt: skip
-    assert stat.S_IMODE(ground.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(harness.path.stat().st_mode) == 0o600
 
 
-def test_it_is_replaced_when_an_entry_changes_and_left_alone_else(ground: Ground) -> None:
-    first = ground.path.stat().st_ino, ground.path.stat().st_mtime_ns
-    ground.file.refresh()
-    assert (ground.path.stat().st_ino, ground.path.stat().st_mtime_ns) == first
-    ground.write(Checkpoint(step="loader", group="g", content_hash="2", completed_at=9.0, status="valid"))
-    ground.file.refresh()
-    assert [line["completed"] for line in ground.lines] == [True, True]
+def test_it_is_replaced_only_when_an_entry_changes(harness: StateFileHarness) -> None:
+    first = harness.path.stat().st_ino, harness.path.stat().st_mtime_ns
+    harness.file.refresh()
+    assert (harness.path.stat().st_ino, harness.path.stat().st_mtime_ns) == first
+    harness.write(Checkpoint(step="loader", group="g", content_hash="2", completed_at=9.0, status="valid"))
+    harness.file.refresh()
+    assert [line["completed"] for line in harness.lines] == [True, True]
 
 
-@pytest.mark.parametrize("harm", ["gone", "empty", "torn", "false", "replaced"])
-def test_a_lost_or_damaged_file_is_written_again(ground: Ground, harm: str) -> None:
-    whole = ground.path.read_bytes()
-    match harm:
+@pytest.mark.parametrize("damage", ["gone", "empty", "torn", "false", "replaced"])
+def test_a_missing_or_damaged_file_is_rewritten(harness: StateFileHarness, damage: str) -> None:
+    whole = harness.path.read_bytes()
+    match damage:
         case "gone":
-            ground.path.unlink()
+            harness.path.unlink()
         case "empty":
-            ground.path.write_bytes(b"")
+            harness.path.write_bytes(b"")
         case "torn":
-            os.truncate(ground.path, 30)
+            os.truncate(harness.path, 30)
         case "false":
-            ground.path.write_bytes(whole.replace(b"false", b" true"))
+            harness.path.write_bytes(whole.replace(b"false", b" true"))
         case "replaced":
-            ground.path.unlink()
-            ground.path.write_bytes(b"\0" * len(whole))
-    ground.file.refresh()
-    assert ground.path.read_bytes() == whole
+            harness.path.unlink()
+            harness.path.write_bytes(b"\0" * len(whole))
+    harness.file.refresh()
+    assert harness.path.read_bytes() == whole
 
 
-def test_where_it_cannot_be_written_nothing_fails_and_it_comes_back(
-    ground: Ground, caplog: pytest.LogCaptureFixture
+def test_a_failed_write_is_retried_and_stops_nothing(
+    harness: StateFileHarness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    whole = ground.path.read_bytes()
-    ground.path.unlink()
-    ground.path.mkdir()
+    whole = harness.path.read_bytes()
+    harness.path.unlink()
+    harness.path.mkdir()
     for _ in range(3):
-        ground.file.refresh()
+        harness.file.refresh()
     assert len(caplog.records) == 1, "it is said once"
-    ground.path.rmdir()
-    ground.file.refresh()
-    assert ground.path.read_bytes() == whole
-    assert [p.name for p in ground.path.parent.iterdir() if "state" in p.name] == ["state.jsonl"]
+    harness.path.rmdir()
+    harness.file.refresh()
+    assert harness.path.read_bytes() == whole
+    assert [p.name for p in harness.path.parent.iterdir() if "state" in p.name] == ["state.jsonl"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device")
-def test_a_full_disk_fails_nothing_and_leaves_the_old_lines(ground: Ground) -> None:
-    old = ground.path.read_bytes()
-    ground.write(Checkpoint(step="loader", group="g", content_hash="3"))
-    beside = ground.path.with_name(".state.jsonl.new")
+def test_a_full_disk_keeps_the_old_lines(harness: StateFileHarness) -> None:
+    old = harness.path.read_bytes()
+    harness.write(Checkpoint(step="loader", group="g", content_hash="3"))
+    beside = harness.path.with_name(".state.jsonl.new")
     beside.symlink_to("/dev/full")
-    ground.file.refresh()
-    assert ground.path.read_bytes() == old
-    ground.file.refresh()
-    assert ground.lines[1]["content_hash"] == "3"
+    harness.file.refresh()
+    assert harness.path.read_bytes() == old
+    harness.file.refresh()
+    assert harness.lines[1]["content_hash"] == "3"

@@ -1,4 +1,4 @@
-"""The steps the defs ask for: what each is made of, on which it rests, and what a change of the defs changes."""
+"""The steps of the defs: content hashes, dependencies, and the effect of changes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -46,8 +46,8 @@ def steps(definitions: Definitions = DEFS, base_url: str | None = None, output: 
     return build_step_graph(definitions, base_url=base_url, output=output)
 
 
-def hashes(made: StepGraph) -> dict[str, str]:
-    return {step.key: step.content_hash for step in made.steps}
+def hashes(graph: StepGraph) -> dict[str, str]:
+    return {step.key: step.content_hash for step in graph.steps}
 
 
 def changed(definitions: Definitions, **more: object) -> set[str]:
@@ -56,7 +56,7 @@ def changed(definitions: Definitions, **more: object) -> set[str]:
     return {key for key in before if before[key] != after[key]}
 
 
-def test_every_group_has_its_steps_in_order_each_resting_on_the_one_before() -> None:
+def test_every_group_has_its_steps_in_order_each_depending_on_the_previous() -> None:
     assert [(s.key, s.dependencies) for s in steps().steps] == [
         ("shelves/seeder", ()),
         ("shelves/loader", ("seeder",)),
@@ -72,8 +72,8 @@ def test_every_group_has_its_steps_in_order_each_resting_on_the_one_before() -> 
     assert steps().data_defs == {"shelves": ("entry",), "books": ("book",)}
 
 
-def with_data_def(found: DataDef) -> Definitions:
-    return replace(DEFS, data_defs=tuple(found if d.name == found.name else d for d in DEFS.data_defs))
+def with_data_def(changed_def: DataDef) -> Definitions:
+    return replace(DEFS, data_defs=tuple(changed_def if d.name == changed_def.name else d for d in DEFS.data_defs))
 
 
 HOST = HostRule(name="a")
@@ -126,26 +126,26 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", list(CHANGES))
-def test_a_change_changes_the_content_of_the_steps_that_are_made_of_it(what: str) -> None:
+def test_a_change_changes_the_hash_of_the_steps_it_affects(what: str) -> None:
     definitions, expected = CHANGES[what]
     assert changed(definitions) == expected
 
 
-def test_the_base_url_is_part_of_the_seeder_and_the_flag_of_the_appender() -> None:
+def test_the_base_url_belongs_to_the_seeder_and_the_output_option_to_the_appender() -> None:
     assert changed(DEFS, base_url="http://x/") == {"shelves/seeder"}
     assert changed(DEFS, output=Path("/x/y.csv")) == {"shelves/appender", "books/appender"}
 
 
-def test_groups_that_lead_to_each_other_are_each_upstream_of_the_other() -> None:
+def test_groups_that_link_to_each_other_are_upstream_of_each_other() -> None:
     back = replace(BOOK, links=(Link(selector="a", group="shelves"),))
-    made = steps(with_data_def(back))
-    assert made.upstream == {"shelves": frozenset({"books"}), "books": frozenset({"shelves"})}
-    found = {step.key: step.dependencies for step in made.steps}
-    assert found["shelves/loader"] == ("seeder", "books/loader")
-    assert found["books/loader"] == ("shelves/loader",)
+    graph = steps(with_data_def(back))
+    assert graph.upstream == {"shelves": frozenset({"books"}), "books": frozenset({"shelves"})}
+    dependencies = {step.key: step.dependencies for step in graph.steps}
+    assert dependencies["shelves/loader"] == ("seeder", "books/loader")
+    assert dependencies["books/loader"] == ("shelves/loader",)
 
 
-def test_a_group_through_which_others_are_reached_is_upstream_too() -> None:
+def test_an_indirectly_linking_group_is_upstream_too() -> None:
     more = replace(BOOK, links=(Link(selector="a", group="authors"),))
-    made = steps(replace(with_data_def(more), task_groups=(*DEFS.task_groups, TaskGroup(name="authors", tasks=()))))
-    assert made.upstream["authors"] == {"books", "shelves"}
+    graph = steps(replace(with_data_def(more), task_groups=(*DEFS.task_groups, TaskGroup(name="authors", tasks=()))))
+    assert graph.upstream["authors"] == {"books", "shelves"}

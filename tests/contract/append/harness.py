@@ -1,4 +1,4 @@
-"""A data dir with one run, rows to write, and appenders to write them: in this process, or real ones."""
+"""A data dir with one run, rows to write, and appenders: in this process, or as real processes."""
 
 import csv
 import json
@@ -29,8 +29,8 @@ ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
 COLUMNS = ("title", "price", "stock", "tags", "parts")
 
 
-class Alone(AppenderLoop):
-    """One that shares a process with others: it lets go of what its process would have ended with."""
+class InProcessAppender(AppenderLoop):
+    """An appender in the test process: `close` also releases what the end of a process would release."""
 
     def close(self) -> None:
         super().close()
@@ -39,7 +39,7 @@ class Alone(AppenderLoop):
         self._db.close()
 
 
-class House:
+class Harness:
     """`type_` is the type of every output; each dataDef has the columns `COLUMNS`."""
 
     def __init__(self, folder: Path, type_: str, data_defs: Iterable[str] = ("book",)) -> None:
@@ -58,8 +58,8 @@ class House:
                 (self.run.seq,),
             )
             self.db.execute("INSERT INTO sequences (run, host, kind, grp) VALUES (?, 1, 'page', 'g')", (self.run.seq,))
-        self.truth: dict[str, dict[int, list[dict[str, Any]]]] = {name: {} for name in self.ids}
-        """By dataDef and job: its rows as they should stand."""
+        self.expected_rows: dict[str, dict[int, list[dict[str, Any]]]] = {name: {} for name in self.ids}
+        """By dataDef and job: the rows that the output must have."""
         self.jobs = 0
         for name in self.ids:
             self.declare(name)
@@ -75,8 +75,8 @@ class House:
     def path(self, name: str = "book") -> Path:
         return self.folder / "output" / self.run.id / f"{name}.{ENDINGS[self.type]}"
 
-    def add(self, made: list[dict[str, Any]], name: str = "book", job: int | None = None) -> int:
-        """Commit the rows of one job, new or (re-extracted) known; returns the job."""
+    def add(self, new_rows: list[dict[str, Any]], name: str = "book", job: int | None = None) -> int:
+        """Commit the rows of a new job, or replace those of `job`; returns the job."""
         with self.db.transaction():
             if job is None:
                 self.jobs += 1
@@ -88,8 +88,8 @@ class House:
             else:
                 for row, _ in rows.delete_by_job(self.db, job):
                     outputs.mark_dirty(self.db, self.run.seq, name, row)
-            rows.add(self.db, self.run.seq, [NewRow(job, self.ids[name], stored(row)) for row in made])
-        self.truth[name][job] = made
+            rows.add(self.db, self.run.seq, [NewRow(job, self.ids[name], stored_json(row)) for row in new_rows])
+        self.expected_rows[name][job] = new_rows
         return job
 
     def epoch(self) -> int:
@@ -97,24 +97,24 @@ class House:
             return nodes.insert_appender(self.db, self.run.seq, self.supervisor, 0.0)
 
     def appender(self, *, draining: bool = False, db: Database | None = None) -> AppenderLoop:
-        """One in this process, registered."""
+        """A registered appender in this process."""
         epoch = self.epoch()
         db = db or Database.open(self.folder / CRAWL)
         with self.db.transaction():
             assert nodes.register_appender(self.db, epoch, 1, "test")
         lifeline = Lifeline()
         lifeline.draining = draining
-        pulse = AppenderHeartbeat(self.folder / "beats" / f"a{epoch}", lifeline)
+        heartbeat = AppenderHeartbeat(self.folder / "beats" / f"a{epoch}", lifeline)
         with closing(OutputDir(self.folder, self.run.id)) as folder:
-            return Alone(db, self.run, epoch, folder.path, pulse, lifeline)
+            return InProcessAppender(db, self.run, epoch, folder.path, heartbeat, lifeline)
 
     def drain(self) -> None:
-        """A new appender writes all there is and ends."""
+        """Run a new appender until it has written all rows."""
         with closing(self.appender(draining=True)) as appender:
             appender.run()
-        assert not self.behind()
+        assert not self.has_backlog()
 
-    def behind(self) -> bool:
+    def has_backlog(self) -> bool:
         return outputs.has_backlog(self.db, self.run.seq, rows.last_id(self.db, self.run.seq))
 
     def command(self, epoch: int) -> list[str]:
@@ -124,7 +124,7 @@ class House:
         ]  # fmt: skip
 
     def spawn(self) -> subprocess.Popen[bytes]:
-        """A real one, its stdin the lifeline."""
+        """Start an appender process; its stdin is the lifeline."""
         with (self.folder / "appender.log").open("ab") as log:
             process = subprocess.Popen(
                 self.command(self.epoch()), stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
@@ -139,15 +139,17 @@ class House:
 
     def expected(self, name: str = "book", columns: Iterable[str] = COLUMNS) -> list[str]:
         return sorted(
-            repr([shown(self.type, row.get(c)) for c in columns]) for made in self.truth[name].values() for row in made
+            repr([encoded(self.type, row.get(c)) for c in columns])
+            for job_rows in self.expected_rows[name].values()
+            for row in job_rows
         )
 
-    def found(self, name: str = "book", columns: Iterable[str] = COLUMNS) -> list[str]:
+    def written(self, name: str = "book", columns: Iterable[str] = COLUMNS) -> list[str]:
         return sorted(repr(row) for row in read(self.type, self.path(name), name, list(columns)))
 
 
 def book(number: int, **more: Any) -> dict[str, Any]:
-    """A row with every kind of value and every character that a format might stumble over."""
+    """A row with every kind of value and with characters that formats must quote or escape."""
     return {
         "title": f'Book {number}, "née" | ; \t\r\nnext line ☃ \U0001f600',
         "price": Decimal(f"{number}.50"),
@@ -162,8 +164,8 @@ def books(count: int, start: int = 0) -> list[dict[str, Any]]:
     return [book(start + i) for i in range(count)]
 
 
-def settle(appender: AppenderLoop) -> None:
-    """Turns until nothing is left to do; between two rebuilds the appender rests for as long as the first one took."""
+def run_until_idle(appender: AppenderLoop) -> None:
+    """Run turns until the appender is idle; it pauses between two rebuilds as long as the first one took."""
     deadline = time.monotonic() + 20
     while (turn := appender.run_turn()) is not TurnResult.IDLE:
         assert time.monotonic() < deadline, "never idle"
@@ -171,19 +173,19 @@ def settle(appender: AppenderLoop) -> None:
             time.sleep(0.001)
 
 
-def stored(row: dict[str, Any]) -> str:
+def stored_json(row: dict[str, Any]) -> str:
     """The JSON of a row as nodes store it: decimals are bare numbers with all their digits."""
     marked = json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=lambda d: f"\x01{d}\x01")
     return marked.replace('"\\u0001', "").replace('\\u0001"', "")
 
 
-def shown(type_: str, value: Any) -> Any:
-    """What stands in an output of that type for a value."""
+def encoded(type_: str, value: Any) -> Any:
+    """A value as an output of this type has it."""
     if type_ == "jsonl":
         return value
     if isinstance(value, list):
         nested = any(isinstance(item, dict) for item in value)
-        return stored(value) if nested else ";".join(value)  # type: ignore[arg-type]
+        return stored_json(value) if nested else ";".join(value)  # type: ignore[arg-type]
     if type_ == "sqlite":
         if isinstance(value, bool):
             return int(value)
@@ -197,11 +199,11 @@ def read(type_: str, path: Path, name: str, columns: list[str]) -> list[list[Any
     """Every row of an output, in order; fails on a torn line, a wrong header or a wrong number of cells."""
     if type_ == "csv":
         with path.open(newline="", encoding="utf-8") as file:
-            header, *found = list(csv.reader(file, strict=True))
+            header, *records = list(csv.reader(file, strict=True))
         assert header == columns
-        assert all(len(row) == len(columns) for row in found)
+        assert all(len(row) == len(columns) for row in records)
         assert path.read_bytes().endswith(b"\r\n")
-        return found
+        return records
     if type_ == "jsonl":
         text = path.read_bytes().decode("utf-8")
         assert text == "" or text.endswith("\n")
@@ -212,10 +214,10 @@ def read(type_: str, path: Path, name: str, columns: list[str]) -> list[list[Any
         return [list(row[1:]) for row in db.execute(f'SELECT * FROM "{name}" ORDER BY 1')]
 
 
-def started(house: House, epoch: int) -> bool:
-    """Wait for the appender's first look at its outputs."""
-    beat = house.folder / "beats" / f"a{epoch}"
-    return until(lambda: (told := read_beat(beat)) is not None and told.state in ("READY", "DONE", "DRAINING"))
+def wait_started(harness: Harness, epoch: int) -> bool:
+    """Wait until the appender has read its outputs once."""
+    beat = harness.folder / "beats" / f"a{epoch}"
+    return until(lambda: (latest := read_beat(beat)) is not None and latest.state in ("READY", "DONE", "DRAINING"))
 
 
 def until(condition: Any, seconds: float = 15.0) -> bool:
@@ -227,5 +229,5 @@ def until(condition: Any, seconds: float = 15.0) -> bool:
     return False
 
 
-def recorded(house: House) -> outputs.Output:
-    return outputs.list_outputs(house.db, house.run.seq)[0]
+def recorded(harness: Harness) -> outputs.Output:
+    return outputs.list_outputs(harness.db, harness.run.seq)[0]

@@ -1,0 +1,34 @@
+"""The types of output files, by name. A type is implemented by the module `engine/append/<name>.py`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+OutputTypeName = Literal["csv", "jsonl", "sqlite"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputType:
+    """What other parts of the program use of a type without its implementation."""
+
+    name: OutputTypeName
+    suffixes: tuple[str, ...]
+    """File suffixes without the dot; new files get the first one."""
+    shared_file: bool = False
+    """Whether the rows of several dataDefs fit in one file."""
+
+
+OUTPUT_TYPES: Mapping[str, OutputType] = MappingProxyType(
+    {
+        "csv": OutputType(name="csv", suffixes=("csv",)),
+        "jsonl": OutputType(name="jsonl", suffixes=("jsonl",)),
+        "sqlite": OutputType(name="sqlite", suffixes=("db", "sqlite"), shared_file=True),
+    }
+)
+
+
+def output_type_for_suffix(suffix: str) -> OutputType | None:
+    """The type of a file with this suffix, with or without the dot, in any case; None if there is none."""
+    plain = suffix.lower().removeprefix(".")
+    return next((type_ for type_ in OUTPUT_TYPES.values() if plain in type_.suffixes), None)

@@ -1,0 +1,62 @@
+"""Cleans up after an earlier supervisor: processes, node rows, clocks, unreferenced pages."""
+
+import contextlib
+import time
+from pathlib import Path
+
+from engine.model.node import HeartbeatState, NodeState, Role
+from engine.model.run import RunState
+from engine.runtime.clock import boot_id, boottime
+from engine.store.db.connector import Database
+from engine.store.pages import documents
+from engine.store.tables import hosts, jobs, nodes, supervisors
+from engine.store.tables.runs import Run
+from engine.supervise.child_process import kill_leftover
+
+
+def fence_leftovers(db: Database, folder: Path) -> None:
+    """Kill the processes of a crashed supervisor, and record their end so that no late write of theirs counts."""
+    left_nodes = nodes.list_left_over(db)
+    left_appenders = nodes.list_left_over_appenders(db)
+    for identity in [*(n[2] for n in left_nodes), *(a[1] for a in left_appenders)]:
+        if identity:
+            kill_leftover(identity)
+    now = time.time()
+    with db.transaction():
+        for epoch, number, _ in left_nodes:
+            nodes.set_state(db, epoch, NodeState.DEAD)
+            nodes.set_heart(db, epoch, HeartbeatState.ASYSTOLE)
+            _, role = nodes.get_state_and_role(db, epoch)
+            nodes.set_role(db, epoch, Role.DEAD_RUNNER if role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER)
+            nodes.end(db, epoch, "its supervisor died", now)
+            jobs.release(db, epoch, f"the supervisor of n{number} died", crashed=False)
+        for epoch, _ in left_appenders:
+            nodes.end_appender(db, epoch, NodeState.DEAD, now)
+        _rebase_clocks(db)
+    for beat in (folder / "beats").iterdir():
+        with contextlib.suppress(OSError):
+            beat.unlink()
+
+
+def clean_pages(db: Database, folder: Path, run: Run, *, busy_seconds: float) -> str:
+    """Delete page bodies without a document, and documents without their body; returns a warning, or ''."""
+    pages = documents.PageStore(folder, busy_seconds=busy_seconds)
+    try:
+        lost = pages.reconcile(db, run.seq)
+        if run.state is not RunState.NEW:
+            pages.delete_orphans(db)
+    finally:
+        pages.close()
+    return documents.lost_pages_message(lost) if lost else ""
+
+
+def _rebase_clocks(db: Database) -> None:
+    """After a reboot, when the boot-time clock starts again at zero: keep the rest of each deadline."""
+    recorded = supervisors.get_meta(db, "boot")
+    if recorded:
+        boot, _, last = recorded.partition(" ")
+        if boot != boot_id():
+            shift = boottime() - float(last or 0)
+            jobs.shift_deadlines(db, shift)
+            hosts.shift_deadlines(db, shift)
+    supervisors.record_clock(db)

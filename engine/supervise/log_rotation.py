@@ -1,0 +1,63 @@
+"""Limits the size of log files: copies a large log to `NAME.log.1` and truncates it."""
+
+import logging
+import os
+import time
+from pathlib import Path
+
+_log = logging.getLogger(__name__)
+
+MAX_LOG_BYTES = 10_000_000
+"""The size at which a log is rotated, and the most that its old copy keeps."""
+_CHECK_SECONDS = 1.0
+_BLOCK_BYTES = 1 << 20
+
+
+class LogRotation:
+    """Rotates the logs in one folder. Every writer must append (O_APPEND), so that it continues at the new end.
+
+    Lines that a process writes between the copy and the truncation are lost.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int = MAX_LOG_BYTES) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._checked_at = -_CHECK_SECONDS
+        self._failed: set[Path] = set()
+        """Logs whose last rotation failed, so that each failure is logged once."""
+
+    def check(self) -> None:
+        """Rotate the logs that are too large; at most once a second. A failed rotation is retried."""
+        now = time.monotonic()
+        if now - self._checked_at < _CHECK_SECONDS:
+            return
+        self._checked_at = now
+        failed: set[Path] = set()
+        for path in self._folder.glob("*.log"):
+            try:
+                if path.stat().st_size > self._max_bytes:
+                    self._rotate(path)
+            except OSError as error:
+                failed.add(path)
+                if path not in self._failed:
+                    _log.warning("%s: cannot rotate: %s", path, error.strerror)
+        self._failed = failed
+
+    def _rotate(self, path: Path) -> None:
+        """Keep the last `max_bytes` of the log as `.1`, in place of an older copy."""
+        old = path.with_name(f"{path.name}.1")
+        temp = path.with_name(f".{path.name}.1.new")
+        log = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            start = max(0, os.fstat(log).st_size - self._max_bytes)
+            with os.fdopen(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as copy:
+                while block := os.pread(log, _BLOCK_BYTES, start):
+                    start += len(block)
+                    copy.write(block)
+            temp.replace(old)
+            os.ftruncate(log, 0)
+        except OSError:
+            temp.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(log)

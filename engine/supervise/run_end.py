@@ -1,0 +1,83 @@
+"""Decides whether a run is complete, and records how it ended."""
+
+import time
+from dataclasses import dataclass
+
+from engine.model.run import RunState, Stage
+from engine.store.db.connector import Database
+from engine.store.tables import events, jobs, runs, sequences, supervisors
+from engine.store.tables.events import Event
+from engine.store.tables.runs import Run
+from engine.supervise.checkpoints.tracker import CheckpointTracker
+from engine.supervise.exit_reason import FINAL_STATES, ExitReason
+from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.run_stats import RunStats
+from engine.supervise.stages import StageTracker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """How a run ended, as the tables have it."""
+
+    exit_reason: ExitReason
+    reason: str | None
+    too_many_failed: bool
+    """Whether a complete run has more failed jobs than `max_failed` allows."""
+
+
+class RunEnd:
+    """The end of one run under one supervisor."""
+
+    def __init__(
+        self,
+        db: Database,
+        run: Run,
+        *,
+        epoch: int,
+        stages: StageTracker,
+        stats: RunStats,
+        checkpoints: CheckpointTracker,
+        defs_sync: DefsSync,
+    ) -> None:
+        self._db = db
+        self._run = run
+        self._epoch = epoch
+        self._stages = stages
+        self._stats = stats
+        self._checkpoints = checkpoints
+        self._defs_sync = defs_sync
+
+    def try_complete(self) -> bool:
+        """Whether no work is left; decided and recorded in one transaction. Raises DatabaseBusy."""
+        run = runs.get(self._db, self._run.seq)
+        if run.seeded_version != run.defs_version or sequences.count_taken(self._db, run.seq):
+            return False
+        if run.paused and (run.paused != "disk" or self._defs_sync.incomplete_reason()):
+            return False  # a run that only the disk pauses may end once every row is in its file
+        if self._defs_sync.has_open_work() or not self._defs_sync.is_settled():
+            return False
+        with self._db.transaction():
+            return not self._defs_sync.has_open_work() and runs.set_state(self._db, run.seq, RunState.DRAINING)
+
+    def record(self, exit_reason: ExitReason, reason: str | None) -> RunOutcome:
+        """Write the end of the run and of the supervisor's epoch. Raises DatabaseBusy, with nothing written."""
+        run, too_many_failed = self._run.seq, False
+        with self._db.transaction():
+            self._stages.write_pending()
+            jobs.release_all(self._db, run, "the run was stopped")
+            if exit_reason is ExitReason.COMPLETE:
+                too_many_failed = self._stats.too_many_failed()
+                if missing := self._defs_sync.incomplete_reason():
+                    exit_reason, reason = ExitReason.FAILED, missing
+                elif self._defs_sync.has_work_left():
+                    exit_reason, reason = ExitReason.EXTRACTED, "extracted; the next run fetches the remaining pages"
+            complete, state, now = exit_reason is ExitReason.COMPLETE, FINAL_STATES[exit_reason], time.time()
+            runs.set_state(self._db, run, state, reason)
+            runs.end(self._db, run, now)
+            self._checkpoints.close(done=complete, reason=reason)
+            text = f"run {self._run.id} {state}"
+            events.add(self._db, run, [Event(now, "INFO" if complete else "WARNING", "supervisor", "run", text)])
+            runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
+            supervisors.end(self._db, self._epoch, now)
+        self._stages.clear_pending()
+        return RunOutcome(exit_reason=exit_reason, reason=reason, too_many_failed=too_many_failed)
