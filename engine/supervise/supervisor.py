@@ -134,6 +134,14 @@ class Supervisor:
                 self._deadline = min(self._deadline, time.monotonic() + self.settings.grace + _SHUTDOWN_MARGIN_SECONDS)
             self.exit_reason, self.reason = ending, reason
 
+    def request_kill(self, reason: str) -> None:  # noqa: ARG002 - not recorded yet
+        """Ask for a hard kill of the run; the next tick does it."""
+        self.kill_requested = True
+
+    def request_reload(self) -> None:
+        """Ask for a reload of the defs; the next tick starts it."""
+        self.defs_sync.request_reload()
+
     def kill(self) -> None:
         """Stop at once: processes die, what they held is READY again, rows reach the files at the next start."""
         if self.is_finished:
