@@ -9,6 +9,7 @@ COMMANDS = {
     "runs": ("runs:runs", "List the runs of the data directory, or show one."),
     "state": ("state:state", "Show which steps of the run are complete."),
     "export": ("export:export", "Write the rows of the latest run."),
+    "query": ("query:query", "Run one read-only SQL statement on the data."),
     "reload": ("control:reload", "Reload the defs from disk."),
     "extract": ("extract:extract", "Re-extract the stored pages of the latest run."),
     "cancel": ("control:cancel", "Stop the run gracefully."),
