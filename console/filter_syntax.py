@@ -7,7 +7,7 @@ and reason, ignoring case. A leading `!` negates a term. Quotes keep spaces toge
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -33,31 +33,63 @@ JOB_NUMERIC_KEYS = ("age", "attempts", "crashes", "depth", "priority")
 _LEVELS = ("info", "warning", "error")
 
 
+class SearchPattern:
+    """A regular expression that ignores case and whose searches are limited in time."""
+
+    def __init__(self, pattern: str, *, strict: bool = True) -> None:
+        """Raises UsageError if invalid; not `strict`, an invalid one is searched for as plain text."""
+        self.pattern = pattern
+        self._strict = strict
+        self._timed_out = False
+        try:
+            self._compiled = regex.compile(pattern, regex.IGNORECASE)
+        except (regex.error, ValueError, RecursionError, OverflowError, LookupError) as error:
+            if strict:
+                raise UsageError(
+                    f"'{pattern}' is not a regular expression: {error}",
+                    "Escape special characters with a backslash: \\( \\[ \\* \\+ \\?",
+                ) from error
+            self._compiled = regex.compile(regex.escape(pattern), regex.IGNORECASE)
+
+    def search(self, text: str) -> Any:
+        """The first match, or None. Raises UsageError on a timeout; not `strict`, nothing matches from then on."""
+        if self._timed_out:
+            return None
+        try:
+            return self._compiled.search(text, timeout=SEARCH_TIMEOUT)
+        except TimeoutError:
+            self._handle_timeout()
+            return None
+
+    def finditer(self, text: str) -> Iterator[Any]:
+        """All matches; errors as `search`."""
+        if self._timed_out:
+            return
+        try:
+            yield from self._compiled.finditer(text, timeout=SEARCH_TIMEOUT)
+        except TimeoutError:
+            self._handle_timeout()
+
+    def _handle_timeout(self) -> None:
+        if self._strict:
+            raise UsageError(f"the search for '{self.pattern}' takes too long", "Write a simpler pattern.") from None
+        self._timed_out = True
+
+
 @dataclass(frozen=True, slots=True)
 class TextSearch:
-    """A regular expression that one of a row's texts matches, or none if negated. Raises UsageError if invalid."""
+    """A pattern that one of a row's texts matches, or none if negated. Raises UsageError if it is invalid."""
 
     text: str
     negated: bool = False
-    _search: Callable[..., Any] = field(init=False, repr=False, compare=False)
+    _pattern: SearchPattern = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        try:
-            compiled = regex.compile(self.text, regex.IGNORECASE)
-        except (regex.error, ValueError, RecursionError, OverflowError, LookupError) as error:
-            raise UsageError(
-                f"'{self.text}' is not a regular expression: {error}",
-                "Escape special characters with a backslash: \\( \\[ \\* \\+ \\?",
-            ) from error
-        object.__setattr__(self, "_search", compiled.search)
+        object.__setattr__(self, "_pattern", SearchPattern(self.text))
 
     def accepts(self, *texts: str) -> bool:
         """Whether a row with these texts passes. Raises UsageError where a search takes too long."""
-        try:
-            matches = any(self._search(text, timeout=SEARCH_TIMEOUT) for text in texts if text)
-        except TimeoutError:
-            raise UsageError(f"the search for '{self.text}' takes too long", "Write a simpler pattern.") from None
-        return matches is not self.negated
+        return any(self._pattern.search(text) for text in texts if text) is not self.negated
 
 
 def parse(text: str) -> JobFilter:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.filter_syntax import TextSearch, job_filter, parse, parse_events
+from console.filter_syntax import SearchPattern, TextSearch, job_filter, parse, parse_events
 from engine.errors import UsageError
 from engine.store.db.filter import Comparison, GlobFilter, JobFilter
 
@@ -99,6 +99,15 @@ def test_a_match_pattern_is_not_parsed_as_terms() -> None:
 def test_a_slow_pattern_is_stopped() -> None:
     with pytest.raises(UsageError, match="takes too long"):
         parse("(a|aa)+$b").accepts("a" * 60 + "c")
+
+
+def test_a_lenient_pattern_never_raises() -> None:
+    literal = SearchPattern("a(", strict=False)
+    assert literal.pattern == "a("
+    assert [match.span() for match in literal.finditer("xA( a(")] == [(1, 3), (4, 6)]
+    slow = SearchPattern("(a|aa)+$b", strict=False)
+    assert slow.search("a" * 60 + "c") is None
+    assert slow.search("ab") is None
 
 
 @given(st.text(max_size=40))
