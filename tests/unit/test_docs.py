@@ -91,7 +91,7 @@ SHARED = {"--data", "--set"}
 CONTEXT = click.Context(crawl_console)
 COMMAND_NAMES = crawl_console.list_commands(CONTEXT)
 CLI = {name: crawl_console.get_command(CONTEXT, name) for name in COMMAND_NAMES}
-TITLES = {name: "Steering a run" for name, (place, _) in REGISTRY.items() if place.startswith("control:")}
+TITLES = {name: "Controlling a run" for name, (place, _) in REGISTRY.items() if place.startswith("control:")}
 
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)
