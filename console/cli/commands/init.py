@@ -18,7 +18,7 @@ _DEFS_TEMPLATE = f"""\
 # and explains keys. Put the address of your site in, then run in the parent folder:
 #
 #   crawl-console check                         reports every problem, with its line
-#   crawl-console try book URL                  shows what one page gives; nothing is stored
+#   crawl-console try book URL                  shows the rows of one page; nothing is stored
 #   crawl-console run --no-ui --max-pages 20    a first crawl; rows are in data/output/latest
 
 locatorGroups:                    # where to start
@@ -114,7 +114,7 @@ def create_project(folder: Path) -> int:
     click.echo(f"{folder}: {', '.join(files)}")
     step = "" if folder.resolve() == Path.cwd() else f"cd {folder}, "
     click.echo(f"Next: {step}put the address of your site into defs/books.yml, then run `crawl-console check`.")
-    click.echo("`crawl-console try book URL` shows what one page gives, `crawl-console run` crawls.")
+    click.echo("`crawl-console try book URL` shows the rows of one page, `crawl-console run` crawls.")
     return 0
 
 
