@@ -130,8 +130,8 @@ class Progress:
         self.print_message(f"run {view.run.id} {view.run.state}{suffix}; {view.run.seconds:.1f} s\n{_line(view, rate)}")
         for line in report_lines(view):
             self._write(f"{clean(line)}\n")
-        for url, reason_ in snapshot.list_failures(db, run, _MAX_LISTED) if view.jobs["failed"] else []:
-            self._write(f"  FAILED {clean(without_credentials(url))}: {clean(reason_)}\n")
+        for url, failure in snapshot.list_failures(db, run, _MAX_LISTED) if view.jobs["failed"] else []:
+            self._write(f"  FAILED {clean(without_credentials(url))}: {clean(failure)}\n")
         if view.jobs["failed"] > _MAX_LISTED:
             self._write(f"  … and {view.jobs['failed'] - _MAX_LISTED} more failed\n")
         for name, count in view.rejected.items():

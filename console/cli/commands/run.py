@@ -17,7 +17,7 @@ import click
 from console.cli.options import common_options, defs_option, load_settings, summary_option
 from console.cli.output import write_stderr
 from console.terminal import interactive
-from engine.errors import StorageError, UsageError
+from engine.errors import StorageError, UsageError, suggest
 from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
 from engine.supervise.lock import Lock
@@ -108,7 +108,9 @@ def run_headless(options: HeadlessOptions) -> int:
         supervisor = _build_supervisor(options, lock, signals)
     except BaseException as error:
         lock.release()
-        if isinstance(error, StorageError) and signals.pending:
+        from engine.store.db.connector import DatabaseBusy
+
+        if isinstance(error, (DatabaseBusy, StorageError)) and signals.pending:
             return signals.exit_code  # a signal ended its wait for a busy database
         raise
     from console.cli.progress import Progress
@@ -148,7 +150,6 @@ def run_headless(options: HeadlessOptions) -> int:
 def _build_supervisor(options: HeadlessOptions, lock: Lock, signals: "_Signals") -> Any:
     from engine.defs.loader import load
     from engine.defs.watcher import fingerprint_files
-    from engine.errors import suggest
     from engine.supervise.build import RunOptions, build_supervisor
 
     fingerprint = fingerprint_files(options.defs)  # before loading: every later save is detected

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from console import client
 from console.cli.main import main
 from engine.errors import UsageError
 from engine.store.db.connector import Database
@@ -173,6 +174,16 @@ def test_a_long_statement_is_stopped(crawled: House) -> None:
         open_query(crawled.db, endless, lambda *_: None, seconds=0.2) as result,
     ):
         list(result.rows)
+
+
+def test_a_database_at_rest_is_read_without_a_log(
+    query: Output, crawled: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crawled.close()
+    files = sorted(crawled.folder.iterdir())
+    monkeypatch.setattr(client.os, "access", lambda *_: False)
+    assert json.loads(query("SELECT body(1) AS text", "--json")[1]) == [{"text": "<p>Příběh</p>"}]
+    assert sorted(crawled.folder.iterdir()) == files
 
 
 def test_without_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
