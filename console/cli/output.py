@@ -9,11 +9,7 @@ from typing import IO
 
 def write_lines(lines: Iterable[str]) -> None:
     """Write lines to stdout and flush. Raises BrokenPipeError where the reader is gone."""
-    write_text("".join(f"{line}\n" for line in lines))
-
-
-def write_text(text: str) -> None:
-    """Write text to stdout and flush. Raises BrokenPipeError where the reader is gone."""
+    text = "".join(f"{line}\n" for line in lines)
     if text:
         sys.stdout.write(_escape_unencodable(text, sys.stdout.encoding))
         sys.stdout.flush()

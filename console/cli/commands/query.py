@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from console.cli.options import common_options, validate_assignments
-from console.cli.output import write_lines, write_text
+from console.cli.output import write_lines
 from console.sanitize import clean
 
 if TYPE_CHECKING:
@@ -50,19 +50,18 @@ def _decode_text(body: bytes, content_type: str) -> str | None:
 
 
 def _print_json(result: "QueryResult") -> None:
-    """One array; as sqlite-utils prints it, a BLOB is an object with its bytes in base64."""
+    """One array in UTF-8; a BLOB is an object with its bytes in base64, as sqlite-utils prints it."""
     import orjson
 
     names = _unique_names(result.columns)
     objects = (
-        orjson.dumps({name: _json_value(value) for name, value in zip(names, row, strict=True)}).decode()
-        for row in result.rows
+        orjson.dumps({name: _json_value(value) for name, value in zip(names, row, strict=True)}) for row in result.rows
     )
-    separator = "["
+    separator = b"["
     while batch := list(islice(objects, _BATCH_ROWS)):
-        write_text(separator + ",\n".join(batch))
-        separator = ",\n"
-    write_lines(["[]" if separator == "[" else "]"])
+        click.echo(separator + b",\n".join(batch), nl=False)
+        separator = b",\n"
+    click.echo(b"[]" if separator == b"[" else b"]")
 
 
 def _print_csv(result: "QueryResult") -> None:
@@ -70,7 +69,7 @@ def _print_csv(result: "QueryResult") -> None:
     while batch := list(islice(rows, _BATCH_ROWS)):
         text = io.StringIO(newline="")
         csv.writer(text).writerows(batch)
-        write_text(text.getvalue())
+        click.echo(text.getvalue().encode("utf-8", "replace"), nl=False)
 
 
 def _print_table(result: "QueryResult") -> None:
