@@ -1,4 +1,4 @@
-"""The program: `python -m console` and the installed `crawl-console`. Ctrl-C ends it quietly at any moment."""
+"""The entry point of `python -m console` and `crawl-console`. Ctrl-C ends it without a traceback at any moment."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run a command and exit with its code."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _exit_immediately)  # nothing is begun while modules are still being imported
+        signal.signal(signal.SIGINT, _exit_immediately)  # while modules are imported there is nothing to clean up
     try:
         from console.cli.main import main as run
 

@@ -1,43 +1,74 @@
-"""A data dir as commands open it: its database and its latest run, and whether anyone governs it. Prints nothing."""
+"""What the command line and the console ask of a data dir: open it, read it, send it a command. Prints nothing."""
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from engine.errors import UsageError
+from engine.errors import StorageError, SupervisorNotRunning, UsageError
+from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.process_identity import is_process_alive
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal
 from engine.store.db.schema import CRAWL, has_schema
-from engine.store.tables import runs, supervisors
+from engine.store.read import snapshot
+from engine.store.read.browse import JobLine
+from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
+from engine.store.tables import commands, runs, supervisors
 from engine.store.tables.runs import Run
+from engine.store.tables.supervisors import Epoch
+from engine.urls import without_credentials
 
 _READ_BUSY_SECONDS = 5.0
+_REPLY_TIMEOUT, _REPLY_POLL_SECONDS = 10.0, 0.02
 
 
 @contextlib.contextmanager
 def open_latest_run(data: Path, *, write: bool = False) -> Iterator[tuple[Database, Run]]:
-    """The database and the latest run. Raises UsageError where nothing was crawled, StorageError, Busy."""
+    """The database and the latest run. Raises UsageError where there is no run, StorageError, DatabaseBusy."""
     path = data / CRAWL
-    nothing = UsageError(f"{data}: no run yet", "Start one with `crawl-console run`, or give --data.")
+    no_run = UsageError(f"{data}: no run yet", "Start one with `crawl-console run`, or give --data.")
     if not path.exists():
-        raise nothing
-    still = not write and is_immutable(path)
+        raise no_run
+    immutable = not write and is_immutable(path)
     db = Database.open(
-        path, read_only=not write, immutable=still, busy_seconds=BUSY_SECONDS if write else _READ_BUSY_SECONDS
+        path, read_only=not write, immutable=immutable, busy_seconds=BUSY_SECONDS if write else _READ_BUSY_SECONDS
     )
     try:
-        with _check_unchanged(path) if still else contextlib.nullcontext():
+        with check_unchanged(path) if immutable else contextlib.nullcontext():
             run = runs.latest(db) if has_schema(db) else None
             if run is None:
-                raise nothing
+                raise no_run
             yield db, run
     finally:
         db.close()
 
 
+def open_database(data: Path) -> Database | None:
+    """The database of a data dir, read-only; None where there is none yet. Raises StorageError."""
+    path = data / CRAWL
+    try:
+        if not path.exists():
+            if data.exists():
+                next(data.iterdir(), None)
+            return None
+    except OSError as error:
+        raise StorageError(f"{data}: {error.strerror}", "Fix its permissions, or use another --data.") from error
+    # immutable where possible: reading must not leave a write-ahead log behind
+    db = Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=_READ_BUSY_SECONDS)
+    try:
+        if has_schema(db):
+            return db
+    except BaseException:
+        db.close()
+        raise
+    db.close()
+    return None
+
+
 def require_database_path(data: Path) -> Path:
-    """Where the database of a data dir lies. Raises UsageError where nothing was crawled."""
+    """The path of a data dir's database. Raises UsageError where there is none."""
     path = data / CRAWL
     if not path.exists():
         raise UsageError(f"{data}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
@@ -45,23 +76,93 @@ def require_database_path(data: Path) -> Path:
 
 
 def is_immutable(path: Path) -> bool:
-    """Whether a database is read as it lies there: nobody has it open, and we may make no log beside it."""
+    """Whether a database is read as an unchanging file: no process has it open, and we may create no log beside it."""
     return has_no_wal(path) and not os.access(path.parent, os.W_OK)
 
 
 @contextlib.contextmanager
-def _check_unchanged(path: Path) -> Iterator[None]:
-    """Read a frozen database. Raises Busy where a crawl began meanwhile: what was read may be torn."""
+def check_unchanged(path: Path) -> Iterator[None]:
+    """Read a database opened as immutable. Raises DatabaseBusy where a crawl wrote to it: the reads may be torn."""
     before = path.stat()
     try:
         yield
     finally:
         now = path.stat()
         if not has_no_wal(path) or (now.st_mtime_ns, now.st_size) != (before.st_mtime_ns, before.st_size):
-            raise DatabaseBusy(f"{path}: a crawl began while it was read", "Ask again.")
+            raise DatabaseBusy(f"{path}: a crawl started while it was read", "Run the command again.")
+
+
+def read_snapshot(data: Path) -> Snapshot:
+    """The snapshot of a data dir, EMPTY_SNAPSHOT where there is none. Raises StorageError."""
+    db = open_database(data)
+    if db is None:
+        return EMPTY_SNAPSHOT
+    try:
+        return snapshot.read(db)
+    finally:
+        db.close()
 
 
 def has_supervisor(db: Database) -> bool:
     """Whether a supervisor of the data dir is alive."""
-    office = supervisors.current(db)
-    return office is not None and is_process_alive(office.identity)
+    return _living_pid(supervisors.current(db)) is not None
+
+
+def supervisor_pid(view: Snapshot) -> int | None:
+    """The pid of the living supervisor of a snapshot; None where there is none."""
+    return _living_pid(view.epoch)
+
+
+def _living_pid(epoch: Epoch | None) -> int | None:
+    """The pid of an epoch's supervisor; None where that process is gone."""
+    if epoch is None or not is_process_alive(epoch.identity):
+        return None
+    return int(epoch.identity.split(":")[1])
+
+
+def supervisor_alarm(data: Path, view: Snapshot) -> str | None:
+    """The alarm of the living supervisor, from its beat file: it reports it even when no table can be written."""
+    if supervisor_pid(view) is None:
+        return None
+    beat = read_beat(data / "beats" / SUPERVISOR_BEAT)
+    return beat.now or None if beat else None
+
+
+def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
+    """Send a command to the supervisor and wait for its answer: whether it succeeded, and the supervisor's sentence.
+
+    Raises SupervisorNotRunning where no supervisor is alive, or none answers in time.
+    """
+    view = read_snapshot(data)
+    if view.epoch is None or supervisor_pid(view) is None:
+        raise SupervisorNotRunning(f"{data}: no supervisor is running", "Start one with `crawl-console run`.")
+    db = Database.open(data / CRAWL)
+    try:
+        with db.transaction():
+            command = commands.submit(db, view.epoch.epoch, name, arguments, time.time())
+        deadline = time.monotonic() + _REPLY_TIMEOUT
+        while time.monotonic() < deadline:
+            state, answer = commands.get_answer(db, command)
+            if state != "NEW":
+                return state == "DONE", answer
+            if supervisor_pid(view) is None:
+                raise SupervisorNotRunning(
+                    f"{data}: the supervisor ended before it answered", "See `crawl-console status`."
+                )
+            time.sleep(_REPLY_POLL_SECONDS)
+    finally:
+        db.close()
+    raise SupervisorNotRunning(
+        f"{data}: no answer within {_REPLY_TIMEOUT:g} s", "The supervisor may hang; see data/logs."
+    )
+
+
+def job_as_dict(line: JobLine) -> dict[str, Any]:
+    """A job as `jobs --json` prints it; the names are stable."""
+    return {
+        "id": line.id, "kind": line.kind, "state": line.state, "group": line.group, "host": line.host,
+        "url": without_credentials(line.url), "target": without_credentials(line.target) if line.target else None,
+        "attempts": line.attempts, "crashes": line.crashes, "reason": line.reason, "priority": line.priority,
+        "depth": line.depth, "origin": line.origin, "node": line.node, "wait": line.wait,
+        "changed_at": line.changed_at,
+    }  # fmt: skip

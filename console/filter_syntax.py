@@ -1,13 +1,13 @@
-"""The filter grammar: what an operator writes to say which jobs or events are meant. Knows no table and no screen.
+"""Parses the filter grammar, by which an operator selects jobs or events.
 
     host:shop.example state:failed group:g node:n2 kind:robots age>5m attempts>2 timeout !robots "two words"
 
-All terms must hold; of several with one key, one. A bare word is a regular expression, searched in URL and reason,
-large and small letters alike. `!` in front negates a term. Quotes keep blanks together, and make a key plain text.
+All terms must match; of several terms with the same key, one must. A bare word is a regular expression, searched in URL
+and reason, ignoring case. A leading `!` negates a term. Quotes keep spaces together and turn a key into plain text.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from engine.model.job import JobKind
 from engine.store.db.filter import FILTER_STATES, Comparison, EventFilter, GlobFilter, JobFilter, Operator
 
 SEARCH_TIMEOUT = 0.1
-"""A search in one text may take so long."""
+"""Seconds that the search of one text may take."""
 
 _TERM = re.compile(r'(!?)(?:"((?:[^"\\]|\\.)*)"(?=\s|$)|(\S+))\s*')
 _KEY_VALUE = re.compile(r"([a-z]+):(?!//)(\S*)")
@@ -33,35 +33,67 @@ JOB_NUMERIC_KEYS = ("age", "attempts", "crashes", "depth", "priority")
 _LEVELS = ("info", "warning", "error")
 
 
+class SearchPattern:
+    """A regular expression that ignores case and whose searches are limited in time."""
+
+    def __init__(self, pattern: str, *, strict: bool = True) -> None:
+        """Raises UsageError if invalid; not `strict`, an invalid one is searched for as plain text."""
+        self.pattern = pattern
+        self._strict = strict
+        self._timed_out = False
+        try:
+            self._compiled = regex.compile(pattern, regex.IGNORECASE)
+        except (regex.error, ValueError, RecursionError, OverflowError, LookupError) as error:
+            if strict:
+                raise UsageError(
+                    f"'{pattern}' is not a regular expression: {error}",
+                    "Escape special characters with a backslash: \\( \\[ \\* \\+ \\?",
+                ) from error
+            self._compiled = regex.compile(regex.escape(pattern), regex.IGNORECASE)
+
+    def search(self, text: str) -> Any:
+        """The first match, or None. Raises UsageError on a timeout; not `strict`, nothing matches from then on."""
+        if self._timed_out:
+            return None
+        try:
+            return self._compiled.search(text, timeout=SEARCH_TIMEOUT)
+        except TimeoutError:
+            self._handle_timeout()
+            return None
+
+    def finditer(self, text: str) -> Iterator[Any]:
+        """All matches; errors as `search`."""
+        if self._timed_out:
+            return
+        try:
+            yield from self._compiled.finditer(text, timeout=SEARCH_TIMEOUT)
+        except TimeoutError:
+            self._handle_timeout()
+
+    def _handle_timeout(self) -> None:
+        if self._strict:
+            raise UsageError(f"the search for '{self.pattern}' takes too long", "Write a simpler pattern.") from None
+        self._timed_out = True
+
+
 @dataclass(frozen=True, slots=True)
 class TextSearch:
-    """A regular expression to be found in one of a row's texts, or in none of them. Raises UsageError on a bad one."""
+    """A pattern that one of a row's texts matches, or none if negated. Raises UsageError if it is invalid."""
 
     text: str
     negated: bool = False
-    _find: Callable[..., Any] = field(init=False, repr=False, compare=False)
+    _pattern: SearchPattern = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        try:
-            compiled = regex.compile(self.text, regex.IGNORECASE)
-        except (regex.error, ValueError, RecursionError, OverflowError, LookupError) as error:
-            raise UsageError(
-                f"'{self.text}' is no regular expression: {error}",
-                "A backslash makes a sign plain: \\( \\[ \\* \\+ \\?",
-            ) from error
-        object.__setattr__(self, "_find", compiled.search)
+        object.__setattr__(self, "_pattern", SearchPattern(self.text))
 
     def accepts(self, *texts: str) -> bool:
-        """Whether a row with these texts is wanted. Raises UsageError where a search takes too long."""
-        try:
-            found = any(self._find(text, timeout=SEARCH_TIMEOUT) for text in texts if text)
-        except TimeoutError:
-            raise UsageError(f"the search for '{self.text}' takes too long", "Write a simpler pattern.") from None
-        return found is not self.negated
+        """Whether a row with these texts passes. Raises UsageError where a search takes too long."""
+        return any(self._pattern.search(text) for text in texts if text) is not self.negated
 
 
 def parse(text: str) -> JobFilter:
-    """The jobs a line of the grammar means. Raises UsageError saying what is wrong, and what is known."""
+    """The job filter of a line. Raises UsageError with the problem and the valid words."""
     words, numbers, searches = _parse_terms(text, JOB_KEYS, JOB_NUMERIC_KEYS)
     for state in (*words["state"].include, *words["state"].exclude):
         _check_value(state, FILTER_STATES, "state")
@@ -74,7 +106,7 @@ def parse(text: str) -> JobFilter:
 
 
 def parse_events(text: str) -> EventFilter:
-    """The events a line of the grammar means: `level:error source:n1 kind:page age<5m`, words and `!`.
+    """The event filter of a line such as `level:error source:n1 kind:page age<5m !stage`.
 
     Raises UsageError.
     """
@@ -88,79 +120,78 @@ def parse_events(text: str) -> EventFilter:
 
 
 def job_filter(pattern: str | None, states: Sequence[str] = ()) -> JobFilter:
-    """The jobs in one of the states in whose URL or reason a pattern is found. Raises UsageError."""
-    told = [f"state:{state}" for state in states] + ([pattern] if pattern else [])
+    """The jobs in one of the states whose URL or reason matches a pattern. Raises UsageError."""
+    terms = [f"state:{state}" for state in states] + ([pattern] if pattern else [])
     searches = (TextSearch(pattern),) if pattern else ()
-    return JobFilter(text=" ".join(told), states=GlobFilter(tuple(states)), searches=searches)
+    return JobFilter(text=" ".join(terms), states=GlobFilter(tuple(states)), searches=searches)
 
 
 def _parse_terms(
     text: str, keys: Sequence[str], numbers: Sequence[str]
 ) -> tuple[dict[str, GlobFilter], tuple[Comparison, ...], tuple[TextSearch, ...]]:
-    wanted: dict[str, list[str]] = {key: [] for key in keys}
-    unwanted: dict[str, list[str]] = {key: [] for key in keys}
+    included: dict[str, list[str]] = {key: [] for key in keys}
+    excluded: dict[str, list[str]] = {key: [] for key in keys}
     comparisons: list[Comparison] = []
     searches: list[TextSearch] = []
     at, text = 0, text.strip()
     while at < len(text):
-        found = _TERM.match(text, at)
-        assert found is not None, "a term is what is not blank"
-        at, negated = found.end(), found[1] == "!"
-        if found[2] is not None:
-            searches.append(_parse_search(found[2].replace('\\"', '"'), negated))
+        term = _TERM.match(text, at)
+        assert term is not None, "every non-blank text is a term"
+        at, negated = term.end(), term[1] == "!"
+        if term[2] is not None:
+            searches.append(_parse_search(term[2].replace('\\"', '"'), negated))
             continue
-        word = found[3]
+        word = term[3]
         if word.startswith('"'):
-            raise UsageError(f"a quote is not closed: {word}", 'Quote a phrase as in "no answer".')
-        if compared := _COMPARISON.fullmatch(word):
-            comparisons.append(_parse_comparison(compared, numbers, negated))
-        elif keyed := _split_key(word, keys, numbers):
-            key, value = keyed
+            raise UsageError(f"unclosed quote: {word}", 'Quote a phrase as in "no answer".')
+        if comparison := _COMPARISON.fullmatch(word):
+            comparisons.append(_parse_comparison(comparison, numbers, negated))
+        elif pair := _split_key(word, keys, numbers):
+            key, value = pair
             if key in numbers:
                 comparisons += _parse_equality(key, value, negated)
             else:
-                (unwanted if negated else wanted)[key] += _split_values(key, value)
+                (excluded if negated else included)[key] += _split_values(key, value)
         else:
             searches.append(_parse_search(word, negated))
-    words = {key: GlobFilter(tuple(wanted[key]), tuple(unwanted[key])) for key in keys}
+    words = {key: GlobFilter(tuple(included[key]), tuple(excluded[key])) for key in keys}
     return words, tuple(comparisons), tuple(searches)
 
 
 def _parse_search(text: str, negated: bool) -> TextSearch:
     if text in ("", "!"):
-        raise UsageError("nothing to search for", "Write a word behind `!`, or between the quotes.")
+        raise UsageError("nothing to search for", "Write a word after `!`, or between the quotes.")
     return TextSearch(text, negated)
 
 
 def _split_key(word: str, keys: Sequence[str], numbers: Sequence[str]) -> tuple[str, str] | None:
-    """Key and value; None for a word that only looks so: a URL, or a host with its port."""
-    found = _KEY_VALUE.fullmatch(word)
-    if found is None:
+    """Key and value; None for a word with a colon that is text: a URL, or a host with its port."""
+    match = _KEY_VALUE.fullmatch(word)
+    if match is None:
         return None
-    if found[1] not in keys and found[1] not in numbers:
-        if found[2][:1].isdigit():
+    key, value = match[1], match[2]
+    if key not in keys and key not in numbers:
+        if value[:1].isdigit():
             return None
-        _raise_unknown_key(found[1], keys, numbers)
-    if not found[2]:
-        raise UsageError(f"nothing behind '{word}'", f"Write it together, as in {found[1]}:x.")
-    return found[1], found[2]
+        _raise_unknown_key(key, keys, numbers)
+    if not value:
+        raise UsageError(f"no value after '{word}'", f"Write it without a space, as in {key}:x.")
+    return key, value
 
 
 def _split_values(key: str, value: str) -> list[str]:
-    listed = [part for part in value.split(",") if part]
-    if key == "source":
-        return listed
-    return listed if key == "group" else [part.lower() for part in listed]
+    parts = [part for part in value.split(",") if part]
+    return parts if key in ("source", "group") else [part.lower() for part in parts]
 
 
 def _parse_equality(key: str, value: str, negated: bool) -> list[Comparison]:
     if negated or key == "age":
-        raise UsageError(f"'{key}:{value}' cannot be told", f"Compare, as in {key}>2.")
+        raise UsageError(f"'{key}:{value}' is not supported", f"Use a comparison, as in {key}>2.")
     return [Comparison(cast(Any, key), "=", _parse_number(key, value))]
 
 
-def _parse_comparison(found: re.Match[str], numbers: Sequence[str], negated: bool) -> Comparison:
-    name, operator, value = found.groups()
+def _parse_comparison(match: re.Match[str], numbers: Sequence[str], negated: bool) -> Comparison:
+    name, operator, value = match.groups()
     if name not in numbers:
         _raise_unknown_key(name, (), numbers)
     sign = _INVERSE[operator] if negated else cast(Operator, operator)
@@ -171,18 +202,18 @@ def _parse_number(name: str, value: str) -> float:
     span = _QUANTITY.fullmatch(value)
     if span is None or (span[2] and name != "age"):
         example = "age>5m (s, m, h, d)" if name == "age" else f"{name}>2"
-        raise UsageError(f"'{value}' cannot be compared with {name}", f"Write a number, as in {example}.")
+        raise UsageError(f"'{value}' is not a value of {name}", f"Write a number, as in {example}.")
     return float(span[1]) * _UNIT_SECONDS[span[2]]
 
 
-def _check_value(value: str, known: Sequence[str], what: str) -> None:
-    if value not in known:
-        raise UsageError(f"unknown {what} '{value}'{suggest(value, list(known))}", f"Known: {', '.join(known)}.")
+def _check_value(value: str, valid: Sequence[str], key: str) -> None:
+    if value not in valid:
+        raise UsageError(f"unknown {key} '{value}'{suggest(value, list(valid))}", f"Valid: {', '.join(valid)}.")
 
 
 def _raise_unknown_key(name: str, keys: Sequence[str], numbers: Sequence[str]) -> None:
-    known = [*(f"{key}:" for key in keys), *(f"{number}>" for number in numbers)]
+    valid = [*(f"{key}:" for key in keys), *(f"{number}>" for number in numbers)]
     raise UsageError(
         f"unknown key '{name}'{suggest(name, [*keys, *numbers])}",
-        f"Known: {' '.join(known)}; in quotes it is searched for as text.",
+        f"Valid: {' '.join(valid)}; in quotes it is searched for as text.",
     )

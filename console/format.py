@@ -1,4 +1,4 @@
-"""Figures as an operator reads them: short counts, ages, clocks, bars, sparklines. Knows nothing of widgets."""
+"""Formats counts, sizes, times, plurals, bars and sparklines for people."""
 
 import time
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from urllib.parse import unquote
 
 _SPARKS = "▁▂▃▄▅▆▇█"
 _UNITS = ("", "k", "M", "G", "T")
+_SIBILANTS = ("s", "x", "ch", "sh")
 
 
 def format_count(number: float) -> str:
@@ -28,12 +29,12 @@ def _format_scaled(number: float, step: float) -> str:
 
 
 def format_rate(number: float) -> str:
-    """Something a second: `0.0`, `42.1`, `204`."""
+    """A rate per second: `0.0`, `42.1`, `204`."""
     return f"{number:.1f}" if abs(number) < 99.95 else format_count(round(number))
 
 
 def format_age(seconds: float | None) -> str:
-    """A short time: `20ms`, `0.3s`, `12s`, `4m05`, `1h02`, `3d04`; `-` where there is none."""
+    """A short duration: `20ms`, `0.3s`, `12s`, `4m05`, `1h02`, `3d04`; `-` for None."""
     if seconds is None:
         return "-"
     if 0.001 <= seconds < 0.095:
@@ -50,8 +51,16 @@ def format_age(seconds: float | None) -> str:
     return f"{whole // 86_400}d{whole % 86_400 // 3600:02}"
 
 
+def format_elapsed(seconds: float) -> str:
+    """The time since something happened, in one unit, so that it rarely changes: `4s`, `12m`, `3h`, `2d`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"
+
+
 def format_clock(seconds: float | None) -> str:
-    """A duration as `00:04:56`; `--:--:--` where it is not known, `>99h` where it makes no sense."""
+    """A duration as `00:04:56`; `--:--:--` for None, `>99h` above that."""
     if seconds is None:
         return "--:--:--"
     whole = int(seconds)
@@ -59,18 +68,23 @@ def format_clock(seconds: float | None) -> str:
 
 
 def format_time(at: float) -> str:
-    """A wall-clock moment of today: `12:04:31`."""
+    """A wall-clock time of today: `12:04:31`."""
     return time.strftime("%H:%M:%S", time.localtime(at))
 
 
+def format_date_time(at: float) -> str:
+    """A wall-clock time with its date: `2024-05-01 12:04:31`."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
 def progress_bar(share: float, width: int) -> str:
-    """A progress bar of that many cells; `share` 0..1."""
+    """A progress bar of `width` cells; `share` 0..1."""
     full = round(max(0.0, min(1.0, share)) * width)
     return "━" * full + "─" * (width - full)
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """The last values, one cell each, against the highest of them."""
+    """The last values, one cell each, scaled to the highest of them."""
     shown = list(values)[-width:]
     top = max(shown, default=0.0)
     if top <= 0:
@@ -79,7 +93,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def short_url(url: str) -> str:
-    """A URL without its scheme, its letters as they are read: what is left tells more in a narrow column."""
+    """A URL for a narrow column: without its scheme, percent escapes decoded where they are UTF-8."""
     rest = url.partition("://")[2] or url
     try:
         return unquote(rest, errors="strict") if "%" in rest else rest
@@ -88,5 +102,9 @@ def short_url(url: str) -> str:
 
 
 def plural(number: int, noun: str) -> str:
-    """`1 job`, `12 jobs`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    """`1 job`, `12 jobs`, `2 matches`, `3 retries`."""
+    if number == 1:
+        return f"1 {noun}"
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{number} {noun[:-1]}ies"
+    return f"{number} {noun}{'es' if noun.endswith(_SIBILANTS) else 's'}"

@@ -1,4 +1,4 @@
-"""Lines typed at a terminal: editing, completion and history where Python has readline, plain ones elsewhere."""
+"""Reads lines from a terminal, with editing, completion and history where Python has readline."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -10,8 +10,8 @@ _HISTORY_LENGTH = 1000
 
 
 def read_lines(prompt: Callable[[], str], words: Sequence[str]) -> Iterator[str]:
-    """Lines typed at a terminal; `words` are what a line may be completed to. Ctrl-C empties a line, Ctrl-D ends."""
-    remember = _enable_editing(words)
+    """Yield typed lines; `words` are completions of a whole line. Ctrl-C clears the line, Ctrl-D ends."""
+    save_history = _enable_editing(words)
     try:
         while True:
             try:
@@ -22,11 +22,11 @@ def read_lines(prompt: Callable[[], str], words: Sequence[str]) -> Iterator[str]
                 click.echo()
                 return
     finally:
-        remember()
+        save_history()
 
 
 def _enable_editing(words: Sequence[str]) -> Callable[[], None]:
-    """Switch line editing on; what is returned saves the history."""
+    """Enable line editing; returns a function that saves the history."""
     try:
         import readline
     except ImportError:

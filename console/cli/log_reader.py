@@ -1,4 +1,4 @@
-"""A log file read on and on, whatever becomes of it: cut short, deleted, made anew. Knows no run and no screen."""
+"""Follows a log file that may be truncated, deleted, rotated or created again."""
 
 import os
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from engine.errors import StorageError
 
 _BLOCK = 1 << 16
 _MAX_LINE_BYTES = 1 << 20
-"""Bytes of a line; what is longer is cut into several."""
+"""Longer lines are split."""
 
 
 class LogFile:
-    """A file read on and on. Cut short it is read from its start, and so is another one that took its name."""
+    """Follows a file. After a truncation, or when another file takes its name, it is read from the start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -21,7 +21,7 @@ class LogFile:
         self._partial = b""
 
     def seek_last_lines(self, lines: int) -> None:
-        """Go to the last lines of what is there, unless they are very long."""
+        """Seek to the last `lines` lines, as far as the last block of the file holds them."""
         self._open()
         if self._file is not None:
             size = self._file.seek(0, os.SEEK_END)
@@ -30,7 +30,7 @@ class LogFile:
             self._file.seek(start + ends[-lines - 1] + 1 if len(ends) > lines else start)
 
     def read(self, *, include_partial: bool) -> Iterator[str]:
-        """Lines written since; `whole`: also one that has no end yet. Raises StorageError."""
+        """Lines written since the last call; a last line without newline if `include_partial`. Raises StorageError."""
         try:
             self._open()
             yield from self._read_new()
@@ -40,12 +40,12 @@ class LogFile:
                 self._open()
                 yield from self._read_new()
         except OSError as error:
-            raise StorageError(f"{self._path}: {error.strerror}", "Mend its permissions.") from error
+            raise StorageError(f"{self._path}: {error.strerror}", "Fix its permissions.") from error
         if include_partial:
             yield from self._flush_partial()
 
     def close(self) -> None:
-        """Let the file go; what is read next begins at its start."""
+        """Close the file; the next read starts at its beginning."""
         if self._file is not None:
             self._file.close()
         self._file, self._partial = None, b""
@@ -68,12 +68,13 @@ class LogFile:
     def _replaced(self) -> bool:
         if self._file is None:
             return False
-        ours = os.fstat(self._file.fileno())
+        opened = os.fstat(self._file.fileno())
         try:
-            there = self._path.stat()
+            current = self._path.stat()
         except FileNotFoundError:
             return False
-        return (ours.st_dev, ours.st_ino) != (there.st_dev, there.st_ino) or there.st_size < self._file.tell()
+        replaced = (opened.st_dev, opened.st_ino) != (current.st_dev, current.st_ino)
+        return replaced or current.st_size < self._file.tell()
 
     def _flush_partial(self) -> Iterator[str]:
         if self._partial:

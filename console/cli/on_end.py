@@ -1,6 +1,6 @@
-"""The command of the setting `on_end`: run when a run has ended and its data directory is free again.
+"""Runs the command of the setting `on_end` after a run has ended and its lock is released.
 
-It is a guest: whatever it does, the run and its exit code stay as they are. Its output goes to a log of its own.
+Its failure changes neither the run nor the exit code. Its output goes to its own log file.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from typing import IO
 
 LOG_NAME = "on_end.log"
 TIMEOUT_SECONDS = 60.0
-"""It may take this long."""
+"""The time limit of the command."""
 _POLL_SECONDS = 0.02
 
 
@@ -28,28 +28,28 @@ def run_on_end(
     interrupted: Callable[[], bool],
     seconds: float = TIMEOUT_SECONDS,
 ) -> str | None:
-    """Run the command with the summary on its stdin; what went wrong, or None. Raises nothing.
+    """Run the command with the summary on its stdin; returns its failure as text, or None. Raises nothing.
 
-    `interrupted`: whether the user wants an end of it now.
+    `interrupted`: polled; when true, the command is killed.
     """
     try:
         logs = data / "logs"
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(logs / LOG_NAME, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "wb") as log, tempfile.TemporaryFile() as told:
+        with os.fdopen(handle, "wb") as log, tempfile.TemporaryFile() as stdin:
             log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {shlex.join(command)}\n".encode("utf-8", "replace"))
             log.flush()
-            told.write(summary.encode() + b"\n")
-            told.seek(0)
-            problem = _wait_for_exit(_spawn(command, told, log), interrupted, seconds)
+            stdin.write(summary.encode() + b"\n")
+            stdin.seek(0)
+            problem = _wait_for_exit(_spawn(command, stdin, log), interrupted, seconds)
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or str(error)
     return None if problem is None else f"on_end: {shlex.join(command)}: {problem}; see {data / 'logs' / LOG_NAME}"
 
 
-def _spawn(command: Sequence[str], told: IO[bytes], log: IO[bytes]) -> subprocess.Popen[bytes]:
-    # a session of its own: Ctrl-C is for us to pass on, and all it starts ends with it
-    return subprocess.Popen(list(command), stdin=told, stdout=log, stderr=log, start_new_session=True)
+def _spawn(command: Sequence[str], stdin: IO[bytes], log: IO[bytes]) -> subprocess.Popen[bytes]:
+    # its own session: Ctrl-C does not reach it directly, and its whole process group can be killed
+    return subprocess.Popen(list(command), stdin=stdin, stdout=log, stderr=log, start_new_session=True)
 
 
 def _wait_for_exit(process: subprocess.Popen[bytes], interrupted: Callable[[], bool], seconds: float) -> str | None:
@@ -57,9 +57,9 @@ def _wait_for_exit(process: subprocess.Popen[bytes], interrupted: Callable[[], b
     try:
         while process.poll() is None:
             if interrupted():
-                return "ended by a signal"
+                return "interrupted by a signal"
             if time.monotonic() > deadline:
-                return f"not over after {seconds:g} s, so it was ended"
+                return f"killed after {seconds:g} s"
             time.sleep(_POLL_SECONDS)
     finally:
         if process.poll() is None:
@@ -67,4 +67,4 @@ def _wait_for_exit(process: subprocess.Popen[bytes], interrupted: Callable[[], b
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     code = process.returncode
-    return None if code == 0 else f"ended by signal {-code}" if code < 0 else f"exit code {code}"
+    return None if code == 0 else f"killed by signal {-code}" if code < 0 else f"exit code {code}"

@@ -1,4 +1,4 @@
-"""What the commands of the command line share: the flags all take, and what `--set` says."""
+"""Options that commands share, and the settings they select."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,32 +8,44 @@ import click
 
 from engine.errors import UsageError
 
+defs_option = click.option(
+    "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory or file."
+)
+summary_option = click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
+lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+match_option = click.option("--match", "pattern", metavar="RE", help="Only where the URL or the reason matches.")
+
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The flags every command takes."""
+    """Add the options that every command takes."""
     data = click.option(
         "--data",
         type=click.Path(path_type=Path, readable=False),
         callback=_validate_path,
         default=Path("data"),
         show_default=True,
-        help="The data directory.",
+        help="Data directory.",
     )
     assign = click.option("--set", "assign", multiple=True, metavar="NAME=VALUE", help="Any setting; may be repeated.")
     return data(assign(command))
 
 
+def choice(words: Sequence[str]) -> click.Choice[str]:
+    """An option's value: one of these words, in any letter case."""
+    return click.Choice(list(words), case_sensitive=False)
+
+
 def _validate_path(_context: click.Context, _option: click.Parameter, data: Path) -> Path:
-    """Raises UsageError on a path that SQLite could not be told."""
+    """Raises UsageError for a path that cannot be passed to SQLite."""
     try:
         str(data.absolute()).encode()
     except UnicodeEncodeError:
-        raise UsageError(f"{data}: a path that is no UTF-8", "Use another --data, or another folder.") from None
+        raise UsageError(f"{data}: the path is not UTF-8", "Use another --data, or another folder.") from None
     return data
 
 
 def load_settings(assign: Sequence[str], **flags: Any) -> Any:
-    """The settings in force, with those of `--set` and of a command's own flags."""
+    """The settings in force, including those of `--set` and of a command's own flags."""
     from engine.settings import load_settings, parse_assignment
 
     return load_settings(
@@ -42,7 +54,7 @@ def load_settings(assign: Sequence[str], **flags: Any) -> Any:
 
 
 def validate_assignments(assign: Sequence[str]) -> None:
-    """For commands that use no setting: the names are checked, and a damaged crawl.toml keeps nobody from a cancel."""
+    """Check `--set` for a command that uses no setting: it works even where crawl.toml is damaged."""
     from engine.settings import parse_assignment
 
     for text in assign:

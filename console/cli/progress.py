@@ -1,4 +1,4 @@
-"""Progress of a headless run, on stderr alone: one line in place on a terminal, elsewhere lines, JSON, or nothing."""
+"""Reports the progress of a headless run on stderr: one line in place, plain lines, JSON, or nothing."""
 
 import contextlib
 import sys
@@ -24,10 +24,10 @@ _REFRESH_SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
 
 
 class Progress:
-    """Shows how far a run is; never fails it."""
+    """Reports progress; its errors never fail the run."""
 
     def __init__(self, mode: str, path: Path) -> None:
-        """`mode`: auto, tty, plain, json or quiet. `path`: the database to look at."""
+        """`mode`: auto, tty, plain, json or quiet. `path`: the database to read."""
         if mode == "auto":
             mode = "tty" if sys.stderr.isatty() else "plain"
         self._mode = mode
@@ -41,23 +41,23 @@ class Progress:
         self._alarm = ""
 
     def start(self, db: Database, run: int) -> None:
-        """The first word: what is begun, and what was said about it."""
+        """Print the first line: which run starts or resumes."""
         if self._mode == "quiet":
             return
         self._start_event = events.last_id(db)
-        look = snapshot.read(db, run=run, limit=0)
-        assert look.run is not None
-        self._shown_at, self._done = time.monotonic(), look.jobs["done"]
+        view = snapshot.read(db, run=run, limit=0)
+        assert view.run is not None
+        self._shown_at, self._done = time.monotonic(), view.jobs["done"]
         if self._mode == "json":
             return
-        left = [f"{plural(look.jobs['ready'], 'job')} left"] if look.jobs["ready"] or look.jobs["done"] else []
-        word = "goes on" if left else "begins"
-        told = ", ".join([f"defs v{look.run.defs_version}", *left, *_pause_notes(look)])
-        self._write(f"run {look.run.id} {word}: {told}\n")
+        left = [f"{plural(view.jobs['ready'], 'job')} left"] if view.jobs["ready"] or view.jobs["done"] else []
+        verb = "resumes" if left else "starts"
+        details = ", ".join([f"defs v{view.run.defs_version}", *left, *_pause_notes(view)])
+        self._write(f"run {view.run.id} {verb}: {details}\n")
         self._print_new_events(db, run)
 
     def _print_new_events(self, db: Database, run: int) -> None:
-        """Problems of seeds and defs, as they come."""
+        """Print new events about locators, defs and outputs."""
         for kind in ("seed", "defs", "appender"):
             for text in snapshot.list_event_texts(
                 db, run, kind, self._last_events.get(kind, self._start_event), _MAX_LISTED
@@ -75,18 +75,18 @@ class Progress:
             return
 
     def set_alarm(self, text: str) -> None:
-        """What holds the run, once; and that it is over. From memory: the database may be what is in trouble."""
+        """Print an alarm once, and once when it is over. It comes from memory: the database may be unavailable."""
         before, self._alarm = self._alarm, text
         if bool(text) != bool(before):
-            self.print_message(f"PAUSED: {clean(text)}" if text else "there is space again: the run goes on")
+            self.print_message(f"PAUSED: {clean(text)}" if text else "disk space is free again: the run resumes")
 
     def print_message(self, text: str) -> None:
-        """A sentence, in the place of the line that shows how far the run is; none where stderr is quiet, or JSON."""
+        """Print a message in place of the progress line; nothing in the modes quiet and json."""
         if self._mode not in ("quiet", "json"):
             self._write(("\r\x1b[K" if self._mode == "tty" else "") + text + "\n")
 
     def refresh(self) -> None:
-        """Show, if it is time to."""
+        """Print progress if it is due."""
         now = time.monotonic()
         if self._mode in ("tty", "plain") and now - self._events_checked_at >= _EVENT_POLL_SECONDS:
             self._events_checked_at = now
@@ -96,54 +96,52 @@ class Progress:
         try:
             if self._db is None:
                 self._db = Database.open(self._path, read_only=True)
-            look = snapshot.read(self._db, limit=0)
+            view = snapshot.read(self._db, limit=0)
         except CrawlError:
             return
-        rate = (look.jobs["done"] - self._done) / (now - self._shown_at)
-        self._shown_at, self._done = now, look.jobs["done"]
+        rate = (view.jobs["done"] - self._done) / (now - self._shown_at)
+        self._shown_at, self._done = now, view.jobs["done"]
         if self._mode == "json":
             self._write(
                 orjson.dumps(
-                    {"at": time.time(), "pages_per_s": round(rate, 1), **_counts(look), "alarm": self._alarm or None}
+                    {"at": time.time(), "pages_per_s": round(rate, 1), **_counts(view), "alarm": self._alarm or None}
                 ).decode()
                 + "\n"
             )
         elif self._mode == "tty":
-            self._write(f"\r\x1b[K{_line(look, rate)}")
+            self._write(f"\r\x1b[K{_line(view, rate)}")
         else:
-            self._write(_line(look, rate) + "\n")
+            self._write(_line(view, rate) + "\n")
 
     def finish(self, db: Database, run: int, reason: str | None) -> None:
-        """The last word: how the run ended, and where its rows are."""
+        """Print how the run ended, and where its rows are."""
         if self._db is not None:
             self._db.close()
         if self._mode == "quiet":
             return
-        look = snapshot.read(db, run=run)
+        view = snapshot.read(db, run=run)
         if self._mode == "json":
-            self._write(orjson.dumps({"at": time.time(), **_counts(look)}).decode() + "\n")
+            self._write(orjson.dumps({"at": time.time(), **_counts(view)}).decode() + "\n")
             return
-        assert look.run is not None
+        assert view.run is not None
         self._print_new_events(db, run)
-        because = f": {reason}" if reason else ""
-        rate = look.jobs["done"] / look.run.seconds if look.run.seconds else 0.0
-        self.print_message(
-            f"run {look.run.id} {look.run.state}{because}; {look.run.seconds:.1f} s\n{_line(look, rate)}"
-        )
-        for line in report_lines(look):
+        suffix = f": {reason}" if reason else ""
+        rate = view.jobs["done"] / view.run.seconds if view.run.seconds else 0.0
+        self.print_message(f"run {view.run.id} {view.run.state}{suffix}; {view.run.seconds:.1f} s\n{_line(view, rate)}")
+        for line in report_lines(view):
             self._write(f"{clean(line)}\n")
-        for url, why in snapshot.list_failures(db, run, _MAX_LISTED) if look.jobs["failed"] else []:
-            self._write(f"  FAILED {clean(without_credentials(url))}: {clean(why)}\n")
-        if look.jobs["failed"] > _MAX_LISTED:
-            self._write(f"  … and {look.jobs['failed'] - _MAX_LISTED} more failed\n")
-        for name, count in look.rejected.items():
+        for url, failure in snapshot.list_failures(db, run, _MAX_LISTED) if view.jobs["failed"] else []:
+            self._write(f"  FAILED {clean(without_credentials(url))}: {clean(failure)}\n")
+        if view.jobs["failed"] > _MAX_LISTED:
+            self._write(f"  … and {view.jobs['failed'] - _MAX_LISTED} more failed\n")
+        for name, count in view.rejected.items():
             self._write(f"  {name}: {plural(count, 'record')} rejected\n")
-        for text in snapshot.list_event_texts(db, run, "row", self._start_event, _MAX_LISTED) if look.rejected else []:
+        for text in snapshot.list_event_texts(db, run, "row", self._start_event, _MAX_LISTED) if view.rejected else []:
             self._write(f"    {clean(text)}\n")
-        for output in look.appenders:
+        for output in view.appenders:
             self._write(f"  {output['rows']:>8} rows  {output['name']}  {output['path']}\n")
-        if look.run.state in ("CANCELLED", "KILLED", "FAILED"):
-            self._write("`crawl-console run` goes on where it stopped\n")
+        if view.run.state in ("CANCELLED", "KILLED", "FAILED"):
+            self._write("`crawl-console run` resumes it\n")
 
     def _write(self, text: str) -> None:
         with contextlib.suppress(OSError):
@@ -151,22 +149,22 @@ class Progress:
             sys.stderr.flush()
 
 
-def _counts(look: Snapshot) -> dict[str, Any]:
-    return {"state": look.run.state if look.run else None, "jobs": look.jobs, "rows": look.rows}
+def _counts(view: Snapshot) -> dict[str, Any]:
+    return {"state": view.run.state if view.run else None, "jobs": view.jobs, "rows": view.rows}
 
 
-def _line(look: Snapshot, rate: float) -> str:
-    jobs = look.jobs
+def _line(view: Snapshot, rate: float) -> str:
+    jobs = view.jobs
     parts = [f"{jobs['done']} done", f"{jobs['taken']} running", f"{jobs['ready']} ready"]
     parts += [f"{jobs[name]} {name}" for name in ("failed", "skipped", "incomplete") if jobs[name]]
-    return f"{', '.join(parts + _pause_notes(look))}; {sum(look.rows.values())} rows; {rate:.1f} pages/s"
+    return f"{', '.join(parts + _pause_notes(view))}; {sum(view.rows.values())} rows; {rate:.1f} pages/s"
 
 
-def _pause_notes(look: Snapshot) -> list[str]:
-    """What is paused, and what ends that."""
-    told = []
-    if look.run is not None and look.run.paused:
-        told.append(f"PAUSED ({look.run.paused}{'; `crawl-console resume`' if 'operator' in look.run.paused else ''})")
-    if look.paused_sequences:
-        told.append(f"{plural(look.paused_sequences, 'sequence')} PAUSED (`crawl-console resume SEQ`)")
-    return told
+def _pause_notes(view: Snapshot) -> list[str]:
+    """What is paused, and the command that resumes it."""
+    notes = []
+    if view.run is not None and view.run.paused:
+        notes.append(f"PAUSED ({view.run.paused}{'; `crawl-console resume`' if 'operator' in view.run.paused else ''})")
+    if view.paused_sequences:
+        notes.append(f"{plural(view.paused_sequences, 'sequence')} PAUSED (`crawl-console resume SEQ`)")
+    return notes

@@ -1,7 +1,7 @@
-"""The demo shop: its goods, its pages, and what a crawl of it must find. Pure: no sockets, no clock, no state.
+"""The demo shop: its products, its pages, and the expected results of a crawl. No sockets, no clock, no state.
 
-The shop has what makes crawling hard in small: hrefs written in many ways, pages that moved or are gone, files that
-are no pages, places robots.txt keeps closed, names in many scripts, and a price that is none.
+The shop has the usual difficulties of crawling: hrefs written in many ways, pages that moved or are gone, files that
+are not pages, paths that robots.txt disallows, names in many scripts, and a price that is not a number.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,14 @@ CATEGORIES = (
     ("trays", "Trays", "Tray"),
     ("書籍", "書籍 · Books", "Almanac"),
 )
-"""Address, title, and what one thing of the category is called."""
+"""Path segment, title, and the name of one product of the category."""
 
 MOVED = (3, 11)
-"""Products known by an old address alone, which redirects for good."""
+"""Products linked only by an old path, which redirects permanently."""
 UNPRICED = 5
 """The product whose price is a sentence."""
 FREE_EVERY = 40
-"""Every so many products, one is a free sample."""
+"""One product in this many is a free sample."""
 
 _ADJECTIVES = ("Blue", "Smoky", "Café", "Black & White", "Žlutá", "Große", "京都", "Морской", "Señorial", "Plain")
 _TAGS = ("gift", "handmade", "new", "last pieces", "für Büro", "夏")
@@ -50,7 +50,7 @@ _ARTICLES = (
     ("descaling-a-kettle", "Descaling a kettle", "Tom Åberg", "2024-09-02", "utf-8"),
     ("a-tray-for-two", "A tray for two", "Tom Åberg", "2025-01-17", "utf-8"),
 )
-"""Address, title, author, day, encoding."""
+"""Path segment, title, author, date, encoding."""
 _STEEPING = (("Green", 75, 2), ("Oolong", 90, 4), ("Black", 95, 4), ("Herbal", 100, 7))
 
 HTML = "text/html; charset=utf-8"
@@ -67,7 +67,7 @@ _FOOTER = (
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer to a GET."""
+    """A response to a GET."""
 
     status: int
     body: bytes
@@ -77,38 +77,38 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
-    """One thing on sale. All of it follows from its number, which counts from 1."""
+    """A product. All its attributes follow from its number, which counts from 1."""
 
     number: int
     name: str
     path: str
-    """Where its page is; unicode as it is."""
+    """The path of its page, not percent-encoded."""
     price: str
     pieces: int
     seed: int
-    """A number as good as random, for all that is of no weight."""
+    """A pseudo-random number that the other attributes are derived from."""
 
     @property
     def sku(self) -> str:
-        """What the shop calls it, and what makes two rows the same."""
+        """The id of the product, which identifies its rows."""
         return f"S-{self.number:05d}"
 
     @property
     def link_path(self) -> str:
-        """What pages link to: of one that moved, the old place."""
+        """The path that pages link to: of a moved product, the old one."""
         return f"/p/{self.number}" if self.number in MOVED else self.path
 
 
 def product(number: int) -> Product:
     """The product of that number."""
     dice = crc32(b"%d" % (number * 7919))
-    look = _ADJECTIVES[dice % len(_ADJECTIVES)]
+    adjective = _ADJECTIVES[dice % len(_ADJECTIVES)]
     thing = CATEGORIES[(number - 1) % len(CATEGORIES)][2]
-    slug = look.lower().replace(" & ", "-")
+    slug = adjective.lower().replace(" & ", "-")
     price = "£0.00" if number % FREE_EVERY == 0 else f"£{2 + dice % 140}.{dice // 140 % 100:02d}"
     return Product(
         number=number,
-        name=f"{look} {thing} {number}",
+        name=f"{adjective} {thing} {number}",
         path=f"/product/{slug}-{thing.lower()}-{number}.html",
         price="Price on request" if number == UNPRICED else price,
         pieces=dice // 7 % 30 if dice % 5 else 0,
@@ -127,7 +127,7 @@ def list_page_count(category: int, pages: int) -> int:
 
 
 def expected_results(pages: int) -> dict[str, Any]:
-    """What a crawl with the demo's defs ends with, in a shop of `pages` products, whatever its latency and errors.
+    """The results of a crawl with the demo's defs, in a shop of `pages` products, with any latency and errors.
 
     `jobs` by state, `skipped` by reason, `rows` and `rejected` by dataDef.
     """
@@ -159,10 +159,10 @@ def expected_results(pages: int) -> dict[str, Any]:
 
 
 class Shop:
-    """The whole site, made page by page as it is asked for."""
+    """The site; each page is rendered when it is requested."""
 
     def __init__(self, pages: int, origin: str) -> None:
-        """`pages`: products on sale. `origin`: `http://127.0.0.1:8080`, for hrefs that are written in full."""
+        """`pages`: the number of products. `origin`: `http://127.0.0.1:8080`, for absolute hrefs."""
         self._pages = pages
         self._origin = origin
         self._navigation_html = _navigation(origin)
@@ -178,7 +178,7 @@ class Shop:
             "/catalogue.pdf": partial(Reply, 200, _PDF, "application/pdf"),
             "/logo.gif": partial(Reply, 200, _GIF, "image/gif"),
             "/summer-sale.html": partial(self._page, "The summer is over", "", status=410),
-            # Nobody should ever come here: links to these are denied, marked nofollow, or closed by robots.txt.
+            # A crawl must not fetch these: links to them are denied, marked nofollow, or disallowed by robots.txt.
             **dict.fromkeys(("/admin/", "/cart", "/login", "/wishlist"), partial(self._page, "Staff only", "")),
             **{_article_path(index): partial(self._article, index) for index in range(len(_ARTICLES))},
             **{
@@ -189,15 +189,15 @@ class Shop:
         }
 
     def reply(self, target: str) -> Reply:
-        """The answer to a GET of `target`: a path as it is sent, percent-encoded, with or without a query."""
+        """The response to a GET of `target`: a percent-encoded path, with or without a query."""
         path = unquote(target.partition("?")[0])
         if (fixed := self._routes.get(path)) is not None:
             return fixed()
         section, _, rest = path[1:].partition("/")
         if section == "product":
             number = _parse_number(rest.rpartition("-")[2].removesuffix(".html"))
-            if 1 <= number <= self._pages and (found := product(number)).path == path:
-                return self._product(found)
+            if 1 <= number <= self._pages and (item := product(number)).path == path:
+                return self._product(item)
         elif section == "p" and (number := _parse_number(rest)) in MOVED and number <= self._pages:
             return Reply(301, b"", location=quote(product(number).path))
         return self._page("Nothing here", "<p>We looked everywhere.</p>", status=404)
@@ -217,7 +217,7 @@ class Shop:
         return self._page("The Kettle & Leaf", f'{text}<div class="featured">{featured}</div>')
 
     def _about(self) -> Reply:
-        """All hrefs of this page mean something else than they seem to: they hang on its base."""
+        """All hrefs of this page are relative to its `<base>`."""
         text = '<p>See <a href="delivery.html">delivery</a>, or <a href="../contact.html">ask</a>.</p>'
         return self._page("About us", text, base="/help/")
 
@@ -235,47 +235,47 @@ class Shop:
             f'{gone if page == 1 else ""}<ul class="pager">{pager}</ul>',
         )
 
-    def _offer(self, found: Product) -> str:
+    def _offer(self, item: Product) -> str:
         return (
-            f'<li class="offer" data-sku="{found.sku}"><h3>{self._link(found, "../../product/")}</h3>'
-            f'<p class="price">{found.price}</p><p class="stock">{_stock_text(found)}</p>'
-            f'<a class="compare" href="{found.path}?compare=1">Compare</a></li>'
+            f'<li class="offer" data-sku="{item.sku}"><h3>{self._link(item, "../../product/")}</h3>'
+            f'<p class="price">{item.price}</p><p class="stock">{_stock_text(item)}</p>'
+            f'<a class="compare" href="{item.path}?compare=1">Compare</a></li>'
         )
 
-    def _link(self, found: Product, folder: str) -> str:
-        """A link to a product: in full, without scheme, from the root or from the page, as its number has it."""
-        address = found.link_path
-        if address == found.path:
-            style = found.number % 4
+    def _link(self, item: Product, folder: str) -> str:
+        """A link to a product: absolute, without scheme, from the root or from the page, depending on its number."""
+        address = item.link_path
+        if address == item.path:
+            style = item.number % 4
             if style == 0:
                 address = self._origin + address
             elif style == 1:
                 address = self._origin.partition(":")[2] + address
             elif style == 2:
                 address = folder + address.removeprefix("/product/") + "#reviews"
-        return f'<a href="{address}" title="{escape(found.name)}">{escape(found.name)}</a>'
+        return f'<a href="{address}" title="{escape(item.name)}">{escape(item.name)}</a>'
 
-    def _product(self, found: Product) -> Reply:
-        dice = found.seed
+    def _product(self, item: Product) -> Reply:
+        dice = item.seed
         since = date(2019, 1, 1) + timedelta(days=dice % 2000)
         tags = "".join(f"<li>{tag}</li>" for index, tag in enumerate(_TAGS) if dice >> index & 1)
         stars = 1 + dice % 9 / 2
         material, maker = _MATERIALS[dice // 3 % 4], escape(_MAKERS[dice // 5 % 4])
         width = 8 + dice % 40
         reviews = "".join(_review(dice // 11 + n * 7919, since) for n in range(dice // 13 % 4))
-        others = (found.number % self._pages + 1, (found.number + 7) % self._pages + 1)
+        others = (item.number % self._pages + 1, (item.number + 7) % self._pages + 1)
         related = "".join(self._link(product(number), "../product/") for number in others)
         return self._page(
-            found.name,
-            f'<p class="sku">{found.sku}</p><p class="price">{found.price}</p><p class="stock">{_stock_text(found)}</p>'
+            item.name,
+            f'<p class="sku">{item.sku}</p><p class="price">{item.price}</p><p class="stock">{_stock_text(item)}</p>'
             f'<p class="rating" data-stars="{stars:g}">{"★" * int(stars)}</p>'
             f'<p class="released">On sale since {since.day} {since:%B %Y}</p>'
-            f'<p class="photo"><img src="../logo.gif?of={found.number}" alt=""></p><ul class="tags">{tags}</ul>'
+            f'<p class="photo"><img src="../logo.gif?of={item.number}" alt=""></p><ul class="tags">{tags}</ul>'
             f'<div class="text"><p>In {material}, for slow mornings.</p><p>Made by {maker}.</p></div>'
             f'<table class="specs"><tr><th>Material</th><td>{material}</td></tr><tr><th>Maker</th><td>{maker}</td></tr>'
             f"<tr><th>Width</th><td>{width} cm</td></tr><tr><th>Weight</th><td>{width * 31} g</td></tr></table>"
             f'<section class="reviews">{reviews}</section><aside class="related">{related}</aside>'
-            f'<p><a href="/wishlist?add={found.sku}" rel="nofollow">Wish for it</a></p>',
+            f'<p><a href="/wishlist?add={item.sku}" rel="nofollow">Wish for it</a></p>',
         )
 
     def _articles(self) -> Reply:
@@ -304,7 +304,7 @@ class Shop:
         return Reply(200, text.encode(), "text/plain; charset=utf-8")
 
     def _sitemap(self) -> Reply:
-        """Every page worth finding, cut at the size a sitemap may have."""
+        """Every page that a crawl should find, up to the size limit of a sitemap."""
         paths = ["/", "/articles/", *map(_article_path, range(len(_ARTICLES)))]
         paths += [f"/catalogue/{slug}/" for slug, _, _ in CATEGORIES]
         paths += [product(number).path for number in range(1, min(self._pages, _MAX_SITEMAP_URLS - len(paths)) + 1)]
@@ -314,19 +314,19 @@ class Shop:
 
 
 def _navigation(origin: str) -> str:
-    doors = "".join(
+    links = "".join(
         f'<a href="{origin if index % 2 else ""}/catalogue/{slug}/">{escape(title)}</a>'
         for index, (slug, title, _) in enumerate(CATEGORIES)
     )
     return (
-        f'<nav class="categories">{doors}</nav><nav class="site"><a href="/">Home</a><a href="/articles">Articles</a>'
+        f'<nav class="categories">{links}</nav><nav class="site"><a href="/">Home</a><a href="/articles">Articles</a>'
         '<a href=" /about.html ">About</a><a href="/contact.html#form">Contact</a><a href="/cart?add=1">Cart</a>'
         '<a href="/admin/">Staff</a><a href="/login?to=/">Log in</a><a href="/wishlist" rel="nofollow">Wishes</a></nav>'
     )
 
 
-def _stock_text(found: Product) -> str:
-    return f"In stock ({found.pieces})" if found.pieces else "Sold out"
+def _stock_text(item: Product) -> str:
+    return f"In stock ({item.pieces})" if item.pieces else "Sold out"
 
 
 def _review(dice: int, since: date) -> str:
@@ -346,5 +346,5 @@ def _steeping_count(index: int) -> int:
 
 
 def _parse_number(text: str) -> int:
-    """A number in an address as it is written there, else 0."""
+    """The canonical number in a path, else 0."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 and text[0] != "0" else 0

@@ -88,7 +88,7 @@ def _run_console(asked: AttachOptions, *, owner: bool) -> tuple[int, bool]:
 
 def _print_exit_summary(asked: AttachOptions, stream: TextIO) -> None:
     """One or two lines below the restored screen."""
-    from console.cli.commands.status import read_snapshot, supervisor_pid
+    from console.client import read_snapshot, supervisor_pid
 
     look = read_snapshot(asked.data)
     run = look.run

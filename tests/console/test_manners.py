@@ -95,8 +95,8 @@ class Tty:
 
 
 @pytest.mark.parametrize(("stream", "term", "told"), [
-    ("stdin", "xterm", "stdin is no terminal"), ("stdout", "xterm", "stdout is no terminal"),
-    ("stderr", "xterm", "stderr is no terminal"), (None, "dumb", "TERM=dumb"), (None, "xterm", None),
+    ("stdin", "xterm", "stdin is not a terminal"), ("stdout", "xterm", "stdout is not a terminal"),
+    ("stderr", "xterm", "stderr is not a terminal"), (None, "dumb", "TERM=dumb"), (None, "xterm", None),
 ])  # fmt: skip
 def test_the_console_needs_a_whole_terminal(monkeypatch, stream, term, told):
     for name in ("stdin", "stdout", "stderr"):

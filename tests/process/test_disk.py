@@ -81,7 +81,7 @@ def test_a_full_disk_pauses_the_run_until_there_is_space(small: House, disk: Sma
     ballast.unlink()
     done = running.wait()
     assert done.code == 0, done.err
-    assert "there is space again" in done.err
+    assert "disk space is free again" in done.err
     assert_exact(small, site, library)
     assert sorted(site.paths) == sorted(library.pages), "what was under way was kept"
     told_of = small.query("SELECT level FROM events WHERE kind = 'disk' ORDER BY id")

@@ -57,7 +57,7 @@ def test_what_failed_is_retried_after_the_run(house: House, site: Site) -> None:
     done = house.order("jobs", "--match", "SHELF/[0-1]$")
     assert done.out.count("DONE") == 2
     assert len(lines(house.order("jobs", "--json", "--limit", "3").out)) == 3
-    assert "no regular expression" in house.order("jobs", "--match", "(").err
+    assert "not a regular expression" in house.order("jobs", "--match", "(").err
     assert house.order("retry", "--match", "nothing like it").out == "0 jobs are READY again\n"
     assert house.status()["state"] == "DONE"
 

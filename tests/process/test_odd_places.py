@@ -51,7 +51,7 @@ def test_a_path_that_is_no_text_is_refused(house: House, site: Site) -> None:
     house.write(Library(site, shelves=1).defs())
     done = house.start(data=house.folder / "d\udcff").wait()
     assert done.code == 2
-    assert "no UTF-8" in done.err
+    assert "not UTF-8" in done.err
     assert site.visits == []
 
 

@@ -64,7 +64,7 @@ def test_one_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) -> Non
     command = ["sh", "-c", f"sleep 60 & echo $! > {pid}; wait"]
     problem = run_on_end(command, "{}", tmp_path, interrupted=bool, seconds=0.5)
     assert problem is not None
-    assert "not over after 0.5 s" in problem
+    assert "killed after 0.5 s" in problem
     assert watch.seconds() < 5
     assert until(lambda: not alive(int(pid.read_text())))
 
@@ -79,7 +79,7 @@ def alive(pid: int) -> bool:
 def test_a_signal_ends_it(tmp_path: Path) -> None:
     problem = run_on_end(["sleep", "60"], "{}", tmp_path, interrupted=lambda: True)
     assert problem is not None
-    assert "ended by a signal" in problem
+    assert "interrupted by a signal" in problem
 
 
 def test_what_cannot_be_a_command_is_refused(house: House, site: Site) -> None:

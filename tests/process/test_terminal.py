@@ -56,7 +56,7 @@ def test_an_interrupt_typed_at_the_terminal_cancels_in_order(house: House, site:
         except OSError:
             break
     assert process.wait(30) == 130, told
-    assert b"\r\x1b[Kstopping: jobs under way may finish" in told, "not behind the line of progress"
+    assert b"\r\x1b[Kstopping: running jobs may finish" in told, "not behind the line of progress"
     os.close(master)
     house.assert_clean()
     house.crawl()

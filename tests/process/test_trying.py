@@ -171,7 +171,7 @@ def test_the_shell_works_by_lines_of_stdin(house: House, site: Site) -> None:
     assert "3 matches in 3 blocks" in told
     assert told.count("3 rows, 4 links, 0 rejected, 0 filtered") == 1
     assert "error: not a CSS selector: '['" in told
-    assert any(line.startswith("error: no command :nope") for line in told)
+    assert any(line.startswith("error: unknown command :nope") for line in told)
     assert any(line.startswith("error: the pattern '(' cannot be compiled") for line in told)
     assert any(line.startswith("error: page.html exists") for line in told)
     assert any(line.startswith(f"{site.url('/shelf/1')}: 200 html") for line in told)

@@ -9,11 +9,11 @@ import click
 import orjson
 import pytest
 
-from console.cli.commands.check import problem_as_dict as told_of
-from console.cli.commands.listing import job_as_dict
+from console.cli.commands import COMMANDS as REGISTRY
+from console.cli.commands.check import problem_as_dict
 from console.cli.commands.status import status_as_dict
 from console.cli.main import crawl_console
-from console.cli.steering import CONTROL_COMMANDS
+from console.client import job_as_dict
 from console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMERIC_KEYS
 from engine import __version__
 from engine.defs import language
@@ -88,14 +88,16 @@ def options(command):
 
 
 SHARED = {"--data", "--set"}
-COMMAND_NAMES = sorted(crawl_console.commands)
-TITLES = {command.name: "Steering a run" for command in CONTROL_COMMANDS}
+CONTEXT = click.Context(crawl_console)
+COMMAND_NAMES = crawl_console.list_commands(CONTEXT)
+CLI = {name: crawl_console.get_command(CONTEXT, name) for name in COMMAND_NAMES}
+TITLES = {name: "Controlling a run" for name, (place, _) in REGISTRY.items() if place.startswith("control:")}
 
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)
 def test_a_command_and_each_of_its_options_are_documented(name):
     assert any(entry.startswith(f"`{name}`") or f"[`{name}`]" in entry for entry, *_ in table(COMMANDS))
-    command = crawl_console.commands[name]
+    command = CLI[name]
     title = TITLES.get(name, name)
     told = {flag for row in table(section(COMMANDS, title)) for flag in re.findall(r"^`(-[\w-]+)", row[0])}
     assert options(command) >= SHARED
@@ -112,7 +114,7 @@ def test_what_all_commands_take_is_documented():
 def test_the_default_of_an_option_is_documented(name):
     title = TITLES.get(name, name)
     rows = {re.split(r"[` ]", row[0])[1]: row for row in table(section(COMMANDS, title))}
-    for option in crawl_console.commands[name].params:
+    for option in CLI[name].params:
         told = [rows[flag] for flag in option.opts if flag in rows]
         shown = getattr(option, "show_default", False) or isinstance(option.default, (int, float))
         if told and shown and option.default is not None and not option.is_flag:
@@ -126,7 +128,7 @@ USERS = [page for page in PAGES if page.name != "performance.md" and page.parent
 
 @pytest.mark.parametrize("page", USERS, ids=lambda page: page.name)
 def test_every_flag_that_is_named_exists(page):
-    known = {"--version", "--help", "-h", "--list"}.union(*map(options, crawl_console.commands.values()))
+    known = {"--version", "--help", "-h", "--list"}.union(*map(options, CLI.values()))
     text = page.read_text("utf-8")
     lines = [line for line in text.splitlines() if not re.search(r"\b(pip|pytest|ruff|venv|just kills)\b", line)]
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", "\n".join(lines)))
@@ -143,7 +145,7 @@ def test_every_command_that_is_named_exists(page):
 
 def test_arguments_are_documented():
     for name, metavar in (("check", "DEFS"), ("export", "DATADEF"), ("kill", "NODE")):
-        assert [p.name for p in crawl_console.commands[name].params if isinstance(p, click.Argument)]
+        assert [p.name for p in CLI[name].params if isinstance(p, click.Argument)]
         assert f"`[{metavar}]`" in COMMANDS
 
 
@@ -171,7 +173,9 @@ def literal_keys(function):
     return set(re.findall(r'"([a-z_]+)":', body.group()))
 
 
-@pytest.mark.parametrize(("title", "function"), [("Outputs", "_appender_items"), ("Nodes", "_node_items"), ("Hosts", "_host_item")])
+@pytest.mark.parametrize(
+    ("title", "function"), [("Outputs", "_appender_items"), ("Nodes", "_node_items"), ("Hosts", "_host_item")]
+)
 def test_the_keys_of_inner_objects_are_documented(title, function):
     assert first_column(section(COMMANDS, title)) == literal_keys(function)
 
@@ -216,7 +220,7 @@ def test_the_keys_of_filters_are_documented():
 def test_the_keys_of_a_problem_are_documented():
     (row,) = [row for row in table(section(COMMANDS, "check")) if row[0] == "`--json`"]
     problem = Problem(file="", line=1, column=1, code="", message="")
-    assert set(re.findall(r'"([a-z]+)"', row[1])) == {"ok", "problems", *told_of(problem)}
+    assert set(re.findall(r'"([a-z]+)"', row[1])) == {"ok", "problems", *problem_as_dict(problem)}
 
 
 def test_the_snapshot_without_a_run_is_what_the_page_says():
@@ -245,7 +249,7 @@ def test_every_setting_is_documented_and_no_other():
 def test_the_default_of_a_setting_is_documented(field):
     default = settings_rows()[field.name][1]
     if field.name == "nodes":
-        assert default == "one a CPU, 2 to 4"
+        assert default == "one per CPU, 2 to 4"
     elif field.name == "user_agent":
         assert default.strip("`").replace("VERSION", __version__).replace("URL", PROJECT_URL) == field.default
     elif field.default is None:
@@ -256,7 +260,7 @@ def test_the_default_of_a_setting_is_documented(field):
 
 
 def test_the_flag_of_a_setting_is_documented_and_exists():
-    own = {option.name: option.opts[0] for option in crawl_console.commands["run"].params if option.name}
+    own = {option.name: option.opts[0] for option in CLI["run"].params if option.name}
     for name, row in settings_rows().items():
         assert row[3].strip("`") == own.get(name, "")
 

@@ -1,43 +1,59 @@
-"""The command `check`: every problem of the defs, at once."""
+"""The command `check`: reports every problem of the defs at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import orjson
 
+from console.cli.options import common_options, validate_assignments
 from console.format import plural
-from engine.defs.loader import find_relative_urls, load
-from engine.errors import DefsError, Problem
-from engine.model.definition import Definitions
+
+if TYPE_CHECKING:
+    from engine.errors import Problem
+    from engine.model.definition import Definitions
 
 
-def check(path: Path, *, as_json: bool) -> int:
-    """Validate and tell; returns 0, or 2 where the defs cannot be used. Warnings alone are no problem."""
+@click.command()
+@click.argument("defs", type=click.Path(path_type=Path), default=Path("defs"))
+@click.option("--json", "as_json", is_flag=True, help="Print the problems as one JSON object.")
+@common_options
+def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
+    """Validate defs; exit 2 with problems."""
+    import orjson
+
+    from engine.defs.loader import load
+    from engine.errors import DefsError
+
+    validate_assignments(assign)
+    remedy = None
     try:
-        loaded = load(path)
-        problems, good = [*loaded.warnings, *_missing_base_warnings(loaded.definitions)], True
+        loaded = load(defs)
+        problems = [*loaded.warnings, *_missing_base_warnings(loaded.definitions)]
     except DefsError as error:
-        problems, good = error.problems, False
-        remedy = error.remedy
+        problems, remedy = error.problems, error.remedy
+    valid = remedy is None
     if as_json:
-        click.echo(orjson.dumps({"ok": good, "problems": [problem_as_dict(p) for p in problems]}))
-        return 0 if good else 2
+        click.echo(orjson.dumps({"ok": valid, "problems": [problem_as_dict(p) for p in problems]}))
+        return 0 if valid else 2
     for problem in problems:
         click.echo(str(problem), err=True)
-    if not good:
+    if remedy is not None:
         click.echo(remedy, err=True)
         return 2
-    defs = loaded.definitions
+    definitions = loaded.definitions
     click.echo(
-        f"ok: {plural(len(defs.files), 'file')}, {plural(len(defs.locator_groups), 'locator group')},"
-        f" {plural(len(defs.task_groups), 'task group')}, {plural(len(defs.data_defs), 'dataDef')}"
+        f"ok: {plural(len(definitions.files), 'file')}, {plural(len(definitions.locator_groups), 'locator group')},"
+        f" {plural(len(definitions.task_groups), 'task group')}, {plural(len(definitions.data_defs), 'dataDef')}"
     )
     return 0
 
 
-def _missing_base_warnings(definitions: Definitions) -> Iterator[Problem]:
-    """Only a run knows whether it is given a base."""
+def _missing_base_warnings(definitions: "Definitions") -> "Iterator[Problem]":
+    """Warnings only: `run` may get its base URL from a flag."""
+    from engine.defs.loader import find_relative_urls
+    from engine.errors import Problem
+
     for place, url in find_relative_urls(definitions):
         message = f"relative URL '{url}': `run` needs --base-url, or write `baseUrl:`"
         yield Problem(
@@ -45,8 +61,8 @@ def _missing_base_warnings(definitions: Definitions) -> Iterator[Problem]:
         )
 
 
-def problem_as_dict(problem: Problem) -> dict[str, object]:
-    """A problem as `--json` shows it."""
+def problem_as_dict(problem: "Problem") -> dict[str, object]:
+    """A problem as `--json` prints it."""
     return {
         "file": problem.file, "line": problem.line, "col": problem.column, "code": problem.code,
         "message": problem.message, "warning": problem.warning,

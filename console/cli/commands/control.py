@@ -1,54 +1,81 @@
-"""Commands to a running supervisor: each is a row it carries out and answers."""
+"""The commands to a running supervisor: `cancel`, `kill`, `drain`, `restart`, `scale`, `pause`, `resume`, `reload`."""
 
-import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from console.cli.commands.status import read_snapshot, supervisor_pid
-from engine.errors import SupervisorNotRunning
-from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL
-from engine.store.tables import commands
-
-_REPLY_TIMEOUT = 10.0
+from console.cli.options import common_options, validate_assignments
 
 
-def send_and_print(data: Path, name: str, arguments: dict[str, Any]) -> int:
-    """Give a command and print its answer; returns 0, or 2 where it was refused.
+def _send_and_print(data: Path, assign: Sequence[str], name: str, **arguments: Any) -> int:
+    """Send a command and print its answer; 0, or 2 where the supervisor refused it."""
+    from console.client import send_command
 
-    Raises NoSupervisor where nobody is alive to obey.
-    """
-    done, answer = send_command(data, name, arguments)
+    validate_assignments(assign)
+    done, answer = send_command(data, name, {key: value for key, value in arguments.items() if value is not None})
     click.echo(answer, err=not done)
     return 0 if done else 2
 
 
-def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
-    """Give a command and wait for its answer: whether it was done, and what the supervisor says.
+@click.command()
+@common_options
+def cancel(data: Path, assign: Sequence[str]) -> int:
+    """Stop the run gracefully: running jobs may finish."""
+    return _send_and_print(data, assign, "cancel")
 
-    Raises NoSupervisor where nobody is alive to obey.
-    """
-    look = read_snapshot(data)
-    if look.epoch is None or supervisor_pid(look) is None:
-        raise SupervisorNotRunning(f"{data}: no supervisor is running", "Start one with `crawl-console run`.")
-    db = Database.open(data / CRAWL)
-    try:
-        with db.transaction():
-            command = commands.submit(db, look.epoch.epoch, name, arguments, time.time())
-        deadline = time.monotonic() + _REPLY_TIMEOUT
-        while time.monotonic() < deadline:
-            state, answer = commands.get_answer(db, command)
-            if state != "NEW":
-                return state == "DONE", answer
-            if supervisor_pid(look) is None:
-                raise SupervisorNotRunning(
-                    f"{data}: the supervisor ended before it obeyed", "See `crawl-console status`."
-                )
-            time.sleep(0.02)
-    finally:
-        db.close()
-    raise SupervisorNotRunning(
-        f"{data}: no answer within {_REPLY_TIMEOUT:g} s", "The supervisor may hang; see data/logs."
-    )
+
+@click.command()
+@click.argument("node", required=False)
+@common_options
+def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
+    """Kill the run at once, or one NODE (such as n2), which is then replaced."""
+    return _send_and_print(data, assign, "kill", node=node)
+
+
+@click.command()
+@click.argument("node")
+@common_options
+def drain(node: str, data: Path, assign: Sequence[str]) -> int:
+    """Let one NODE finish its jobs, then retire it."""
+    return _send_and_print(data, assign, "drain", node=node)
+
+
+@click.command()
+@click.argument("node")
+@common_options
+def restart(node: str, data: Path, assign: Sequence[str]) -> int:
+    """Let one NODE finish its jobs, then start another in its place."""
+    return _send_and_print(data, assign, "restart", node=node)
+
+
+@click.command()
+@click.argument("count", metavar="N", type=click.IntRange(1))
+@common_options
+def scale(count: int, data: Path, assign: Sequence[str]) -> int:
+    """Set the number of runner nodes to N."""
+    return _send_and_print(data, assign, "scale", count=count)
+
+
+@click.command()
+@click.argument("sequence", metavar="[SEQ]", required=False)
+@common_options
+def pause(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
+    """Start no new jobs of the run, or of SEQ: an id, GROUP or GROUP@HOST:PORT. Running jobs finish."""
+    return _send_and_print(data, assign, "pause", sequence=sequence)
+
+
+@click.command()
+@click.argument("sequence", metavar="[SEQ]", required=False)
+@common_options
+def resume(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
+    """Start jobs again after `pause`."""
+    return _send_and_print(data, assign, "resume", sequence=sequence)
+
+
+@click.command()
+@common_options
+def reload(data: Path, assign: Sequence[str]) -> int:
+    """Reload the defs from disk: publish them, or report their problems."""
+    return _send_and_print(data, assign, "reload")

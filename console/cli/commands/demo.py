@@ -1,69 +1,104 @@
-"""The command `demo`: a shop on loopback, crawled with the defs that also serve as an example."""
+"""The command `demo`: crawls a shop on loopback with the defs that also serve as an example."""
 
-import contextlib
 import csv
 import sys
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from console.cli.commands.run import HeadlessOptions, run
-from console.cli.output import redirect_to_devnull
-from console.demo.server import serve_shop
+import click
+
+from console.cli.options import common_options, load_settings, summary_option
+from console.terminal import interactive
 from engine.errors import CrawlError
-from engine.settings import Settings
+
+if TYPE_CHECKING:
+    from engine.settings import Settings
 
 _SAMPLE_ROWS, _WIDTH = 3, 118
 _COMPLETED_CODES = (0, 1)
 
 
-def demo(data: Path, settings: Settings, *, pages: int, latency: float, errors: float, as_json: bool) -> int:
-    """Serve a shop of `pages` products, crawl it in a new run, show what came of it; returns the run's exit code.
+@click.command()
+@click.option("--no-ui", is_flag=True, help="Headless.")
+@click.option("--pages", type=click.IntRange(1), default=500, show_default=True, help="Products of the shop.")
+@click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds per response.")
+@click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of responses 503.")
+@summary_option
+@common_options
+@click.pass_context
+def demo(
+    context: click.Context, /, no_ui: bool, pages: int, latency: float, errors: float, as_json: bool, data: Path,
+    assign: Sequence[str],
+) -> int:  # fmt: skip
+    """Serve a small shop on loopback and crawl it; attach the console."""
+    settings = load_settings(assign)
+    if not no_ui and not as_json and interactive():
+        from console.tui.attach import AttachOptions, attach
 
-    `latency`: seconds each answer takes. `errors`: the share (0..1) of pages that answer 503 when first asked for.
-    With `as_json` stdout holds nothing but the summary. Raises CrawlError where nothing could be started.
+        return attach(
+            AttachOptions(
+                data=data, defs=demo_defs(), arguments=[*context.obj, "--no-ui"], hertz=settings.refresh, fresh=True,
+                max_failed=settings.max_failed,
+            )
+        )  # fmt: skip
+    return _crawl_shop(data, settings, pages=pages, latency=latency / 1000, error_share=errors / 100, as_json=as_json)
+
+
+def _crawl_shop(
+    data: Path, settings: "Settings", *, pages: int, latency: float, error_share: float, as_json: bool
+) -> int:
+    """Serve a shop of `pages` products, crawl it in a new run, print sample rows; returns the run's exit code.
+
+    With `as_json` stdout gets only the summary. Raises CrawlError where nothing could be started.
     """
+    import contextlib
+    from dataclasses import replace
+
+    from console.cli.commands.run import HeadlessOptions, run_headless
+    from console.cli.output import redirect_to_devnull
+    from console.demo.server import serve_shop
+
     defs = demo_defs()
     with contextlib.ExitStack() as stack:
         try:
-            address = stack.enter_context(serve_shop(pages=pages, latency=latency, errors=errors))
+            address = stack.enter_context(serve_shop(pages=pages, latency=latency, errors=error_share))
         except OSError as error:
             raise CrawlError(f"cannot serve the shop: {error}", "Free processes, memory or files.") from error
-        here = replace(settings, base_url=address)
-        code = run(HeadlessOptions(defs=defs, data=data, settings=here, fresh=True, json=as_json))
+        settings = replace(settings, base_url=address)
+        code = run_headless(HeadlessOptions(defs=defs, data=data, settings=settings, fresh=True, json=as_json))
     if code in _COMPLETED_CODES:
         stream = sys.stderr if as_json else sys.stdout
         try:
             _print_output(data, defs, stream)
-        except BrokenPipeError:  # who reads it has seen enough; how the crawl ended stays true
+        except BrokenPipeError:  # the reader is gone; the exit code stays valid
             redirect_to_devnull(stream)
     return code
 
 
 def demo_defs() -> Path:
-    """Where the demo's defs are: packaged in `console`, or in a clone's `defs`. Raises CrawlError."""
+    """The folder of the demo's defs: packaged in `console`, or `defs` of a clone. Raises CrawlError."""
     here = Path(__file__).resolve().parents[2]
     for folder in (here / "demo_defs", here.parent / "defs"):
         if (folder / "shop.yml").is_file():
             return folder
-    raise CrawlError(f"the demo's defs are missing from {here}", "Install crawl-console again.")
+    raise CrawlError(f"the demo's defs are missing from {here}", "Reinstall crawl-console.")
 
 
 def _print_output(data: Path, defs: Path, stream: TextIO) -> None:
-    """Where the rows are, and what they look like."""
+    """Print the output files and the first rows of each."""
     folder = data / "output" / "latest"
     for path in sorted(path for path in folder.iterdir() if not path.name.startswith(".")):
         stream.write(f"\n{path}\n")
         if path.suffix == ".csv":
             stream.writelines(f"  {line}\n" for line in _sample_lines(path))
-    stream.write(f"\nMade by the defs in {defs}; see also `crawl-console status --data {data}`.\n")
+    stream.write(f"\nExtracted with the defs in {defs}; see also `crawl-console status --data {data}`.\n")
     stream.flush()
 
 
 def _sample_lines(path: Path) -> Iterator[str]:
-    """The names of the columns and a few rows, as wide as a terminal."""
+    """The header and a few rows, cut to the width of a terminal."""
     with path.open(encoding="utf-8", newline="") as file:
         for row in islice(csv.reader(file), 1 + _SAMPLE_ROWS):
             line = " | ".join("".join(c if c.isprintable() else " " for c in cell) for cell in row)

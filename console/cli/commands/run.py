@@ -1,27 +1,85 @@
-"""The headless way: a supervisor in the foreground. Data goes to stdout; progress and errors go to stderr."""
+"""The command `run`: attaches the console, or runs a supervisor in the foreground (headless).
 
-import contextlib
+Headless, data goes to stdout; progress and errors go to stderr.
+"""
+
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from engine.errors import StorageError
+import click
+
+from console.cli.options import common_options, defs_option, load_settings, summary_option
+from console.cli.output import write_stderr
+from console.terminal import interactive
+from engine.errors import StorageError, UsageError, suggest
 from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
 from engine.supervise.lock import Lock
 
 _TICK_SECONDS, _TICK_SOON_SECONDS = 0.1, 0.02
 _MIN_TICK_SECONDS = 0.005
-"""Seconds between two ticks at least, however often nodes run out of work."""
+"""The least time between two ticks, however often nodes run out of work."""
+
+
+@click.command()
+@defs_option
+@common_options
+@click.option("--nodes", type=click.IntRange(1), help="Node processes.")
+@click.option("--backups", type=click.IntRange(0), help="Warm standby nodes.")
+@click.option("--base-url", metavar="U", help="Base URL of relative locators.")
+@click.option("--fresh", is_flag=True, help="Start a new run even if one is unfinished.")
+@click.option("--no-ui", is_flag=True, help="Headless: progress and errors go to stderr.")
+@summary_option
+@click.option(
+    "--progress",
+    type=click.Choice(["auto", "tty", "plain", "json", "quiet"]),
+    default="auto",
+    show_default=True,
+    help="How progress is shown on stderr.",
+)
+@click.option("--grace", type=click.FloatRange(0), metavar="S", help="Seconds running jobs may take after a cancel.")
+@click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
+@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Rows to FILE.csv, .jsonl or .db.")
+@click.option("--only-new", is_flag=True, help="Write only rows that no earlier run has.")
+@click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop gracefully after N pages.")
+@click.option("--max-time", type=click.FloatRange(0.1), metavar="S", help="Stop gracefully after S seconds.")
+@click.option("--read-only", is_flag=True, help="View only: start nothing and send no commands.")
+@click.option("--refresh", type=click.FloatRange(0.1, 10), metavar="HZ", help="Console updates per second.")
+@click.pass_context
+def run(
+    context: click.Context, /, defs: Path, data: Path, assign: Sequence[str], fresh: bool, no_ui: bool, as_json: bool,
+    progress: str, output: Path | None, only_new: bool, read_only: bool, **flags: Any,
+) -> int:  # fmt: skip
+    """Resume the unfinished run, else start a new one; attach the console."""
+    settings = load_settings(assign, **flags)
+    if not no_ui and not as_json and interactive(read_only=read_only):
+        from console.tui.attach import AttachOptions, attach
+
+        return attach(
+            AttachOptions(
+                data=data, defs=defs, arguments=[*context.obj, "--no-ui"], hertz=settings.refresh, fresh=fresh,
+                read_only=read_only, max_failed=settings.max_failed,
+            )
+        )  # fmt: skip
+    if read_only:
+        raise UsageError("--read-only needs the console", "Without one, use `crawl-console status`.")
+    return run_headless(
+        HeadlessOptions(
+            defs=defs, data=data, settings=settings, fresh=fresh, output=output, only_new=only_new, json=as_json,
+            progress=progress,
+        )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadlessOptions:
-    """What `run --no-ui` was asked for."""
+    """The options of a headless run."""
 
     defs: Path
     data: Path
@@ -32,36 +90,38 @@ class HeadlessOptions:
     json: bool = False
     progress: str = "auto"
     extract_only: bool = False
-    """Work the stored pages of the latest run anew, fetch nothing."""
+    """Re-extract the stored pages of the latest run, fetch nothing."""
     data_def: str | None = None
-    """With `extract_only`: the pages of this one, whether or not it changed."""
+    """With `extract_only`: re-extract the pages of this dataDef even if it did not change."""
 
     @property
     def messages_enabled(self) -> bool:
-        """Whether stderr takes sentences beside progress and errors."""
+        """Whether messages are written to stderr besides progress and errors."""
         return self.progress not in ("quiet", "json")
 
 
-def run(asked: HeadlessOptions) -> int:
-    """Run to the end; returns the exit code. Raises CrawlError where nothing could be started."""
+def run_headless(options: HeadlessOptions) -> int:
+    """Run a supervisor to the end; returns the exit code. Raises CrawlError where nothing could be started."""
     signals = _Signals()
-    lock = Lock.acquire(asked.data)
+    lock = Lock.acquire(options.data)
     try:
-        supervisor = _build_supervisor(asked, lock, signals)
-    except BaseException as trouble:
+        supervisor = _build_supervisor(options, lock, signals)
+    except BaseException as error:
         lock.release()
-        if isinstance(trouble, StorageError) and signals.pending:
-            return signals.exit_code  # it waited for a busy database, and was told not to
+        from engine.store.db.connector import DatabaseBusy
+
+        if isinstance(error, (DatabaseBusy, StorageError)) and signals.pending:
+            return signals.exit_code  # a signal ended its wait for a busy database
         raise
     from console.cli.progress import Progress
     from engine.store.db.connector import Database
     from engine.store.db.schema import CRAWL, checkpoint_wal
 
-    progress = Progress(asked.progress, asked.data / CRAWL)
-    db = Database.open(asked.data / CRAWL, read_only=True)
+    progress = Progress(options.progress, options.data / CRAWL)
+    db = Database.open(options.data / CRAWL, read_only=True)
     progress.start(db, supervisor.run.seq)
-    for news in supervisor.defs_sync.notices:
-        progress.print_message(f"  {news}")
+    for notice in supervisor.defs_sync.notices:
+        progress.print_message(f"  {notice}")
     try:
         while not supervisor.is_finished:
             signals.dispatch(supervisor, progress)
@@ -76,42 +136,43 @@ def run(asked: HeadlessOptions) -> int:
     progress.finish(db, supervisor.run.seq, supervisor.reason)
     summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
     db.close()
-    checkpoint_wal(asked.data)  # the last who had the database open could only read
+    checkpoint_wal(options.data)  # the last process that had it open was read-only and could not do it
     try:
-        if asked.json:
+        if options.json:
             sys.stdout.write(summary + "\n")
             sys.stdout.flush()
     finally:
-        if asked.settings.on_end and not supervisor.kill_requested:
-            _run_on_end_command(asked, summary, signals)
+        if options.settings.on_end and not supervisor.kill_requested:
+            _run_on_end_command(options, summary, signals)
     return int(supervisor.exit_code)
 
 
-def _build_supervisor(asked: HeadlessOptions, lock: Lock, signals: "_Signals") -> Any:
+def _build_supervisor(options: HeadlessOptions, lock: Lock, signals: "_Signals") -> Any:
     from engine.defs.loader import load
     from engine.defs.watcher import fingerprint_files
-    from engine.errors import UsageError, suggest
     from engine.supervise.build import RunOptions, build_supervisor
 
-    seen = fingerprint_files(asked.defs)  # first: what is saved from here on is noticed
-    loaded = load(asked.defs)
+    fingerprint = fingerprint_files(options.defs)  # before loading: every later save is detected
+    loaded = load(options.defs)
     names = [d.name for d in loaded.definitions.data_defs]
-    if asked.data_def is not None and asked.data_def not in names:
-        raise UsageError(f"unknown dataDef '{asked.data_def}'{suggest(asked.data_def, names)}", "See the defs.")
-    for warning in loaded.warnings if asked.messages_enabled else ():
-        _write_stderr(str(warning))
+    if options.data_def is not None and options.data_def not in names:
+        raise UsageError(
+            f"unknown dataDef '{options.data_def}'{suggest(options.data_def, names)}", "Check its name in the defs."
+        )
+    for warning in loaded.warnings if options.messages_enabled else ():
+        write_stderr(str(warning))
     return build_supervisor(
         RunOptions(
-            folder=asked.data,
+            folder=options.data,
             definitions=loaded.definitions,
-            settings=asked.settings,
-            fresh=asked.fresh,
-            output=asked.output,
-            watched_defs=asked.defs,
-            defs_fingerprint=seen,
-            extract_only=asked.extract_only,
-            data_def=asked.data_def,
-            only_new=asked.only_new,
+            settings=options.settings,
+            fresh=options.fresh,
+            output=options.output,
+            watched_defs=options.defs,
+            defs_fingerprint=fingerprint,
+            extract_only=options.extract_only,
+            data_def=options.data_def,
+            only_new=options.only_new,
         ),
         lock,
         cancelled=lambda: signals.pending,
@@ -120,7 +181,7 @@ def _build_supervisor(asked: HeadlessOptions, lock: Lock, signals: "_Signals") -
 
 
 class _Signals:
-    """Signals as flags: handlers note them, the loop acts. The second one kills."""
+    """Records signals for the loop to act on. The first one stops the run, the second one kills it."""
 
     def __init__(self) -> None:
         self._received: list[int] = []
@@ -130,26 +191,26 @@ class _Signals:
             signal.signal(number, self._record_signal)
         self._reloads = 0
         signal.signal(signal.SIGHUP, self._record_reload)
-        signal.signal(signal.SIGCHLD, lambda *_: None)  # only with a handler does a child's end nudge
+        signal.signal(signal.SIGCHLD, lambda *_: None)  # the wakeup needs a handler to see a child exit
         self.wakeup.install_signal_wakeup()
 
     @property
     def pending(self) -> bool:
-        """Whether one came that nobody has been told of."""
+        """Whether a signal was received and not yet dispatched."""
         return self._handled < len(self._received)
 
     @property
     def exit_code(self) -> int:
-        """What a program ends with that such a signal ends."""
+        """The exit code of a program that the first signal ends."""
         return 128 + self._received[0]
 
     @property
     def count(self) -> int:
-        """How many came."""
+        """The number of signals received."""
         return len(self._received)
 
     def dispatch(self, supervisor: Any, progress: Any) -> None:
-        """Tell the supervisor of signals it does not know yet, and whoever looks on of the first."""
+        """Pass new signals on to the supervisor; print a message for the first."""
         from engine.supervise.exit_reason import ExitReason
 
         if self._reloads:
@@ -158,7 +219,7 @@ class _Signals:
         while self._handled < len(self._received):
             number, self._handled = self._received[self._handled], self._handled + 1
             if self._handled == 1:
-                progress.print_message("stopping: jobs under way may finish; once more to kill")
+                progress.print_message("stopping: running jobs may finish; a second signal kills")
                 supervisor.stop(
                     ExitReason.SIGINT if number == signal.SIGINT else ExitReason.SIGTERM, "cancelled by signal"
                 )
@@ -166,12 +227,12 @@ class _Signals:
                 supervisor.request_kill("killed by signal")
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, but not past a signal, the end of a child, or the moment a node runs out of work."""
-        begun = time.monotonic()
+        """Sleep until a signal, the end of a child, or a node that runs out of work, at most `seconds`."""
+        started = time.monotonic()
         if not self.pending:
             self.wakeup.wait(seconds)
         if not self.pending:
-            time.sleep(max(0.0, begun + _MIN_TICK_SECONDS - time.monotonic()))
+            time.sleep(max(0.0, started + _MIN_TICK_SECONDS - time.monotonic()))
 
     def _record_reload(self, _number: int, _frame: FrameType | None) -> None:
         self._reloads += 1
@@ -188,18 +249,12 @@ def _summary(db: Any, run: int, exit_code: int) -> str:
     return orjson.dumps(snapshot.build_report(snapshot.read(db, run=run), exit_code=exit_code)).decode()
 
 
-def _run_on_end_command(asked: HeadlessOptions, summary: str, signals: _Signals) -> None:
-    """The command of `on_end`: the lock is free by now, so it may use the data dir as it likes."""
+def _run_on_end_command(options: HeadlessOptions, summary: str, signals: _Signals) -> None:
+    """Run the command of `on_end`. The lock is released by now, so it may use the data dir."""
     from console.cli.on_end import run_on_end
 
-    assert asked.settings.on_end is not None
-    seen = signals.count
-    problem = run_on_end(asked.settings.on_end, summary, asked.data, interrupted=lambda: signals.count > seen)
+    assert options.settings.on_end is not None
+    count = signals.count
+    problem = run_on_end(options.settings.on_end, summary, options.data, interrupted=lambda: signals.count > count)
     if problem is not None:
-        _write_stderr(problem)
-
-
-def _write_stderr(text: str) -> None:
-    with contextlib.suppress(OSError):
-        sys.stderr.write(text + "\n")
-        sys.stderr.flush()
+        write_stderr(problem)

@@ -1,72 +1,91 @@
-"""The command `runs`: what was crawled in a data dir, run by run. Only looks."""
+"""The command `runs`: lists the runs of a data dir, or shows one."""
 
-import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import orjson
 
-from console.cli.commands.status import open_database
+from console.cli.options import common_options, validate_assignments
+from console.format import format_clock, format_date_time
 from console.sanitize import clean
-from engine.errors import UsageError, suggest
-from engine.extract.context import format_utc
-from engine.store.db.connector import Database
-from engine.store.read import history, snapshot
-from engine.store.read.history import PastRun
-from engine.store.read.snapshot import Snapshot
-from engine.store.tables import runs
+
+if TYPE_CHECKING:
+    from engine.store.db.connector import Database
+    from engine.store.read.history import PastRun
+    from engine.store.read.snapshot import Snapshot
 
 _MAX_RUNS_LISTED = 10
 
 
-def show_runs(data: Path, what: str, id_: str | None, *, count: int, as_json: bool) -> int:
-    """List the newest runs, or show one of them (the latest, where none is named). Raises UsageError, StorageError."""
-    if what == "list" and id_ is not None:
-        raise UsageError(f"runs list {id_}: a list has no RUN", f"Write `crawl-console runs show {id_}`.")
+@click.command()
+@click.argument("what", type=click.Choice(["list", "show"]), default="list")
+@click.argument("run", required=False)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="At most N.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@common_options
+def runs(what: str, run: str | None, limit: int, as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """List the runs of the data directory, newest first, or show one."""
+    from console.client import open_database
+    from engine.errors import UsageError
+    from engine.store.read import history, snapshot
+
+    validate_assignments(assign)
+    if what == "list" and run is not None:
+        raise UsageError(f"runs list {run}: `list` takes no RUN", f"Write `crawl-console runs show {run}`.")
     db = open_database(data)
     if db is None:
         return _print_no_run(data, what, as_json)
     try:
         if what == "list":
-            found = history.list_runs(db, count)
-            _print_result({"runs": [_run_as_dict(past) for past in found]}, _table(found), as_json=as_json)
+            past_runs = history.list_runs(db, limit)
+            _print_result({"runs": [_run_as_dict(past) for past in past_runs]}, _table(past_runs), as_json=as_json)
             return 0
-        run = _find_run_seq(db, id_)
-        if run is None:
+        seq = _find_run_seq(db, run)
+        if seq is None:
             return _print_no_run(data, what, as_json)
-        look = snapshot.read(db, run=run)
-        _print_result(snapshot.build_report(look, exit_code=None), _run_lines(look), as_json=as_json)
+        view = snapshot.read(db, run=seq)
+        _print_result(snapshot.build_report(view, exit_code=None), _run_lines(view), as_json=as_json)
         return 0
     finally:
         db.close()
 
 
 def _print_no_run(data: Path, what: str, as_json: bool) -> int:
-    told = {"runs": []} if what == "list" else snapshot.build_report(snapshot.EMPTY_SNAPSHOT, exit_code=None)
-    _print_result(told, [f"{data}: no run yet; start one with `crawl-console run`"], as_json=as_json)
+    from engine.store.read.snapshot import EMPTY_SNAPSHOT, build_report
+
+    result = {"runs": []} if what == "list" else build_report(EMPTY_SNAPSHOT, exit_code=None)
+    _print_result(result, [f"{data}: no run yet; start one with `crawl-console run`"], as_json=as_json)
     return 0
 
 
-def _print_result(told: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
+def _print_result(result: dict[str, Any], lines: list[str], *, as_json: bool) -> None:
+    import orjson
+
     if as_json:
-        click.echo(orjson.dumps(told))
+        click.echo(orjson.dumps(result))
         return
     for line in lines:
         click.echo(clean(line))
 
 
-def _find_run_seq(db: Database, id_: str | None) -> int | None:
-    found = runs.latest(db) if id_ is None else runs.get_by_id(db, id_)
-    if found is None and id_ is not None:
-        known = runs.list_ids(db, _MAX_RUNS_LISTED)
+def _find_run_seq(db: "Database", id_: str | None) -> int | None:
+    from engine.errors import UsageError, suggest
+    from engine.store.tables import runs
+
+    run = runs.latest(db) if id_ is None else runs.get_by_id(db, id_)
+    if run is None and id_ is not None:
+        latest = runs.list_ids(db, _MAX_RUNS_LISTED)
         raise UsageError(
-            f"no run {id_}{suggest(id_, known)}", f"The latest are: {', '.join(known)}." if known else "There is none."
+            f"no run {id_}{suggest(id_, latest)}",
+            f"The latest are: {', '.join(latest)}." if latest else "There is no run yet.",
         )
-    return found.seq if found else None
+    return run.seq if run else None
 
 
-def _run_as_dict(past: PastRun) -> dict[str, Any]:
+def _run_as_dict(past: "PastRun") -> dict[str, Any]:
+    from engine.extract.context import format_utc
+
     return {
         "run": past.id, "state": past.state, "reason": past.reason, "begun": format_utc(past.created_at),
         "ended": None if past.ended_at is None else format_utc(past.ended_at), "seconds": round(past.seconds, 3),
@@ -74,38 +93,29 @@ def _run_as_dict(past: PastRun) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _table(found: list[PastRun]) -> list[str]:
-    if not found:
+def _table(past_runs: "list[PastRun]") -> list[str]:
+    if not past_runs:
         return ["no run yet; start one with `crawl-console run`"]
-    lines = [f"{'run':<8}{'begun':<18}{'state':<11}{'took':>9}{'pages':>10}{'failed':>8}{'rows':>11}  defs"]
+    lines = [f"{'run':<8}{'started':<21}{'state':<11}{'duration':>9}{'pages':>10}{'failed':>8}{'rows':>11}  defs"]
     return lines + [
-        f"{past.id:<8}{_format_date(past.created_at):<18}{past.state:<11}{_format_duration(past.seconds):>9}{past.done:>10,}"
-        f"{past.failed:>8,}{past.rows:>11,}  v{past.defs_version}{f'  {past.reason}' if past.reason else ''}"
-        for past in found
+        f"{past.id:<8}{format_date_time(past.created_at):<21}{past.state:<11}{format_clock(past.seconds):>9}"
+        f"{past.done:>10,}{past.failed:>8,}{past.rows:>11,}  v{past.defs_version}"
+        f"{f'  {past.reason}' if past.reason else ''}"
+        for past in past_runs
     ]
 
 
-def _run_lines(look: Snapshot) -> list[str]:
-    run = look.run
+def _run_lines(view: "Snapshot") -> list[str]:
+    run = view.run
     assert run is not None
     reason = f" ({run.reason})" if run.reason else ""
     lines = [
-        f"run {run.id}  {run.state}{reason}  begun {_format_date(run.created_at)}, took {_format_duration(run.seconds)},"
-        f" defs v{run.defs_version}",
-        ", ".join(f"{count} {name}" for name, count in look.jobs.items()),
+        f"run {run.id}  {run.state}{reason}  started {format_date_time(run.created_at)},"
+        f" duration {format_clock(run.seconds)}, defs v{run.defs_version}",
+        ", ".join(f"{count} {name}" for name, count in view.jobs.items()),
     ]
     lines += [
-        f"  {name}: {count} rows{f', {look.rejected[name]} rejected' if name in look.rejected else ''}"
-        for name, count in look.rows.items()
+        f"  {name}: {count} rows{f', {view.rejected[name]} rejected' if name in view.rejected else ''}"
+        for name, count in view.rows.items()
     ]
-    return lines + [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]
-
-
-def _format_date(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
-def _format_duration(seconds: float) -> str:
-    whole = round(seconds)
-    hours, rest = divmod(whole, 3600)
-    return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
+    return lines + [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in view.appenders]

@@ -1,294 +1,46 @@
-"""The command `shell`: type selectors at a page and see what they match. Reads one page, writes only files asked for.
+"""The command `shell`: evaluates selectors on one page, typed at a terminal or read line by line from stdin."""
 
-Works by the selectors of a crawl, and on whatever stdin is: at a terminal with line editing, else line by line.
-"""
-
-import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from console.cli.commands.try_page import pluralize, read_source, row_lines
-from console.cli.line_editing import read_lines
+from console.cli.options import common_options, defs_option, load_settings
 from console.sanitize import clean
-from engine.defs.loader import load
-from engine.errors import CrawlError, DefsError, UsageError
-from engine.extract.budget import MAX_CHARACTERS
-from engine.extract.node_value import CONTENT_ATTRIBUTES, read_node
-from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
-from engine.extract.selectors import Scope, compile_selector
-from engine.model.definition import Definitions
-from engine.preview.page_trial import PageTrial, TrialDocument, find_data_def, locator_origin, parse_document
-from engine.settings import Settings
-
-MODES = ("css", "xpath", "jmespath", "regex")
-MATCH_LIMIT = 10
-"""Matches that are shown, unless `:all` asks for all."""
-_REGEX_SECONDS = 5.0
-_MARKUP = ("html", "outerHtml")
-
-HELP = """\
-A line is a selector; what it matches is counted and shown. `css:`, `xpath:`, `jmespath:` or `regex:` in front
-holds for that line. Regular expressions search the source of the page.
-
-:css  :xpath  :jmespath  :regex   what a line is from now on
-:block SELECTOR      look into each match of it, as fields look into their block; alone: the whole page again
-:attr NAME           what is shown of a match: text, ownText, html, outerHtml, or an attribute; alone: text
-:match PATTERN       show what it finds in the value, as `match` of a field does; alone: no pattern
-:all                 show every match, or the first 10 again
-:fields DATADEF      the rows and links a dataDef gives of this page; the defs are read anew
-:source              the source of the page
-:write FILE          write the source to a file
-:open URL|FILE       go to another page; a number opens what that match links to
-:page                which page this is
-:help  :quit"""
+from engine.errors import DefsError, UsageError
 
 
-class Shell:
-    """What was typed so far: the page, the kind of selector, what is shown of a match."""
+@click.command()
+@click.argument("source", metavar="URL|FILE")
+@click.option("--url", metavar="U", help="The address of FILE: its links resolve against it.")
+@defs_option
+@common_options
+def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
+    """Type selectors and see what they match on a page."""
+    from console.cli.line_editing import read_lines
+    from console.cli.page_source import read_source
+    from console.cli.selector_shell import SelectorShell
+    from engine.defs.loader import load
+    from engine.model.definition import Definitions
 
-    def __init__(self, defs: Path, settings: Settings, document: TrialDocument, *, say: Callable[[str], None]) -> None:
-        """`say` is given lines to show, cleaned. Raises NoPage where the document is no text."""
-        self._defs = defs
-        self._settings = settings
-        self._echo = say
-        self._mode = "css"
-        self._attribute = "text"
-        self._block: str | None = None
-        self._pattern: str | None = None
-        self._show_all = False
-        self._links: list[str] = []
-        self._document = document
-        self._page = parse_document(document)
-        self.closed = False
-
-    @property
-    def prompt(self) -> str:
-        """What stands in front of the cursor."""
-        return f"{self._mode}{' in block' if self._block else ''}> "
-
-    def start(self) -> None:
-        """Say which page this is."""
-        self._print_page("")
-        self._print("type a selector; `:help` tells the rest")
-
-    def execute(self, line: str) -> None:
-        """Work one line. What is wrong with it is told, and nothing is raised."""
-        line = line.strip()
-        if not line:
-            return
-        try:
-            if line.startswith(":") and not line.startswith("::") and self._run_command(line[1:]):
-                return
-            self._select(line)
-        except (PatternTimeout, ValueError) as error:
-            self._print(f"error: {' '.join(str(error).split())}")
-        except DefsError as error:
-            for problem in error.problems:
-                self._print(str(problem))
-        except CrawlError as error:
-            self._print(f"error: {error.message}{'; ' + error.remedy if error.remedy else ''}")
-        except OSError as error:
-            self._print(f"error: {error.filename or ''}: {error.strerror}")
-
-    def completions(self) -> list[str]:
-        """What a line may be completed to."""
-        try:
-            names = [d.name for d in load(self._defs).definitions.data_defs]
-        except CrawlError:
-            names = []
-        return [f":{name}" for name in (*MODES, *self._commands())] + [f":fields {name}" for name in names]
-
-    def _commands(self) -> dict[str, Callable[[str], None]]:
-        return {
-            "block": self._set_block, "attr": self._set_attribute, "match": self._set_pattern, "all": self._toggle_all,
-            "fields": self._print_fields, "source": self._print_source, "write": self._write, "open": self._open,
-            "page": self._print_page, "help": self._print_help, "quit": self._quit,
-        }  # fmt: skip
-
-    def _run_command(self, line: str) -> bool:
-        """Obey it; False where a selector such as `:is(a)` was meant."""
-        name, _, rest = line.partition(" ")
-        known = self._commands()
-        aliases = {"q": "quit", "exit": "quit", "h": "help", "?": "help"}
-        name, rest = aliases.get(name, name), rest.strip()
-        if name in MODES:
-            self._mode = name
-            if rest:
-                self._select(rest)
-        elif name in known:
-            known[name](rest)
-        elif name.isalpha() or not name:
-            raise UsageError(f"no command :{name}", f"There are {', '.join(f':{n}' for n in (*MODES, *known))}.")
-        else:
-            return False
-        return True
-
-    def _select(self, line: str) -> None:
-        mode, text = self._mode, line
-        prefix, colon, rest = line.partition(":")
-        if colon and prefix.strip() in MODES:
-            mode, text = prefix.strip(), rest.strip()
-        if mode == "regex":
-            self._search(text)
-            return
-        selector = compile_selector(text if mode == "css" else f"{mode}: {text}")
-        scopes = [Scope(self._page)]
-        if self._block is not None:
-            scopes = [Scope(self._page, node) for node in compile_selector(self._block).all(scopes[0])]
-        counts, values, self._links = [], [], []
-        for scope in scopes:
-            found = selector.all(scope)
-            counts.append(len(found))
-            for node in found:
-                values.append(self._extract_value(read_node(node, self._attribute)))
-                self._links.append(node if isinstance(node, str) else read_node(node, "href") or "")
-        if self._block is None:
-            self._print_matches(values, pluralize(len(values), "match"))
-        else:
-            without = counts.count(0)
-            none = f", {without} without a match" if without else ""
-            self._print_matches(values, f"{pluralize(len(values), 'match')} in {pluralize(len(counts), 'block')}{none}")
-
-    def _search(self, text: str) -> None:
-        self._links = []
-        found = TimedPattern(text).find_all(self._page.text, TimeBudget(_REGEX_SECONDS))
-        self._print_matches(list(found), pluralize(len(found), "match"))
-
-    def _extract_value(self, text: str | None) -> str | None:
-        """What a field would make of it, up to its `match`."""
-        if text is None:
-            return None
-        text = text.strip() if self._attribute in _MARKUP else " ".join(text[:MAX_CHARACTERS].split())
-        return TimedPattern(self._pattern).find(text, TimeBudget(1.0)) if self._pattern and text else text
-
-    def _print_matches(self, values: Sequence[str | None], counted: str) -> None:
-        self._print(counted)
-        shown = values if self._show_all else values[:MATCH_LIMIT]
-        width = max(40, shutil.get_terminal_size().columns - 8)
-        for number, value in enumerate(shown, 1):
-            text = f"(no {'match' if self._pattern else self._attribute})" if value is None else value
-            cut = text if self._show_all or len(text) <= width else text[: width - 1] + "…"
-            for at, part in enumerate(cut.splitlines() or [""]):
-                self._print(f"{number if at == 0 else '':>4}  {part}")
-        if len(values) > len(shown):
-            self._print(f"      {len(values) - len(shown)} more; `:all` shows them")
-
-    def _set_block(self, text: str) -> None:
-        if not text:
-            self._block = None
-            self._print("the whole page")
-            return
-        found = compile_selector(text if self._mode in ("css", "regex") else f"{self._mode}: {text}")
-        self._block = text if self._mode in ("css", "regex") else f"{self._mode}: {text}"
-        self._print(f"{pluralize(len(found.all(Scope(self._page))), 'block')}: selectors look into each")
-
-    def _set_attribute(self, name: str) -> None:
-        self._attribute = name or "text"
-        kind = "" if self._attribute in CONTENT_ATTRIBUTES else "attribute "
-        self._print(f"{kind}{self._attribute} is shown")
-
-    def _set_pattern(self, text: str) -> None:
-        if text:
-            TimedPattern(text)
-        self._pattern = text or None
-        self._print(f"shown through {text}" if text else "shown as it is")
-
-    def _toggle_all(self, _: str) -> None:
-        self._show_all = not self._show_all
-        self._print("every match is shown" if self._show_all else f"the first {MATCH_LIMIT} matches are shown")
-
-    def _print_fields(self, name: str) -> None:
-        definitions = self._load_definitions()
-        if not name:
-            names = ", ".join(d.name for d in definitions.data_defs)
-            raise UsageError("which dataDef?", f"The defs have: {names or 'none'}.")
-        target = find_data_def(definitions, name)
-        trial = PageTrial(definitions, target).run(
-            self._page, locator_origin(definitions, name, self._document.url, self._settings)
-        )  # fmt: skip
-        rows = list(row_lines(trial.rows, terminal=True))
-        for row in rows if self._show_all else rows[:MATCH_LIMIT]:
-            self._print(row)
-        for rejection in trial.rejected:
-            self._print(f"{rejection.place}: rejected {rejection.field}: {rejection.reason}")
-        for link in trial.links if self._show_all else trial.links[:MATCH_LIMIT]:
-            self._print(f"link to {link.group}: {link.url}")
-        counts = (pluralize(len(rows), "row"), pluralize(len(trial.links), "link"))
-        self._print(f"{', '.join(counts)}, {len(trial.rejected)} rejected, {trial.filtered} filtered")
-
-    def _print_source(self, _: str) -> None:
-        for line in self._page.text.splitlines():
-            self._print(line)
-
-    def _write(self, name: str) -> None:
-        if not name:
-            raise UsageError("write where?", "Name a file: `:write page.html`.")
-        path = Path(name).expanduser()
-        if path.exists():
-            raise UsageError(f"{path} exists", "Name another file.")
-        path.write_bytes(self._document.body)
-        self._print(f"{path}: {len(self._document.body):,} bytes")
-
-    def _open(self, where: str) -> None:
-        if where.isdigit() and not Path(where).exists():
-            link = self._links[int(where) - 1] if 0 < int(where) <= len(self._links) else ""
-            if not link:
-                raise UsageError(f"match {where} has no link", "Select links first; their numbers stand in front.")
-            where = self._absolute_url(link)
-        if not where:
-            raise UsageError("open what?", "Name a URL, a file, or the number of a match that is a link.")
-        document = read_source(where, None, self._load_definitions(), self._settings)
-        self._page, self._document, self._links = parse_document(document), document, []
-        self._print_page("")
-
-    def _absolute_url(self, link: str) -> str:
-        from engine import urls
-
-        found = urls.join(self._page.base, link)
-        if found is None:
-            raise UsageError(f"{link}: leads to no web page", "Name a URL.")
-        return found
-
-    def _load_definitions(self) -> Definitions:
-        """The defs as they are on disk now; without any, none."""
-        return load(self._defs).definitions if self._defs.exists() else Definitions()
-
-    def _print_page(self, _: str) -> None:
-        document = self._document
-        kind = f"{document.status} {self._page.kind}"
-        self._print(f"{document.url}: {kind}, {len(document.body):,} bytes, {document.origin}")
-
-    def _print_help(self, _: str) -> None:
-        for line in HELP.splitlines():
-            self._print(line)
-
-    def _quit(self, _: str) -> None:
-        self.closed = True
-
-    def _print(self, text: str) -> None:
-        self._echo(clean(text))
-
-
-def shell(defs: Path, settings: Settings, source: str, url: str | None) -> int:
-    """Open a page and work lines of stdin until `:quit` or their end; returns 0. Raises NoPage, UsageError."""
+    settings = load_settings(assign)
     if source == "-":
-        raise UsageError("the page cannot come from stdin, where the selectors do", "Give a URL or a FILE.")
+        raise UsageError("stdin cannot be the page: selectors are read from it", "Give a URL or a FILE.")
     try:
         definitions = load(defs).definitions if defs.exists() else Definitions()
     except DefsError as error:
-        click.echo(clean(f"warning: {error.problems[0]}; the defs are not used"), err=True)
+        click.echo(clean(f"warning: {error.problems[0]}; the defs are ignored"), err=True)
         definitions = Definitions()
-    it = Shell(defs, settings, read_source(source, url, definitions, settings), say=click.echo)
-    it.start()
-    at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    for line in read_lines(lambda: it.prompt, it.completions()) if at_terminal else iter(sys.stdin.readline, ""):
+    session = SelectorShell(defs, settings, read_source(source, url, definitions, settings), echo=click.echo)
+    session.start()
+    typed = sys.stdin.isatty() and sys.stdout.isatty()
+    lines = read_lines(lambda: session.prompt, session.completions()) if typed else iter(sys.stdin.readline, "")
+    for line in lines:
         try:
-            it.execute(line)
+            session.execute(line)
         except KeyboardInterrupt:
             click.echo("stopped")
-        if it.closed:
+        if session.closed:
             break
     return 0

@@ -1,47 +1,58 @@
-"""The command `state`: which steps of the newest run are complete, and why others are not. Needs no supervisor."""
+"""The command `state`: shows which steps of the latest run are complete, and why others are not."""
 
-import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-import orjson
 
-from console.cli.commands.status import open_database
+from console.cli.options import common_options, validate_assignments
+from console.format import format_date_time
 from console.sanitize import clean
-from engine.store.tables import checkpoints, runs
-from engine.store.tables.checkpoints import Checkpoint
 
-_HEADINGS = ("GROUP", "STEP", "COMPLETE", "SINCE", "STATUS", "RESTS ON", "REASON")
+if TYPE_CHECKING:
+    from engine.store.tables.checkpoints import Checkpoint
+
+_HEADINGS = ("GROUP", "STEP", "COMPLETE", "SINCE", "STATUS", "DEPENDS ON", "REASON")
 
 
-def state(data: Path, *, as_json: bool) -> int:
-    """Show the checkpoints. Raises StorageError on a data dir that cannot be read."""
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per step.")
+@common_options
+def state(as_json: bool, data: Path, assign: Sequence[str]) -> int:
+    """Show which steps of the run are complete."""
+    import orjson
+
+    from console.client import open_database
+    from engine.store.tables import checkpoints, runs
+
+    validate_assignments(assign)
     db = open_database(data)
-    run, found = None, []
+    run, steps = None, []
     if db is not None:
         try:
             with db.snapshot():
                 run = runs.latest(db)
-                found = checkpoints.list_checkpoints(db, run.seq) if run else []
+                steps = checkpoints.list_checkpoints(db, run.seq) if run else []
         finally:
             db.close()
     if run is None:
         click.echo(f"{data}: no run yet: start one with `crawl-console run`", err=as_json)
         return 0
     if as_json:
-        for checkpoint in found:
-            click.echo(orjson.dumps(checkpoints.to_state_record(checkpoint, run.id)))
+        for step in steps:
+            click.echo(orjson.dumps(checkpoints.to_state_record(step, run.id)))
         return 0
     click.echo(f"run {run.id}  {run.state}")
-    for line in _table([_HEADINGS, *map(_row, found)]):
+    for line in _table([_HEADINGS, *map(_row, steps)]):
         click.echo(clean(line))
     return 0
 
 
-def _row(c: Checkpoint) -> tuple[str, ...]:
-    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(c.completed_at)) if c.completed_at else "-"
-    needs = ", ".join(c.dependencies) or "-"
-    return c.group, c.step, "yes" if c.completed else "no", since, c.status, needs, c.reason or ""
+def _row(c: "Checkpoint") -> tuple[str, ...]:
+    since = format_date_time(c.completed_at) if c.completed_at else "-"
+    dependencies = ", ".join(c.dependencies) or "-"
+    return c.group, c.step, "yes" if c.completed else "no", since, c.status, dependencies, c.reason or ""
 
 
 def _table(rows: list[tuple[str, ...]]) -> list[str]:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 
-from console.cli.commands.listing import format_elapsed
 from console.filter_syntax import parse
-from console.format import format_age, format_count, short_url
+from console.format import format_age, format_count, format_elapsed, short_url
 from console.tui.screens.base import View
 from console.tui.state.job_window import JobWindow, WindowPage
 from console.tui.state.source import PollResult, ViewQuery

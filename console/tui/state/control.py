@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from console.cli.commands import control
-from console.cli.commands.listing import job_as_dict
-from console.client import open_latest_run
+from console import client
+from console.client import job_as_dict, open_latest_run
 from engine.store.db.filter import JobFilter
 from engine.store.read import browse
 from engine.store.transactions import retry as retries
@@ -42,7 +41,7 @@ class LocalControlClient:
 
     def send(self, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
         """Give the command, and wait for its answer."""
-        return control.send_command(self._data, name, arguments)
+        return client.send_command(self._data, name, arguments)
 
     def count_jobs(self, wanted: JobFilter) -> int:
         """How many jobs match."""

@@ -1,10 +1,10 @@
 """The log as a console holds it: the last lines, fed by looks, filtered by level, source and pattern."""
 
-import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from console.filter_syntax import SearchPattern
 from console.tui.state.source import DataSource, LogLines
 from engine.store.read.snapshot import Snapshot
 from engine.store.tables.events import Event
@@ -47,7 +47,7 @@ class LogFilter:
 
     level: str = "INFO"
     sources: frozenset[str] = frozenset()
-    pattern: re.Pattern[str] | None = None
+    pattern: SearchPattern | None = None
     negated: bool = False
 
     def accepts(self, event: Event) -> bool:
@@ -65,11 +65,6 @@ class LogFilter:
         return [line for line in lines if self.accepts(line[1])]
 
 
-def compile_pattern(text: str) -> re.Pattern[str] | None:
+def compile_pattern(text: str) -> SearchPattern | None:
     """A search as typed: a regular expression, or the text itself where it is none; no letter case."""
-    if not text:
-        return None
-    try:
-        return re.compile(text, re.IGNORECASE)
-    except re.error:
-        return re.compile(re.escape(text), re.IGNORECASE)
+    return SearchPattern(text, strict=False) if text else None

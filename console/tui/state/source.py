@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from console.cli.commands.status import supervisor_pid
+from console.client import supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.store.db.connector import Database

@@ -1,6 +1,5 @@
 """The log pane: follows the tail, or stands still where the operator reads. Search, level, filter, wrap."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from textual import events
 from textual.message import Message
 
+from console.filter_syntax import SearchPattern
 from console.format import format_time
 from console.sanitize import clean
 from console.tui.state.log_buffer import LEVELS, MAX_LINES, LogBuffer, LogFilter, compile_pattern
@@ -34,7 +34,7 @@ class LogPane(Pane):
         super().__init__(**named)
         self.log_buffer = tail
         self.log_filter = LogFilter()
-        self.search_pattern: re.Pattern[str] | None = None
+        self.search_pattern: SearchPattern | None = None
         self.following = True
         self.wrap = False
         self._matching_lines: list[tuple[int, Event]] = []

@@ -1,4 +1,4 @@
-"""The demo shop: what its defs find in it is what `expected` says, and its server is quick, polite and mortal."""
+"""The demo shop: its defs extract the expected results, and its server is fast and ends with its parent."""
 
 import http.client
 import os
@@ -35,7 +35,7 @@ def definitions():
 
 
 def crawl(definitions, pages):
-    """Follow the defs through a shop in memory: what a run should end with, and the rows."""
+    """Crawl a shop in memory: the results that a run should have, and the rows."""
     shop = Shop(pages, ORIGIN)
     robots = RobotsRules.parse(shop.reply("/robots.txt").body.decode())
     extractors = {d.name: RecordExtractor(d) for d in definitions.data_defs}
@@ -96,12 +96,12 @@ def crawl(definitions, pages):
 
 
 @pytest.mark.parametrize("pages", [1, 2, 4, 5, 12, 39, 40, 160, 161, 500])
-def test_defs_find_what_the_shop_expects(definitions, pages):
+def test_the_defs_extract_the_expected_results(definitions, pages):
     found, _ = crawl(definitions, pages)
     assert found == expected_results(pages)
 
 
-def test_rows_hold_what_the_shop_sells(definitions):
+def test_rows_hold_the_products_of_the_shop(definitions):
     pages = 90
     _, rows = crawl(definitions, pages)
     offers = {row["sku"]: row for row in rows["offer"]}
@@ -142,7 +142,7 @@ def test_the_same_number_makes_the_same_shop():
         "/catalogue/none/page-2.html", "/catalogue/teapots/page-9.html", "/../etc/passwd", "/product/x-9999999999.html",
     ],
 )  # fmt: skip
-def test_nothing_is_where_nothing_should_be(target):
+def test_unknown_paths_are_not_found(target):
     assert Shop(50, ORIGIN).reply(target).status == 404
 
 
@@ -162,32 +162,32 @@ def test_a_page_costs_little():
 
 
 def _seconds(shop, paths):
-    began = time.process_time()
+    started = time.process_time()
     for path in paths:
         shop.reply(path)
-    return time.process_time() - began
+    return time.process_time() - started
 
 
 def _get(connection, path, method="GET"):
     connection.request(method, path)
-    answer = connection.getresponse()
-    return answer, answer.read()
+    response = connection.getresponse()
+    return response, response.read()
 
 
 def _connected(address):
     return http.client.HTTPConnection(urlsplit(address).netloc, timeout=10)
 
 
-def test_the_server_keeps_connections_and_serves_the_shop():
+def test_the_server_keeps_connections_open_and_serves_the_shop():
     with serve_shop(pages=20) as address:
         connection = _connected(address)
-        answer, body = _get(connection, "/")
-        assert (answer.status, body) == (200, Shop(20, address).reply("/").body)
+        response, body = _get(connection, "/")
+        assert (response.status, body) == (200, Shop(20, address).reply("/").body)
         held = connection.sock
-        answer, _ = _get(connection, f"/p/{MOVED[0]}")
-        assert (answer.status, answer.headers["Location"]) == (301, quote(product(MOVED[0]).path))
-        answer, body = _get(connection, "/", "HEAD")
-        assert (answer.status, body) == (200, b"")
+        response, _ = _get(connection, f"/p/{MOVED[0]}")
+        assert (response.status, response.headers["Location"]) == (301, quote(product(MOVED[0]).path))
+        response, body = _get(connection, "/", "HEAD")
+        assert (response.status, body) == (200, b"")
         assert connection.sock is held, "the connection was closed"
         assert _get(connection, "/", "POST")[0].status == 405
     with pytest.raises(OSError):
@@ -201,38 +201,38 @@ def test_requests_in_one_piece_and_in_many_are_answered_in_order():
         connection.sock.sendall(b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\nGET /logo.gif HTTP/1.1\r\nHo")
         time.sleep(0.05)
         connection.sock.sendall(b"st: x\r\nConnection: close\r\n\r\n")
-        told = b"".join(iter(lambda: connection.sock.recv(65536), b""))
-    assert 0 < told.index(b"404 Not Found") < told.index(b"image/gif")
+        received = b"".join(iter(lambda: connection.sock.recv(65536), b""))
+    assert 0 < received.index(b"404 Not Found") < received.index(b"image/gif")
 
 
-def test_errors_strike_once_and_always_the_same_pages():
+def test_errors_occur_once_and_on_the_same_pages_in_every_process():
     paths = [quote(product(n).path) for n in range(1, 101)]
-    struck = []
+    failures = []
     for _ in range(2):
         with serve_shop(pages=100, errors=0.3) as address:
             connection = _connected(address)
             first = [_get(connection, path)[0] for path in paths]
-            assert {answer.status for answer in first} == {200, 503}
+            assert {response.status for response in first} == {200, 503}
             assert all(a.headers["Retry-After"] == "0" for a in first if a.status == 503)
             assert {_get(connection, path)[0].status for path in paths} == {200}
-            struck.append([answer.status for answer in first])
-    assert struck[0] == struck[1]
-    assert 15 <= struck[0].count(503) <= 45
+            failures.append([response.status for response in first])
+    assert failures[0] == failures[1]
+    assert 15 <= failures[0].count(503) <= 45
 
 
-def test_latency_is_kept_and_visitors_do_not_wait_for_each_other():
+def test_each_response_takes_the_latency_and_clients_do_not_wait_for_each_other():
     with serve_shop(pages=20, latency=0.2) as address:
         _get(_connected(address), "/logo.gif")  # the process is up
-        visitors = [_connected(address) for _ in range(10)]
-        watch, began = Stopwatch(), time.monotonic()
-        for visitor in visitors:
-            visitor.request("GET", "/logo.gif")
-        assert {visitor.getresponse().status for visitor in visitors} == {200}
-        assert time.monotonic() - began >= 0.2
+        clients = [_connected(address) for _ in range(10)]
+        watch, started = Stopwatch(), time.monotonic()
+        for client in clients:
+            client.request("GET", "/logo.gif")
+        assert {client.getresponse().status for client in clients} == {200}
+        assert time.monotonic() - started >= 0.2
         assert watch.seconds() < 1.5
 
 
-def test_the_server_ends_with_a_parent_that_is_killed():
+def test_the_server_ends_when_its_parent_is_killed():
     code = (
         "import time\nfrom console.demo.server import serve_shop\n"
         "with serve_shop(pages=5) as address:\n print(address, flush=True)\n time.sleep(60)\n"
@@ -250,4 +250,4 @@ def test_the_server_ends_with_a_parent_that_is_killed():
         except OSError:
             return
         time.sleep(0.02)
-    pytest.fail("the shop outlived its parent")
+    pytest.fail("the server outlived its parent")

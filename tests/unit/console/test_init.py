@@ -1,4 +1,4 @@
-"""What `init` writes, and what it leaves alone."""
+"""The files that `init` writes, and the folders it refuses."""
 
 import re
 import tomllib
@@ -9,7 +9,7 @@ import orjson
 import pytest
 from click.testing import CliRunner
 
-from console.cli.commands.starting import init
+from console.cli.commands.init import create_project
 from console.cli.main import crawl_console, main
 from engine.defs.loader import load
 from engine.defs.schema import build_json_schema
@@ -20,41 +20,41 @@ from engine.settings import load_settings as load_settings
 
 def test_a_new_project_can_be_used_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "shop"
-    assert init(folder) == 0
+    assert create_project(folder) == 0
     loaded = load(folder / "defs")
     assert loaded.warnings == ()
     assert [d.name for d in loaded.definitions.data_defs] == ["book", "bookDetail"]
     assert load_settings({}, environment={}, folder=folder) == load_settings({}, environment={}, folder=tmp_path)
     first = (folder / "defs" / "books.yml").read_text("utf-8").splitlines()[0]
-    found = re.fullmatch(r"# yaml-language-server: \$schema=(.+)", first)
-    assert found
-    assert orjson.loads((folder / "defs" / found.group(1)).read_bytes()) == build_json_schema()
+    match = re.fullmatch(r"# yaml-language-server: \$schema=(.+)", first)
+    assert match
+    assert orjson.loads((folder / "defs" / match.group(1)).read_bytes()) == build_json_schema()
     assert (folder / ".gitignore").read_text() == "/data/\n"
 
 
 def test_the_commented_settings_exist_and_are_the_defaults(tmp_path: Path) -> None:
-    init(tmp_path)
+    create_project(tmp_path)
     lines = (tmp_path / "crawl.toml").read_text("utf-8").splitlines()
-    told = tomllib.loads("\n".join(line[2:] for line in lines if re.match("# [a-z_]+ = ", line)))
+    settings = tomllib.loads("\n".join(line[2:] for line in lines if re.match("# [a-z_]+ = ", line)))
     defaults = {field.name: field.default for field in fields(Settings)}
-    assert set(told) <= set(defaults)
-    for name in set(told) - {"nodes", "user_agent", "on_end"}:
-        assert told[name] == defaults[name], name
-    load_settings(told, environment={}, folder=tmp_path / "none")
+    assert set(settings) <= set(defaults)
+    for name in set(settings) - {"nodes", "user_agent", "on_end"}:
+        assert settings[name] == defaults[name], name
+    load_settings(settings, environment={}, folder=tmp_path / "none")
 
 
-def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"not empty, it holds mine\.txt"):
-        init(tmp_path)
+        create_project(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     with pytest.raises(UsageError):
-        init(tmp_path / "mine.txt")
+        create_project(tmp_path / "mine.txt")
     (tmp_path / "repo" / ".git").mkdir(parents=True)
-    assert init(tmp_path / "repo") == 0
+    assert create_project(tmp_path / "repo") == 0
 
 
-def test_the_commands_say_what_is_next_and_exit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_print_the_next_step_and_exit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = CliRunner().invoke(crawl_console, ["init", str(tmp_path / "new")])
     assert done.exit_code == 0
     assert "crawl-console check" in done.output

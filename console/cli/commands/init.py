@@ -1,13 +1,12 @@
-"""The commands `init` and `schema`: a project to begin with, and the language as editors read it."""
+"""The command `init`: creates a project."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
-import orjson
 
-from engine.defs.loader import load
-from engine.defs.schema import build_json_schema
+from console.cli.options import common_options, validate_assignments
 from engine.errors import StorageError, UsageError
 
 SCHEMA_FILE = "defs.schema.json"
@@ -15,11 +14,11 @@ SCHEMA_FILE = "defs.schema.json"
 _DEFS_TEMPLATE = f"""\
 # yaml-language-server: $schema=../{SCHEMA_FILE}
 #
-# Where to start, what to do with the pages, what to take from them. An editor that reads the line above offers keys and
-# explains them. Put your site's address in, then, in the folder above this one:
+# Where to start, what to do with the pages, what to extract from them. An editor that reads the line above completes
+# and explains keys. Put the address of your site in, then run in the parent folder:
 #
-#   crawl-console check                         tells every mistake, with its line
-#   crawl-console try book URL                  shows what one page gives; nothing is stored
+#   crawl-console check                         reports every problem, with its line
+#   crawl-console try book URL                  shows the rows of one page; nothing is stored
 #   crawl-console run --no-ui --max-pages 20    a first crawl; rows are in data/output/latest
 
 locatorGroups:                    # where to start
@@ -33,10 +32,10 @@ taskGroups:                       # what to do with the pages of a group
   detail:                         # a group without locators: links lead here
     page: {{dataDef: bookDetail}}
 
-dataDefs:                         # what to take from a page, and which of its links to follow
+dataDefs:                         # what to extract from a page, and which links to follow
   book:
     query: {{block: "article.product_pod"}}       # one record for each match
-    key: [url]                                  # what makes a row the same across runs
+    key: [url]                                  # identifies a row across runs
     fields:
       title: {{selector: "h3 a", attribute: title, required: true}}
       price: {{selector: ".price_color", match: "[0-9.]+", type: decimal}}
@@ -53,27 +52,27 @@ dataDefs:                         # what to take from a page, and which of its l
       upc: {{selector: "table tr:nth-child(1) td"}}
       text: {{selector: "#product_description + p"}}
 
-hosts:                            # manners
+hosts:                            # request rates
   shop.example: {{delay: 0.5, concurrency: 2}}
 """
 
 _SETTINGS_TEMPLATE = """\
-# Settings of crawl-console, for commands started in this folder. All may be left out; what stands behind a # is the
-# default. Flags and CRAWL_* variables win over this file.
+# Settings of crawl-console, for commands started in this folder. All are optional; the commented values are the
+# defaults. Flags and CRAWL_* variables override this file.
 
-# nodes = 2                       # processes that fetch and extract; default: one a CPU, 2 to 4
+# nodes = 2                       # processes that fetch and extract; default: one per CPU, 2 to 4
 # delay = 0.0                     # seconds between two requests to a host
-# host_concurrency = 8            # requests at once, to one host
-# robots = true                   # whether robots.txt is obeyed
+# host_concurrency = 8            # concurrent requests to one host
+# robots = true                   # whether to obey robots.txt
 # live = "PT0S"                   # a stored page younger than this is not fetched again: P1D, PT12H
-# max_attempts = 4                # requests for one page that fails for a while
+# max_attempts = 4                # requests for one page that keeps failing
 # deadline = 30.0                 # seconds one request may take
-# max_failed = 0                  # jobs that may fail before the exit code is 1
+# max_failed = 0                  # failed jobs above which the exit code is 1
 
-# How sites know you: put your address in.
+# How the crawler identifies itself to sites: put your contact address in.
 # user_agent = "my-crawler/1.0 (+https://my.example/bot)"
 
-# A command to run when a run has ended; the summary, as JSON, is on its stdin.
+# A command to run after a run has ended; it gets the summary as JSON on stdin.
 # on_end = ["python3", "notify.py"]
 """
 
@@ -82,14 +81,26 @@ _GITIGNORE = """\
 """
 
 
-def init(folder: Path) -> int:
-    """Write a project into a new or empty folder; returns 0. Raises UsageError where something is there already."""
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@common_options
+def init(folder: Path, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
+    """Create a project in a new or empty folder."""
+    validate_assignments(assign)
+    return create_project(folder)
+
+
+def create_project(folder: Path) -> int:
+    """Write a project into a new or empty folder; returns 0. Raises UsageError for a folder in use, StorageError."""
+    from console.cli.commands.schema import schema_json
+    from engine.defs.loader import load
+
     _check_empty(folder)
     files = {
         "defs/books.yml": _DEFS_TEMPLATE,
         "crawl.toml": _SETTINGS_TEMPLATE,
         ".gitignore": _GITIGNORE,
-        SCHEMA_FILE: _schema_json(),
+        SCHEMA_FILE: schema_json(),
     }
     try:
         for name, text in files.items():
@@ -98,35 +109,25 @@ def init(folder: Path) -> int:
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
     except OSError as error:
-        raise StorageError(f"{error.filename}: {error.strerror}", "Choose another place, or mend this one.") from error
+        raise StorageError(f"{error.filename}: {error.strerror}", "Choose another place, or fix this one.") from error
     load(folder / "defs")
     click.echo(f"{folder}: {', '.join(files)}")
     step = "" if folder.resolve() == Path.cwd() else f"cd {folder}, "
-    click.echo(f"Next: {step}put your site's address into defs/books.yml, then `crawl-console check`;")
-    click.echo("`crawl-console try book URL` shows what a page gives, `crawl-console run` crawls.")
-    return 0
-
-
-def show_schema() -> int:
-    """Write the JSON Schema of the defs to stdout."""
-    click.echo(_schema_json(), nl=False)
+    click.echo(f"Next: {step}put the address of your site into defs/books.yml, then run `crawl-console check`.")
+    click.echo("`crawl-console try book URL` shows the rows of one page, `crawl-console run` crawls.")
     return 0
 
 
 def _check_empty(folder: Path) -> None:
     try:
-        held = sorted(entry for entry in os.listdir(folder) if entry != ".git")  # noqa: PTH208 - names are wanted
+        entries = sorted(entry for entry in os.listdir(folder) if entry != ".git")  # noqa: PTH208 - only the names
     except FileNotFoundError:
         return
     except OSError as error:
         raise UsageError(f"{folder}: {error.strerror}", "Name a new folder, or an empty one.") from error
-    if held:
-        more = f" and {len(held) - 3} more" if len(held) > 3 else ""
+    if entries:
+        more = f" and {len(entries) - 3} more" if len(entries) > 3 else ""
         raise UsageError(
-            f"{folder}: not empty, it holds {', '.join(held[:3])}{more}; nothing was changed",
+            f"{folder}: not empty, it holds {', '.join(entries[:3])}{more}; nothing was changed",
             "Name a new folder, or an empty one.",
         )
-
-
-def _schema_json() -> str:
-    return orjson.dumps(build_json_schema(), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()

@@ -1,0 +1,132 @@
+"""The command `events`: shows the events of the latest run; with -f until the run ends."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from console.cli.options import choice, common_options, lines_option, validate_assignments
+from console.cli.output import write_lines
+from console.format import format_date_time
+from console.sanitize import clean
+
+if TYPE_CHECKING:
+    from engine.store.db.connector import Database
+    from engine.store.db.filter import EventFilter
+    from engine.store.tables.events import Event
+
+_LEVELS = ("INFO", "WARNING", "ERROR")
+_POLL_SECONDS = 0.2
+_PAGE_SIZE = 1_000
+_TAIL_LINES = 10
+"""Lines shown before the ones that are followed."""
+
+
+@click.command()
+@click.option("-f", "follow", is_flag=True, help="Follow new events until the run ends.")
+@click.option("--level", type=choice([level.lower() for level in _LEVELS]), help="Only this level and worse.")
+@click.option("--match", "pattern", metavar="RE", help="Only where the text matches.")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="The last N; default: all, with -f 10.")
+@lines_option
+@common_options
+def events(
+    follow: bool, level: str | None, pattern: str | None, limit: int | None, as_json: bool, data: Path,
+    assign: Sequence[str],
+) -> int:  # fmt: skip
+    """Show the events of the latest run, oldest first."""
+    from console.client import open_latest_run
+    from console.filter_syntax import TextSearch
+    from engine.store.db.filter import EventFilter, GlobFilter
+    from engine.store.tables import events as table
+    from engine.store.tables import runs
+
+    validate_assignments(assign)
+    levels = _LEVELS[_LEVELS.index(level.upper()) :] if level else ()
+    filter_ = EventFilter(levels=GlobFilter(levels), searches=(TextSearch(pattern),) if pattern else ())
+    to_line = _json if as_json else _line
+    try:
+        with open_latest_run(data) as (db, run):
+            seq = run.seq
+            # read the end first: events that arrive while the first lines are printed are followed, not lost
+            last = table.last_id(db)
+            size = limit or (_TAIL_LINES if follow else None)
+            if size is None:
+                _print_events(db, seq, filter_, 0, last, to_line)
+            else:
+                write_lines(to_line(id_, event) for id_, event in _last_events(db, seq, filter_, size, last + 1))
+            while follow:
+                alive = _has_supervisor_or_busy(db)
+                last = _print_new_events(db, seq, filter_, last, to_line)
+                newest = runs.latest(db)
+                if newest is not None and newest.seq != seq:
+                    seq = newest.seq
+                elif not alive:
+                    break
+                else:
+                    time.sleep(_POLL_SECONDS)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _print_new_events(
+    db: "Database", run: int, filter_: "EventFilter", after: int, to_line: "Callable[[int, Event], str]"
+) -> int:
+    """Print the events above `after`; returns the last id, unchanged where the database is busy."""
+    from engine.store.db.connector import DatabaseBusy
+    from engine.store.tables import events as table
+
+    try:
+        last = table.last_id(db)
+        _print_events(db, run, filter_, after, last, to_line)
+    except DatabaseBusy:
+        return after
+    return last
+
+
+def _has_supervisor_or_busy(db: "Database") -> bool:
+    from console.client import has_supervisor
+    from engine.store.db.connector import DatabaseBusy
+
+    try:
+        return has_supervisor(db)
+    except DatabaseBusy:
+        return True
+
+
+def _print_events(
+    db: "Database", run: int, filter_: "EventFilter", after: int, upto: int, to_line: "Callable[[int, Event], str]"
+) -> None:
+    """Print the events above `after`, up to `upto`."""
+    from engine.store.tables import events as table
+
+    cursor: int | None = after
+    while cursor is not None and cursor < upto:
+        page = table.list_events(db, run, filter_, after=cursor, limit=_PAGE_SIZE)
+        write_lines(to_line(id_, event) for id_, event in page.events if id_ <= upto)
+        cursor = page.next
+
+
+def _last_events(db: "Database", run: int, filter_: "EventFilter", size: int, before: int) -> "list[tuple[int, Event]]":
+    """The last `size` events below `before`."""
+    from engine.store.tables import events as table
+
+    newest: list[tuple[int, Event]] = []
+    cursor: int | None = before
+    while cursor is not None and len(newest) < size:
+        page = table.list_events(db, run, filter_, before=cursor, limit=size - len(newest))
+        newest = [*page.events, *newest]
+        cursor = page.next
+    return newest
+
+
+def _json(id_: int, event: "Event") -> str:
+    import orjson
+
+    return orjson.dumps({"id": id_, **event._asdict()}).decode()
+
+
+def _line(_id: int, event: "Event") -> str:
+    return clean(f"{format_date_time(event.at)} {event.level:<7} {event.source:<10} {event.text}")

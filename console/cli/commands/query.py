@@ -1,0 +1,118 @@
+"""The command `query`: runs one read-only SQL statement on the data and prints its rows."""
+
+import contextlib
+import csv
+import io
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from console.cli.options import common_options, validate_assignments
+from console.cli.output import write_lines
+from console.sanitize import clean
+
+if TYPE_CHECKING:
+    from engine.store.read.query import QueryResult
+
+_MAX_CELL_WIDTH = 80
+_BATCH_ROWS = 200
+"""Rows that are written at once; of a table, also the rows that the widths of the columns are computed from."""
+
+
+@click.command()
+@click.argument("sql")
+@click.option("--json", "format_", flag_value="json", help="Print one JSON array of objects.")
+@click.option("--csv", "format_", flag_value="csv", help="Print CSV; default where stdout is not a terminal.")
+@click.option("--table", "format_", flag_value="table", help="Print a table; default on a terminal.")
+@common_options
+def query(sql: str, format_: str | None, data: Path, assign: Sequence[str]) -> int:
+    """Run one read-only SQL statement on crawl.db and the stored pages; body(page) is the text of a page."""
+    from console.client import is_immutable, open_latest_run
+    from engine.store.read.query import open_query
+
+    validate_assignments(assign)
+    printers = {"json": _print_json, "csv": _print_csv, "table": _print_table}
+    printer = printers[format_ or ("table" if sys.stdout.isatty() else "csv")]
+    with open_latest_run(data) as (db, _), contextlib.ExitStack() as stack:
+        printer(stack.enter_context(open_query(db, sql, _decode_text, immutable=is_immutable(db.path))))
+    return 0
+
+
+def _decode_text(body: bytes, content_type: str) -> str | None:
+    from engine.fetch.decode import decode
+
+    decoded = decode(body, content_type)
+    return None if decoded.kind == "binary" else decoded.text
+
+
+def _print_json(result: "QueryResult") -> None:
+    """One array in UTF-8; a BLOB is an object with its bytes in base64, as sqlite-utils prints it."""
+    import orjson
+
+    names = _unique_names(result.columns)
+    objects = (
+        orjson.dumps({name: _json_value(value) for name, value in zip(names, row, strict=True)}) for row in result.rows
+    )
+    separator = b"["
+    while batch := list(islice(objects, _BATCH_ROWS)):
+        click.echo(separator + b",\n".join(batch), nl=False)
+        separator = b",\n"
+    click.echo(b"[]" if separator == b"[" else b"]")
+
+
+def _print_csv(result: "QueryResult") -> None:
+    rows = chain([result.columns], ([_csv_value(value) for value in row] for row in result.rows))
+    while batch := list(islice(rows, _BATCH_ROWS)):
+        text = io.StringIO(newline="")
+        csv.writer(text).writerows(batch)
+        click.echo(text.getvalue().encode("utf-8", "replace"), nl=False)
+
+
+def _print_table(result: "QueryResult") -> None:
+    rows = ([_table_cell(value) for value in row] for row in result.rows)
+    sample = [[clean(column) for column in result.columns], *islice(rows, _BATCH_ROWS)]
+    widths = [max(map(len, column)) for column in zip(*sample, strict=True)]
+    sample.insert(1, ["─" * width for width in widths])
+    write_lines(_table_lines(chain(sample, rows), widths))
+
+
+def _table_lines(rows: Iterable[list[str]], widths: list[int]) -> Iterator[str]:
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _unique_names(columns: Sequence[str]) -> list[str]:
+    """The columns as keys: a repeated name gets a number."""
+    names: list[str] = []
+    for column in columns:
+        name, number = column, 1
+        while name in names:
+            number += 1
+            name = f"{column}_{number}"
+        names.append(name)
+    return names
+
+
+def _json_value(value: Any) -> Any:
+    return {"$base64": True, "encoded": _base64(value)} if isinstance(value, bytes) else value
+
+
+def _csv_value(value: Any) -> Any:
+    return _base64(value) if isinstance(value, bytes) else value
+
+
+def _table_cell(value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"<{len(value)} bytes>" if isinstance(value, bytes) else clean(str(value))
+    return text if len(text) <= _MAX_CELL_WIDTH else text[: _MAX_CELL_WIDTH - 1] + "…"
+
+
+def _base64(value: bytes) -> str:
+    from base64 import b64encode
+
+    return b64encode(value).decode()

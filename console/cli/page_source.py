@@ -1,0 +1,70 @@
+"""Reads the page that `try` and `shell` work on: a URL, a file or stdin; and formats its rows."""
+
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from engine import urls
+from engine.errors import PageUnavailable, UsageError
+from engine.model.definition import Definitions
+from engine.preview.page_trial import TrialDocument
+from engine.settings import Settings
+
+_CONTENT_TYPES = {".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html"}
+_UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
+
+def read_source(source: str, url: str | None, definitions: Definitions, settings: Settings) -> TrialDocument:
+    """Fetch a URL, or read a file or stdin (`-`) with `url` as its address. Raises PageUnavailable, UsageError.
+
+    A fetched page may have any status.
+    """
+    if urls.is_http_url(source):
+        if url is not None:
+            raise UsageError("--url is the address of a FILE", "Give the URL alone.")
+        from engine.preview.visit import fetch_page  # a file does not need the HTTP client, which is slow to import
+
+        response = fetch_page(source, definitions, settings)
+        return TrialDocument(
+            body=response.body,
+            content_type=response.content_type,
+            url=response.url,
+            status=response.status,
+            fetched_at=time.time(),
+            origin=f"fetched in {response.elapsed * 1000:.0f} ms",
+        )
+    body, address = _read_file(source, settings.max_body)
+    if url is not None:
+        address = urls.normalize(url) or ""
+        if not address:
+            raise UsageError(f"--url {url}: not an http or https URL", "Write the whole URL: https://…")
+    kind = _CONTENT_TYPES.get(Path(source).suffix.lower(), "")
+    return TrialDocument(body=body, content_type=kind, url=address, fetched_at=time.time(), origin="file")
+
+
+def row_lines(rows: Iterable[str], *, terminal: bool) -> Iterator[str]:
+    """Rows as lines of JSON; for a terminal, characters that could control it become equivalent JSON escapes."""
+    for row in rows:
+        line = row.replace("\n", " ").replace("\r", " ")
+        yield _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", line) if terminal else line
+
+
+def _read_file(source: str, limit: int) -> tuple[bytes, str]:
+    """A file's bytes and its address. A pipe is read to its end, so `<(command)` of a shell works."""
+    path = Path(source)
+    try:
+        if source == "-":
+            body, address = sys.stdin.buffer.read(limit + 1), "file:///dev/stdin"
+        elif path.is_dir() or not path.exists():
+            problem = "a directory" if path.is_dir() else "no such file"
+            raise UsageError(f"{source}: {problem}", "Give a file, an http:// or https:// URL, or --job.")
+        else:
+            with path.open("rb") as file:
+                body, address = file.read(limit + 1), path.absolute().as_uri()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{source}: {getattr(error, 'strerror', None) or error}", "Give another file.") from error
+    if len(body) > limit:
+        raise PageUnavailable(f"{source}: larger than {limit:,} bytes", "Raise it with --set max_body=N.")
+    return body, address

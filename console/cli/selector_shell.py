@@ -1,0 +1,267 @@
+"""The session of the command `shell`: executes selector lines against one page and prints what they match."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from console.cli.page_source import read_source, row_lines
+from console.format import plural
+from console.sanitize import clean
+from engine import urls
+from engine.defs.loader import load
+from engine.errors import CrawlError, DefsError, UsageError
+from engine.extract.budget import MAX_CHARACTERS
+from engine.extract.node_value import CONTENT_ATTRIBUTES, read_node
+from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
+from engine.extract.selectors import Scope, compile_selector
+from engine.model.definition import Definitions
+from engine.preview.page_trial import PageTrial, TrialDocument, find_data_def, locator_origin, parse_document
+from engine.settings import Settings
+
+MODES = ("css", "xpath", "jmespath", "regex")
+MATCH_LIMIT = 10
+"""Matches that are shown without `:all`."""
+_REGEX_SECONDS = 5.0
+_MARKUP = ("html", "outerHtml")
+
+HELP = """\
+A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath:`, `jmespath:` or `regex:`
+applies to that line only. Regular expressions search the source of the page.
+
+:css  :xpath  :jmespath  :regex   the kind of the following lines
+:block SELECTOR      select inside each of its matches, as fields do inside their block; alone: the whole page
+:attr NAME           show this of a match: text, ownText, html, outerHtml, or an attribute; alone: text
+:match PATTERN       show what it matches in the value, as `match` of a field does; alone: no pattern
+:all                 show every match, or the first 10 again
+:fields DATADEF      show the rows and links of a dataDef on this page; the defs are reloaded
+:source              show the source of the page
+:write FILE          write the source to a file
+:open URL|FILE       open another page; a number opens the link of that match
+:page                show which page this is
+:help  :quit"""
+
+
+class SelectorShell:
+    """The state of a session: the page, the kind of selector, what is shown of a match."""
+
+    def __init__(self, defs: Path, settings: Settings, document: TrialDocument, *, echo: Callable[[str], None]) -> None:
+        """`echo` prints a line, already cleaned. Raises PageUnavailable where the document is not text."""
+        self._defs = defs
+        self._settings = settings
+        self._echo = echo
+        self._mode = "css"
+        self._attribute = "text"
+        self._block: str | None = None
+        self._pattern: str | None = None
+        self._show_all = False
+        self._links: list[str] = []
+        self._document = document
+        self._page = parse_document(document)
+        self.closed = False
+
+    @property
+    def prompt(self) -> str:
+        """The prompt of the next line."""
+        return f"{self._mode}{' in block' if self._block else ''}> "
+
+    def start(self) -> None:
+        """Print which page this is."""
+        self._print_page("")
+        self._print("type a selector, or `:help`")
+
+    def execute(self, line: str) -> None:
+        """Execute one line. Its errors are printed, not raised."""
+        line = line.strip()
+        if not line:
+            return
+        try:
+            if line.startswith(":") and not line.startswith("::") and self._run_command(line[1:]):
+                return
+            self._select(line)
+        except (PatternTimeout, ValueError) as error:
+            self._print(f"error: {' '.join(str(error).split())}")
+        except DefsError as error:
+            for problem in error.problems:
+                self._print(str(problem))
+        except CrawlError as error:
+            self._print(f"error: {error.message}{'; ' + error.remedy if error.remedy else ''}")
+        except OSError as error:
+            self._print(f"error: {error.filename or ''}: {error.strerror}")
+
+    def completions(self) -> list[str]:
+        """Completions of a line."""
+        try:
+            names = [d.name for d in load(self._defs).definitions.data_defs]
+        except CrawlError:
+            names = []
+        return [f":{name}" for name in (*MODES, *self._commands())] + [f":fields {name}" for name in names]
+
+    def _commands(self) -> dict[str, Callable[[str], None]]:
+        return {
+            "block": self._set_block, "attr": self._set_attribute, "match": self._set_pattern, "all": self._toggle_all,
+            "fields": self._print_fields, "source": self._print_source, "write": self._write, "open": self._open,
+            "page": self._print_page, "help": self._print_help, "quit": self._quit,
+        }  # fmt: skip
+
+    def _run_command(self, line: str) -> bool:
+        """Execute a command; False for a selector such as `:is(a)`."""
+        name, _, rest = line.partition(" ")
+        commands = self._commands()
+        aliases = {"q": "quit", "exit": "quit", "h": "help", "?": "help"}
+        name, rest = aliases.get(name, name), rest.strip()
+        if name in MODES:
+            self._mode = name
+            if rest:
+                self._select(rest)
+        elif name in commands:
+            commands[name](rest)
+        elif name.isalpha() or not name:
+            names = ", ".join(f":{n}" for n in (*MODES, *commands))
+            raise UsageError(f"unknown command :{name}", f"Commands: {names}.")
+        else:
+            return False
+        return True
+
+    def _select(self, line: str) -> None:
+        mode, text = self._mode, line
+        prefix, colon, rest = line.partition(":")
+        if colon and prefix.strip() in MODES:
+            mode, text = prefix.strip(), rest.strip()
+        if mode == "regex":
+            self._search(text)
+            return
+        selector = compile_selector(text if mode == "css" else f"{mode}: {text}")
+        scopes = [Scope(self._page)]
+        if self._block is not None:
+            scopes = [Scope(self._page, node) for node in compile_selector(self._block).all(scopes[0])]
+        counts, values, self._links = [], [], []
+        for scope in scopes:
+            nodes = selector.all(scope)
+            counts.append(len(nodes))
+            for node in nodes:
+                values.append(self._extract_value(read_node(node, self._attribute)))
+                self._links.append(node if isinstance(node, str) else read_node(node, "href") or "")
+        if self._block is None:
+            self._print_matches(values, plural(len(values), "match"))
+        else:
+            without = counts.count(0)
+            none = f", {without} without a match" if without else ""
+            self._print_matches(values, f"{plural(len(values), 'match')} in {plural(len(counts), 'block')}{none}")
+
+    def _search(self, text: str) -> None:
+        self._links = []
+        matches = TimedPattern(text).find_all(self._page.text, TimeBudget(_REGEX_SECONDS))
+        self._print_matches(list(matches), plural(len(matches), "match"))
+
+    def _extract_value(self, text: str | None) -> str | None:
+        """The value of a field, up to its `match`."""
+        if text is None:
+            return None
+        text = text.strip() if self._attribute in _MARKUP else " ".join(text[:MAX_CHARACTERS].split())
+        return TimedPattern(self._pattern).find(text, TimeBudget(1.0)) if self._pattern and text else text
+
+    def _print_matches(self, values: Sequence[str | None], summary: str) -> None:
+        self._print(summary)
+        shown = values if self._show_all else values[:MATCH_LIMIT]
+        width = max(40, shutil.get_terminal_size().columns - 8)
+        for number, value in enumerate(shown, 1):
+            text = f"(no {'match' if self._pattern else self._attribute})" if value is None else value
+            cut = text if self._show_all or len(text) <= width else text[: width - 1] + "…"
+            for at, part in enumerate(cut.splitlines() or [""]):
+                self._print(f"{number if at == 0 else '':>4}  {part}")
+        if len(values) > len(shown):
+            self._print(f"      {len(values) - len(shown)} more; `:all` shows them")
+
+    def _set_block(self, text: str) -> None:
+        if not text:
+            self._block = None
+            self._print("the whole page")
+            return
+        block = text if self._mode in ("css", "regex") else f"{self._mode}: {text}"
+        selector = compile_selector(block)
+        self._block = block
+        self._print(f"{plural(len(selector.all(Scope(self._page))), 'block')}: selectors match inside each")
+
+    def _set_attribute(self, name: str) -> None:
+        self._attribute = name or "text"
+        kind = "" if self._attribute in CONTENT_ATTRIBUTES else "attribute "
+        self._print(f"{kind}{self._attribute} is shown")
+
+    def _set_pattern(self, text: str) -> None:
+        if text:
+            TimedPattern(text)
+        self._pattern = text or None
+        self._print(f"values are shown through {text}" if text else "values are shown unchanged")
+
+    def _toggle_all(self, _: str) -> None:
+        self._show_all = not self._show_all
+        self._print("all matches are shown" if self._show_all else f"the first {MATCH_LIMIT} matches are shown")
+
+    def _print_fields(self, name: str) -> None:
+        definitions = self._load_definitions()
+        if not name:
+            names = ", ".join(d.name for d in definitions.data_defs)
+            raise UsageError("which dataDef?", f"The defs have: {names or 'none'}.")
+        target = find_data_def(definitions, name)
+        trial = PageTrial(definitions, target).run(
+            self._page, locator_origin(definitions, name, self._document.url, self._settings)
+        )  # fmt: skip
+        rows = list(row_lines(trial.rows, terminal=True))
+        for row in rows if self._show_all else rows[:MATCH_LIMIT]:
+            self._print(row)
+        for rejection in trial.rejected:
+            self._print(f"{rejection.place}: rejected {rejection.field}: {rejection.reason}")
+        for link in trial.links if self._show_all else trial.links[:MATCH_LIMIT]:
+            self._print(f"link to {link.group}: {link.url}")
+        counts = (plural(len(rows), "row"), plural(len(trial.links), "link"))
+        self._print(f"{', '.join(counts)}, {len(trial.rejected)} rejected, {trial.filtered} filtered")
+
+    def _print_source(self, _: str) -> None:
+        for line in self._page.text.splitlines():
+            self._print(line)
+
+    def _write(self, name: str) -> None:
+        if not name:
+            raise UsageError("write where?", "Give a file: `:write page.html`.")
+        path = Path(name).expanduser()
+        if path.exists():
+            raise UsageError(f"{path} exists", "Give another file.")
+        path.write_bytes(self._document.body)
+        self._print(f"{path}: {len(self._document.body):,} bytes")
+
+    def _open(self, where: str) -> None:
+        if where.isdigit() and not Path(where).exists():
+            link = self._links[int(where) - 1] if 0 < int(where) <= len(self._links) else ""
+            if not link:
+                raise UsageError(f"match {where} has no link", "Select links first; give the number of one.")
+            where = self._absolute_url(link)
+        if not where:
+            raise UsageError("open what?", "Give a URL, a file, or the number of a match that is a link.")
+        document = read_source(where, None, self._load_definitions(), self._settings)
+        self._page, self._document, self._links = parse_document(document), document, []
+        self._print_page("")
+
+    def _absolute_url(self, link: str) -> str:
+        url = urls.join(self._page.base, link)
+        if url is None:
+            raise UsageError(f"{link}: not an http or https link", "Give a URL.")
+        return url
+
+    def _load_definitions(self) -> Definitions:
+        """The defs as they are on disk now; empty where there are none."""
+        return load(self._defs).definitions if self._defs.exists() else Definitions()
+
+    def _print_page(self, _: str) -> None:
+        document = self._document
+        kind = f"{document.status} {self._page.kind}"
+        self._print(f"{document.url}: {kind}, {len(document.body):,} bytes, {document.origin}")
+
+    def _print_help(self, _: str) -> None:
+        for line in HELP.splitlines():
+            self._print(line)
+
+    def _quit(self, _: str) -> None:
+        self.closed = True
+
+    def _print(self, text: str) -> None:
+        self._echo(clean(text))
