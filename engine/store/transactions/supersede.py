@@ -1,9 +1,6 @@
 """Replacing: what a commit does about results of defs that are no longer the current ones. Inside its transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import orjson
 
@@ -11,9 +8,7 @@ from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
 from engine.store.tables import jobs, outputs, rows, runs, versions
 from engine.store.tables.versions import StoredPageDefs
-
-if TYPE_CHECKING:
-    from engine.store.transactions.commit import JobOutcome
+from engine.store.transactions.outcome import JobOutcome
 
 
 def resolve_outdated(

@@ -15,7 +15,7 @@ from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.queue import Doorbells
 from engine.store.tables import jobs, sequences
-from engine.store.transactions.commit import JobOutcome
+from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.house import House, Page, child
 
 SITE = 60

@@ -16,7 +16,7 @@ from engine.node.slice import Leaser
 from engine.queue import Doorbells
 from engine.runtime.clock import boottime
 from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.commit import JobOutcome
+from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.house import House, Page, child
 
 SITE = 200

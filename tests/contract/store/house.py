@@ -19,8 +19,9 @@ from engine.store.tables import events, jobs, locators, nodes, runs, sequences, 
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import NewLocator
-from engine.store.transactions.commit import ChildJob, CommitResult, ExtractedRow, JobOutcome, commit
+from engine.store.transactions.commit import CommitResult, commit
 from engine.store.transactions.lease import Lease, LeaseRequest, lease
+from engine.store.transactions.outcome import ChildJob, ExtractedRow, JobOutcome
 from engine.store.transactions.placement import Placement, PlacementCache
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")

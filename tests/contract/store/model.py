@@ -17,7 +17,7 @@ from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.quota import quota
 from engine.store.tables import hosts, jobs, nodes, runs, sequences
 from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.commit import JobOutcome, RobotsResult
+from engine.store.transactions.outcome import JobOutcome, RobotsResult
 from tests.contract.store.house import House, Page, again, failed, moved
 
 HOSTS = {

@@ -14,7 +14,8 @@ from engine.store.db.schema import CRAWL
 from engine.store.tables import jobs, nodes, rows, sequences
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.commit import JobOutcome, commit
+from engine.store.transactions.commit import commit
+from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.house import House, Page, again, failed, moved, unwritable
 
 Houses = Callable[..., House]

@@ -6,7 +6,7 @@ from engine.model.job import JobState
 from engine.store.read import snapshot
 from engine.store.tables import metrics, runs
 from engine.store.tables.metrics import FetchStats, GroupTotals, build_metrics
-from engine.store.transactions.commit import JobOutcome
+from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.house import House, again, failed, unwritable
 
 

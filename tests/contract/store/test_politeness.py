@@ -9,8 +9,8 @@ from engine.model.job import JobKind, JobState
 from engine.runtime.clock import boottime
 from engine.store.tables import hosts, jobs, sequences
 from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.commit import JobOutcome, RobotsResult
 from engine.store.transactions.lease import Lease
+from engine.store.transactions.outcome import JobOutcome, RobotsResult
 from tests.contract.store.house import House, Page, again
 
 Houses = Callable[..., House]

@@ -13,8 +13,9 @@ from engine.store.db.filter import GlobFilter, JobFilter
 from engine.store.read import stale_pages
 from engine.store.tables import hosts, jobs, outputs, rows, runs, sequences, versions
 from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.commit import ExtractedRow, JobOutcome, commit
+from engine.store.transactions.commit import commit
 from engine.store.transactions.lease import Lease
+from engine.store.transactions.outcome import ExtractedRow, JobOutcome
 from engine.store.transactions.retry import retry
 from engine.supervise.reload.stale_page_scan import GROUP_REMOVED, ReextractionPlanner
 from tests.contract.store.house import House, Page, document

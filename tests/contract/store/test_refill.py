@@ -8,7 +8,7 @@ from engine.model.job import JobState
 from engine.store.read import candidates
 from engine.store.tables import jobs
 from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.commit import JobOutcome
+from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.house import House, Page
 
 Houses = Callable[..., House]

@@ -15,7 +15,7 @@ from engine.store.pages import documents
 from engine.store.read.browse import count_jobs
 from engine.store.tables import outputs, rows, runs, supervisors
 from engine.store.transactions import retry
-from engine.store.transactions.commit import JobOutcome
+from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.retry import retry as again
 from tests.contract.store.house import House, Page, document, failed, moved
 

@@ -15,7 +15,7 @@ from engine.store.tables import jobs, nodes, outputs, runs, sequences, superviso
 from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.nodes import NodeBeat
-from engine.store.transactions.commit import ExtractedRow, JobOutcome
+from engine.store.transactions.outcome import ExtractedRow, JobOutcome
 from tests.contract.store.house import House, Page, again, failed
 
 Houses = Callable[..., House]
