@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
@@ -19,7 +20,7 @@ from engine.runtime.clock import boot_id, boottime
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.db.retry_busy import retry_busy_or_fail
+from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.pages import documents
 from engine.store.tables import commands, events, hosts, jobs, nodes, runs, sequences, supervisors
@@ -41,8 +42,10 @@ from engine.supervise.reload.reloader import Reloader, store_problems
 from engine.supervise.seeding import Seeder, check_seedable, create_placements
 from engine.supervise.supervisor import Supervisor
 
+_T = TypeVar("_T")
 _BUSY_SECONDS = 0.5
 """A tick must not hang: what is busy now is done at a later one."""
+_START_BUSY_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,20 +77,18 @@ def build_supervisor(
     """A supervisor ready to start. The lock is held; nothing runs yet.
 
     `nudge`: the file by which nodes wake whoever ticks it (`engine.runtime.wakeup`). Retries a busy database until
-    `given_up` returns true. Raises StorageError on a damaged or unusable one, and where the folder cannot be written;
-    UsageError on a bad `-o`.
+    `cancelled` returns True, then raises DatabaseBusy. Raises StorageError on a damaged or unusable one, and where the
+    folder cannot be written; UsageError on a bad `-o`.
     """
     folder = options.folder.absolute()
-    retry_busy_or_fail(lambda: migrate_databases(folder), is_cancelled=cancelled)
+    _retry(lambda: migrate_databases(folder), cancelled)
     _make_dirs(folder)
     db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
     try:
         edition = PreparedDefs.from_definitions(options.definitions)
-        retry_busy_or_fail(lambda: _fence_leftovers(db, folder), is_cancelled=cancelled)
-        run, epoch, change, steps = retry_busy_or_fail(
-            lambda: _begin_run(db, options, folder, edition), is_cancelled=cancelled
-        )
-        loss = retry_busy_or_fail(lambda: _clean_pages(db, folder, run), is_cancelled=cancelled)
+        _retry(lambda: _fence_leftovers(db, folder), cancelled)
+        run, epoch, change, steps = _retry(lambda: _begin_run(db, options, folder, edition), cancelled)
+        loss = _retry(lambda: _clean_pages(db, folder, run), cancelled)
     except BaseException:
         db.close()
         raise
@@ -100,7 +101,7 @@ def build_supervisor(
     places = create_placements(run.seq, options.definitions, options.settings)
     seeding = Seeder(db, run, options.definitions, change.version, places)
     checkpoints = CheckpointTracker(db, run.seq, steps, StateFile(db, folder, run))
-    retry_busy_or_fail(lambda: checkpoints.update(lambda: False), is_cancelled=cancelled)
+    _retry(lambda: checkpoints.update(lambda: False), cancelled)
     reload = None
     if options.watched_defs is not None:
         base, target = run.base_url, folder / "output" / run.id
@@ -119,6 +120,11 @@ def build_supervisor(
         db, folder, run=run, epoch=epoch, settings=options.settings, lock=lock, node_pool=crew, queue_maintainer=rings, seeder=seeding,
         checkpoints=checkpoints, defs_sync=upkeep,
     )  # fmt: skip
+
+
+def _retry(work: Callable[[], _T], cancelled: Callable[[], bool]) -> _T:
+    """Wait for other writers at the start; a full disk is reported at once."""
+    return retry_busy(work, seconds=_START_BUSY_SECONDS, cancelled=cancelled, wait_for_space=False)
 
 
 def _make_dirs(folder: Path) -> None:

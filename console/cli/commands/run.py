@@ -50,7 +50,9 @@ def run(asked: HeadlessOptions) -> int:
         supervisor = _build_supervisor(asked, lock, signals)
     except BaseException as trouble:
         lock.release()
-        if isinstance(trouble, StorageError) and signals.pending:
+        from engine.store.db.connector import DatabaseBusy
+
+        if isinstance(trouble, (DatabaseBusy, StorageError)) and signals.pending:
             return signals.exit_code  # it waited for a busy database, and was told not to
         raise
     from console.cli.progress import Progress

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import CrawlError, StorageError
+from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
+from engine.store.db.retry_busy import DiskFull, retry_busy
 
 sqlite3: Any = importlib.import_module("pysqlite3.dbapi2") if sys.platform == "linux" else stdlib_sqlite3
 """SQLite before 3.51.3 can corrupt a WAL file that several connections write; the wheel brings a newer one."""
@@ -21,14 +23,6 @@ _BLOCKED_BUSY_SECONDS = 0.05
 _DISK_FULL_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
 """The second and third: the index of the write-ahead log cannot grow."""
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
-
-
-class DatabaseBusy(CrawlError):
-    """Another process holds the write lock, or the disk is full: nothing was written, try again later."""
-
-
-class DiskFull(DatabaseBusy):
-    """There is no space for what was to be written."""
 
 
 class Database:
@@ -79,7 +73,7 @@ class Database:
             if page_size is not None:
                 database.execute(f"PRAGMA page_size = {page_size}")
             # processes that make a new file at once lock each other out here, and SQLite does not wait for that
-            retry_busy(database, lambda d: d.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
+            retry_busy(lambda: database.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
             database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         database.execute("PRAGMA cache_size = -4000")
         return database
@@ -243,18 +237,6 @@ class Database:
         if "readonly" in text or "unable to open" in text:
             return StorageError(f"{self.path}: {text}", "Check the permissions of the data directory.")
         return StorageError(f"{self.path}: {text}", "This is a fault of the program or of the disk; see data/logs.")
-
-
-def retry_busy(database: Database, work: Any, *, seconds: float = 60.0, pause: float = 0.05) -> Any:
-    """Call `work(database)` until it is not Busy, at most `seconds`; then the Busy is raised."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return work(database)
-        except DatabaseBusy:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(pause)
 
 
 def has_no_wal(path: Path) -> bool:

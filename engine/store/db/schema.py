@@ -2,10 +2,12 @@
 
 import contextlib
 import time
+from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError, StorageError
-from engine.store.db.connector import Database, has_no_wal, retry_busy, sqlite3
+from engine.store.db.connector import Database, has_no_wal, sqlite3
+from engine.store.db.retry_busy import retry_busy
 
 CRAWL, PAGES = "crawl.db", "pages.db"
 _SQL_DIR = Path(__file__).parent
@@ -35,9 +37,7 @@ def migrate_databases(folder: Path) -> None:
         path = folder / name
         database = Database.open(path, page_size=_PAGE_SIZES[name])
         try:
-            retry_busy(
-                database, lambda d, s=scripts: _migrate(d, s), seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS
-            )
+            retry_busy(partial(_migrate, database, scripts), seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS)
         finally:
             database.close()
         path.chmod(0o600)

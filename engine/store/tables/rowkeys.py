@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database, placeholders, retry_busy
+from engine.store.db.connector import Database, placeholders
+from engine.store.db.retry_busy import retry_busy
 
 KEYS = "keys.db"
 
@@ -107,7 +108,7 @@ class RowKeys:
         try:
             path.chmod(0o600)
             db.execute("PRAGMA cache_size = -32000")
-            retry_busy(db, self._ensure_tables, seconds=30)
+            retry_busy(lambda: self._ensure_tables(db), seconds=30)
         except BaseException:
             db.close()
             raise

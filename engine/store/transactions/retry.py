@@ -6,6 +6,7 @@ may be added that would be lost. It knows no process; who is alive is asked of i
 
 import time
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -15,8 +16,9 @@ from engine.model.job import Request
 from engine.model.job_key import document_key
 from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import is_process_alive
-from engine.store.db.connector import Database, placeholders, retry_busy
+from engine.store.db.connector import Database, placeholders
 from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
+from engine.store.db.retry_busy import retry_busy
 from engine.store.pages import documents
 from engine.store.read import browse, candidates
 from engine.store.tables import checkpoints, events, jobs, outputs, rows, runs, supervisors
@@ -52,7 +54,7 @@ def retry_jobs(
     count, listed = 0, iter(chosen)
     while batch := list(islice(listed, _BATCH)):
         try:
-            count += retry_busy(db, lambda _, b=batch: _retry_batch(db, run, b, sorted(states)))
+            count += retry_busy(partial(_retry_batch, db, run, batch, sorted(states)))
         except UsageError as error:
             if count:
                 raise UsageError(f"{retry_message(count)}; then {error.message}", error.remedy) from error

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database, retry_busy
+from engine.store.db.connector import Database
+from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, MIGRATIONS, PAGES, migrate_databases
 from engine.store.pages import documents
 from engine.store.pages.documents import NewDocument
@@ -83,7 +84,7 @@ def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]
     idle_since = time.monotonic()
     while time.monotonic() - idle_since < 0.4:
         for sequence in sequences:
-            got = retry_busy(db, lambda _, s=sequence: house.lease(s, free=16, batch=16))
+            got = retry_busy(lambda s=sequence: house.lease(s, free=16, batch=16))
             if not got.jobs:
                 time.sleep(0.002)
                 continue
