@@ -1,10 +1,13 @@
 """The commit: what became of a group of leased jobs, with all they made, in one transaction fenced job by job."""
 
+import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
+from engine.runtime.log_dedup import log_exception_once
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages import documents
 from engine.store.read import candidates
@@ -17,6 +20,8 @@ from engine.store.transactions import supersede
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
 from engine.store.transactions.placement import PlacementCache
+
+_log = logging.getLogger(__name__)
 
 _MAX_REFILL_SEQUENCES = 4
 """Sequences that a commit serves itself; of more the queue keeps the order."""
@@ -60,7 +65,8 @@ def commit(
         return _write_group(db, node, run, outcomes, places, now, reextract_stale, request, apart=doubled)
     except (Fenced, DatabaseBusy):
         raise
-    except Exception:
+    except Exception as error:
+        log_exception_once(_log, "a group of results cannot be written; writing them one by one", error)
         return _write_group(db, node, run, outcomes, places, now, reextract_stale, request, apart=True)
 
 
@@ -129,10 +135,12 @@ def _lease_next(
             leased = lease_sequences(db, wish, sequences.least_busy_first(db, waiting), now, answered)
     except DatabaseBusy:
         raise
-    except Exception:
+    except Exception as error:
         if not db.in_transaction:
             raise
-        return [], ring  # a fault of the lease is no fault of these results: who answers the ring will tell it
+        # the results can still be written; the slice that answers the ring meets the fault again
+        log_exception_once(_log, "the next jobs cannot be leased in the commit; their rings stay", error)
+        return [], ring
     return leased, list(left)
 
 
@@ -148,11 +156,10 @@ def _apply_alone(
     except Exception as error:
         if not db.in_transaction:
             raise
+        log_exception_once(_log, "the result of a job cannot be written; the job has failed", error)
         what = error.message if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"
         reason = f"its result cannot be stored: {what}"[:500].encode("utf-8", "replace").decode()
-        event = Event(
-            finished.events[0].at if finished.events else 0.0, "ERROR", "store", "page", reason, finished.job.id
-        )
+        event = Event(time.time(), "ERROR", "store", "page", reason, finished.job.id)
         failed = JobOutcome(
             job=finished.job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,),
             fetches=finished.fetches, fetch_seconds=finished.fetch_seconds, received_bytes=finished.received_bytes,
