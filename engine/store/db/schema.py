@@ -7,6 +7,7 @@ from pathlib import Path
 
 from engine.errors import CrawlError, StorageError
 from engine.store.db.connector import Database, has_no_wal, sqlite3
+from engine.store.db.migrations import check_version, migrate
 from engine.store.db.retry_busy import retry_busy
 
 CRAWL, PAGES = "crawl.db", "pages.db"
@@ -37,7 +38,9 @@ def migrate_databases(folder: Path) -> None:
         path = folder / name
         database = Database.open(path, page_size=_PAGE_SIZES[name])
         try:
-            retry_busy(partial(_migrate, database, scripts), seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS)
+            retry_busy(
+                partial(migrate, database, _read_scripts(scripts)), seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS
+            )
         finally:
             database.close()
         path.chmod(0o600)
@@ -77,7 +80,7 @@ def _check_file(path: Path, scripts: tuple[str, ...]) -> None:
             return  # what lies in the log counts; only who may write can read it
     database = Database.open(path, immutable=True)
     try:
-        _check_version(database, scripts)
+        check_version(database, len(scripts))
         for (table,) in database.all("SELECT name FROM sqlite_schema WHERE type = 'table'"):
             database.one(f'SELECT 1 FROM "{table.replace(chr(34), chr(34) * 2)}" LIMIT 1')
         pages, size = database.value("PRAGMA page_count"), database.value("PRAGMA page_size")
@@ -85,6 +88,10 @@ def _check_file(path: Path, scripts: tuple[str, ...]) -> None:
             raise StorageError(f"{path}: damaged (cut short)", damaged.remedy)
     finally:
         database.close()
+
+
+def _read_scripts(names: tuple[str, ...]) -> dict[str, str]:
+    return {name: (_SQL_DIR / name).read_text("utf-8") for name in names}
 
 
 def checkpoint_wal(folder: Path) -> None:
@@ -96,28 +103,6 @@ def checkpoint_wal(folder: Path) -> None:
         with contextlib.suppress(CrawlError):
             if not has_no_wal(folder / name):
                 Database.open(folder / name, busy_seconds=0.5).close()
-
-
-def _migrate(database: Database, scripts: tuple[str, ...]) -> None:
-    if database.value("PRAGMA user_version") == len(scripts):
-        return
-    with database.transaction():
-        for script in scripts[_check_version(database, scripts) :]:
-            database.execute_script((_SQL_DIR / script).read_text("utf-8"))
-        database.execute(f"PRAGMA user_version = {len(scripts)}")
-
-
-def _check_version(database: Database, scripts: tuple[str, ...]) -> int:
-    """How many scripts made this database. Raises StorageError on one that is not ours, or newer than this program."""
-    version = int(database.value("PRAGMA user_version"))
-    if version > len(scripts):
-        raise StorageError(
-            f"{database.path}: made by a newer crawl-console (schema {version}, this one knows {len(scripts)})",
-            "Update crawl-console, or use another --data directory.",
-        )
-    if version == 0 and database.value("SELECT count(*) FROM sqlite_schema"):
-        raise StorageError(f"{database.path}: not a crawl-console database", "Use another --data directory.")
-    return version
 
 
 def has_schema(database: Database) -> bool:
