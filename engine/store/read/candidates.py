@@ -51,7 +51,7 @@ def _priority_order(row: Sequence[Any]) -> tuple[int, int]:
 
 def to_leased_job(
     row: Sequence[Any], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
-    send_at: float | None, delay: float, defs: int, links_too: bool,
+    send_at: float | None, delay: float, defs: int, links_stale: bool,
 ) -> LeasedJob:  # fmt: skip
     """A job as a node works on it, from a row of `due`."""
     id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, told, root_url = row
@@ -61,7 +61,7 @@ def to_leased_job(
         root=root, locator=locator or "", locator_url=root_url, url=url,
         origin=JobOrigin.LOCATOR if located else JobOrigin.LINK, depth=depth, priority=priority, attempts=attempts,
         crashes=crashes, hops=hops, target=target, request=parse_request(told) if told and located else _PLAIN_REQUEST,
-        send_at=send_at, delay=delay, stored=None, defs_version=defs, links_stale=links_too,
+        send_at=send_at, delay=delay, stored=None, defs_version=defs, links_stale=links_stale,
     )  # fmt: skip
 
 

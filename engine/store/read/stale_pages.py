@@ -86,7 +86,7 @@ def to_leased_job(
     """A re-extraction as a node works on it, from a row of `candidates`; `stored` is None where nothing is stored."""
     (
         id_, url, depth, priority, attempts, crashes, locator_id, root, locator, root_url, page,
-        document, final_url, status, content_type, fetched_at, made, links_too,
+        document, final_url, status, content_type, fetched_at, made, links_stale,
     ) = row  # fmt: skip
     stored = None
     if document is not None:
@@ -98,5 +98,5 @@ def to_leased_job(
         locator_id=locator_id, root=root, locator=locator or "", locator_url=root_url, url=url, origin=JobOrigin.LINK,
         depth=depth, priority=priority, attempts=attempts, crashes=crashes, hops=0, target=None, request=_PLAIN_REQUEST,
         send_at=None, delay=0.0, stored=stored, defs_version=defs, page_job=page,
-        extracted_with=tuple(orjson.loads(made)) if made else (), links_stale=bool(links_too) or relinking,
+        extracted_with=tuple(orjson.loads(made)) if made else (), links_stale=bool(links_stale) or relinking,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from engine.store.tables.events import Event
 
 
 class ChildJob(NamedTuple):
-    """A job to make: its group, its host (`name:port` and origin), and what makes it the same as another."""
+    """A job to create: its group, its host (`name:port` and origin), and the identity that makes it unique."""
 
     group: str
     host_key: str
@@ -22,7 +22,7 @@ class ChildJob(NamedTuple):
 
 
 class ExtractedRow(NamedTuple):
-    """A row of one dataDef, by name and by id (store.versions), as JSON."""
+    """A row as JSON, with the name and the id (tables.versions) of its dataDef."""
 
     data_def: str
     data_def_id: int
@@ -31,7 +31,7 @@ class ExtractedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RobotsResult:
-    """What a host's robots.txt said: HTTP status (0: unreachable), text, seconds between requests it asks for."""
+    """A host's robots.txt: HTTP status (0: unreachable), text, and its crawl delay in seconds."""
 
     status: int
     text: str
@@ -40,9 +40,9 @@ class RobotsResult:
 
 @dataclass(slots=True, kw_only=True)
 class JobOutcome:
-    """A job a node is done with, for now or for good. READY with `not_before`: to be tried again then.
+    """The outcome of one attempt at a job. READY with `not_before`: the job is retried at that boot-time second.
 
-    Filled in on its way to the committer, one owner at a time.
+    Mutable: filled in on its way to the committer, by one owner at a time.
     """
 
     job: LeasedJob
@@ -53,24 +53,24 @@ class JobOutcome:
     hops: int = 0
     target: str | None = None
     next_host: tuple[str, str] | None = None
-    """Host key and origin of the host under whose clock it continues."""
+    """Host key and origin of the host to which a redirect moves the job."""
     document: NewDocument | None = None
     page: int | None = None
-    """The stored page it used: an earlier one, or where `document` lies, once it does."""
+    """Id of the stored page it used: an earlier one, or that of `document` once stored."""
     rows: tuple[ExtractedRow, ...] = ()
     rejected: tuple[tuple[str, int], ...] = ()
-    """Records turned away, by dataDef."""
+    """Number of rejected records, by dataDef."""
     kept_data_defs: tuple[int, ...] = ()
-    """Of a re-extraction: ids of the dataDefs whose rows stay."""
+    """For a re-extraction: ids of the dataDefs whose rows stay."""
     children: tuple[ChildJob, ...] = ()
     events: tuple[Event, ...] = ()
     backoff_until: float | None = None
-    """The host asked to be left alone until this boot-time second."""
+    """The host's backoff ends at this boot-time second."""
     host_failed: bool = False
     robots: RobotsResult | None = None
     links_dropped: bool = False
-    """Links of it were left out, since the defs now lack their groups."""
+    """Links were dropped, because the current defs lack their groups."""
     fetches: int = 0
-    """Answers that were read for it, with the seconds they took and the bytes of their bodies."""
+    """Responses read for the job, with the seconds they took and the bytes of their bodies."""
     fetch_seconds: float = 0.0
     received_bytes: int = 0

@@ -148,7 +148,7 @@ def test_only_the_latest_run_goes_on(house: House) -> None:
     finish_run(house)
     with house.db.transaction():
         runs.create(house.db, None, 0.0)
-    with pytest.raises(UsageError, match="is over for good"):
+    with pytest.raises(UsageError, match="cannot be resumed"):
         again(house.db, house.run, parse(""))
     assert (state_of_run(house), house.jobs("state")) == ("DONE", [("FAILED",)])
 

@@ -130,7 +130,7 @@ def test_a_run_walks_from_stage_to_stage_exactly_as_the_table_says(house: House)
             if allowed:
                 runs.enter_stage(house.db, house.run, after)
             else:
-                with pytest.raises(CrawlError, match=f"no way from stage {before} to {after}"):
+                with pytest.raises(CrawlError, match=f"no transition from stage {before} to {after}"):
                     runs.enter_stage(house.db, house.run, after)
         assert runs.get(house.db, house.run).stage is (after if allowed else before)
 
