@@ -17,20 +17,20 @@ CREATE TABLE runs (
     created_at       REAL NOT NULL,
     started_at       REAL,
     ended_at         REAL,
-    seconds          REAL NOT NULL DEFAULT 0,      -- time under a supervisor, all its starts together
+    seconds          REAL NOT NULL DEFAULT 0,
     defs_version     INTEGER REFERENCES def_versions(version),
     seeded_version   INTEGER,
     base_url         TEXT,
-    paused           TEXT,                         -- why no lease is given: 'operator', 'disk', 'operator, disk'; null: they are
-    slots            INTEGER NOT NULL DEFAULT 0,   -- concurrency of all runners together
-    active_sequences INTEGER NOT NULL DEFAULT 0,   -- those with ready or taken jobs to fetch, kept by trigger
+    paused           TEXT,
+    slots            INTEGER NOT NULL DEFAULT 0,
+    active_sequences INTEGER NOT NULL DEFAULT 0,
     max_pages        INTEGER,
-    takeovers        INTEGER NOT NULL DEFAULT 0,   -- nodes that died, whose jobs went to others
+    takeovers        INTEGER NOT NULL DEFAULT 0,
     rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0}',
-    reextraction     TEXT,                         -- JSON: how far the search for stale pages is; null: none is under way
-    reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages, since the last change of the defs
-    relinking        INTEGER NOT NULL DEFAULT 0,   -- links changed: which pages they still lead to is written down
-    extract_only     INTEGER NOT NULL DEFAULT 0    -- nothing is fetched: only re-extraction is leased
+    reextraction     TEXT,
+    reextracted      INTEGER NOT NULL DEFAULT 0,
+    relinking        INTEGER NOT NULL DEFAULT 0,
+    extract_only     INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE def_versions (
     version     INTEGER PRIMARY KEY,
@@ -44,12 +44,12 @@ CREATE TABLE data_defs (
     hash    TEXT NOT NULL,
     UNIQUE (name, hash)
 );
-CREATE TABLE page_defs (                           -- what a version says of the pages of a group; no row: it is absent
+CREATE TABLE page_defs (
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
-    hash      TEXT NOT NULL,                       -- of all that follows: pages made with another one are stale
-    data_defs TEXT NOT NULL,                       -- JSON: ids, in order
-    follow    TEXT NOT NULL,                       -- hash of what decides on links besides the dataDefs
+    hash      TEXT NOT NULL,
+    data_defs TEXT NOT NULL,
+    follow    TEXT NOT NULL,
     PRIMARY KEY (version, grp)
 ) WITHOUT ROWID;
 CREATE TABLE supervisors (
@@ -60,7 +60,7 @@ CREATE TABLE supervisors (
     ended_at   REAL
 );
 CREATE TABLE nodes (
-    epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never used twice
+    epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
     run        INTEGER NOT NULL REFERENCES runs(seq),
     supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
     number     INTEGER NOT NULL,
@@ -88,14 +88,14 @@ CREATE TABLE nodes (
 CREATE TABLE hosts (
     id            INTEGER PRIMARY KEY,
     run           INTEGER NOT NULL REFERENCES runs(seq),
-    key           TEXT NOT NULL,                   -- name:port
+    key           TEXT NOT NULL,
     origin        TEXT NOT NULL,
     delay         REAL NOT NULL,
     concurrency   INTEGER NOT NULL,
-    crawl_delay   REAL NOT NULL DEFAULT 0,         -- what its robots.txt asks for
+    crawl_delay   REAL NOT NULL DEFAULT 0,
     next_at       REAL,
     backoff_until REAL,
-    strikes       INTEGER NOT NULL DEFAULT 0,      -- answers 429 or 503 in a row
+    strikes       INTEGER NOT NULL DEFAULT 0,
     throttled     INTEGER NOT NULL DEFAULT 0,
     errors        INTEGER NOT NULL DEFAULT 0,
     robots        TEXT NOT NULL CHECK (robots IN ('OFF','WANTED','KNOWN')),
@@ -111,10 +111,10 @@ CREATE TABLE sequences (
     grp        TEXT NOT NULL,
     rung_at    REAL,
     paused     INTEGER NOT NULL DEFAULT 0,
-    absent     INTEGER NOT NULL DEFAULT 0          -- 1: the defs lack its group; 2: they have it again, jobs to be revived
+    absent     INTEGER NOT NULL DEFAULT 0
         CHECK (absent IN (0, 1, 2)),
-    max_pages  INTEGER,                            -- of the whole group
-    ready      INTEGER NOT NULL DEFAULT 0,         -- due; waiting ones are 'delayed'
+    max_pages  INTEGER,
+    ready      INTEGER NOT NULL DEFAULT 0,
     delayed    INTEGER NOT NULL DEFAULT 0,
     taken      INTEGER NOT NULL DEFAULT 0,
     done       INTEGER NOT NULL DEFAULT 0,
@@ -128,17 +128,17 @@ CREATE TABLE locators (
     run     INTEGER NOT NULL REFERENCES runs(seq),
     grp     TEXT NOT NULL,
     name    TEXT NOT NULL,
-    request TEXT NOT NULL,                         -- JSON: method, headers, cookies, body, content type
+    request TEXT NOT NULL,
     UNIQUE (run, grp, name, request)
 );
 CREATE TABLE jobs (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used twice: a node may still hold a job that was deleted
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
     run        INTEGER NOT NULL REFERENCES runs(seq),
     sequence   INTEGER NOT NULL REFERENCES sequences(id),
     state      TEXT NOT NULL DEFAULT 'READY'
         CHECK (state IN ('READY','TAKEN','DONE','FAILED','SKIPPED','INCOMPLETE')),
     priority   INTEGER NOT NULL DEFAULT 0,
-    not_before REAL,                               -- null: due
+    not_before REAL,
     lease      INTEGER,
     node       INTEGER,
     attempts   INTEGER NOT NULL DEFAULT 0,
@@ -147,42 +147,42 @@ CREATE TABLE jobs (
     depth      INTEGER NOT NULL DEFAULT 0,
     origin     TEXT NOT NULL CHECK (origin IN ('locator','link')),
     locator    INTEGER REFERENCES locators(id),
-    root       INTEGER,                            -- the locator's job this one descends from
+    root       INTEGER,
     document   INTEGER,
-    defs       INTEGER,                            -- the def version its rows were made with
-    page       INTEGER,                            -- of a re-extraction: the job of the page
-    linked     INTEGER,                            -- the newest def version under which a link to it was seen, if any is
+    defs       INTEGER,
+    page       INTEGER,
+    linked     INTEGER,
     url        TEXT NOT NULL,
-    target     TEXT,                               -- where redirects led so far
+    target     TEXT,
     reason     TEXT,
-    changed_at REAL,                               -- its last change of state; null: none since it was made
-    page_key   BLOB,                               -- of a plain locator: what a link to its page would be
+    changed_at REAL,
+    page_key   BLOB,
     identity   BLOB NOT NULL,
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
 CREATE TABLE documents (
-    id           INTEGER PRIMARY KEY,              -- of its page in pages.db
+    id           INTEGER PRIMARY KEY,
     run          INTEGER NOT NULL REFERENCES runs(seq),
-    key          BLOB NOT NULL,                    -- of method, URL and body; empty: serves no fetch any more
-    url          TEXT NOT NULL,                    -- the final one
+    key          BLOB NOT NULL,
+    url          TEXT NOT NULL,
     status       INTEGER NOT NULL,
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL,
-    digest       BLOB NOT NULL                     -- until schema-2.sql
+    digest       BLOB NOT NULL
 );
 CREATE TABLE document_aliases (
-    key      BLOB NOT NULL,                        -- of a request that was redirected to the document
+    key      BLOB NOT NULL,
     document INTEGER NOT NULL REFERENCES documents(id),
     PRIMARY KEY (key, document)
 ) WITHOUT ROWID;
 CREATE TABLE rows (
-    id       INTEGER PRIMARY KEY AUTOINCREMENT,    -- followers read on by id: none is used twice
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
     run      INTEGER NOT NULL REFERENCES runs(seq),
     job      INTEGER NOT NULL REFERENCES jobs(id),
     data_def INTEGER NOT NULL REFERENCES data_defs(id),
-    data     TEXT NOT NULL                         -- a JSON object, fields in written order
+    data     TEXT NOT NULL
 );
 CREATE TABLE row_counts (
     run      INTEGER NOT NULL REFERENCES runs(seq),
@@ -191,7 +191,7 @@ CREATE TABLE row_counts (
     rejected INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, data_def)
 ) WITHOUT ROWID;
-CREATE TABLE rejections (                          -- records turned away, kept by page so that they can be taken back
+CREATE TABLE rejections (
     job      INTEGER NOT NULL REFERENCES jobs(id),
     data_def TEXT NOT NULL,
     records  INTEGER NOT NULL,
@@ -199,10 +199,10 @@ CREATE TABLE rejections (                          -- records turned away, kept 
 ) WITHOUT ROWID;
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
-    grp           TEXT NOT NULL,                   -- '' for robots.txt
-    fetches       INTEGER NOT NULL DEFAULT 0,      -- answers that were read to their end
-    fetch_seconds REAL NOT NULL DEFAULT 0,         -- theirs, added up
-    bytes         INTEGER NOT NULL DEFAULT 0,      -- of their bodies, as sent
+    grp           TEXT NOT NULL,
+    fetches       INTEGER NOT NULL DEFAULT 0,
+    fetch_seconds REAL NOT NULL DEFAULT 0,
+    bytes         INTEGER NOT NULL DEFAULT 0,
     retries       INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
@@ -225,14 +225,14 @@ CREATE TABLE outputs (
     appender  TEXT NOT NULL,
     type      TEXT NOT NULL,
     data_def  TEXT NOT NULL,
-    path      TEXT NOT NULL,                       -- absolute
-    settings  TEXT NOT NULL,                       -- JSON: columns, joins, delimiter
-    cursor    INTEGER NOT NULL DEFAULT 0,          -- the last row in the file
-    bytes     INTEGER NOT NULL DEFAULT 0,          -- durable length of the file
+    path      TEXT NOT NULL,
+    settings  TEXT NOT NULL,
+    cursor    INTEGER NOT NULL DEFAULT 0,
+    bytes     INTEGER NOT NULL DEFAULT 0,
     rows      INTEGER NOT NULL DEFAULT 0,
     inode     INTEGER,
-    dirty     INTEGER NOT NULL DEFAULT 0,          -- rows at or below the cursor were replaced: to be rebuilt
-    pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
+    dirty     INTEGER NOT NULL DEFAULT 0,
+    pending   TEXT,
     UNIQUE (run, appender, data_def)
 );
 CREATE TABLE checkpoints (
@@ -244,8 +244,8 @@ CREATE TABLE checkpoints (
     validation_status TEXT NOT NULL CHECK (validation_status IN ('valid','provisional','invalid')),
     reason            TEXT,
     content_hash      TEXT NOT NULL,
-    dependencies      TEXT NOT NULL,               -- JSON: steps this one rests on; GROUP/STEP in another group
-    kept              INTEGER NOT NULL DEFAULT 0,  -- pages done before the content changed, and not worked again
+    dependencies      TEXT NOT NULL,
+    kept              INTEGER NOT NULL DEFAULT 0,
     CHECK ((completed = 1) = (completed_at IS NOT NULL)),
     CHECK (completed = 0 OR validation_status <> 'invalid'),
     CHECK (completed = 1 OR validation_status <> 'valid'),
@@ -266,15 +266,15 @@ CREATE TABLE events (
     run    INTEGER,
     at     REAL NOT NULL,
     level  TEXT NOT NULL CHECK (level IN ('INFO','WARNING','ERROR')),
-    source TEXT NOT NULL,                          -- supervisor, appender, n1, …
-    kind   TEXT NOT NULL,                          -- run, stage, node, page, row, defs, command, …
+    source TEXT NOT NULL,
+    kind   TEXT NOT NULL,
     job    INTEGER,
     text   TEXT NOT NULL
 );
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
-    pages  REAL NOT NULL,                          -- a second, since the sample before
+    pages  REAL NOT NULL,
     rows   REAL NOT NULL,
     failed INTEGER NOT NULL,
     queue  INTEGER NOT NULL,

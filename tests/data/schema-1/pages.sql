@@ -2,8 +2,8 @@
 
 CREATE TABLE pages (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,
-    headers TEXT NOT NULL,                         -- JSON: pairs of name and value
-    body    BLOB NOT NULL                          -- decoded from its content encoding, zstd-compressed
+    headers TEXT NOT NULL,
+    body    BLOB NOT NULL
 );
 
 INSERT INTO pages VALUES (7, '[]', x'28b52ffd200a5100003c703e74776f3c2f703e');

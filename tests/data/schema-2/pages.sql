@@ -2,8 +2,8 @@
 
 CREATE TABLE pages (
     id      INTEGER PRIMARY KEY AUTOINCREMENT,
-    headers TEXT NOT NULL,                         -- JSON: pairs of name and value
-    body    BLOB NOT NULL                          -- decoded from its content encoding, zstd-compressed
+    headers TEXT NOT NULL,
+    body    BLOB NOT NULL
 );
 CREATE TABLE dictionaries (
     id   INTEGER PRIMARY KEY,
