@@ -1,11 +1,11 @@
-"""Houses for the tests of the store: each test its own data dir, copied from one that was prepared once."""
+"""NewStore for the tests of the store: each test its own data dir, copied from one that was prepared once."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.contract.store.house import House, template
+from tests.contract.store.harness import StoreHarness, template
 
 
 @pytest.fixture(scope="session")
@@ -14,21 +14,21 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def houses(prepared: Path, tmp_path: Path) -> Iterator[Callable[..., House]]:
-    """Makes houses of any kind; the arguments are those of `House`."""
-    made: list[House] = []
+def new_store(prepared: Path, tmp_path: Path) -> Iterator[Callable[..., StoreHarness]]:
+    """Makes new_store of any kind; the arguments are those of `StoreHarness`."""
+    made: list[StoreHarness] = []
 
-    def make(**asked: object) -> House:
-        house = House(tmp_path / f"house{len(made)}", made_from=prepared, **asked)  # type: ignore[arg-type]
-        made.append(house)
-        return house
+    def make(**asked: object) -> StoreHarness:
+        store = StoreHarness(tmp_path / f"store{len(made)}", copy_of=prepared, **asked)  # type: ignore[arg-type]
+        made.append(store)
+        return store
 
     yield make
-    for house in made:
-        house.close()
+    for store in made:
+        store.close()
 
 
 @pytest.fixture
-def house(houses: Callable[..., House]) -> House:
+def store(new_store: Callable[..., StoreHarness]) -> StoreHarness:
     """One run, one node, calm hosts, 64 slots."""
-    return houses()
+    return new_store()

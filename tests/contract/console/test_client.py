@@ -8,18 +8,20 @@ from console import client
 from console.client import open_latest_run
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from tests.contract.store.house import House
+from tests.contract.store.harness import StoreHarness
 
 
 @pytest.fixture
-def resting(house: House) -> House:
-    house.seed("http://a/1")
-    house.db.close()
-    assert not (house.folder / f"{CRAWL}-wal").exists()
-    return house
+def resting(store: StoreHarness) -> StoreHarness:
+    store.seed("http://a/1")
+    store.db.close()
+    assert not (store.folder / f"{CRAWL}-wal").exists()
+    return store
 
 
-def test_what_lies_still_is_read_and_nothing_is_left_beside_it(resting: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_lies_still_is_read_and_nothing_is_left_beside_it(
+    resting: StoreHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(client.os, "access", lambda *_: False)
     before = sorted(resting.folder.iterdir())
     with open_latest_run(resting.folder) as (db, run):
@@ -29,7 +31,9 @@ def test_what_lies_still_is_read_and_nothing_is_left_beside_it(resting: House, m
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["it goes on", "it ended meanwhile"])
-def test_a_crawl_that_begins_meanwhile_is_told(resting: House, monkeypatch: pytest.MonkeyPatch, ended: bool) -> None:
+def test_a_crawl_that_begins_meanwhile_is_told(
+    resting: StoreHarness, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
     monkeypatch.setattr(client.os, "access", lambda *_: False)
     with contextlib.ExitStack() as stack:
         stack.enter_context(pytest.raises(DatabaseBusy, match="a crawl began while it was read"))

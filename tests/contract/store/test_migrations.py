@@ -212,5 +212,5 @@ def test_only_an_older_file_costs_the_import(tmp_path: Path, prepare: Callable[[
         "import sys; from pathlib import Path; from engine.store.db.schema import migrate_databases;"
         f"migrate_databases(Path({str(folder)!r})); print('sqlite_utils' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == str(imported)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == str(imported)

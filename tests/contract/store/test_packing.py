@@ -14,7 +14,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import PAGES, migrate_databases
 from engine.store.pages.documents import PageStore
 from engine.store.pages.packing import BodyCompressor, _train_dictionary
-from tests.contract.store.house import document
+from tests.contract.store.harness import document
 
 _LOOK = 1_700
 """Pages after which it has looked again, in groups of 20."""
@@ -76,7 +76,7 @@ def test_pages_alike_are_packed_with_a_dictionary_learnt_from_the_first_of_them(
     kept = _store(pages, _shop, 0, 120)
     frames = _frames(folder)
     assert [number for number, _ in frames] == [0] * 60 + [32_768] * 60
-    plain, aided = (sum(size for of, size in frames if bool(of) is told) for told in (False, True))
+    plain, aided = (sum(size for of, size in frames if bool(of) is result) for result in (False, True))
     assert aided < plain / 2
     _read(folder, kept)
     assert {page: pages.read(page) for page in kept} == kept
@@ -178,7 +178,7 @@ def test_a_damaged_body_is_told(folder: Path, number: int) -> None:
     whole = Database.open(folder / PAGES, read_only=True).value("SELECT body FROM pages WHERE id = ?", (number,))
     packing = BodyCompressor(Database.open(folder / PAGES, read_only=True))
     dice = random.Random(number)
-    told = 0
+    result = 0
     for _ in range(400):
         broken = bytearray(whole)
         broken[dice.randrange(4, len(whole))] ^= 1 << dice.randrange(8)
@@ -186,8 +186,8 @@ def test_a_damaged_body_is_told(folder: Path, number: int) -> None:
             assert packing.decompress(bytes(broken)) == kept[number]  # some bits of a frame mean nothing
         except StorageError as error:
             assert "pages.db: damaged (" in error.message
-            told += 1
-    assert told > 350
+            result += 1
+    assert result > 350
     huge = b"\x28\xb5\x2f\xfd\xc0\x00" + (2**62).to_bytes(8, "little") + whole[14:]
     for broken in (whole[:20], huge):
         with pytest.raises(StorageError, match=r"pages\.db: damaged"):

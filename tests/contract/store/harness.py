@@ -25,7 +25,7 @@ from engine.store.transactions.outcome import ChildJob, ExtractedRow, JobOutcome
 from engine.store.transactions.placement import Placement, PlacementCache
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
-CALM = HostPolicy(delay=0.0, concurrency=8, robots=False)
+DEFAULT_POLICY = HostPolicy(delay=0.0, concurrency=8, robots=False)
 REQUEST = '{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null}'
 DEFS = Definitions(data_defs=(DataDef(name="book", fields=(Field(name="title"),)),))
 
@@ -47,22 +47,22 @@ class Page:
     depth: int = 1
 
 
-class House:
-    """`manners` by host key (`name:port`); `max_pages` by group. The clock `now` is boot-time seconds."""
+class StoreHarness:
+    """`policies` by host key (`name:port`); `max_pages` by group. The clock `now` is boot-time seconds."""
 
     def __init__(
         self,
         folder: Path,
         *,
-        made_from: Path | None = None,
+        copy_of: Path | None = None,
         slots: int = 64,
         nodes_: int = 1,
-        manners: Mapping[str, HostPolicy] | None = None,
+        policies: Mapping[str, HostPolicy] | None = None,
         max_pages: Mapping[str, int] | None = None,
     ) -> None:
         self.folder = folder
-        if made_from is not None:
-            shutil.copytree(made_from, folder, dirs_exist_ok=True)
+        if copy_of is not None:
+            shutil.copytree(copy_of, folder, dirs_exist_ok=True)
         else:
             migrate_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=10)
@@ -79,13 +79,13 @@ class House:
             runs.set_slots(self.db, self.run, slots)
             self.book = versions.ensure_data_def(self.db, DEFS.data_defs[0])
         self.nodes = [self.node() for _ in range(nodes_)]
-        self.places = self.new_places(manners, max_pages)
+        self.places = self.new_places(policies, max_pages)
 
     def new_places(
-        self, manners: Mapping[str, HostPolicy] | None = None, max_pages: Mapping[str, int] | None = None
+        self, policies: Mapping[str, HostPolicy] | None = None, max_pages: Mapping[str, int] | None = None
     ) -> PlacementCache:
-        treated, limited = dict(manners or {}), dict(max_pages or {})
-        return PlacementCache(self.run, lambda key: treated.get(key, CALM), limited.get)
+        treated, limited = dict(policies or {}), dict(max_pages or {})
+        return PlacementCache(self.run, lambda key: treated.get(key, DEFAULT_POLICY), limited.get)
 
     def node(self, role: Role = Role.RUNNER) -> int:
         """A node that has registered; its epoch."""
@@ -128,10 +128,10 @@ class House:
         return rung
 
     def lease(self, sequence: int, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> Lease:
-        (got,) = lease(self.db, self.wish(node=node, free=free, batch=batch, held=held), [sequence], self.now)
+        (got,) = lease(self.db, self.lease_request(node=node, free=free, batch=batch, held=held), [sequence], self.now)
         return got
 
-    def wish(self, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> LeaseRequest:
+    def lease_request(self, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> LeaseRequest:
         self.numbers += 1
         epoch = self.nodes[0] if node is None else node
         return LeaseRequest(
@@ -147,7 +147,7 @@ class House:
     ) -> CommitResult:
         """`free`: jobs the node would lease in the same transaction; `share`: its slots, and its jobs on hosts."""
         epoch = self.nodes[0] if node is None else node
-        wish = replace(self.wish(node=epoch, free=free, held=held), **share) if free else None
+        wish = replace(self.lease_request(node=epoch, free=free, held=held), **share) if free else None
         return commit(self.db, epoch, self.run, finished, self.places, self.now, request=wish)
 
     def done(self, job: LeasedJob, *, data: Iterable[str] = (), links: Iterable[Page] = (), **more: Any) -> JobOutcome:
@@ -173,8 +173,8 @@ class House:
     def state(self, job: int) -> str:
         return str(self.db.value("SELECT state FROM jobs WHERE id = ?", (job,)))
 
-    def told(self) -> list[Event]:
-        """Events of the house's own doings left out: what its work wrote."""
+    def list_events(self) -> list[Event]:
+        """Events of the store's own doings left out: what its work wrote."""
         return [
             event for _, event in events.list_after(self.db, self.run, 0, 999) if event.kind not in ("state", "stage")
         ]
@@ -182,12 +182,12 @@ class House:
     def rows(self) -> list[tuple[int, str]]:
         return self.db.all("SELECT job, data FROM rows ORDER BY id")
 
-    def counted(self) -> dict[int, dict[str, int]]:
+    def stored_counters(self) -> dict[int, dict[str, int]]:
         """The counters as kept, by sequence."""
-        told = self.db.all(f"SELECT id, {', '.join(COUNTERS)} FROM sequences")
-        return {row[0]: dict(zip(COUNTERS, row[1:], strict=True)) for row in told}
+        result = self.db.all(f"SELECT id, {', '.join(COUNTERS)} FROM sequences")
+        return {row[0]: dict(zip(COUNTERS, row[1:], strict=True)) for row in result}
 
-    def grouped(self) -> dict[int, dict[str, int]]:
+    def count_jobs(self) -> dict[int, dict[str, int]]:
         """The counters as they should be."""
         found: dict[int, dict[str, int]] = {
             row[0]: dict.fromkeys(COUNTERS, 0) for row in self.db.all("SELECT id FROM sequences")
@@ -200,8 +200,8 @@ class House:
         return found
 
     def check_counters(self) -> None:
-        counted = self.counted()
-        assert counted == self.grouped()
+        counted = self.stored_counters()
+        assert counted == self.count_jobs()
         active = sum(c["ready"] + c["taken"] > 0 for c in counted.values())
         assert self.db.value("SELECT active_sequences FROM runs WHERE seq = ?", (self.run,)) == active
 
@@ -232,10 +232,12 @@ def child(page: Page) -> ChildJob:
     )  # fmt: skip
 
 
-def document(url: str, body: bytes = b"<p>hello</p>", *, came_by: Sequence[str] = (), at: float = 50.0) -> NewDocument:
-    """A page just fetched; `came_by`: URLs that were redirected to it."""
+def document(
+    url: str, body: bytes = b"<p>hello</p>", *, redirected_from: Sequence[str] = (), at: float = 50.0
+) -> NewDocument:
+    """A page just fetched; `redirected_from`: URLs that were redirected to it."""
     return NewDocument(
-        keys=tuple(document_key(u) for u in (url, *came_by)),
+        keys=tuple(document_key(u) for u in (url, *redirected_from)),
         url=url,
         status=200,
         content_type="text/html",
@@ -263,22 +265,22 @@ def moved(job: LeasedJob, target: str) -> JobOutcome:
     )  # fmt: skip
 
 
-def unwritable(house: House, job: LeasedJob, how: str) -> JobOutcome:
+def unwritable(store: StoreHarness, job: LeasedJob, how: str) -> JobOutcome:
     """A result that SQLite or its binding refuses."""
     match how:
         case "row":
-            return house.done(job, data=['{"title":"\ud800"}'], links=[Page("http://never/1")])
+            return store.done(job, data=['{"title":"\ud800"}'], links=[Page("http://never/1")])
         case "event":
-            return house.done(job, events=(Event(1.0, "INFO", "n1", "page", "\udfff", job.id),))
+            return store.done(job, events=(Event(1.0, "INFO", "n1", "page", "\udfff", job.id),))
         case "reason":
             return failed(job, "no such page: \udc80")
         case "number":
-            return replace(house.done(job), page=2**70)
+            return replace(store.done(job), page=2**70)
         case "level":
-            return house.done(job, events=(Event(1.0, "LOUD", "n1", "page", "x", job.id),))  # type: ignore[arg-type]
+            return store.done(job, events=(Event(1.0, "LOUD", "n1", "page", "x", job.id),))  # type: ignore[arg-type]
         case "document":
-            return replace(house.done(job), document=replace(document("http://a/x"), url="\ud800"), page=1)
+            return replace(store.done(job), document=replace(document("http://a/x"), url="\ud800"), page=1)
         case "link":
             bad = child(Page("http://a/9"))._replace(url="http://a/\ud800")
-            return replace(house.done(job), children=(bad,))
+            return replace(store.done(job), children=(bad,))
     raise AssertionError(how)
