@@ -30,5 +30,5 @@ def new_store(prepared: Path, tmp_path: Path) -> Iterator[Callable[..., StoreHar
 
 @pytest.fixture
 def store(new_store: Callable[..., StoreHarness]) -> StoreHarness:
-    """One run, one node, calm hosts, 64 slots."""
+    """One run, one node, hosts without delay, 64 slots."""
     return new_store()

@@ -1,4 +1,4 @@
-"""A data dir with one run, a supervisor's epoch and nodes, on a clock that stands still until a test moves it."""
+"""A data dir with one run, a supervisor epoch and nodes, and a clock that only the test moves."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ DEFS = Definitions(data_defs=(DataDef(name="book", fields=(Field(name="title"),)
 
 
 def template(folder: Path) -> Path:
-    """A data dir just prepared, to be copied: cheaper than to prepare each anew."""
+    """An empty data dir to copy: faster than a migration for each test."""
     folder.mkdir(parents=True, exist_ok=True)
     migrate_databases(folder)
     return folder
@@ -39,7 +39,7 @@ def template(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A link as a test writes it."""
+    """A link of a page."""
 
     url: str
     group: str = "g"
@@ -88,7 +88,7 @@ class StoreHarness:
         return PlacementCache(self.run, lambda key: treated.get(key, DEFAULT_POLICY), limited.get)
 
     def node(self, role: Role = Role.RUNNER) -> int:
-        """A node that has registered; its epoch."""
+        """Register a node; returns its epoch."""
         with self.db.transaction():
             epoch, number = nodes.insert(self.db, self.run, self.supervisor, role, None, 0.0)
             runs_now = role is Role.RUNNER
@@ -108,7 +108,7 @@ class StoreHarness:
         self, *listed: str, group: str = "g", name: str = "l", priority: int = 0, method: str = "GET",
         body: str | None = None,
     ) -> list[int]:  # fmt: skip
-        """Make locators' jobs; returns the sequences to ring."""
+        """Create the jobs of locators; returns the sequences to ring."""
         touched, new = set(), []
         with self.db.transaction():
             locator = locators.ensure(self.db, self.run, group, name, REQUEST)
@@ -145,7 +145,7 @@ class StoreHarness:
     def commit(
         self, *finished: JobOutcome, node: int | None = None, free: int = 0, held: int = 0, **share: Any
     ) -> CommitResult:
-        """`free`: jobs the node would lease in the same transaction; `share`: its slots, and its jobs on hosts."""
+        """`free`: jobs to lease in the same transaction; `share`: further fields of the lease request."""
         epoch = self.nodes[0] if node is None else node
         wish = replace(self.lease_request(node=epoch, free=free, held=held), **share) if free else None
         return commit(self.db, epoch, self.run, finished, self.places, self.now, request=wish)
@@ -161,11 +161,11 @@ class StoreHarness:
         )
 
     def finish_all(self, url: str, group: str = "g") -> None:
-        """Lease and finish all that a sequence gives."""
+        """Lease and finish all jobs of a sequence."""
         while taken := self.take(url, group):
             self.commit(*map(self.done, taken))
 
-    # What the tables say.
+    # Reading the tables.
 
     def jobs(self, columns: str = "url, state") -> list[tuple[Any, ...]]:
         return self.db.all(f"SELECT {columns} FROM jobs ORDER BY id")
@@ -174,7 +174,7 @@ class StoreHarness:
         return str(self.db.value("SELECT state FROM jobs WHERE id = ?", (job,)))
 
     def list_events(self) -> list[Event]:
-        """Events of the store's own doings left out: what its work wrote."""
+        """The events, without those of states and stages."""
         return [
             event for _, event in events.list_after(self.db, self.run, 0, 999) if event.kind not in ("state", "stage")
         ]
@@ -183,12 +183,12 @@ class StoreHarness:
         return self.db.all("SELECT job, data FROM rows ORDER BY id")
 
     def stored_counters(self) -> dict[int, dict[str, int]]:
-        """The counters as kept, by sequence."""
+        """The counters in the table, by sequence."""
         result = self.db.all(f"SELECT id, {', '.join(COUNTERS)} FROM sequences")
         return {row[0]: dict(zip(COUNTERS, row[1:], strict=True)) for row in result}
 
     def count_jobs(self) -> dict[int, dict[str, int]]:
-        """The counters as they should be."""
+        """The same numbers, counted from the jobs."""
         found: dict[int, dict[str, int]] = {
             row[0]: dict.fromkeys(COUNTERS, 0) for row in self.db.all("SELECT id FROM sequences")
         }
@@ -209,7 +209,7 @@ class StoreHarness:
         return {row[0] for row in self.db.all("SELECT id FROM sequences WHERE rung_at IS NOT NULL")}
 
     def plans(self, work: Any) -> list[tuple[str, list[str]]]:
-        """Each statement that `work()` ran, and the lines of its query plan."""
+        """Each statement that `work()` runs, and the lines of its query plan."""
         seen: list[str] = []
         connection = self.db._connection
         connection.set_trace_callback(seen.append)
@@ -225,7 +225,7 @@ class StoreHarness:
 
 
 def child(page: Page) -> ChildJob:
-    """A page's link as the commit wants it."""
+    """The child job of a link."""
     return ChildJob(
         page.group, urls.host_key(page.url), urls.origin(page.url), page.url, page.depth, page.priority,
         link_key(page.group, page.url),
@@ -235,7 +235,7 @@ def child(page: Page) -> ChildJob:
 def document(
     url: str, body: bytes = b"<p>hello</p>", *, redirected_from: Sequence[str] = (), at: float = 50.0
 ) -> NewDocument:
-    """A page just fetched; `redirected_from`: URLs that were redirected to it."""
+    """A fetched page; `redirected_from`: URLs that were redirected to it."""
     return NewDocument(
         keys=tuple(document_key(u) for u in (url, *redirected_from)),
         url=url,
@@ -258,7 +258,7 @@ def again(job: LeasedJob, not_before: float | None = None) -> JobOutcome:
 
 
 def moved(job: LeasedJob, target: str) -> JobOutcome:
-    """The job goes on at another URL, under that host's clock."""
+    """The job is redirected to a URL of another host."""
     return JobOutcome(
         job=job, state=JobState.READY, hops=job.hops + 1, target=target,
         next_host=(urls.host_key(target), urls.origin(target)),
@@ -266,7 +266,7 @@ def moved(job: LeasedJob, target: str) -> JobOutcome:
 
 
 def unwritable(store: StoreHarness, job: LeasedJob, how: str) -> JobOutcome:
-    """A result that SQLite or its binding refuses."""
+    """An outcome that SQLite or its binding rejects."""
     match how:
         case "row":
             return store.done(job, data=['{"title":"\ud800"}'], links=[Page("http://never/1")])

@@ -1,4 +1,4 @@
-"""A store under a supervisor and its nodes, all in one thread, beside a small model of what must hold."""
+"""A store with a supervisor and nodes in one thread, and a small model of the invariants."""
 
 import itertools
 import tempfile
@@ -31,7 +31,7 @@ SLOTS = 6
 
 
 class Model(RuleBasedStateMachine):
-    """What tests of any order of events build on: the steps, and the invariants."""
+    """The steps and the invariants for tests with events in any order."""
 
     prepared: Path
 
@@ -44,21 +44,21 @@ class Model(RuleBasedStateMachine):
         self.backups: list[int] = []
         self.dead: list[int] = []
         self.results: list[tuple[int, LeasedJob]] = []
-        """What nodes hold or once held: results may come late, and twice."""
+        """Jobs that nodes hold or once held: results may come late, and twice."""
         self.live: dict[int, tuple[int, int]] = {}
-        """By job: lease and node that hold it now."""
+        """By job: its current lease and node."""
         self.finished: Counter[int] = Counter()
         self.crashes: Counter[int] = Counter()
         self.truth: list[tuple[int, str]] = []
         self.rejected = 0
-        self.wanted: set[tuple[str, str]] = set()
-        """Group and URL of every page that a committed result or a locator asked for."""
-        self.bells: Counter[int] = Counter()
+        self.expected_pages: set[tuple[str, str]] = set()
+        """Group and URL of every page that a locator or a committed link names."""
+        self.rings: Counter[int] = Counter()
         self.lost: set[int] = set()
         self.sent: dict[int, float] = {}
         self.words = itertools.count()
 
-    # What must hold at any moment.
+    # Invariants.
 
     @invariant()
     def counters_equal_the_jobs(self) -> None:
@@ -94,20 +94,20 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def every_page_asked_for_has_its_job(self) -> None:
         assert set(self.db.all("SELECT DISTINCT s.grp, j.url FROM jobs j JOIN sequences s ON s.id = j.sequence"
-                               " WHERE j.hops = 0 AND s.kind = 'page'")) <= self.wanted  # fmt: skip
+                               " WHERE j.hops = 0 AND s.kind = 'page'")) <= self.expected_pages  # fmt: skip
         known = {row[0] for row in self.db.all("SELECT identity FROM jobs UNION SELECT page_key FROM jobs")}
-        assert {link_key(group, url) for group, url in self.wanted} <= known
+        assert {link_key(group, url) for group, url in self.expected_pages} <= known
 
     @invariant()
     def a_sequence_has_one_ring_outstanding_at_most(self) -> None:
-        assert all(count == 1 for count in self.bells.values())
-        assert self.store.rung() == set(self.bells) | self.lost
-        assert not set(self.bells) & self.lost
+        assert all(count == 1 for count in self.rings.values())
+        assert self.store.rung() == set(self.rings) | self.lost
+        assert not set(self.rings) & self.lost
 
-    # How it is done.
+    # Helpers.
 
     def lease(self, node: int, sequence: int, free: int, batch: int) -> None:
-        del self.bells[sequence]
+        del self.rings[sequence]
         standing = self.store.stored_counters()[sequence]
         active = sum(c["ready"] + c["taken"] > 0 for c in self.store.stored_counters().values())
         slots = SLOTS * len(self.alive)
@@ -176,16 +176,14 @@ class Model(RuleBasedStateMachine):
                 self.finished[f.job.id] += 1
             self.truth += [(f.job.id, row.data) for row in f.rows]
             self.rejected += sum(count for _, count in f.rejected)
-            self.wanted |= {(c.group, c.url) for c in f.children}
+            self.expected_pages |= {(c.group, c.url) for c in f.children}
         if not keep:
             ids = {f.job.id for f in group}
             self.results = [(n, j) for n, j in self.results if n != node or j.id not in ids]
         self.ring(result.ring)
         assert len(result.leased) <= len(group)
         assert not result.leased or refill
-        assert all(len(result.leased) == 1 and not held for job in result.leased if job.crashes), (
-            "a suspect is worked alone"
-        )
+        assert all(len(result.leased) == 1 and not held for job in result.leased if job.crashes), "a suspect runs alone"
         self.takes(node, result.leased)
 
     def release(self, node: int, *, crashed: bool) -> None:
@@ -204,7 +202,7 @@ class Model(RuleBasedStateMachine):
                 self.finished[job] += 1
         self.ring(rung)
 
-    def bury(self, node: int, crashed: bool) -> None:
+    def mark_dead(self, node: int, crashed: bool) -> None:
         with self.db.transaction():
             assert nodes.set_state(self.db, node, NodeState.DEAD)
             nodes.set_heart(self.db, node, HeartbeatState.ASYSTOLE)
@@ -223,7 +221,7 @@ class Model(RuleBasedStateMachine):
             runs.set_slots(self.db, self.store.run, SLOTS * len(self.alive))
 
     def ring(self, listed: Iterable[int]) -> None:
-        self.bells.update(listed)
+        self.rings.update(listed)
 
     def standing(self) -> list[Any]:
         tables = ("jobs", "sequences", "hosts", "rows", "row_counts", "runs")

@@ -1,4 +1,4 @@
-"""Browsing: a screenful of jobs by key, never by counting through them; the newest failure first; one job in full."""
+"""Lists of jobs, read by index and never by counting; the newest failure first; one job in full."""
 
 import random
 from collections.abc import Callable
@@ -97,7 +97,7 @@ def test_the_newest_failure_comes_first(store: StoreHarness) -> None:
     assert listed(store, "state:failed broke", limit=4) == wanted
 
 
-def test_a_line_tells_what_is_known(mixed: StoreHarness) -> None:
+def test_a_line_has_all_columns(mixed: StoreHarness) -> None:
     (line,) = browse.list_jobs(mixed.db, mixed.run, parse("state:delayed")).lines
     assert (line.kind, line.state, line.group, line.host) == ("page", "READY", "g", "a:80")
     assert (line.attempts, line.crashes, line.reason, line.node) == (1, 0, "timeout", "n1")
@@ -107,7 +107,7 @@ def test_a_line_tells_what_is_known(mixed: StoreHarness) -> None:
     assert (line.wait, line.node, line.changed_at) == (None, None, None)
 
 
-def test_other_kinds_are_listed_only_where_asked_for(new_store: Callable[..., StoreHarness]) -> None:
+def test_other_kinds_are_listed_only_if_the_filter_names_them(new_store: Callable[..., StoreHarness]) -> None:
     store = new_store(policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=True)})
     store.seed("http://a/1")
     assert len(listed(store)) == 1
@@ -137,7 +137,7 @@ def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: StoreHarness) -> No
     assert set(listed(mixed)) == {i for i, u in mixed.jobs("id, url") if "new" not in u}
 
 
-def test_a_look_that_has_no_time_left_says_where_to_go_on(mixed: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listing_that_runs_out_of_time_returns_a_cursor(mixed: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browse, "_ID_WINDOW", 2)
     first = browse.list_jobs(mixed.db, mixed.run, parse("child"), seconds=0.0)
     assert first.lines == ()
@@ -151,7 +151,7 @@ def states_of(store: StoreHarness, part: str) -> list[int]:
     return [i for i, u in store.jobs("id, url") if part in u]
 
 
-def test_a_screenful_is_read_from_an_index(mixed: StoreHarness) -> None:
+def test_a_listing_is_read_from_an_index(mixed: StoreHarness) -> None:
     for text in ("", "state:failed", "state:ready", "state:taken", "state:delayed", "state:incomplete", "state:done"):
         for _, plan in mixed.plans(lambda t=text: browse.list_jobs(mixed.db, mixed.run, parse(t))):
             for line in plan:
@@ -182,7 +182,7 @@ def test_one_job_in_full(store: StoreHarness) -> None:
     assert browse.get_detail(store.db, 999) is None
 
 
-def test_a_pattern_that_takes_too_long_is_told(mixed: StoreHarness) -> None:
+def test_a_pattern_that_takes_too_long_is_an_error(mixed: StoreHarness) -> None:
     mixed.db.execute("UPDATE jobs SET url = 'http://a/' || printf('%.*c', 40, 'a') WHERE id = 1")
     with pytest.raises(UsageError, match="takes too long"):
         browse.list_jobs(mixed.db, mixed.run, job_filter("(a|aa)+$x?y"))

@@ -1,4 +1,4 @@
-"""Checkpoints in the store: what the table refuses, and when the supervisor's look completes or leaves an entry."""
+"""The table of checkpoints: what it rejects, and when the supervisor completes a step."""
 
 from dataclasses import replace
 
@@ -35,13 +35,13 @@ STEPS = build_step_graph(DEFS, base_url=None, output=None)
     ],
     ids=["complete and invalid", "valid and not complete", "no status"],
 )
-def test_the_table_refuses_what_cannot_be(store: StoreHarness, wrong: Checkpoint) -> None:
+def test_the_table_rejects_impossible_checkpoints(store: StoreHarness, wrong: Checkpoint) -> None:
     with pytest.raises(StorageError), store.db.transaction():
         checkpoints.write(store.db, store.run, [wrong])
     assert checkpoints.list_checkpoints(store.db, store.run) == []
 
 
-def test_an_entry_is_read_as_it_was_written(store: StoreHarness) -> None:
+def test_a_checkpoint_is_read_as_it_was_written(store: StoreHarness) -> None:
     entry = replace(STEP, completed_at=1.5, status="valid", reason="3 jobs failed", dependencies=("seeder", "x/loader"))
     with store.db.transaction():
         checkpoints.write(store.db, store.run, [STEP, replace(STEP, step="seeder")])
@@ -49,7 +49,7 @@ def test_an_entry_is_read_as_it_was_written(store: StoreHarness) -> None:
     assert checkpoints.list_checkpoints(store.db, store.run) == [replace(STEP, step="seeder"), entry]
     assert entry.dependency_keys == ("g/seeder", "x/loader")
     assert checkpoints.is_complete(store.db, store.run, "loader", "g", "1")
-    assert not checkpoints.is_complete(store.db, store.run, "loader", "g", "2"), "of another content"
+    assert not checkpoints.is_complete(store.db, store.run, "loader", "g", "2"), "another content"
     assert not checkpoints.is_complete(store.db, store.run, "seeder", "g", "1")
 
 
@@ -89,7 +89,7 @@ def test_a_step_is_complete_when_its_last_job_is_done_and_the_appender_when_its_
     kept = begun(store)
     assert not kept.update(going)
     (job,) = store.take("http://a/")
-    assert not kept.update(going), "its job is under way"
+    assert not kept.update(going), "its job is taken"
     store.commit(store.done(job, data=["{}"], links=[Page("http://a/far", "far")]))
     assert kept.update(going)
     assert complete(store) == {"g/seeder", "g/loader", "g/parser", "g/filter"}
@@ -116,7 +116,7 @@ def test_rows_of_other_groups_do_not_hold_up_an_appender(store: StoreHarness) ->
     assert "far/appender" not in complete(store)
 
 
-def test_once_the_run_is_to_stop_nothing_is_completed(store: StoreHarness) -> None:
+def test_no_step_is_completed_while_the_run_is_stopping(store: StoreHarness) -> None:
     kept = begun(store)
     (job,) = store.take("http://a/")
     store.commit(store.done(job))
@@ -130,7 +130,7 @@ def test_once_the_run_is_to_stop_nothing_is_completed(store: StoreHarness) -> No
     }
 
 
-def test_the_stop_is_asked_for_inside_the_transaction_that_writes(store: StoreHarness) -> None:
+def test_the_stop_is_checked_inside_the_transaction_that_writes(store: StoreHarness) -> None:
     kept = begun(store)
     (job,) = store.take("http://a/")
     store.commit(store.done(job))
@@ -139,7 +139,7 @@ def test_the_stop_is_asked_for_inside_the_transaction_that_writes(store: StoreHa
     assert asked == [True]
 
 
-def test_a_job_made_ready_again_opens_the_steps_of_its_group_and_of_those_it_leads_to(store: StoreHarness) -> None:
+def test_a_requeued_job_reopens_the_steps_of_its_group_and_of_groups_it_links_to(store: StoreHarness) -> None:
     kept = begun(store)
     (job,) = store.take("http://a/")
     store.commit(failed(job))
@@ -155,7 +155,7 @@ def test_a_job_made_ready_again_opens_the_steps_of_its_group_and_of_those_it_lea
     }
 
 
-def test_jobs_made_ready_without_a_supervisor_open_the_steps_of_their_group(store: StoreHarness) -> None:
+def test_jobs_requeued_without_a_supervisor_reopen_the_steps_of_their_group(store: StoreHarness) -> None:
     kept = begun(store)
     (job,) = store.take("http://a/")
     store.commit(store.done(job, links=[Page("http://a/far", "far")]))
@@ -168,7 +168,7 @@ def test_jobs_made_ready_without_a_supervisor_open_the_steps_of_their_group(stor
     assert complete(store) == {f"g/{step}" for step in ("seeder", "loader", "parser", "filter", "appender")}
 
 
-def test_an_output_to_be_rebuilt_opens_its_appender(store: StoreHarness) -> None:
+def test_an_output_to_be_rebuilt_reopens_its_appender(store: StoreHarness) -> None:
     kept = begun(store)
     (job,) = store.take("http://a/")
     store.commit(store.done(job, data=["{}"]))
@@ -203,7 +203,7 @@ def test_a_restart_keeps_what_is_complete(store: StoreHarness) -> None:
             assert after[entry.key] == entry
 
 
-def test_a_look_reads_no_jobs_and_no_more_than_the_last_row(store: StoreHarness) -> None:
+def test_an_update_reads_no_jobs_and_only_the_last_row(store: StoreHarness) -> None:
     kept = begun(store)
     (job,) = store.take("http://a/")
     store.commit(store.done(job, data=["{}"]))

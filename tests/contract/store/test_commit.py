@@ -1,4 +1,4 @@
-"""The commit: fenced job by job, all or nothing, and one job that cannot be written never harms the others."""
+"""The commit: fenced by lease, all or nothing, and a job that cannot be written does not affect the others."""
 
 import threading
 from collections.abc import Callable
@@ -24,7 +24,7 @@ NewStore = Callable[..., StoreHarness]
 # Fences.
 
 
-def test_a_commit_writes_all_that_a_page_made(store: StoreHarness) -> None:
+def test_a_commit_writes_all_results_of_a_page(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     result = Event(5.0, "INFO", "n1", "page", "fine", job.id)
@@ -73,7 +73,7 @@ def test_the_same_result_committed_twice_counts_once(store: StoreHarness) -> Non
 
 
 @pytest.mark.parametrize("order", [("old", "new"), ("new", "old"), ("new", "new"), ("old", "old")])
-def test_of_two_results_of_one_job_in_a_group_only_the_one_whose_lease_holds_counts(
+def test_of_two_results_of_one_job_in_a_group_only_the_one_with_the_valid_lease_counts(
     store: StoreHarness, order: tuple[str, str]
 ) -> None:
     store.seed("http://a/1", "http://a/2")
@@ -93,7 +93,7 @@ def test_of_two_results_of_one_job_in_a_group_only_the_one_whose_lease_holds_cou
 
 
 def test_a_failure_of_the_first_attempt_is_not_held_against_the_second(store: StoreHarness) -> None:
-    """The same node, the same job: only the lease tells them apart."""
+    """Same node, same job: only the lease differs."""
     store.seed("http://a/1")
     (first,) = store.take("http://a/")
     store.commit(again(first))
@@ -115,7 +115,7 @@ def test_a_node_whose_epoch_is_over_writes_nothing(store: StoreHarness, state: s
 
 
 @pytest.mark.parametrize("state", ["STARTING", "READY", "DONE", "STANDBY", "DRAINING"])
-def test_a_living_node_may_write(store: StoreHarness, state: str) -> None:
+def test_a_live_node_may_write(store: StoreHarness, state: str) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     with store.db.transaction():
@@ -123,7 +123,7 @@ def test_a_living_node_may_write(store: StoreHarness, state: str) -> None:
     assert store.commit(store.done(job)).accepted_ids == {job.id}
 
 
-def test_in_a_mixed_group_only_results_whose_lease_holds_count(store: StoreHarness) -> None:
+def test_in_a_mixed_group_only_results_with_a_valid_lease_count(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2", "http://a/3")
     one, two, three = store.take("http://a/")
     with store.db.transaction():
@@ -148,7 +148,7 @@ def test_release_names_the_reason_and_counts_crashes_where_there_was_one(store: 
     store.check_counters()
 
 
-def test_a_job_in_whose_hands_a_node_died_is_given_alone_and_given_up_after_three_deaths(store: StoreHarness) -> None:
+def test_a_suspect_is_leased_alone_and_fails_after_three_node_deaths(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2", "http://a/3")
     (suspect,) = store.take("http://a/", free=1)
     for crashes in (1, 2):
@@ -156,7 +156,7 @@ def test_a_job_in_whose_hands_a_node_died_is_given_alone_and_given_up_after_thre
             assert jobs.release(store.db, store.nodes[0], "n1 died", crashed=True) == 1
         assert store.state(suspect.id) == "READY"
         innocents = store.lease(1, held=1).jobs
-        assert suspect.id not in {job.id for job in innocents}, "a node that holds others does not get it"
+        assert suspect.id not in {job.id for job in innocents}, "a node that holds other jobs does not get it"
         with store.db.transaction():
             jobs.release(store.db, store.nodes[0], "drained", crashed=False)
         (alone,) = store.lease(1).jobs
@@ -168,7 +168,7 @@ def test_a_job_in_whose_hands_a_node_died_is_given_alone_and_given_up_after_thre
     store.check_counters()
 
 
-def test_release_leaves_the_jobs_of_others_alone(new_store: NewStore) -> None:
+def test_release_leaves_the_jobs_of_other_nodes_unchanged(new_store: NewStore) -> None:
     store = new_store(nodes_=2)
     store.seed("http://a/1", "http://a/2")
     (mine,) = store.take("http://a/", node=store.nodes[0], free=1)
@@ -178,10 +178,10 @@ def test_release_leaves_the_jobs_of_others_alone(new_store: NewStore) -> None:
     assert (store.state(mine.id), store.state(other.id)) == ("READY", "TAKEN")
 
 
-# Verdicts.
+# Outcomes.
 
 
-def test_a_redirect_moves_the_job_under_the_target_hosts_clock(store: StoreHarness) -> None:
+def test_a_redirect_moves_the_job_to_the_sequence_of_the_target_host(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     result = store.commit(moved(job, "http://b/2"))
@@ -211,17 +211,17 @@ def test_the_reason_of_a_failure_is_kept_and_errors_are_counted_by_host(store: S
     assert store.db.value("SELECT errors FROM hosts") == 2
 
 
-def test_turned_away_records_are_counted_by_data_def(store: StoreHarness) -> None:
+def test_rejected_records_are_counted_by_data_def(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
     store.commit(store.done(one, data=["{}"], rejected=(("book", 2), ("other", 1))), store.done(two, data=["{}"]))
     assert rows.counts(store.db, store.run) == {"book": (2, 2), "other": (0, 1)}
 
 
-# A database that cannot be written now.
+# A database that cannot be written.
 
 
-def test_a_locked_database_keeps_the_group_for_another_try(store: StoreHarness) -> None:
+def test_a_locked_database_keeps_the_group_for_a_retry(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     hurried = Database.open(store.folder / CRAWL, durable=False, busy_seconds=0.05)
@@ -238,7 +238,7 @@ def test_a_locked_database_keeps_the_group_for_another_try(store: StoreHarness) 
 @pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("room", [1, 5, 40])
 def test_a_full_disk_keeps_the_group_and_fails_nothing(store: StoreHarness, apart: bool, room: int) -> None:
-    """A job that cannot be written beside it does not change that: full means try again, not failed."""
+    """Even beside a job that cannot be written: a full disk means retry, not failure."""
     store.seed("http://a/1", "http://a/2")
     one, bad = store.take("http://a/")
     large = store.done(one, data=['"' + "x" * 1_000_000 + '"'], links=[Page(f"http://b/{i}") for i in range(200)])
@@ -276,12 +276,12 @@ def test_a_run_is_open_while_any_job_is(store: StoreHarness) -> None:
     (job,) = store.take("http://a/")
     assert jobs.has_open_jobs(store.db, store.run)
     store.commit(again(job, 1005.0))
-    assert jobs.has_open_jobs(store.db, store.run), "waiting is open"
+    assert jobs.has_open_jobs(store.db, store.run), "a delayed job is open"
     with store.db.transaction():
         jobs.promote(store.db, store.run, 1005.0)
     (job,) = store.take("http://a/")
     store.commit(JobOutcome(job=job, state=JobState.INCOMPLETE, reason="cancelled"))
-    assert jobs.has_open_jobs(store.db, store.run), "it is to be resumed"
+    assert jobs.has_open_jobs(store.db, store.run), "it will be resumed"
     with store.db.transaction():
         jobs.resume_incomplete(store.db, store.run)
     store.finish_all("http://a/")
@@ -293,10 +293,10 @@ def test_an_open_robots_job_keeps_the_run_open_too(store: StoreHarness) -> None:
     store.places = store.new_places({"a:80": HostPolicy(0.0, 8, True)})
     store.place("http://a/")
     assert jobs.has_open_jobs(store.db, store.run)
-    assert sequences.count_pages(store.db, store.run, "ready") == 0, "but it is no page"
+    assert sequences.count_pages(store.db, store.run, "ready") == 0, "but it is not a page"
 
 
-def test_a_backup_counts_among_the_runners_once_it_is_one(store: StoreHarness) -> None:
+def test_a_backup_counts_as_a_runner_once_it_is_one(store: StoreHarness) -> None:
     one, two = store.node(Role.BACKUP_RUNNER), store.node(Role.BACKUP_RUNNER)
     with store.db.transaction():
         nodes.set_state(store.db, one, NodeState.DEAD)
@@ -307,7 +307,7 @@ def test_a_backup_counts_among_the_runners_once_it_is_one(store: StoreHarness) -
 
 
 @pytest.mark.parametrize(("state", "known"), [("INCOMPLETE", "WANTED"), ("READY", "WANTED"), ("FAILED", "KNOWN")])
-def test_a_robots_txt_that_was_cut_off_opens_no_host(store: StoreHarness, state: str, known: str) -> None:
+def test_an_interrupted_robots_job_does_not_open_its_host(store: StoreHarness, state: str, known: str) -> None:
     store.places = store.new_places({"a:80": HostPolicy(0.0, 8, True)})
     store.place("http://a/1")
     [(sequence,)] = store.db.all("SELECT id FROM sequences WHERE kind = 'robots'")
@@ -316,7 +316,7 @@ def test_a_robots_txt_that_was_cut_off_opens_no_host(store: StoreHarness, state:
     assert store.db.value("SELECT robots FROM hosts") == known
 
 
-def test_a_suspect_is_looked_for_by_its_index(store: StoreHarness) -> None:
+def test_suspects_are_read_from_their_index(store: StoreHarness) -> None:
     store.seed(*[f"http://a/{n}" for n in range(5)])
     plans = store.plans(lambda: store.lease(1, held=0))
     suspects = [plan for sql, plan in plans if "crashes > 0" in sql]
@@ -324,7 +324,7 @@ def test_a_suspect_is_looked_for_by_its_index(store: StoreHarness) -> None:
     assert all(any("jobs_suspect" in line for line in plan) for plan in suspects)
 
 
-def test_the_number_of_a_job_that_is_gone_is_never_given_again(store: StoreHarness) -> None:
+def test_the_id_of_a_deleted_job_is_never_reused(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     with store.db.transaction():
         store.db.execute("DELETE FROM jobs WHERE id = 2")

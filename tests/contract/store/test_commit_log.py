@@ -43,7 +43,7 @@ def test_an_error_of_the_program_in_a_group_is_logged_with_its_traceback(
     assert store.list_events() == [], "no job failed"
 
 
-def test_one_that_fails_a_job_is_an_event_too_and_is_logged_once(
+def test_an_error_that_keeps_occurring_is_logged_once(
     store: StoreHarness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(*_: object) -> None:

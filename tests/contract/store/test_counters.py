@@ -1,4 +1,4 @@
-"""Counters are kept by triggers alone: whatever happens to a job, they equal what counting would give."""
+"""Only triggers change the counters, and they always equal a count of the jobs."""
 
 from itertools import product
 
@@ -12,7 +12,7 @@ STANDINGS: list[tuple[JobState, float | None]] = [*((state, None) for state in J
 
 
 def _put(store: StoreHarness, standing: tuple[JobState, float | None], sequence: int) -> None:
-    """By force, in one statement, as a verdict would."""
+    """Directly, in one statement, as a commit would."""
     state, not_before = standing
     lease = 5 if state is JobState.TAKEN else None
     with store.db.transaction():
@@ -34,7 +34,7 @@ def test_every_change_of_a_job_is_counted(store: StoreHarness, goes_to: int) -> 
 
 
 @pytest.mark.parametrize("standing", STANDINGS)
-def test_a_deleted_job_is_counted_no_more(store: StoreHarness, standing: tuple[JobState, float | None]) -> None:
+def test_a_deleted_job_is_no_longer_counted(store: StoreHarness, standing: tuple[JobState, float | None]) -> None:
     store.seed("http://a/1", "http://a/2")
     _put(store, standing, sequence=1)
     with store.db.transaction():
@@ -43,7 +43,7 @@ def test_a_deleted_job_is_counted_no_more(store: StoreHarness, standing: tuple[J
 
 
 @pytest.mark.parametrize(("state", "not_before"), [("READY", None), ("READY", 5.0), ("SKIPPED", None)])
-def test_a_job_is_counted_as_it_is_born(store: StoreHarness, state: str, not_before: float | None) -> None:
+def test_a_new_job_is_counted(store: StoreHarness, state: str, not_before: float | None) -> None:
     store.sequence("http://a/1")
     with store.db.transaction():
         store.db.execute(
@@ -54,7 +54,7 @@ def test_a_job_is_counted_as_it_is_born(store: StoreHarness, state: str, not_bef
     store.check_counters()
 
 
-def test_counters_that_went_wrong_are_rebuilt(store: StoreHarness) -> None:
+def test_wrong_counters_are_rebuilt(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2", "http://a/3")
     store.seed("http://b/1")
     store.take("http://a/", free=2)
@@ -70,7 +70,7 @@ def test_counters_that_went_wrong_are_rebuilt(store: StoreHarness) -> None:
     store.check_counters()
 
 
-def test_taken_counters_are_rebuilt_from_the_jobs_that_are(store: StoreHarness) -> None:
+def test_taken_counters_are_rebuilt_from_the_taken_jobs(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2", "http://a/3")
     store.seed("http://b/1")
     store.take("http://a/", free=2)
@@ -81,7 +81,7 @@ def test_taken_counters_are_rebuilt_from_the_jobs_that_are(store: StoreHarness) 
     assert store.stored_counters() == right
 
 
-def test_a_recount_leaves_other_runs_alone(store: StoreHarness) -> None:
+def test_a_recount_leaves_other_runs_unchanged(store: StoreHarness) -> None:
     store.seed("http://a/1")
     with store.db.transaction():
         store.db.execute("UPDATE sequences SET taken = 7, done = 3")
@@ -90,7 +90,7 @@ def test_a_recount_leaves_other_runs_alone(store: StoreHarness) -> None:
     assert (store.stored_counters()[1]["taken"], store.stored_counters()[1]["done"]) == (7, 3)
 
 
-def test_a_place_is_looked_for_once(store: StoreHarness) -> None:
+def test_a_placement_is_read_once(store: StoreHarness) -> None:
     place = store.place("http://a/1")
     assert store.plans(lambda: store.place("http://a/2")) == []
     assert store.place("http://a/2") == place

@@ -1,4 +1,4 @@
-"""The log, paged both ways and filtered: no line twice, none left out, each look bounded."""
+"""The log, paged in both directions and filtered: no line twice, none missing, each read bounded."""
 
 import pytest
 

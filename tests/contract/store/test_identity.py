@@ -1,4 +1,4 @@
-"""What makes two jobs or two documents the same, and which of them there is when both are asked for."""
+"""The identity of jobs and documents, and which of two equal ones is kept."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +22,7 @@ def pages(store: StoreHarness) -> PageStore:
     return PageStore(store.folder)
 
 
-def test_a_document_answers_for_its_url_and_for_those_redirected_to_it(store: StoreHarness, pages: PageStore) -> None:
+def test_a_document_is_found_by_its_url_and_by_urls_redirected_to_it(store: StoreHarness, pages: PageStore) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     page = document("http://a/3", b"<p>three</p>", redirected_from=["http://a/1", "http://a/2"])
@@ -37,7 +37,7 @@ def test_a_document_answers_for_its_url_and_for_those_redirected_to_it(store: St
     assert store.db.one("SELECT size, status, content_type FROM documents") == (12, 200, "text/html")
 
 
-def test_of_two_documents_the_newer_answers_and_another_runs_only_while_fresh_and_good(
+def test_the_newer_document_is_found_and_one_of_another_run_only_while_fresh_and_successful(
     store: StoreHarness, pages: PageStore
 ) -> None:
     url, key = "http://a/1", document_key("http://a/1")
@@ -56,11 +56,11 @@ def test_of_two_documents_the_newer_answers_and_another_runs_only_while_fresh_an
     assert find(other, 29.9) == newest
     with store.db.transaction():
         store.db.execute("UPDATE documents SET status = 404")
-    assert find(other, 0.0) is None, "a bad answer of another run is asked again"
+    assert find(other, 0.0) is None, "an error page of another run is not reused"
     assert find(store.run, float("inf")) == replace(newest, status=404)
 
 
-def test_the_document_of_a_lost_lease_is_swept_and_no_other(store: StoreHarness, pages: PageStore) -> None:
+def test_only_the_document_of_a_lost_lease_is_deleted(store: StoreHarness, pages: PageStore) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     result = [document(f"http://a/{i}", str(i).encode()) for i in range(5)]
@@ -71,14 +71,14 @@ def test_the_document_of_a_lost_lease_is_swept_and_no_other(store: StoreHarness,
     assert pages.delete_orphans(store.db) == 0
 
 
-def test_bodies_come_back_in_the_order_they_were_given(pages: PageStore) -> None:
+def test_bodies_keep_their_order(pages: PageStore) -> None:
     result = [document(f"http://a/{i}", str(i).encode()) for i in range(150)]
     ids = pages.add(result)
     assert [pages.read(i) for i in ids] == [d.body for d in result]
     assert pages.read(ids[-1] + 1) is None
 
 
-def test_a_key_is_asked_for_many_at_once(store: StoreHarness, pages: PageStore) -> None:
+def test_many_keys_are_read_at_once(store: StoreHarness, pages: PageStore) -> None:
     result = [document(f"http://a/{i}") for i in range(100)]
     with store.db.transaction():
         documents.add(store.db, store.run, list(zip(pages.add(result), result, strict=True)))
@@ -90,7 +90,7 @@ def test_a_key_is_asked_for_many_at_once(store: StoreHarness, pages: PageStore) 
 # Identity.
 
 
-def test_a_link_makes_one_job_a_group_however_often_it_is_found(store: StoreHarness) -> None:
+def test_a_link_makes_one_job_per_group_however_often_it_occurs(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
     again_ = [Page("http://a/3"), Page("http://a/3"), Page("http://a/3", group="h"), Page("http://a/4")]
@@ -107,7 +107,7 @@ def test_a_link_to_a_plain_locator_of_its_group_makes_no_job(store: StoreHarness
     store.seed("http://a/1", "http://a/2")
     one, _ = store.take("http://a/")
     store.commit(store.done(one, links=[Page("http://a/1"), Page("http://a/2"), Page("http://a/2", group="h")]))
-    assert store.jobs("url, origin")[2:] == [("http://a/2", "link")], "another group wants its own look at the page"
+    assert store.jobs("url, origin")[2:] == [("http://a/2", "link")], "another group has its own job for the page"
 
 
 def test_a_link_is_no_post(store: StoreHarness) -> None:
@@ -130,7 +130,7 @@ def test_locators_differ_by_group_name_url_method_and_body(store: StoreHarness) 
 
 
 def _with_a_link(store: StoreHarness) -> int:
-    """A READY job that a link made: http://a/2 in g, found on http://a/1."""
+    """A READY job of a link: http://a/2 in g, on the page http://a/1."""
     store.seed("http://a/1")
     (one,) = store.take("http://a/")
     store.commit(store.done(one, links=[Page("http://a/2", depth=4, priority=2)]))
@@ -148,7 +148,7 @@ def test_a_locator_takes_over_the_unstarted_job_of_a_link(store: StoreHarness, p
     (taken,) = store.take("http://a/")
     assert (taken.locator, taken.locator_url, taken.root) == ("new", "http://a/2", job)
     store.commit(store.done(taken, links=[Page("http://a/2")]))
-    assert len(store.jobs()) == 2, "a link to it still makes no job"
+    assert len(store.jobs()) == 2, "a link to it still creates no job"
 
 
 def test_a_locator_seeded_again_after_it_took_a_link_over_makes_no_second_job(store: StoreHarness) -> None:

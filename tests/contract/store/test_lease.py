@@ -41,7 +41,7 @@ def test_a_sequence_alone_may_use_every_slot_but_not_more_than_free_or_batch(new
     ("active", "slots", "expected"),
     [(2, 64, 29), (3, 64, 19), (5, 64, 11), (2, 4, 2), (3, 4, 1), (64, 64, 1), (100, 64, 1), (7, 32, 4)],
 )
-def test_others_that_wait_leave_a_sequence_nine_tenths_of_its_quota_and_one_at_least(
+def test_a_sequence_gets_nine_tenths_of_its_quota_and_at_least_one_job_while_others_wait(
     new_store: NewStore, active: int, slots: int, expected: int
 ) -> None:
     store = new_store(slots=slots, policies={f"h{i}:80": WIDE for i in range(active)})
@@ -53,12 +53,12 @@ def test_others_that_wait_leave_a_sequence_nine_tenths_of_its_quota_and_one_at_l
     store.check_counters()
 
 
-def test_slots_nobody_waits_for_go_to_any_sequence_with_work(new_store: NewStore) -> None:
+def test_idle_slots_go_to_any_sequence_with_work(new_store: NewStore) -> None:
     store = new_store(slots=20, policies={"a:80": WIDE, "b:80": WIDE})
     store.seed(*_pages("a", 50))
     store.seed(*_pages("b", 2))
     a, b = store.sequence("http://a/0"), store.sequence("http://b/0")
-    assert len(store.lease(b).jobs) == 2, "b has all its work in hand and waits for nothing"
+    assert len(store.lease(b).jobs) == 2, "all jobs of b are leased"
     assert store.rung() == {a}
     assert len(store.lease(a, free=32).jobs) == 20
 
@@ -90,21 +90,21 @@ def test_higher_priority_first_then_first_in_first_out(store: StoreHarness) -> N
     assert [job.url[-1] for job in store.take("http://a/")] == ["5", "6", "3", "4", "1", "2"]
 
 
-def test_a_job_given_back_keeps_its_place(store: StoreHarness) -> None:
+def test_a_released_job_keeps_its_position(store: StoreHarness) -> None:
     store.seed(*_pages("a", 3))
     first = store.take("http://a/", free=1)[0]
     store.commit(again(first))
     assert [job.url for job in store.take("http://a/")] == _pages("a", 3)
 
 
-def test_a_page_is_leased_once_at_a_time_though_several_jobs_want_it(store: StoreHarness) -> None:
+def test_a_page_is_leased_once_at_a_time_even_if_several_jobs_need_it(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2", name="x")
     store.seed("http://a/1", name="y")
     store.seed("http://a/1", group="other")
     first = store.take("http://a/")
     assert [(j.url, j.locator) for j in first] == [("http://a/1", "x"), ("http://a/2", "x")]
     assert store.take("http://a/") == ()
-    assert store.take("http://a/", "other") == (), "another group wants the page that is under way"
+    assert store.take("http://a/", "other") == (), "another group needs the page that is being fetched"
     store.commit(*map(store.done, first))
     assert [j.locator for j in store.take("http://a/")] == ["y"]
 
@@ -119,20 +119,20 @@ def test_a_page_that_a_redirect_leads_to_is_leased_once_at_a_time(store: StoreHa
     assert [j.url for j in store.take("http://a/")] == ["http://a/older"]
 
 
-def test_a_target_claimed_in_flight_keeps_others_off_it(store: StoreHarness) -> None:
+def test_a_claimed_target_is_not_fetched_by_another_job(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2", "http://a/3")
     one, two = store.take("http://a/", free=2)
     with store.db.transaction():
         assert jobs.claim_target(store.db, one, "http://a/3")
-        assert not jobs.claim_target(store.db, two, "http://a/3"), "one is at it"
-        assert jobs.claim_target(store.db, one, "http://a/3"), "its own claim is no obstacle"
+        assert not jobs.claim_target(store.db, two, "http://a/3"), "another job fetches it"
+        assert jobs.claim_target(store.db, one, "http://a/3"), "a job may repeat its claim"
     assert store.take("http://a/") == ()
     with store.db.transaction():
         jobs.release(store.db, store.nodes[0], "x", crashed=False)
         assert not jobs.claim_target(store.db, two, "http://a/9"), "the lease is lost"
 
 
-def test_a_lease_tells_what_a_node_needs_to_know(new_store: NewStore) -> None:
+def test_a_leased_job_has_all_that_a_node_needs(new_store: NewStore) -> None:
     store = new_store(policies={"a:80": HostPolicy(delay=0.5, concurrency=4, robots=False)})
     store.seed("http://a/1", priority=3)
     (root,) = store.take("http://a/")
@@ -150,7 +150,7 @@ def test_a_lease_tells_what_a_node_needs_to_know(new_store: NewStore) -> None:
 
 
 @pytest.mark.parametrize("why", ["operator", "disk"])
-def test_a_paused_run_gives_no_lease(store: StoreHarness, why: str) -> None:
+def test_a_paused_run_is_not_leased(store: StoreHarness, why: str) -> None:
     store.seed("http://a/1")
     with store.db.transaction():
         hold(store, why, True)
@@ -169,7 +169,7 @@ def hold(store: StoreHarness, why: str, held: bool) -> None:
 
 @pytest.mark.parametrize("first", ["operator", "disk"])
 @pytest.mark.parametrize("let_go", ["operator", "disk"])
-def test_a_run_held_by_two_is_let_go_by_both(store: StoreHarness, first: str, let_go: str) -> None:
+def test_a_run_paused_twice_resumes_when_both_pauses_end(store: StoreHarness, first: str, let_go: str) -> None:
     second = {"operator": "disk", "disk": "operator"}
     store.seed("http://a/1")
     for why in (first, first, second[first]):
@@ -186,7 +186,7 @@ def test_a_run_held_by_two_is_let_go_by_both(store: StoreHarness, first: str, le
     assert len(store.lease(1).jobs) == 1
 
 
-def test_a_paused_sequence_gives_no_lease_and_is_not_rung(store: StoreHarness) -> None:
+def test_a_paused_sequence_is_not_leased_and_not_rung(store: StoreHarness) -> None:
     store.seed("http://a/1")
     store.seed("http://b/1")
     with store.db.transaction():
@@ -212,7 +212,7 @@ def test_sequences_are_paused_by_id_group_or_place(store: StoreHarness) -> None:
 
 
 @pytest.mark.parametrize("state", ["NEW", "SEEDING", "READY", "DRAINING", "DONE", "CANCELLED", "KILLED", "FAILED"])
-def test_only_a_run_under_way_gives_leases(store: StoreHarness, state: str) -> None:
+def test_only_an_active_run_is_leased(store: StoreHarness, state: str) -> None:
     store.seed("http://a/1")
     with store.db.transaction():
         store.db.execute("UPDATE runs SET state = ?", (state,))
@@ -227,10 +227,10 @@ def test_a_group_gets_no_more_than_its_pages_over_all_its_hosts(new_store: NewSt
     a, b = store.sequence("http://a/"), store.sequence("http://b/")
     first = store.lease(a, free=3).jobs
     assert len(store.lease(b).jobs) == 2
-    assert store.lease(a).jobs == (), "those under way count as begun"
-    assert not [state for _, state in store.jobs() if state == "SKIPPED"], "one of them may fail yet"
+    assert store.lease(a).jobs == (), "taken jobs count as started"
+    assert not [state for _, state in store.jobs() if state == "SKIPPED"], "one of them may still fail"
     store.commit(failed(first[0]), store.done(first[1]), store.done(first[2]))
-    assert len(store.lease(b).jobs) == 1, "a failed page gives its place to another"
+    assert len(store.lease(b).jobs) == 1, "a failed page does not count"
     assert len(store.take("http://a/", "free")) > 1
     held = [j for j in _held(store) if j[1] in (a, b)]
     assert len(held) == 3
@@ -251,17 +251,17 @@ def test_pages_beyond_the_limit_of_a_group_are_skipped_with_the_reason(new_store
     assert not jobs.has_open_jobs(store.db, store.run)
 
 
-def test_a_run_begins_no_more_than_its_pages(store: StoreHarness) -> None:
+def test_a_run_starts_no_more_than_its_page_limit(store: StoreHarness) -> None:
     store.seed(*_pages("a", 6))
     store.seed(*_pages("b", 6))
     with store.db.transaction():
         runs.set_limits(store.db, store.run, 7, None)
     assert [len(store.take(f"http://{h}/")) for h in "ab"] == [6, 1]
     assert store.take("http://b/") == ()
-    assert store.db.value("SELECT count(*) FROM jobs WHERE state = 'READY'") == 5, "they wait for the next start"
+    assert store.db.value("SELECT count(*) FROM jobs WHERE state = 'READY'") == 5, "they stay for the next start"
 
 
-def test_a_fenced_node_gets_nothing_and_is_told_so(store: StoreHarness) -> None:
+def test_a_fenced_node_gets_an_error_and_no_jobs(store: StoreHarness) -> None:
     store.seed("http://a/1")
     with store.db.transaction():
         nodes.set_state(store.db, store.nodes[0], NodeState.DEAD)
@@ -272,11 +272,11 @@ def test_a_fenced_node_gets_nothing_and_is_told_so(store: StoreHarness) -> None:
         store.lease(1, node=99)
 
 
-def test_a_sequence_that_is_not_there_gives_nothing(store: StoreHarness) -> None:
+def test_a_missing_sequence_gives_an_empty_lease(store: StoreHarness) -> None:
     assert store.lease(99) == Lease()
 
 
-def test_who_is_served_first_no_longer_waits_beside_the_next(new_store: NewStore) -> None:
+def test_an_answered_sequence_no_longer_counts_as_waiting(new_store: NewStore) -> None:
     store = new_store(slots=64, policies={"a:80": WIDE, "b:80": WIDE})
     store.seed("http://a/1")
     store.seed(*[f"http://b/{number}" for number in range(200)])

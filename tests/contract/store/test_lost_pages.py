@@ -1,4 +1,4 @@
-"""A pages.db that is lost, or older than crawl.db: what it lacks serves nobody, and no id is given twice."""
+"""A pages.db that is lost, or older than crawl.db: missing pages are not reused, and no id is used twice."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,7 @@ ALIAS = "http://a/old"
 
 
 class Killed(BaseException):
-    """The process ends here."""
+    """Stands for the end of the process."""
 
 
 class Fragile(Database):
@@ -40,7 +40,7 @@ class Fragile(Database):
 
 @pytest.fixture
 def stored(store: StoreHarness) -> dict[str, int]:
-    """Documents of five pages by URL, and an alias of the first; no body is there any more."""
+    """Documents of five pages by URL, and an alias of the first; their bodies are lost."""
     pages = PageStore(store.folder)
     found = {}
     for number in range(5):
@@ -69,7 +69,7 @@ def _noted(store: StoreHarness) -> list[tuple[str]]:
     return store.db.all("SELECT text FROM events WHERE text LIKE 'pages.db has lost%'")
 
 
-def test_nothing_happens_where_nothing_is_lost(store: StoreHarness, stored: dict[str, int]) -> None:
+def test_nothing_happens_if_no_page_is_lost(store: StoreHarness, stored: dict[str, int]) -> None:
     pages = PageStore(store.folder)
     assert pages.reconcile(store.db, store.run) == 0
     assert _served(store, *stored, ALIAS) == 6
@@ -77,7 +77,7 @@ def test_nothing_happens_where_nothing_is_lost(store: StoreHarness, stored: dict
     assert _noted(store) == []
 
 
-def test_what_is_lost_serves_nobody_and_no_id_comes_again(store: StoreHarness, stored: dict[str, int]) -> None:
+def test_lost_pages_are_not_reused_and_no_id_is_reused(store: StoreHarness, stored: dict[str, int]) -> None:
     _lose(store.folder)
     pages = PageStore(store.folder)
     assert pages.reconcile(store.db, store.run) == 5
@@ -85,12 +85,12 @@ def test_what_is_lost_serves_nobody_and_no_id_comes_again(store: StoreHarness, s
     assert len(_noted(store)) == 1
     [page] = pages.add([document("http://a/new", b"x")])
     assert page > max(stored.values())
-    assert documents.get_metadata(store.db, 1) is not None, "what its job saw is still known"
+    assert documents.get_metadata(store.db, 1) is not None, "its job can still be shown"
     assert pages.reconcile(store.db, store.run) == 0
     assert len(_noted(store)) == 1
 
 
-def test_an_older_copy_serves_what_it_has(store: StoreHarness, stored: dict[str, int]) -> None:
+def test_an_older_copy_serves_the_pages_it_has(store: StoreHarness, stored: dict[str, int]) -> None:
     db = Database.open(store.folder / PAGES)
     with db.transaction():
         db.execute("DELETE FROM pages WHERE id > 3")
@@ -101,8 +101,8 @@ def test_an_older_copy_serves_what_it_has(store: StoreHarness, stored: dict[str,
     assert PageStore(store.folder).read(1) == b"body"
 
 
-def test_the_file_of_before_put_back_serves_no_orphan(store: StoreHarness, stored: dict[str, int]) -> None:
-    """It holds bodies that a crash left without a document, under ids that may be in use by now."""
+def test_the_original_file_put_back_serves_no_orphan(store: StoreHarness, stored: dict[str, int]) -> None:
+    """It holds bodies without a document, left by a crash, with ids that may be in use now."""
     pages = PageStore(store.folder)
     orphans = pages.add([document(f"http://a/orphan/{number}", b"orphan") for number in range(5)])
     pages.close()
@@ -141,7 +141,7 @@ def test_a_kill_at_any_commit_leaves_nothing_undone(
     pages.close()
     if _served(store, *list(stored)[1:]):
         seq = Database.open(store.folder / PAGES).value("SELECT seq FROM sqlite_sequence") or 0
-        assert seq < max(stored.values()), "else the next start would not look"
+        assert seq < max(stored.values()), "else the next start would not check"
     PageStore(store.folder).reconcile(store.db, store.run)
     assert _served(store, *stored, ALIAS) == (2 if copy else 0)
     assert len(_noted(store)) == 1

@@ -1,4 +1,4 @@
-"""What fetching cost: counted by the commit that accepted the result, once, under the group of its job."""
+"""The cost of fetches: counted once, by the commit that accepts the result, for the group of the job."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_commit_adds_up_by_group(store: StoreHarness) -> None:
     assert metrics.list_fetch_stats(store.db, store.run)[0] == FetchStats("g", 4, 2.0, 210, 1)
 
 
-def test_a_result_that_lost_its_lease_counts_for_nothing(store: StoreHarness) -> None:
+def test_a_result_with_a_lost_lease_is_not_counted(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/1")
     store.commit(spent(store.done(one._replace(lease=one.lease + 1))), spent(store.done(two)))
@@ -38,15 +38,15 @@ def test_a_result_that_lost_its_lease_counts_for_nothing(store: StoreHarness) ->
     assert metrics.list_fetch_stats(store.db, store.run) == [FetchStats("g", 1, 0.5, 100, 0)]
 
 
-def test_what_took_no_fetch_writes_nothing(store: StoreHarness) -> None:
+def test_a_job_without_a_fetch_writes_no_metrics(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/1")
     store.commit(store.done(one), JobOutcome(job=two, state=JobState.READY))
-    assert metrics.list_fetch_stats(store.db, store.run) == [], "a page from the store, a job given back"
+    assert metrics.list_fetch_stats(store.db, store.run) == [], "a stored page and a released job"
 
 
 @pytest.mark.parametrize("how", ["row", "link"])
-def test_a_result_that_cannot_be_stored_was_fetched_all_the_same(store: StoreHarness, how: str) -> None:
+def test_the_fetch_of_a_result_that_cannot_be_stored_is_counted(store: StoreHarness, how: str) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/1")
     store.commit(spent(unwritable(store, one, how)), spent(store.done(two)))
@@ -61,7 +61,7 @@ def test_a_commit_group_costs_one_statement(store: StoreHarness) -> None:
     assert len([s for s, _ in plans if "INTO metrics" in s]) == 1
 
 
-def test_the_snapshot_tells_the_figures(store: StoreHarness) -> None:
+def test_the_snapshot_has_the_figures(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2", "http://a/3")
     one, two, _ = store.take("http://a/1")
     store.commit(spent(store.done(one)), spent(failed(two)))
@@ -87,6 +87,6 @@ def test_figures_of_nothing_are_nothing() -> None:
     assert result["groups"] == result["shares"] == []
 
 
-def test_shares_are_of_what_all_nodes_worked() -> None:
+def test_shares_are_of_the_jobs_of_all_nodes() -> None:
     result = build_metrics([GroupTotals("g", 4, 0, 0, 0, 0)], [], {"n1": 3, "n2": 1, "n3": 0}, 1.0, 0)
     assert [s["share"] for s in result["shares"]] == [75.0, 25.0, 0.0]

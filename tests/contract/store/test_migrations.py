@@ -1,4 +1,4 @@
-"""Older databases become as new ones, whole or not at all, whoever asks for it and whenever the process dies."""
+"""Migrations: older databases get the schema of new ones, completely or not at all, also after a kill and in a race."""
 
 import multiprocessing
 import os
@@ -69,7 +69,7 @@ def fresh(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_an_older_data_dir_becomes_exactly_as_a_new_one(tmp_path: Path, fresh: Path, version: int) -> None:
+def test_an_older_data_dir_gets_exactly_the_schema_of_a_new_one(tmp_path: Path, fresh: Path, version: int) -> None:
     old = load(tmp_path / "old", version)
     migrate_databases(old)
     for name in (CRAWL, PAGES):

@@ -1,4 +1,4 @@
-"""The lease is polite: hosts have their limits, delays, backoff and robots; and rings come when work is due."""
+"""The lease respects limits, delays, backoff and robots.txt of hosts; rings come when work is due."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -38,7 +38,7 @@ def test_host_concurrency_holds_across_groups_and_nodes(new_store: NewStore) -> 
     assert first.ring, "two more may be leased"
     second = store.lease(two, node=store.nodes[1])
     assert len(second.jobs) == 2
-    assert not second.ring, "the host has no room: the commit will ring"
+    assert not second.ring, "the host is at its limit: the commit will ring"
     assert store.lease(one).jobs == ()
     store.commit(store.done(first.jobs[0]))
     assert len(store.lease(two).jobs) == 1
@@ -52,11 +52,13 @@ def test_a_host_at_its_limit_is_rung_when_a_slot_is_freed_and_not_before(new_sto
     with store.db.transaction():
         assert sequences.ring_hosts(store.db, [1], store.now) == []
     assert store.commit(store.done(taken[0])).ring == (1,)
-    assert store.commit(store.done(taken[1])).ring == (), "its bell is rung already"
+    assert store.commit(store.done(taken[1])).ring == (), "it is rung already"
 
 
 @pytest.mark.parametrize(("delay", "booked"), [(0.1, 10), (0.3, 3), (0.5, 2), (0.7, 1), (1.0, 1), (3.0, 1), (30, 1)])
-def test_a_delay_books_a_second_of_send_times_and_one_at_least(new_store: NewStore, delay: float, booked: int) -> None:
+def test_a_delay_reserves_a_second_of_send_times_and_at_least_one(
+    new_store: NewStore, delay: float, booked: int
+) -> None:
     store = new_store(policies={"a:80": HostPolicy(delay=delay, concurrency=100, robots=False)})
     store.seed(*_pages("a", 30))
     sent: list[float] = []
@@ -72,7 +74,7 @@ def test_a_delay_books_a_second_of_send_times_and_one_at_least(new_store: NewSto
     assert gaps == pytest.approx([delay] * len(gaps)), "no time is lost between two leases"
 
 
-def test_times_booked_by_one_group_bind_the_others_of_the_host(new_store: NewStore) -> None:
+def test_send_times_reserved_by_one_group_bind_other_groups_of_the_host(new_store: NewStore) -> None:
     store = new_store(nodes_=2, policies={"a:80": HostPolicy(delay=0.5, concurrency=100, robots=False)})
     store.seed(*_pages("a", 9))
     store.seed(*_pages("a", 9, first=50), group="other")
@@ -92,8 +94,8 @@ def test_a_late_lease_sends_from_now_on(new_store: NewStore) -> None:
     assert [j.send_at for j in store.lease(1).jobs] == [1060.0]
 
 
-def test_the_last_ready_page_of_a_delayed_host_still_tells_when_the_next_may_go(new_store: NewStore) -> None:
-    """Its children come while the host's clock runs: somebody must look again the moment it is due."""
+def test_the_last_ready_page_of_a_delayed_host_still_returns_the_next_send_time(new_store: NewStore) -> None:
+    """Child jobs may come before the next send time, so a timer must ring then."""
     store = new_store(policies={"a:80": HostPolicy(delay=0.3, concurrency=9, robots=False)})
     store.seed("http://a/1")
     got = store.lease(1)
@@ -104,7 +106,7 @@ def test_the_last_ready_page_of_a_delayed_host_still_tells_when_the_next_may_go(
         assert sequences.ring_all(store.db, store.run, store.now) == [1]
 
 
-def test_backoff_holds_the_whole_host_until_it_ends(store: StoreHarness) -> None:
+def test_backoff_blocks_the_whole_host_until_it_ends(store: StoreHarness) -> None:
     store.seed(*_pages("a", 5))
     store.seed(*_pages("a", 5, first=50), group="other")
     (job,) = store.take("http://a/", free=1)
@@ -120,7 +122,9 @@ def test_backoff_holds_the_whole_host_until_it_ends(store: StoreHarness) -> None
     assert len(store.lease(2).jobs) == 5
 
 
-def test_a_shorter_backoff_does_not_shorten_a_longer_one_and_a_good_page_forgives_strikes(store: StoreHarness) -> None:
+def test_a_shorter_backoff_does_not_shorten_a_longer_one_and_a_successful_page_resets_strikes(
+    store: StoreHarness,
+) -> None:
     store.seed(*_pages("a", 3))
     one, two, three = store.take("http://a/")
     for job, until in ((one, 1090.0), (two, 1010.0)):
@@ -132,13 +136,13 @@ def test_a_shorter_backoff_does_not_shorten_a_longer_one_and_a_good_page_forgive
 
 @pytest.fixture
 def gated(new_store: NewStore) -> StoreHarness:
-    """A host whose robots.txt is wanted, with one page."""
+    """A host whose robots.txt is required, with one page."""
     store = new_store(policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=True)})
     store.seed("http://a/1")
     return store
 
 
-def test_a_new_host_is_asked_for_its_robots_first(gated: StoreHarness) -> None:
+def test_the_robots_txt_of_a_new_host_is_fetched_first(gated: StoreHarness) -> None:
     kinds = dict(gated.db.all("SELECT kind, id FROM sequences"))
     assert gated.rung() == {kinds["robots"]}
     assert gated.lease(kinds["page"]).jobs == ()
@@ -159,7 +163,7 @@ def test_robots_gate_sitemaps_as_well(gated: StoreHarness) -> None:
     assert gated.lease(place.sequence).jobs == ()
 
 
-def test_robots_widen_a_delay_and_never_narrow_it(new_store: NewStore) -> None:
+def test_robots_txt_can_increase_a_delay_but_not_reduce_it(new_store: NewStore) -> None:
     store = new_store(policies={"a:80": HostPolicy(delay=5.0, concurrency=8, robots=True)})
     store.seed("http://a/1")
     robots = store.db.value("SELECT id FROM sequences WHERE kind = 'robots'")
@@ -171,7 +175,7 @@ def test_robots_widen_a_delay_and_never_narrow_it(new_store: NewStore) -> None:
 # Rings.
 
 
-def test_a_lease_that_took_all_leaves_the_bell_still_and_one_that_left_work_rings_again(store: StoreHarness) -> None:
+def test_a_lease_rings_again_only_if_work_is_left(store: StoreHarness) -> None:
     store.seed(*_pages("a", 5))
     assert store.rung() == {1}
     assert store.lease(1, free=3).ring
@@ -188,7 +192,7 @@ def test_a_lease_that_got_nothing_does_not_ring(store: StoreHarness) -> None:
 
 def test_seeds_and_children_ring_a_sequence_once(store: StoreHarness) -> None:
     assert store.seed("http://a/1") == [1]
-    assert store.seed("http://a/2") == [], "its bell is rung already"
+    assert store.seed("http://a/2") == [], "it is rung already"
     one, two = store.take("http://a/")
     assert store.commit(store.done(one, links=[Page("http://a/3"), Page("http://b/1")])).ring == (1, 2)
     assert store.commit(store.done(two, links=[Page("http://b/2")])).ring == ()
@@ -211,7 +215,7 @@ def test_a_retry_rings_when_it_is_due_and_not_before(store: StoreHarness) -> Non
     store.check_counters()
 
 
-def test_lost_rings_are_rung_anew_by_their_age(store: StoreHarness) -> None:
+def test_lost_rings_are_repeated_by_their_age(store: StoreHarness) -> None:
     store.seed("http://a/1")
     store.now += 5
     store.seed("http://b/1")
@@ -223,7 +227,7 @@ def test_lost_rings_are_rung_anew_by_their_age(store: StoreHarness) -> None:
     assert store.rung() == set()
 
 
-def test_rings_and_leases_agree_on_a_host_whose_clock_is_nearly_due(new_store: NewStore) -> None:
+def test_rings_and_leases_agree_on_a_host_whose_send_time_is_near(new_store: NewStore) -> None:
     store = new_store(policies={"a:80": HostPolicy(delay=10.0, concurrency=9, robots=False)})
     store.seed(*_pages("a", 3))
     store.lease(1)
@@ -237,7 +241,7 @@ def test_rings_and_leases_agree_on_a_host_whose_clock_is_nearly_due(new_store: N
 # Deadlines after a reboot.
 
 
-def test_after_a_reboot_what_was_left_of_each_wait_is_waited_anew(store: StoreHarness) -> None:
+def test_after_a_reboot_the_rest_of_each_wait_is_kept(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
     store.commit(again(one, 1008.0), JobOutcome(job=two, state=JobState.DONE, backoff_until=1004.0))

@@ -1,4 +1,4 @@
-"""Several processes on one data dir: opening it at once, leasing and committing at once, dying with the lock."""
+"""Several processes on one data dir open it, lease and commit at the same time, and die with the lock."""
 
 import multiprocessing
 import threading
@@ -27,7 +27,7 @@ _spawned = multiprocessing.get_context("spawn")
 
 
 def _all(work: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """What each of some processes put into its queue, called with its number; every one must succeed."""
+    """The results of several processes, each called with its number; all must succeed."""
     answers: Any = _spawned.Queue()
     start = _spawned.Barrier(PROCESSES)
     processes = [
@@ -98,7 +98,7 @@ def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]
             }
             group = [store.done(job, data=[f'"{job.id}"', '"x"'], links=links[job.id]) for job in got.jobs]
             result = store.commit(*group)
-            assert result.accepted_ids == {job.id for job in got.jobs}, "a living lease was not honoured"
+            assert result.accepted_ids == {job.id for job in got.jobs}, "a valid lease was rejected"
             done += len(group)
             idle_since = time.monotonic()
     db.close()
@@ -129,10 +129,10 @@ def test_processes_that_lease_and_commit_at_once_share_the_work_and_lose_none(
     assert store.db.value("PRAGMA integrity_check") == "ok"
 
 
-# Files that are not what they should be.
+# Files that cannot be used.
 
 
-def test_a_file_that_is_no_database_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_by_name_and_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / CRAWL).write_bytes(b"my poems, all of them\n" * 400)
     with pytest.raises(StorageError, match=r"crawl\.db.*not a database"):
         migrate_databases(tmp_path)
@@ -157,7 +157,7 @@ def test_a_database_of_a_newer_program_is_refused(tmp_path: Path) -> None:
         migrate_databases(tmp_path)
 
 
-def test_a_file_another_process_is_just_making_is_looked_at_again(tmp_path: Path) -> None:
+def test_the_check_of_a_file_that_another_process_creates_is_retried(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()
     migrate_databases(made)
@@ -173,7 +173,7 @@ def test_a_file_another_process_is_just_making_is_looked_at_again(tmp_path: Path
     db.close()
 
 
-def test_a_data_dir_of_the_first_schema_is_taken_along(tmp_path: Path) -> None:
+def test_a_data_dir_of_the_first_schema_can_be_used(tmp_path: Path) -> None:
     migrate_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL)
     with db.transaction():
@@ -217,7 +217,7 @@ def test_a_reader_never_writes_and_never_waits(store: StoreHarness) -> None:
     reader.close()
 
 
-def test_an_error_inside_a_transaction_takes_all_of_it_back(store: StoreHarness) -> None:
+def test_an_error_inside_a_transaction_rolls_it_back(store: StoreHarness) -> None:
     with pytest.raises(ZeroDivisionError), store.db.transaction():
         store.db.execute("UPDATE runs SET state = 'DONE'")
         1 / 0  # noqa: B018
@@ -226,7 +226,7 @@ def test_an_error_inside_a_transaction_takes_all_of_it_back(store: StoreHarness)
         store.db.execute("UPDATE runs SET state = 'ASLEEP'")
 
 
-def test_many_rows_in_one_statement_come_back_whole_whatever_their_number(store: StoreHarness) -> None:
+def test_many_rows_in_one_statement_are_returned_for_any_number(store: StoreHarness) -> None:
     for count in (0, 1, 3, 4, 15, 63, 64, 65, 149):
         with store.db.transaction():
             got = store.db.execute_values(

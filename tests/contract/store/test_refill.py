@@ -1,4 +1,4 @@
-"""The commit that frees places fills them, as long as nobody else waits for a turn."""
+"""The commit that frees slots fills them, as long as few sequences are rung."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ def pages(host: str, count: int, first: int = 0) -> list[str]:
     return [f"http://{host}/{first + i}" for i in range(count)]
 
 
-def test_freed_places_are_filled_in_the_transaction_that_frees_them(store: StoreHarness) -> None:
+def test_freed_slots_are_filled_in_the_transaction_that_frees_them(store: StoreHarness) -> None:
     store.seed(*pages("a", 10))
     first = store.lease(1, free=4).jobs
     seen: list[str] = []
@@ -32,14 +32,14 @@ def test_freed_places_are_filled_in_the_transaction_that_frees_them(store: Store
     assert store.db.one("SELECT taken, done FROM sequences WHERE id = 1") == (4, 3)
 
 
-def test_without_a_wish_nothing_is_leased_but_rung(new_store: NewStore) -> None:
+def test_without_a_lease_request_the_commit_only_rings(new_store: NewStore) -> None:
     store = new_store(policies={"a:80": HostPolicy(delay=0.0, concurrency=2, robots=False)})
     store.seed(*pages("a", 6))
     result = store.commit(store.done(store.lease(1, free=2).jobs[0]))
     assert (result.leased, result.ring) == ((), (1,))
 
 
-def test_a_sequence_that_waits_for_its_turn_comes_first(new_store: NewStore) -> None:
+def test_a_rung_sequence_comes_first(new_store: NewStore) -> None:
     store = new_store(policies={"a:80": WIDE, "b:80": WIDE})
     store.seed(*pages("a", 6))
     store.seed(*pages("b", 6))
@@ -47,10 +47,10 @@ def test_a_sequence_that_waits_for_its_turn_comes_first(new_store: NewStore) -> 
     result = store.commit(*map(store.done, taken[:2]), free=2, held=1)
     assert [job.url for job in result.leased] == pages("b", 2)
     assert result.ring == ()
-    assert store.rung() == {1, 2}, "both are on their way"
+    assert store.rung() == {1, 2}, "both are rung"
 
 
-def test_of_many_that_wait_the_queue_keeps_the_order(new_store: NewStore) -> None:
+def test_the_queue_keeps_the_order_of_many_rung_sequences(new_store: NewStore) -> None:
     store = new_store(policies={f"{name}:80": WIDE for name in "abcdef"})
     for name in "abcdef":
         store.seed(*pages(name, 6))
@@ -58,7 +58,7 @@ def test_of_many_that_wait_the_queue_keeps_the_order(new_store: NewStore) -> Non
     assert result.leased == ()
 
 
-def test_a_ring_on_its_way_is_left_to_whom_it_reaches(store: StoreHarness) -> None:
+def test_a_ring_already_sent_stays_as_it_is(store: StoreHarness) -> None:
     store.seed(*pages("a", 10))
     taken = store.lease(1, free=2).jobs
     assert store.rung() == {1}, "more could be leased"
@@ -73,7 +73,7 @@ def test_children_of_the_commit_are_leased_by_it(store: StoreHarness) -> None:
     (root,) = store.lease(1).jobs
     result = store.commit(store.done(root, links=[Page(url, depth=1) for url in pages("a", 5, first=1)]), free=3)
     assert len(result.leased) == 3
-    assert result.ring == (1,), "two are left, for whoever has room"
+    assert result.ring == (1,), "two are left, for any node with a free slot"
 
 
 def test_the_limits_of_a_lease_hold(new_store: NewStore) -> None:
@@ -81,17 +81,17 @@ def test_the_limits_of_a_lease_hold(new_store: NewStore) -> None:
     store.seed(*pages("a", 10))
     first = store.lease(1, free=3).jobs
     result = store.commit(store.done(first[0]), free=5)
-    assert len(result.leased) == 1, "the host has room for one"
+    assert len(result.leased) == 1, "the host allows one more"
     assert result.ring == ()
     slow = new_store(policies={"a:80": HostPolicy(delay=0.4, concurrency=9, robots=False)})
     slow.seed(*pages("a", 10))
     booked = slow.lease(1, free=9).jobs
     assert len(booked) == 2
     result = slow.commit(*map(slow.done, booked), free=2)
-    assert (result.leased, result.ring) == ((), ()), "its clock is not due"
+    assert (result.leased, result.ring) == ((), ()), "its send time is not due"
 
 
-def test_of_a_host_a_node_takes_its_fair_share_and_leaves_the_rest_to_others(new_store: NewStore) -> None:
+def test_a_node_takes_its_fair_share_of_a_host_and_leaves_the_rest_to_others(new_store: NewStore) -> None:
     store = new_store(slots=64, nodes_=2, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=False)})
     store.seed(*pages("a", 40))
     first = store.lease(1, free=32).jobs
@@ -106,7 +106,7 @@ def test_of_a_host_a_node_takes_its_fair_share_and_leaves_the_rest_to_others(new
     assert result.ring == ()
 
 
-def test_who_has_more_than_its_share_leaves_what_it_frees_to_others(new_store: NewStore) -> None:
+def test_a_node_above_its_share_leaves_freed_slots_to_others(new_store: NewStore) -> None:
     store = new_store(slots=128, nodes_=4, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=False)})
     store.seed(*pages("a", 40))
     first = store.lease(1, free=32).jobs
@@ -115,7 +115,7 @@ def test_who_has_more_than_its_share_leaves_what_it_frees_to_others(new_store: N
 
 
 def test_a_host_with_a_delay_is_left_to_its_ring(new_store: NewStore) -> None:
-    """Its send times would be counted from before the commit reached the disk."""
+    """Its send times would start before the commit reached the disk."""
     store = new_store(policies={"a:80": HostPolicy(delay=0.1, concurrency=8, robots=False)})
     store.seed(*pages("a", 40))
     first = store.lease(1, free=4).jobs
@@ -124,7 +124,7 @@ def test_a_host_with_a_delay_is_left_to_its_ring(new_store: NewStore) -> None:
     assert (result.leased, result.ring, result.left_for_others) == ((), (1,), False)
 
 
-def test_of_several_groups_on_a_host_the_one_with_the_fewest_under_way_is_served_first(new_store: NewStore) -> None:
+def test_of_several_groups_on_a_host_the_one_with_the_fewest_taken_jobs_comes_first(new_store: NewStore) -> None:
     store = new_store(policies={"a:80": HostPolicy(delay=0.0, concurrency=4, robots=False)})
     store.seed(*pages("a", 20))
     store.seed(*pages("a", 20, first=50), group="other")
@@ -135,7 +135,7 @@ def test_of_several_groups_on_a_host_the_one_with_the_fewest_under_way_is_served
     assert result.ring == (1,)
 
 
-def test_a_fault_of_the_lease_is_no_fault_of_the_results(store: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_lease_does_not_fail_the_results(store: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     store.seed(*pages("a", 6))
     taken = store.lease(1, free=2).jobs
 
@@ -150,7 +150,7 @@ def test_a_fault_of_the_lease_is_no_fault_of_the_results(store: StoreHarness, mo
     assert store.rung() == {1}
 
 
-def test_a_node_alone_has_the_whole_host(new_store: NewStore) -> None:
+def test_a_single_node_may_use_the_whole_host(new_store: NewStore) -> None:
     store = new_store(slots=32, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=False)})
     store.seed(*pages("a", 40))
     first = store.lease(1, free=32).jobs
@@ -168,14 +168,14 @@ def test_a_suspect_is_left_to_a_node_that_holds_nothing(store: StoreHarness) -> 
     assert [job.url for job in other] == ["http://a/2"]
     store.seed(*pages("a", 5, first=10))
     result = store.commit(store.done(other[0]), free=5, held=1)
-    assert (result.leased, result.left_for_others) == ((), True), "who is always fed would never be empty"
+    assert (result.leased, result.left_for_others) == ((), True), "a node that always gets jobs would never be empty"
     (job,) = store.lease(1, free=5).jobs
     result = store.commit(store.done(job), free=5)
-    assert len(result.leased) == 1, "held nothing: one suspect, and nothing beside it"
+    assert len(result.leased) == 1, "an empty node: one suspect, and nothing else"
     assert result.leased[0].crashes == 1
 
 
-def test_what_cannot_be_stored_does_not_keep_the_places_empty(store: StoreHarness) -> None:
+def test_results_that_cannot_be_stored_free_their_slots(store: StoreHarness) -> None:
     store.seed(*pages("a", 6))
     one, two = store.lease(1, free=2).jobs
     broken = JobOutcome(job=one, state=JobState.DONE, attempts=1, children=(None,))  # type: ignore[arg-type]

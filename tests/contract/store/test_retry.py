@@ -1,4 +1,4 @@
-"""Retry: what ended is READY again as new, in bulk; its rows are taken back; a run that is ending takes nothing."""
+"""A retry makes ended jobs READY as new, in batches, and deletes their rows; an ending run rejects it."""
 
 import os
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def finish_run(store: StoreHarness) -> None:
 
 
 @pytest.mark.parametrize("state", [JobState.FAILED, JobState.SKIPPED, JobState.DONE, JobState.INCOMPLETE])
-def test_a_job_is_ready_again_as_new(store: StoreHarness, state: JobState) -> None:
+def test_a_retried_job_is_ready_as_new(store: StoreHarness, state: JobState) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
     end_in(store, state, one)
@@ -70,12 +70,12 @@ def test_only_failed_jobs_without_a_state_and_only_matching_ones(store: StoreHar
 
 
 @pytest.mark.parametrize("text", ["state:ready", "state:taken", "state:failed,taken", "state:delayed"])
-def test_what_has_not_ended_cannot_be_retried(store: StoreHarness, text: str) -> None:
+def test_open_jobs_cannot_be_retried(store: StoreHarness, text: str) -> None:
     with pytest.raises(UsageError, match="cannot be retried"):
         again(store.db, store.run, parse(text))
 
 
-def test_rows_of_a_done_job_are_taken_back_and_files_rebuilt(store: StoreHarness) -> None:
+def test_rows_of_a_done_job_are_deleted_and_files_rebuilt(store: StoreHarness) -> None:
     with store.db.transaction():
         outputs.ensure(
             store.db, store.run, appender="csv", type_="csv", data_def="book", path="/x", settings={"columns": []}
@@ -96,7 +96,7 @@ def test_rows_of_a_done_job_are_taken_back_and_files_rebuilt(store: StoreHarness
     assert len(store.jobs()) == 2
 
 
-def test_what_it_fetched_is_fetched_again(store: StoreHarness) -> None:
+def test_the_page_of_a_retried_job_is_fetched_again(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
     gone = document("http://b/else", redirected_from=["http://a/1"])
@@ -106,10 +106,10 @@ def test_what_it_fetched_is_fetched_again(store: StoreHarness) -> None:
     assert set(documents.find_stored(store.db, store.run, keys, 0.0)) == set(keys)
     assert again(store.db, store.run, parse("")) == 1
     assert set(documents.find_stored(store.db, store.run, keys, 0.0)) == {keys[2]}
-    assert documents.get_metadata(store.db, 1) is not None, "what it saw can still be shown"
+    assert documents.get_metadata(store.db, 1) is not None, "its old document can still be shown"
 
 
-def test_a_job_that_was_redirected_away_begins_at_its_own_host(store: StoreHarness) -> None:
+def test_a_redirected_job_starts_at_its_own_host(store: StoreHarness) -> None:
     store.seed("http://a/1")
     (job,) = store.take("http://a/")
     store.commit(moved(job, "http://b/1"))
@@ -130,19 +130,19 @@ def test_many_are_retried_in_batches(store: StoreHarness, monkeypatch: pytest.Mo
     store.check_counters()
 
 
-def test_a_done_run_is_open_again(store: StoreHarness) -> None:
+def test_a_done_run_is_reopened(store: StoreHarness) -> None:
     store.seed("http://a/1")
     store.commit(*map(failed, store.take("http://a/")))
     finish_run(store)
     assert runs.latest_unfinished(store.db) is None
     assert again(store.db, store.run, parse("nothing like it")) == 0
-    assert state_of_run(store) == "DONE", "nothing to do opens nothing"
+    assert state_of_run(store) == "DONE", "a retry of no job reopens nothing"
     assert again(store.db, store.run, parse("")) == 1
     assert state_of_run(store) == "READY"
     assert runs.latest_unfinished(store.db) is not None
 
 
-def test_only_the_latest_run_goes_on(store: StoreHarness) -> None:
+def test_only_the_latest_run_is_resumed(store: StoreHarness) -> None:
     store.seed("http://a/1")
     store.commit(*map(failed, store.take("http://a/")))
     finish_run(store)
@@ -154,7 +154,7 @@ def test_only_the_latest_run_goes_on(store: StoreHarness) -> None:
 
 
 @pytest.fixture
-def governed(store: StoreHarness) -> StoreHarness:
+def supervised(store: StoreHarness) -> StoreHarness:
     """Two failed jobs, and a supervisor that is alive: this process."""
     store.seed("http://a/1", "http://a/2")
     store.commit(*map(failed, store.take("http://a/")))
@@ -171,46 +171,46 @@ _GOING = [Stage.INIT, Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES,
 
 
 @pytest.mark.parametrize("stage", list(Stage))
-def test_a_run_that_is_ending_takes_nothing(governed: StoreHarness, stage: Stage) -> None:
-    put(governed, stage, RunState.READY)
+def test_an_ending_run_rejects_retries(supervised: StoreHarness, stage: Stage) -> None:
+    put(supervised, stage, RunState.READY)
     if stage in _GOING:
-        assert again(governed.db, governed.run, parse("")) == 2
+        assert again(supervised.db, supervised.run, parse("")) == 2
         return
     with pytest.raises(UsageError, match="is ending"):
-        again(governed.db, governed.run, parse(""))
-    assert [s for _, s in governed.jobs()] == ["FAILED", "FAILED"]
-    assert governed.db.value("SELECT count(*) FROM events WHERE source = 'operator'") == 0
+        again(supervised.db, supervised.run, parse(""))
+    assert [s for _, s in supervised.jobs()] == ["FAILED", "FAILED"]
+    assert supervised.db.value("SELECT count(*) FROM events WHERE source = 'operator'") == 0
 
 
-def test_a_run_that_has_decided_to_end_takes_nothing(governed: StoreHarness) -> None:
-    put(governed, Stage.RUNNING, RunState.DRAINING)
+def test_a_draining_run_rejects_retries(supervised: StoreHarness) -> None:
+    put(supervised, Stage.RUNNING, RunState.DRAINING)
     with pytest.raises(UsageError, match="is ending"):
-        again(governed.db, governed.run, parse(""))
-    assert [s for _, s in governed.jobs()] == ["FAILED", "FAILED"]
+        again(supervised.db, supervised.run, parse(""))
+    assert [s for _, s in supervised.jobs()] == ["FAILED", "FAILED"]
 
 
 @pytest.mark.parametrize("identity", ["boot:1:1", "", "nonsense"])
-def test_a_supervisor_that_died_while_ending_is_in_nobodys_way(governed: StoreHarness, identity: str) -> None:
-    put(governed, Stage.STOPPING_NODES_GRACEFUL, RunState.DRAINING)
-    governed.db.execute("UPDATE supervisors SET identity = ? WHERE ended_at IS NULL", (identity,))
-    assert again(governed.db, governed.run, parse("")) == 2
-    assert state_of_run(governed) == "READY"
+def test_a_supervisor_that_died_while_ending_does_not_block_retries(supervised: StoreHarness, identity: str) -> None:
+    put(supervised, Stage.STOPPING_NODES_GRACEFUL, RunState.DRAINING)
+    supervised.db.execute("UPDATE supervisors SET identity = ? WHERE ended_at IS NULL", (identity,))
+    assert again(supervised.db, supervised.run, parse("")) == 2
+    assert state_of_run(supervised) == "READY"
 
 
-def test_an_end_between_two_batches_is_told(governed: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_end_between_two_batches_is_reported(supervised: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "_BATCH", 1)
-    put(governed, Stage.RUNNING, RunState.READY)
+    put(supervised, Stage.RUNNING, RunState.READY)
     batches = retry._retry_batch
 
-    def then_it_ends(*asked: object) -> int:
+    def end_after_one(*asked: object) -> int:
         result = batches(*asked)  # type: ignore[arg-type]
-        put(governed, Stage.CRAWL_COMPLETE, RunState.DRAINING)
+        put(supervised, Stage.CRAWL_COMPLETE, RunState.DRAINING)
         return result
 
-    monkeypatch.setattr(retry, "_retry_batch", then_it_ends)
+    monkeypatch.setattr(retry, "_retry_batch", end_after_one)
     with pytest.raises(UsageError, match=r"1 job is READY again; then run .* is ending"):
-        again(governed.db, governed.run, parse(""))
-    assert sorted(s for _, s in governed.jobs()) == ["FAILED", "READY"]
+        again(supervised.db, supervised.run, parse(""))
+    assert sorted(s for _, s in supervised.jobs()) == ["FAILED", "READY"]
 
 
 def test_the_end_of_a_run_and_a_retry_exclude_each_other(new_store: Callable[..., StoreHarness]) -> None:
@@ -236,7 +236,7 @@ def test_the_end_of_a_run_and_a_retry_exclude_each_other(new_store: Callable[...
                 again(store.db, store.run, parse(""))
 
 
-def test_what_was_turned_away_counts_once_however_often_its_page_is_done(store: StoreHarness) -> None:
+def test_rejected_records_count_once_however_often_their_page_is_done(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     one, two = store.take("http://a/")
     store.commit(store.done(one, rejected=(("book", 3),)), store.done(two, rejected=(("book", 1),)))

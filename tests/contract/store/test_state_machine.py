@@ -1,4 +1,4 @@
-"""Any order of seeding, leasing, committing, dying and coming back: nothing is lost, doubled or miscounted."""
+"""Seeding, leasing, committing, crashes and restarts in any order: nothing is lost, doubled or miscounted."""
 
 import shutil
 from pathlib import Path
@@ -41,7 +41,7 @@ class Crawl(Model):
         for group in ("g", "h"):
             if chosen := [page.url for page in listed if page.group == group]:
                 self.ring(self.store.seed(*chosen, group=group, name=name, priority=priority))
-        self.wanted |= {(page.group, page.url) for page in listed}
+        self.expected_pages |= {(page.group, page.url) for page in listed}
 
     @precondition(lambda self: len(self.alive) + len(self.backups) < 4)
     @rule(backup=st.booleans())
@@ -56,14 +56,14 @@ class Crawl(Model):
     @rule(which=st.integers(0, 3), crashed=st.booleans(), late=st.booleans())
     def node_dies(self, which: int, crashed: bool, late: bool) -> None:
         node = self.alive[which % len(self.alive)]
-        self.bury(node, crashed)
+        self.mark_dead(node, crashed)
         if late:
             self.commit_all(node, [])
 
     @precondition(lambda self: self.alive and self.live)
     @rule(which=st.integers(0, 3), late=st.booleans())
     def jobs_are_taken_from_a_living_node(self, which: int, late: bool) -> None:
-        """Not what a supervisor does: only the lease fences what the node says of them later."""
+        """A supervisor does not do this: only the lease fences later results of the node."""
         node = self.alive[which % len(self.alive)]
         self.release(node, crashed=True)
         if late:
@@ -74,7 +74,7 @@ class Crawl(Model):
         now = self.store.now
         with self.db.transaction():
             jobs.promote(self.db, self.store.run, now)
-            lost = sequences.ring_lost(self.db, self.store.run, now + 1, now) if not self.bells.total() else []
+            lost = sequences.ring_lost(self.db, self.store.run, now + 1, now) if not self.rings.total() else []
             rung = sequences.ring_all(self.db, self.store.run, now)
         assert not lost or set(lost) == self.lost
         self.lost -= set(lost)
@@ -105,19 +105,19 @@ class Crawl(Model):
     def wait(self, seconds: float) -> None:
         self.store.now += seconds
 
-    @precondition(lambda self: self.bells)
+    @precondition(lambda self: self.rings)
     @rule()
     def lose_a_ring(self) -> None:
-        sequence = min(self.bells)
-        del self.bells[sequence]
+        sequence = min(self.rings)
+        del self.rings[sequence]
         self.lost.add(sequence)
 
     # What nodes do.
 
-    @precondition(lambda self: self.alive and self.bells)
+    @precondition(lambda self: self.alive and self.rings)
     @rule(which=st.integers(0, 3), turn=st.integers(0, 5), free=st.integers(1, 8), batch=st.integers(1, 8))
     def answer_a_ring(self, which: int, turn: int, free: int, batch: int) -> None:
-        listed = sorted(self.bells)
+        listed = sorted(self.rings)
         self.lease(self.alive[which % len(self.alive)], listed[turn % len(listed)], free, batch)
 
     @precondition(lambda self: self.dead)
@@ -131,7 +131,7 @@ class Crawl(Model):
     @precondition(lambda self: self.results)
     @rule(data=st.data(), keep=st.booleans(), refill=st.booleans())
     def results_come(self, data: Any, keep: bool, refill: bool) -> None:
-        """Of one node, in any order, some of them late; kept ones come again. New jobs may take their places."""
+        """Results of one node in any order, some late; kept ones come again. New jobs may fill the slots."""
         node = data.draw(st.sampled_from(sorted({node for node, _ in self.results})))
         mine = [job for epoch, job in self.results if epoch == node]
         chosen = data.draw(st.lists(st.sampled_from(mine), min_size=1, max_size=6, unique=True))
@@ -141,7 +141,7 @@ class Crawl(Model):
     @precondition(lambda self: self.results)
     @rule(data=st.data(), links=st.lists(pages, max_size=2))
     def every_held_job_is_done(self, data: Any, links: list[Page]) -> None:
-        """Of one node, at once, those included whose lease is gone."""
+        """All results of one node at once, including those with a lost lease."""
         node = data.draw(st.sampled_from(sorted({node for node, _ in self.results})))
         self.commit_all(node, links)
 
@@ -155,11 +155,11 @@ class Crawl(Model):
         assert not claimed or self.live.get(job.id) == (job.lease, node)
 
     def _crawl_to_the_end(self) -> None:
-        """Whatever happened: one last node brings every page to its end."""
+        """In every case one last node finishes all pages."""
         for node in list(self.alive):
-            self.bury(node, crashed=True)
+            self.mark_dead(node, crashed=True)
         for node in list(self.alive):
-            self.bury(node, crashed=True)
+            self.mark_dead(node, crashed=True)
         self.alive.append(self.store.node())
         self.resize()
         self.pause(False, 0)
@@ -167,8 +167,8 @@ class Crawl(Model):
             self.store.now += 0.5
             self.resume()
             self.repair()
-            while self.bells:
-                self.lease(self.alive[-1], min(self.bells), 8, 8)
+            while self.rings:
+                self.lease(self.alive[-1], min(self.rings), 8, 8)
             self.commit_all(self.alive[-1], [])
             if not jobs.has_open_jobs(self.db, self.store.run):
                 break

@@ -35,7 +35,7 @@ def _pairs(table: Mapping[Any, frozenset[Any]]) -> Iterator[tuple[Any, Any, bool
 
 
 def _job(store: StoreHarness, state: JobState) -> int:
-    """The one job of the store, put into a state by force."""
+    """Put the only job of the store into a state."""
     taken = state is JobState.TAKEN
     with store.db.transaction():
         store.db.execute(
@@ -66,7 +66,7 @@ OPERATIONS: dict[str, tuple[JobState, set[JobState], Callable[[StoreHarness, int
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_each_operation_moves_jobs_out_of_the_states_it_may_and_of_no_other(store: StoreHarness, name: str) -> None:
+def test_each_operation_changes_only_jobs_in_allowed_states(store: StoreHarness, name: str) -> None:
     store.seed("http://a/1")
     target, accepted, operation = OPERATIONS[name]
     for state in JobState:
@@ -79,7 +79,7 @@ def test_each_operation_moves_jobs_out_of_the_states_it_may_and_of_no_other(stor
         store.check_counters()
 
 
-def test_a_lease_number_that_is_not_the_jobs_changes_nothing_in_any_state(store: StoreHarness) -> None:
+def test_a_wrong_lease_changes_nothing_in_any_state(store: StoreHarness) -> None:
     store.seed("http://a/1")
     for state, target in product(JobState, set(JobState) - {JobState.TAKEN}):
         job = _job(store, state)
@@ -123,7 +123,7 @@ def test_a_run_changes_state_exactly_as_the_table_says(store: StoreHarness) -> N
         assert runs.get(store.db, store.run).state is (after if allowed else before)
 
 
-def test_a_run_walks_from_stage_to_stage_exactly_as_the_table_says(store: StoreHarness) -> None:
+def test_a_run_changes_stage_exactly_as_the_table_says(store: StoreHarness) -> None:
     for before, after, allowed in _pairs(STAGE_TRANSITIONS):
         with store.db.transaction():
             store.db.execute("UPDATE runs SET stage = ?", (before,))
@@ -135,7 +135,7 @@ def test_a_run_walks_from_stage_to_stage_exactly_as_the_table_says(store: StoreH
         assert runs.get(store.db, store.run).stage is (after if allowed else before)
 
 
-def test_a_beat_moves_a_working_node_between_ready_and_done_and_never_revives_or_undrains_one(
+def test_a_heartbeat_moves_an_active_node_between_ready_and_done_and_never_revives_a_dead_or_draining_one(
     store: StoreHarness,
 ) -> None:
     node = store.nodes[0]
@@ -147,7 +147,7 @@ def test_a_beat_moves_a_working_node_between_ready_and_done_and_never_revives_or
         moves = before in moving and after in {NodeState.READY, NodeState.DONE}
         state, done = store.db.all("SELECT state, done FROM nodes")[0]
         assert state == (after if moves else before)
-        # the last beat of a node that said goodbye still tells what it did
+        # the last heartbeat of a node that shut down still counts its work
         assert done == (5 if before in {*ALIVE_STATES, NodeState.SHUTDOWN} else 0)
         assert not moves or after is before or after in NODE_TRANSITIONS[before]
 
@@ -170,7 +170,7 @@ def test_a_node_of_an_ended_supervisor_can_neither_register_nor_write(store: Sto
     assert nodes.get_live_role(store.db, store.nodes[0]) is None
 
 
-def test_where_lists_hold_the_states_that_lead_to_every_target() -> None:
+def test_source_states_allow_a_transition_to_every_target() -> None:
     assert source_states(JOB_TRANSITIONS, JobState.TAKEN) == "('READY')"
     assert source_states(JOB_TRANSITIONS, JobState.SKIPPED) == "('READY', 'TAKEN')"
     assert source_states(JOB_TRANSITIONS, JobState.SKIPPED, JobState.TAKEN) == "('READY')"

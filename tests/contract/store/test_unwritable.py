@@ -39,8 +39,8 @@ def test_one_result_that_cannot_be_stored_fails_alone(store: StoreHarness, how: 
     store.check_counters()
 
 
-def test_what_an_unwritable_result_would_have_made_is_not_remembered_as_there(store: StoreHarness) -> None:
-    """The host it named was rolled back: the next job that names it must make it."""
+def test_placements_of_an_unwritable_result_are_not_cached(store: StoreHarness) -> None:
+    """The host it named was rolled back: the next job for it must create it."""
     store.seed("http://a/1", "http://a/2")
     bad, good = store.take("http://a/")
     store.commit(replace(unwritable(store, bad, "event"), children=(child(Page("http://b/1")),)))
@@ -50,7 +50,7 @@ def test_what_an_unwritable_result_would_have_made_is_not_remembered_as_there(st
     store.check_counters()
 
 
-def test_an_unwritable_result_of_a_lost_lease_fails_nobodys_job(store: StoreHarness) -> None:
+def test_an_unwritable_result_with_a_lost_lease_fails_no_job(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
     old, other = store.take("http://a/")
     store.commit(again(old))
