@@ -1,4 +1,4 @@
-"""NewStore for the tests of the store: each test its own data dir, copied from one that was prepared once."""
+"""Store harnesses for the tests: each test has its own data dir, copied from an empty one."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,16 +15,16 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def new_store(prepared: Path, tmp_path: Path) -> Iterator[Callable[..., StoreHarness]]:
-    """Makes new_store of any kind; the arguments are those of `StoreHarness`."""
-    made: list[StoreHarness] = []
+    """Creates harnesses; the arguments are those of `StoreHarness`."""
+    created: list[StoreHarness] = []
 
-    def make(**asked: object) -> StoreHarness:
-        store = StoreHarness(tmp_path / f"store{len(made)}", copy_of=prepared, **asked)  # type: ignore[arg-type]
-        made.append(store)
+    def make(**options: object) -> StoreHarness:
+        store = StoreHarness(tmp_path / f"store{len(created)}", copy_of=prepared, **options)  # type: ignore[arg-type]
+        created.append(store)
         return store
 
     yield make
-    for store in made:
+    for store in created:
         store.close()
 
 

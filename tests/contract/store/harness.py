@@ -189,15 +189,15 @@ class StoreHarness:
 
     def count_jobs(self) -> dict[int, dict[str, int]]:
         """The same numbers, counted from the jobs."""
-        found: dict[int, dict[str, int]] = {
+        counts: dict[int, dict[str, int]] = {
             row[0]: dict.fromkeys(COUNTERS, 0) for row in self.db.all("SELECT id FROM sequences")
         }
         for sequence, state, waits, count in self.db.all(
             "SELECT sequence, state, not_before IS NOT NULL, count(*) FROM jobs GROUP BY 1, 2, 3"
         ):
             name = "delayed" if state == "READY" and waits else state.lower()
-            found[sequence][name] += count
-        return found
+            counts[sequence][name] += count
+        return counts
 
     def check_counters(self) -> None:
         counted = self.stored_counters()
@@ -217,8 +217,10 @@ class StoreHarness:
             work()
         finally:
             connection.set_trace_callback(None)
-        asked = [s for s in seen if s.lstrip().upper().startswith(("SELECT", "WITH", "UPDATE", "INSERT", "DELETE"))]
-        return [(s, [row[3] for row in self.db.all("EXPLAIN QUERY PLAN " + s)]) for s in asked]
+        statements = [
+            s for s in seen if s.lstrip().upper().startswith(("SELECT", "WITH", "UPDATE", "INSERT", "DELETE"))
+        ]
+        return [(s, [row[3] for row in self.db.all("EXPLAIN QUERY PLAN " + s)]) for s in statements]
 
     def close(self) -> None:
         self.db.close()

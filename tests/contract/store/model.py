@@ -95,8 +95,8 @@ class Model(RuleBasedStateMachine):
     def every_page_asked_for_has_its_job(self) -> None:
         assert set(self.db.all("SELECT DISTINCT s.grp, j.url FROM jobs j JOIN sequences s ON s.id = j.sequence"
                                " WHERE j.hops = 0 AND s.kind = 'page'")) <= self.expected_pages  # fmt: skip
-        known = {row[0] for row in self.db.all("SELECT identity FROM jobs UNION SELECT page_key FROM jobs")}
-        assert {link_key(group, url) for group, url in self.expected_pages} <= known
+        identities = {row[0] for row in self.db.all("SELECT identity FROM jobs UNION SELECT page_key FROM jobs")}
+        assert {link_key(group, url) for group, url in self.expected_pages} <= identities
 
     @invariant()
     def a_sequence_has_one_ring_outstanding_at_most(self) -> None:

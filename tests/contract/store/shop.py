@@ -68,8 +68,8 @@ class Shop:
         """Queue the re-extraction of all stale pages."""
         db, run = self.store.db, self.store.run
         with db.transaction():
-            found = stale_pages.find_stale(db, run, versions.current(db, run), 0, stale_pages.last_job_id(db))
-            jobs.queue_extracts(db, [page for page, _, lost in found if not lost])
+            stale = stale_pages.find_stale(db, run, versions.current(db, run), 0, stale_pages.last_job_id(db))
+            jobs.queue_extracts(db, [page for page, _, lost in stale if not lost])
 
     def lease(self, free: int = 32) -> Lease:
         return self.store.lease(self.sequence(), free=free)

@@ -21,15 +21,15 @@ def listed(
     store: StoreHarness, text: str = "", *, limit: int = 3, backwards: bool = False, seconds: float = 9.0
 ) -> list[int]:
     """All pages of a list, one after the other."""
-    found: list[int] = []
+    ids: list[int] = []
     at: Cursor | None = None
     while True:
         part = browse.list_jobs(
             store.db, store.run, parse(text), after=at, limit=limit, backwards=backwards, seconds=seconds
         )
-        found += [line.id for line in part.lines]
+        ids += [line.id for line in part.lines]
         if part.next is None:
-            return found
+            return ids
         at = part.next
 
 
@@ -49,8 +49,8 @@ def mixed(store: StoreHarness) -> StoreHarness:
     return store
 
 
-def states(store: StoreHarness, *wanted: str) -> list[int]:
-    return [i for i, s, w in store.jobs("id, state, not_before") if (s if w is None else "DELAYED") in wanted]
+def states(store: StoreHarness, *expected: str) -> list[int]:
+    return [i for i, s, w in store.jobs("id, state, not_before") if (s if w is None else "DELAYED") in expected]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
@@ -58,7 +58,7 @@ def states(store: StoreHarness, *wanted: str) -> list[int]:
 def test_every_job_is_listed_once_in_order(mixed: StoreHarness, limit: int, backwards: bool) -> None:
     everyone = [row[0] for row in mixed.jobs("id")]
     assert listed(mixed, limit=limit, backwards=backwards) == (everyone[::-1] if backwards else everyone)
-    for text, wanted in (
+    for text, expected in (
         ("state:ready", states(mixed, "READY", "DELAYED")),
         ("state:delayed", states(mixed, "DELAYED")),
         ("state:ready !state:delayed", states(mixed, "READY")),
@@ -78,10 +78,10 @@ def test_every_job_is_listed_once_in_order(mixed: StoreHarness, limit: int, back
         ("attempts:1 state:done", states(mixed, "DONE")),
         ("!child !host:b", [i for i, u in mixed.jobs("id, url") if "b:81" not in u and "child" not in u]),
     ):
-        found = listed(mixed, text, limit=limit, backwards=backwards)
-        assert found == (wanted[::-1] if backwards else wanted), text
-        assert browse.count_jobs(mixed.db, mixed.run, parse(text)) == len(wanted), text
-        assert sorted(i for chunk in browse.iter_ids(mixed.db, mixed.run, parse(text)) for i in chunk) == wanted, text
+        ids = listed(mixed, text, limit=limit, backwards=backwards)
+        assert ids == (expected[::-1] if backwards else expected), text
+        assert browse.count_jobs(mixed.db, mixed.run, parse(text)) == len(expected), text
+        assert sorted(i for chunk in browse.iter_ids(mixed.db, mixed.run, parse(text)) for i in chunk) == expected, text
 
 
 def test_the_newest_failure_comes_first(store: StoreHarness) -> None:
@@ -91,10 +91,10 @@ def test_the_newest_failure_comes_first(store: StoreHarness) -> None:
     for at, job in enumerate(taken):
         store.commit(failed(job))
         store.db.execute("UPDATE jobs SET changed_at = ? WHERE id = ?", (100.0 + at // 2, job.id))
-    wanted = [i for i, _ in sorted(store.jobs("id, changed_at"), key=lambda row: (row[1], row[0]), reverse=True)]
-    assert listed(store, "state:failed", limit=2) == wanted
-    assert listed(store, "state:failed", limit=2, backwards=True) == wanted[::-1]
-    assert listed(store, "state:failed broke", limit=4) == wanted
+    expected = [i for i, _ in sorted(store.jobs("id, changed_at"), key=lambda row: (row[1], row[0]), reverse=True)]
+    assert listed(store, "state:failed", limit=2) == expected
+    assert listed(store, "state:failed", limit=2, backwards=True) == expected[::-1]
+    assert listed(store, "state:failed broke", limit=4) == expected
 
 
 def test_a_line_has_all_columns(mixed: StoreHarness) -> None:

@@ -134,9 +134,9 @@ def test_the_stop_is_checked_inside_the_transaction_that_writes(store: StoreHarn
     kept = begun(store)
     (job,) = store.take("http://a/")
     store.commit(store.done(job))
-    asked = []
-    kept.update(lambda: asked.append(store.db.in_transaction) or False)
-    assert asked == [True]
+    calls = []
+    kept.update(lambda: calls.append(store.db.in_transaction) or False)
+    assert calls == [True]
 
 
 def test_a_requeued_job_reopens_the_steps_of_its_group_and_of_groups_it_links_to(store: StoreHarness) -> None:

@@ -236,15 +236,15 @@ def test_a_locked_database_keeps_the_group_for_a_retry(store: StoreHarness) -> N
 
 
 @pytest.mark.parametrize("apart", [False, True])
-@pytest.mark.parametrize("room", [1, 5, 40])
-def test_a_full_disk_keeps_the_group_and_fails_nothing(store: StoreHarness, apart: bool, room: int) -> None:
+@pytest.mark.parametrize("free_pages", [1, 5, 40])
+def test_a_full_disk_keeps_the_group_and_fails_nothing(store: StoreHarness, apart: bool, free_pages: int) -> None:
     """Even beside a job that cannot be written: a full disk means retry, not failure."""
     store.seed("http://a/1", "http://a/2")
     one, bad = store.take("http://a/")
     large = store.done(one, data=['"' + "x" * 1_000_000 + '"'], links=[Page(f"http://b/{i}") for i in range(200)])
     group = [unwritable(store, bad, "row"), large] if apart else [large]
     before = _all_tables(store)
-    full = int(store.db.value("PRAGMA page_count")) + room
+    full = int(store.db.value("PRAGMA page_count")) + free_pages
     store.db.execute("PRAGMA cache_size = 10")
     store.db.execute(f"PRAGMA max_page_count = {full}")
     with pytest.raises(DatabaseBusy, match="full"):
@@ -306,14 +306,14 @@ def test_a_backup_counts_as_a_runner_once_it_is_one(store: StoreHarness) -> None
     assert nodes.count_runners(store.db, store.run) == 2
 
 
-@pytest.mark.parametrize(("state", "known"), [("INCOMPLETE", "WANTED"), ("READY", "WANTED"), ("FAILED", "KNOWN")])
-def test_an_interrupted_robots_job_does_not_open_its_host(store: StoreHarness, state: str, known: str) -> None:
+@pytest.mark.parametrize(("state", "robots"), [("INCOMPLETE", "WANTED"), ("READY", "WANTED"), ("FAILED", "KNOWN")])
+def test_an_interrupted_robots_job_does_not_open_its_host(store: StoreHarness, state: str, robots: str) -> None:
     store.places = store.new_places({"a:80": HostPolicy(0.0, 8, True)})
     store.place("http://a/1")
     [(sequence,)] = store.db.all("SELECT id FROM sequences WHERE kind = 'robots'")
     (job,) = store.lease(sequence).jobs
     store.commit(JobOutcome(job=job, state=JobState(state), reason="cut off" if state != "READY" else None))
-    assert store.db.value("SELECT robots FROM hosts") == known
+    assert store.db.value("SELECT robots FROM hosts") == robots
 
 
 def test_suspects_are_read_from_their_index(store: StoreHarness) -> None:

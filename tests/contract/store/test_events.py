@@ -20,23 +20,23 @@ def logged(store: StoreHarness) -> StoreHarness:
 
 
 def forwards(store: StoreHarness, text: str, limit: int, seconds: float) -> list[int]:
-    found, at = [], 0
+    ids, at = [], 0
     while True:
         part = events.list_events(store.db, store.run, parse_events(text), after=at, limit=limit, seconds=seconds)
-        found += [int(event.at) for _, event in part.events]
+        ids += [int(event.at) for _, event in part.events]
         if part.next is None:
-            return found
+            return ids
         at = part.next
 
 
 def backwards(store: StoreHarness, text: str, limit: int, seconds: float) -> list[int]:
-    found: list[int] = []
+    ids: list[int] = []
     at: int = 1 << 62
     while True:
         part = events.list_events(store.db, store.run, parse_events(text), before=at, limit=limit, seconds=seconds)
-        found = [*(int(event.at) for _, event in part.events), *found]
+        ids = [*(int(event.at) for _, event in part.events), *ids]
         if part.next is None:
-            return found
+            return ids
         at = part.next
 
 
@@ -48,7 +48,7 @@ def test_paging_leaves_no_line_out(
 ) -> None:
     monkeypatch.setattr(events, "_WINDOW", window)
     ours = [n for n in range(30) if n % 7]
-    for text, wanted in (
+    for text, expected in (
         ("", ours),
         ("level:error", [n for n in ours if n % 3 == 2]),
         ("!level:error source:n1", [n for n in ours if n % 3 != 2 and n % 2]),
@@ -56,8 +56,8 @@ def test_paging_leaves_no_line_out(
         ('"line 1" !5', [n for n in ours if str(n)[0] == "1" and "5" not in str(n)]),
         ("age<1h", []),
     ):
-        assert forwards(logged, text, limit, seconds) == wanted, text
-        assert backwards(logged, text, limit, seconds) == wanted, text
+        assert forwards(logged, text, limit, seconds) == expected, text
+        assert backwards(logged, text, limit, seconds) == expected, text
 
 
 def test_lines_about_a_job(logged: StoreHarness) -> None:

@@ -29,9 +29,9 @@ def test_a_document_is_found_by_its_url_and_by_urls_redirected_to_it(store: Stor
     (id_,) = pages.add([page])
     store.commit(replace(store.done(job), document=page, page=id_))
     keys = [document_key(f"http://a/{i}") for i in (1, 2, 3, 4)]
-    found = documents.find_stored(store.db, store.run, keys, float("inf"))
-    assert {key: s.page for key, s in found.items()} == dict.fromkeys(keys[:3], id_)
-    assert found[keys[0]].url == "http://a/3"
+    stored = documents.find_stored(store.db, store.run, keys, float("inf"))
+    assert {key: s.page for key, s in stored.items()} == dict.fromkeys(keys[:3], id_)
+    assert stored[keys[0]].url == "http://a/3"
     assert pages.read(id_) == b"<p>three</p>"
     assert store.jobs("document") == [(id_,)]
     assert store.db.one("SELECT size, status, content_type FROM documents") == (12, 200, "text/html")

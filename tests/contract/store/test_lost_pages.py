@@ -42,16 +42,16 @@ class Fragile(Database):
 def stored(store: StoreHarness) -> dict[str, int]:
     """Documents of five pages by URL, and an alias of the first; their bodies are lost."""
     pages = PageStore(store.folder)
-    found = {}
+    ids = {}
     for number in range(5):
         url = f"http://a/{number}"
-        [found[url]] = pages.add([document(url, b"body")])
+        [ids[url]] = pages.add([document(url, b"body")])
     pages.close()
     with store.db.transaction():
-        for url, page in found.items():
+        for url, page in ids.items():
             redirected_from = [ALIAS] if page == 1 else []
             documents.add(store.db, store.run, [(page, document(url, b"body", redirected_from=redirected_from))])
-    return found
+    return ids
 
 
 def _served(store: StoreHarness, *urls: str) -> int:

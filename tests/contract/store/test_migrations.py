@@ -40,16 +40,16 @@ def load(folder: Path, version: int) -> Path:
 def shape(path: Path) -> dict[str, Any]:
     """Tables with their columns and indexes, the triggers, and the version."""
     db = Database.open(path, read_only=True)
-    found: dict[str, Any] = {"user_version": db.value("PRAGMA user_version")}
+    objects: dict[str, Any] = {"user_version": db.value("PRAGMA user_version")}
     for kind, name, sql in db.all("SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE '%sqlite_%'"):
         if kind == "table":
             columns = db.all(f"PRAGMA table_xinfo({name})")
             checks = sorted(re.findall(r"CHECK \(.*", sql))
-            found[f"table {name}"] = (columns, db.all(f"PRAGMA foreign_key_list({name})"), checks, "WITHOUT" in sql)
+            objects[f"table {name}"] = (columns, db.all(f"PRAGMA foreign_key_list({name})"), checks, "WITHOUT" in sql)
         else:
-            found[f"{kind} {name}"] = " ".join(sql.split())
+            objects[f"{kind} {name}"] = " ".join(sql.split())
     db.close()
-    return found
+    return objects
 
 
 def journal(path: Path) -> list[str]:

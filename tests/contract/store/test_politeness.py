@@ -254,5 +254,5 @@ def test_after_a_reboot_the_rest_of_each_wait_is_kept(store: StoreHarness) -> No
 
 
 def test_the_clock_of_deadlines_only_runs_forward() -> None:
-    looks = [boottime() for _ in range(100)]
-    assert looks == sorted(looks)
+    samples = [boottime() for _ in range(100)]
+    assert samples == sorted(samples)

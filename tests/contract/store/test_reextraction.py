@@ -279,6 +279,6 @@ def test_links_dropped_while_a_group_was_absent_are_extracted_when_it_is_back(sh
     store.commit(shop.fetched(job, children=tuple(links)))
     shop.publish(defs("title", groups=("g", "more")))
     shop.queue()
-    (again,) = [found for found in shop.lease().jobs if found.page_job == job.id]
+    (again,) = [leased for leased in shop.lease().jobs if leased.page_job == job.id]
     assert again.extracted_with == ()
     assert again.links_stale

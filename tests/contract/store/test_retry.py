@@ -202,8 +202,8 @@ def test_an_end_between_two_batches_is_reported(supervised: StoreHarness, monkey
     put(supervised, Stage.RUNNING, RunState.READY)
     batches = retry._retry_batch
 
-    def end_after_one(*asked: object) -> int:
-        result = batches(*asked)  # type: ignore[arg-type]
+    def end_after_one(*arguments: object) -> int:
+        result = batches(*arguments)  # type: ignore[arg-type]
         put(supervised, Stage.CRAWL_COMPLETE, RunState.DRAINING)
         return result
 

@@ -195,9 +195,9 @@ def test_a_check_constraint_lists_exactly_the_words_of_its_enum(
     store: StoreHarness, table: str, column: str, enum: type[StrEnum]
 ) -> None:
     sql = str(store.db.value("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)))
-    found = re.search(rf"CHECK \({column} IN \(([^)]*)\)", sql)
-    assert found is not None
-    assert set(re.findall(r"'([^']*)'", found[1])) == {str(word) for word in enum}
+    match = re.search(rf"CHECK \({column} IN \(([^)]*)\)", sql)
+    assert match is not None
+    assert set(re.findall(r"'([^']*)'", match[1])) == {str(word) for word in enum}
 
 
 @pytest.mark.parametrize(("table", "column"), [(t, c) for t, c, _ in CHECKS if t in ("jobs", "nodes", "runs")])
