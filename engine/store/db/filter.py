@@ -1,4 +1,4 @@
-"""Filters: which jobs or events are wanted, as values, and what of that SQL can decide. Knows no grammar and no table.
+"""Filters of jobs and events, and their SQL conditions.
 
 The counters answer a filter on states, groups, hosts and kinds alone. A text search tests the rows that SQL selects.
 """

@@ -1,4 +1,4 @@
-"""Writes the table `jobs`: create, lease, finish, release. Writes to leased jobs are fenced by their lease."""
+"""Writes the table `jobs`: create, lease, finish, release. Leases fence writes to leased jobs."""
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass

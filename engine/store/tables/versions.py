@@ -1,4 +1,4 @@
-"""Writes the tables `def_versions`, `data_defs` and `page_defs`: accepted sets of defs, numbered from 1."""
+"""Writes the tables `def_versions`, `data_defs` and `page_defs`: accepted sets of defs."""
 
 from dataclasses import dataclass
 

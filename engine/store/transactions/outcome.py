@@ -1,4 +1,4 @@
-"""What a node hands to the commit: the outcome of a leased job, with the rows, child jobs and document it made."""
+"""The outcome of a leased job, with the rows, child jobs and document it made."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

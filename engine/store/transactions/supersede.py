@@ -1,4 +1,4 @@
-"""The part of a commit that deals with outcomes made under older defs. Runs inside the commit's transaction."""
+"""The part of a commit that deals with outcomes made under older defs."""
 
 from collections.abc import Sequence
 
