@@ -16,7 +16,8 @@ from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages.documents import PageStore
-from engine.store.transactions.commit import CommitResult, JobOutcome, commit
+from engine.store.transactions.commit import CommitResult, commit
+from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)

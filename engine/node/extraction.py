@@ -17,7 +17,7 @@ from engine.model.record import ExtractedLink, Rejection
 from engine.node.def_cache import DefCache
 from engine.node.memory import HeapTrimmer
 from engine.node.seen_set import SeenSet
-from engine.store.transactions.commit import ChildJob, ExtractedRow
+from engine.store.transactions.outcome import ChildJob, ExtractedRow
 
 
 class UnreadablePage(Exception):

@@ -13,7 +13,7 @@ from engine import urls
 from engine.model.job import JobState, LeasedJob
 from engine.node.pipeline import Pipeline
 from engine.store.tables.events import Event
-from engine.store.transactions.commit import JobOutcome
+from engine.store.transactions.outcome import JobOutcome
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1

@@ -25,7 +25,7 @@ from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.events import Event, Level
-from engine.store.transactions.commit import JobOutcome
+from engine.store.transactions.outcome import JobOutcome
 
 _MAX_LATENESS = 0.05
 _MAX_REJECTION_EVENTS = 5

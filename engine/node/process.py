@@ -35,7 +35,8 @@ from engine.runtime.disk_space import DiskSpaceMonitor, data_paths
 from engine.runtime.process_identity import identity_of
 from engine.runtime.wakeup import notify_fd
 from engine.settings import Settings
-from engine.store.db.connector import Database, DatabaseBusy, retry_busy
+from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL
 from engine.store.tables import nodes, runs
 from engine.store.transactions.placement import PlacementCache
@@ -264,11 +265,11 @@ class Node:
         self.loop.stop()
         self.loop.join(1.0)
         with contextlib.suppress(CrawlError):
-            retry_busy(self._db, self._mark_shutdown, seconds=0 if self.orphaned.is_set() else left())
+            retry_busy(self._mark_shutdown, seconds=0 if self.orphaned.is_set() else left())
 
-    def _mark_shutdown(self, db: Database) -> None:
-        with db.transaction():
-            nodes.set_state(db, self.epoch, NodeState.SHUTDOWN)
+    def _mark_shutdown(self) -> None:
+        with self._db.transaction():
+            nodes.set_state(self._db, self.epoch, NodeState.SHUTDOWN)
 
 
 def main(arguments: Sequence[str]) -> int:

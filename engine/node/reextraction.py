@@ -9,7 +9,7 @@ from engine.model.job import JobState, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.extraction import PageExtraction, PageExtractor, UnreadablePage, UnsupportedContent
 from engine.store.tables.events import Event
-from engine.store.transactions.commit import JobOutcome
+from engine.store.transactions.outcome import JobOutcome
 
 MAX_INLINE_PARSE_BYTES = 64 * 1024
 """Bytes of a page that is parsed where the fetches are waited for; a larger one would hold them up."""

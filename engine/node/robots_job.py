@@ -7,7 +7,7 @@ from engine.fetch.response import FetchResponse
 from engine.fetch.robots import MAX_ROBOTS_BYTES, RobotsRules, robots_rules_for
 from engine.model.job import LeasedJob, Request
 from engine.node.db_access import DbAccess
-from engine.store.transactions.commit import RobotsResult
+from engine.store.transactions.outcome import RobotsResult
 
 _MAX_REDIRECTS = 5
 """Redirects of a robots.txt that are followed, as RFC 9309 asks."""

@@ -10,7 +10,7 @@ from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import link_key, locator_key
 from engine.node.memory import HeapTrimmer
 from engine.node.robots_job import SendRequest
-from engine.store.transactions.commit import ChildJob
+from engine.store.transactions.outcome import ChildJob
 
 _MAX_REDIRECTS = 5
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -11,7 +11,8 @@ from engine.model.job_key import document_key
 from engine.node.capacity import Capacity
 from engine.node.ringer import Ringer
 from engine.runtime.clock import boottime
-from engine.store.db.connector import Database, DatabaseBusy, retry_busy
+from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
 from engine.store.transactions.lease import Lease, LeaseRequest, lease
@@ -103,7 +104,7 @@ class Leaser:
         if not taken:
             return
         try:
-            jobs = retry_busy(db, lambda d: _attach_documents(d, taken, self._fresh_since))
+            jobs = retry_busy(lambda: _attach_documents(db, taken, self._fresh_since))
         except CrawlError as error:
             # Leased, and never to be worked: the node must go, so that its jobs are taken over.
             self._on_error(error)

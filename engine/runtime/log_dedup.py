@@ -42,3 +42,18 @@ def log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
     logging.raiseExceptions = False  # the log's disk may be full, or its reader gone
     logging.getLogger("huey").setLevel(logging.WARNING)
+
+
+_logged_failures: set[tuple[object, ...]] = set()
+
+
+def log_exception_once(log: logging.Logger, message: str, error: BaseException) -> None:
+    """Log an exception with its traceback, once for each type and line of code that raised it."""
+    raised_at = error.__traceback__
+    while raised_at is not None and raised_at.tb_next is not None:
+        raised_at = raised_at.tb_next
+    where = (raised_at.tb_frame.f_code.co_filename, raised_at.tb_lineno) if raised_at is not None else ()
+    kind = (log.name, message, type(error), *where)
+    if kind not in _logged_failures and len(_logged_failures) < _MAX_ENTRIES:
+        _logged_failures.add(kind)
+        log.error(message, exc_info=error)

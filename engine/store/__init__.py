@@ -1,1 +1,1 @@
-"""All the SQL. What is asked stands here; what to make of the answers is decided above. Knows no Huey, HTTP or HTML."""
+"""All SQL of the engine: schema, tables, queries and transactions."""

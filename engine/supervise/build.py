@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
@@ -16,7 +17,7 @@ from engine.model.run import RunState
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.db.retry_busy import retry_busy_or_fail
+from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import commands, events, hosts, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event
@@ -44,8 +45,10 @@ from engine.supervise.seeding import Seeder, check_seedable, create_placements
 from engine.supervise.stages import StageTracker
 from engine.supervise.supervisor import Supervisor
 
+_T = TypeVar("_T")
 _BUSY_SECONDS = 0.5
 """The longest wait for a busy database in a tick; what was not done is retried at a later tick."""
+_START_BUSY_SECONDS = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,17 +83,15 @@ def build_supervisor(
     `cancelled` returns true. Raises StorageError on an unusable database or folder, UsageError on a bad `-o`.
     """
     folder, settings = options.folder.absolute(), options.settings
-    retry_busy_or_fail(lambda: migrate_databases(folder), is_cancelled=cancelled)
+    _retry(lambda: migrate_databases(folder), cancelled)
     _make_dirs(folder)
     db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
     try:
         defs = PreparedDefs.from_definitions(options.definitions)
-        retry_busy_or_fail(lambda: fence_leftovers(db, folder), is_cancelled=cancelled)
-        begun = retry_busy_or_fail(lambda: _begin_run(db, options, folder, defs), is_cancelled=cancelled)
+        _retry(lambda: fence_leftovers(db, folder), cancelled)
+        begun = _retry(lambda: _begin_run(db, options, folder, defs), cancelled)
         run, published = begun.run, begun.published
-        pages_warning = retry_busy_or_fail(
-            lambda: clean_pages(db, folder, run, busy_seconds=_BUSY_SECONDS), is_cancelled=cancelled
-        )
+        pages_warning = _retry(lambda: clean_pages(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
     except BaseException:
         db.close()
         raise
@@ -108,7 +109,7 @@ def build_supervisor(
     )
     placements = create_placements(run.seq, options.definitions, settings)
     checkpoints = CheckpointTracker(db, run.seq, begun.steps, StateFile(db, folder, run))
-    retry_busy_or_fail(lambda: checkpoints.update(lambda: False), is_cancelled=cancelled)
+    _retry(lambda: checkpoints.update(lambda: False), cancelled)
     defs_sync = DefsSync(
         db,
         run.seq,
@@ -176,6 +177,11 @@ def _build_reloader(
 
 def _prepare_steps(defs: PreparedDefs, *, base_url: str | None, output: Path | None) -> StepGraph:
     return build_step_graph(defs.definitions, base_url=base_url, output=output)
+
+
+def _retry(work: Callable[[], _T], cancelled: Callable[[], bool]) -> _T:
+    """Wait for other writers at the start; a full disk is reported at once."""
+    return retry_busy(work, seconds=_START_BUSY_SECONDS, cancelled=cancelled, wait_for_space=False)
 
 
 def _make_dirs(folder: Path) -> None:

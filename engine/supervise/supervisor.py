@@ -10,7 +10,7 @@ from engine.model.node import NodeState
 from engine.model.run import Stage
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.db.retry_busy import retry_busy_or_fail
+from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import checkpoint_wal
 from engine.store.tables.runs import Run
 from engine.supervise.checkpoints.tracker import CheckpointTracker
@@ -161,8 +161,8 @@ class Supervisor:
         self.exit_reason, self.reason = ExitReason.KILLED, reason
         self.node_pool.kill_all()
         try:
-            retry_busy_or_fail(self._finish_killed, _KILL_RETRY_SECONDS)
-        except StorageError as error:
+            retry_busy(self._finish_killed, seconds=_KILL_RETRY_SECONDS, wait_for_space=False)
+        except (DatabaseBusy, StorageError) as error:
             self._abandon(error)
 
     def _finish_killed(self) -> None:

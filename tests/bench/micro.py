@@ -23,8 +23,9 @@ from engine.store.read import snapshot
 from engine.store.tables import nodes, runs, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.commit import ExtractedRow, JobOutcome, commit
+from engine.store.transactions.commit import commit
 from engine.store.transactions.lease import LeaseRequest, lease
+from engine.store.transactions.outcome import ExtractedRow, JobOutcome
 from engine.store.transactions.placement import PlacementCache
 from tests.bench.contest import CONCURRENCY, console
 from tests.bench.filled import Filled, begin, fill, run, spread

@@ -1,11 +1,11 @@
-"""Houses for the tests of the store: each test its own data dir, copied from one that was prepared once."""
+"""Store harnesses for the tests: each test has its own data dir, copied from an empty one."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.contract.store.house import House, template
+from tests.contract.store.harness import StoreHarness, template
 
 
 @pytest.fixture(scope="session")
@@ -14,21 +14,21 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def houses(prepared: Path, tmp_path: Path) -> Iterator[Callable[..., House]]:
-    """Makes houses of any kind; the arguments are those of `House`."""
-    made: list[House] = []
+def new_store(prepared: Path, tmp_path: Path) -> Iterator[Callable[..., StoreHarness]]:
+    """Creates harnesses; the arguments are those of `StoreHarness`."""
+    created: list[StoreHarness] = []
 
-    def make(**asked: object) -> House:
-        house = House(tmp_path / f"house{len(made)}", made_from=prepared, **asked)  # type: ignore[arg-type]
-        made.append(house)
-        return house
+    def make(**options: object) -> StoreHarness:
+        store = StoreHarness(tmp_path / f"store{len(created)}", copy_of=prepared, **options)  # type: ignore[arg-type]
+        created.append(store)
+        return store
 
     yield make
-    for house in made:
-        house.close()
+    for store in created:
+        store.close()
 
 
 @pytest.fixture
-def house(houses: Callable[..., House]) -> House:
-    """One run, one node, calm hosts, 64 slots."""
-    return houses()
+def store(new_store: Callable[..., StoreHarness]) -> StoreHarness:
+    """One run, one node, hosts without delay, 64 slots."""
+    return new_store()

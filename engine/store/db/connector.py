@@ -1,4 +1,4 @@
-"""How to execute: connections, their pragmas, write transactions, many rows in one statement. Not what to ask."""
+"""A SQLite connection: pragmas, transactions, many rows in one statement, errors as ours."""
 
 import contextlib
 import importlib
@@ -11,35 +11,29 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import CrawlError, StorageError
+from engine.store.db.retry_busy import DatabaseBusy as DatabaseBusy
+from engine.store.db.retry_busy import DiskFull, retry_busy
 
 sqlite3: Any = importlib.import_module("pysqlite3.dbapi2") if sys.platform == "linux" else stdlib_sqlite3
-"""SQLite before 3.51.3 can corrupt a WAL file that several connections write; the wheel brings a newer one."""
+"""SQLite before 3.51.3 can corrupt a WAL file that several connections write; the wheel bundles a newer one."""
 
 BUSY_SECONDS = 30.0
 _BEGIN_RETRY_SECONDS = 0.001
 _BLOCKED_BUSY_SECONDS = 0.05
 _DISK_FULL_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
-"""The second and third: the index of the write-ahead log cannot grow."""
+"""The second and third: the shared index of the write-ahead log cannot grow."""
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
-class DatabaseBusy(CrawlError):
-    """Another process holds the write lock, or the disk is full: nothing was written, try again later."""
-
-
-class DiskFull(DatabaseBusy):
-    """There is no space for what was to be written."""
-
-
 class Database:
-    """One connection, used by one thread. Every write happens inside `transaction()`."""
+    """One connection, used by one thread at a time. Every write happens inside `transaction()`."""
 
     def __init__(self, connection: Any, path: Path, busy_seconds: float) -> None:
         self._connection = connection
         self._statements: dict[tuple[str, int, int], str] = {}
         self.busy_seconds = busy_seconds
         self.blocked_since: float | None = None
-        """Monotonic second since when another writer has kept this one from every transaction."""
+        """Monotonic second since which other writers have blocked every transaction of this connection."""
         self.path = path
 
     @classmethod
@@ -53,11 +47,11 @@ class Database:
         busy_seconds: float = BUSY_SECONDS,
         page_size: int | None = None,
     ) -> "Database":
-        """Open a database file. `durable`: a commit survives power loss (synchronous FULL), else a process's death.
+        """Open a database file. `durable`: commits survive a power loss (synchronous FULL), else only a crash.
 
-        `immutable`: nobody writes it, and nothing beside it is touched, no log is read or made. `page_size`: bytes of
-        a page, where the file is made anew.
-        Raises StorageError, naming the file, where it cannot be opened or is not a database.
+        `immutable`: nothing writes the file meanwhile; neither reads nor creates a write-ahead log. `page_size`: bytes
+        of a page, used when the file is created.
+        Raises StorageError, naming the file, if it cannot be opened or is not a database.
         """
         read_only = read_only or immutable
         uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rwc'}{'&immutable=1' if immutable else ''}"
@@ -78,18 +72,26 @@ class Database:
         else:
             if page_size is not None:
                 database.execute(f"PRAGMA page_size = {page_size}")
-            # processes that make a new file at once lock each other out here, and SQLite does not wait for that
-            retry_busy(database, lambda d: d.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
+            # processes that create the file at the same time block each other here, and SQLite does not wait
+            retry_busy(lambda: database.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
             database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
         database.execute("PRAGMA cache_size = -4000")
         return database
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Any]:
+        """The connection, for a library that works on it. Its SQLite errors become DatabaseBusy or StorageError."""
+        try:
+            yield self._connection
+        except sqlite3.Error as error:
+            raise self._translate_error(error) from error
 
     def close(self) -> None:
         """Close the connection; safe to repeat."""
         self._connection.close()
 
     def execute(self, sql: str, parameters: Sequence[Any] | dict[str, Any] = ()) -> Any:
-        """A cursor on one statement. Raises Busy or StorageError."""
+        """A cursor on one statement. Raises DatabaseBusy, StorageError."""
         try:
             return self._connection.execute(sql, parameters)
         except sqlite3.Error as error:
@@ -116,21 +118,21 @@ class Database:
     def execute_values(
         self, sql: str, rows: Sequence[Sequence[Any]], *, leading: Sequence[Any] = ()
     ) -> list[tuple[Any, ...]]:
-        """Run `sql`, whose `{values}` stands for a VALUES list, over many rows; returns what RETURNING gave.
+        """Run `sql`, whose `{values}` stands for a VALUES list, over many rows; returns the rows of RETURNING.
 
-        A statement takes up to 64 rows: the interpreter's lock is let go once for all of them, not once a row
-        (but once for each row that comes back), and the few sizes keep the statements prepared.
-        `before` fills placeholders in front of `{values}`.
+        A statement takes up to 64 rows: the interpreter lock is released once for all of them instead of once per row
+        (and once per returned row), and the few sizes keep the statements prepared.
+        `leading` fills the placeholders before `{values}`.
         """
-        found: list[tuple[Any, ...]] = []
+        returned: list[tuple[Any, ...]] = []
         done, count = 0, len(rows)
         while done < count:
             size = next(c for c in _CHUNK_SIZES if c <= count - done)
             chunk = rows[done : done + size]
             parameters = [*leading, *chain.from_iterable(chunk)]
-            found += self.all(self._expand_values(sql, size, len(chunk[0])), parameters)
+            returned += self.all(self._expand_values(sql, size, len(chunk[0])), parameters)
             done += size
-        return found
+        return returned
 
     def _expand_values(self, sql: str, size: int, width: int) -> str:
         key = (sql, size, width)
@@ -142,7 +144,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self, mode: Literal["IMMEDIATE", "DEFERRED"] = "IMMEDIATE") -> Iterator["Database"]:
-        """One write transaction: all of it is committed, or nothing is. Raises Busy or StorageError."""
+        """One write transaction: all of it is committed, or nothing is. Raises DatabaseBusy, StorageError."""
         self._begin(mode)
         try:
             yield self
@@ -156,7 +158,7 @@ class Database:
             raise
 
     def best_effort_write(self, work: Callable[[], None]) -> None:
-        """A write that may as well be left out: where the database is busy, it is."""
+        """Run an optional write in a transaction; skip it while the database is busy."""
         with contextlib.suppress(DatabaseBusy), self.transaction():
             work()
 
@@ -168,17 +170,17 @@ class Database:
 
     @property
     def data_version(self) -> int:
-        """A number that is another one once any other connection has committed."""
+        """A number that changes when another connection commits."""
         return int(self.value("PRAGMA data_version"))
 
     @property
     def in_transaction(self) -> bool:
-        """Whether one is open: a full or failing disk ends it, with all its savepoints, behind our back."""
+        """Whether a transaction is open: SQLite itself rolls back all of it, savepoints included, on disk errors."""
         return bool(self._connection.in_transaction)
 
     @contextlib.contextmanager
     def savepoint(self) -> Iterator["Database"]:
-        """A part of a transaction that may fail alone."""
+        """A part of a transaction that is rolled back alone if it fails."""
         self.execute("SAVEPOINT part")
         try:
             yield self
@@ -190,7 +192,7 @@ class Database:
         self.execute("RELEASE part")
 
     def execute_script(self, text: str) -> None:
-        """Run statements one by one, inside whatever transaction is open."""
+        """Run statements one by one, inside the open transaction (`executescript` of sqlite3 would commit it)."""
         statement = ""
         for line in text.splitlines(keepends=True):
             statement += line
@@ -201,12 +203,12 @@ class Database:
     def _begin(self, mode: str) -> None:
         """Open a transaction, waiting for other writers.
 
-        SQLite's own waiting sleeps longer each time, up to 100 ms, where a write here takes 2: short even sleeps
-        let the next one in at once, and none waits for long.
+        SQLite's busy handler sleeps longer each time, up to 100 ms, while a write here takes 2 ms. Short sleeps of
+        equal length let the next writer in at once and starve none.
         """
         begun = time.monotonic()
-        # whoever was kept out just now does not wait as long again for each of its next writes
-        patience = self.busy_seconds if self.blocked_since is None else min(self.busy_seconds, _BLOCKED_BUSY_SECONDS)
+        # after one full wait, the next writes give up sooner until one succeeds
+        limit = self.busy_seconds if self.blocked_since is None else min(self.busy_seconds, _BLOCKED_BUSY_SECONDS)
         while True:
             try:
                 self._connection.execute(f"BEGIN {mode}")
@@ -216,7 +218,7 @@ class Database:
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                     raise self._translate_error(error) from error
-                if time.monotonic() >= begun + patience:
+                if time.monotonic() >= begun + limit:
                     self.blocked_since = self.blocked_since or begun
                     raise self._translate_error(error) from error
                 time.sleep(_BEGIN_RETRY_SECONDS)
@@ -232,9 +234,9 @@ class Database:
         text = str(error)
         name = getattr(error, "sqlite_errorname", "") or ""
         if "locked" in text or "busy" in text or name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            return DatabaseBusy(f"{self.path}: {text}", "Another process writes to it; it is tried again.")
+            return DatabaseBusy(f"{self.path}: {text}", "Another process is writing to it; the write is retried.")
         if "full" in text or name in _DISK_FULL_ERRORS:
-            return DiskFull(f"{self.path}: {text}", "The disk is full: free some space; the crawl goes on by itself.")
+            return DiskFull(f"{self.path}: {text}", "The disk is full: free some space; the crawl continues by itself.")
         if "malformed" in text or "not a database" in text or name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
             return StorageError(
                 f"{self.path}: damaged ({text})",
@@ -242,23 +244,11 @@ class Database:
             )
         if "readonly" in text or "unable to open" in text:
             return StorageError(f"{self.path}: {text}", "Check the permissions of the data directory.")
-        return StorageError(f"{self.path}: {text}", "This is a fault of the program or of the disk; see data/logs.")
-
-
-def retry_busy(database: Database, work: Any, *, seconds: float = 60.0, pause: float = 0.05) -> Any:
-    """Call `work(database)` until it is not Busy, at most `seconds`; then the Busy is raised."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return work(database)
-        except DatabaseBusy:
-            if time.monotonic() >= deadline:
-                raise
-            time.sleep(pause)
+        return StorageError(f"{self.path}: {text}", "This is a bug in crawl-console or a disk error; see data/logs.")
 
 
 def has_no_wal(path: Path) -> bool:
-    """Whether no log lies beside a database: nobody has it open, and all there is lies in the file itself."""
+    """Whether a database has no write-ahead log: no process has it open, and the file itself is complete."""
     return not path.with_name(f"{path.name}-wal").exists()
 
 

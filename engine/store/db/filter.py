@@ -1,7 +1,6 @@
-"""Filters: which jobs or events are wanted, as values, and what of that SQL can decide. Knows no grammar and no table.
+"""Filters of jobs and events, and their SQL conditions.
 
-A filter that asks only for states, groups, hosts and kinds is answered by the counters; one that searches texts is
-asked row by row, of rows SQL has sieved.
+The counters answer a filter on states, groups, hosts and kinds alone. A text search tests the rows that SQL selects.
 """
 
 from collections.abc import Sequence
@@ -10,26 +9,26 @@ from typing import Any, Literal, Protocol
 
 Operator = Literal["<", "<=", ">", ">=", "="]
 Condition = tuple[str, list[Any]]
-"""A piece of SQL, and what its placeholders stand for."""
+"""A piece of SQL and the values of its placeholders."""
 
 FILTER_STATES = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
-"""What jobs are counted by. As a word of a filter `ready` takes the delayed ones in."""
+"""States that have a counter. In a filter, `ready` includes the delayed jobs."""
 
 RETRYABLE_STATES = ("failed", "skipped", "done", "incomplete")
-"""States a job may be retried from."""
+"""States from which a job may be retried."""
 
 
 class Search(Protocol):
-    """A test of a row's texts that SQL cannot make."""
+    """A test of a row's texts that SQL cannot run."""
 
     def accepts(self, *texts: str) -> bool:
-        """Whether a row with these texts is wanted."""
+        """Whether a row with these texts matches."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GlobFilter:
-    """What one column must be: one of `wanted` (empty: any), and none of `unwanted`. `*` stands for any text."""
+    """The value of a column must match one of `include` (empty: any) and none of `exclude`. `*` matches any text."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -38,14 +37,14 @@ class GlobFilter:
         return bool(self.include or self.exclude)
 
     def condition(self, *columns: str) -> list[Condition]:
-        """SQL that is true where one of the columns is as asked."""
-        found: list[Condition] = []
+        """SQL that is true if one of the columns matches."""
+        conditions: list[Condition] = []
         if self.include:
-            found.append(_glob_condition(columns, self.include))
+            conditions.append(_glob_condition(columns, self.include))
         if self.exclude:
             sql, values = _glob_condition(columns, self.exclude)
-            found.append((f"NOT {sql}", values))
-        return found
+            conditions.append((f"NOT {sql}", values))
+        return conditions
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,37 +58,37 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobFilter:
-    """Which jobs are wanted. All its parts must hold; `text` is how it was written, to be shown."""
+    """Selects jobs that match all its parts. `text`: the filter as the user wrote it, for display."""
 
     text: str = ""
     states: GlobFilter = GlobFilter()
     groups: GlobFilter = GlobFilter()
     hosts: GlobFilter = GlobFilter()
-    """Of `name:port`, or the name alone."""
+    """Matched against `name:port` and against the name alone."""
     nodes: GlobFilter = GlobFilter()
-    """`n2`: jobs it holds, or was the last to hold."""
+    """`n2`: the node that holds the job or held it last."""
     kinds: GlobFilter = GlobFilter(("page",))
     comparisons: tuple[Comparison, ...] = ()
     searches: tuple[Search, ...] = ()
 
     @property
     def matched_states(self) -> frozenset[str]:
-        """The states it lets through, as named in STATES; `ready` is here what is due."""
+        """The states it matches, as named in FILTER_STATES; `ready` here means due jobs only."""
         return (_expand_ready(self.states.include) or frozenset(FILTER_STATES)) - _expand_ready(self.states.exclude)
 
     @property
     def countable(self) -> bool:
-        """Whether the counters know how many jobs it lets through."""
+        """Whether the counters alone give the number of matching jobs."""
         return not (self.nodes or self.comparisons or self.searches)
 
     def accepts(self, *texts: str) -> bool:
-        """Whether the searches let a job with these texts through. May raise UsageError: a pattern was too slow."""
+        """Whether a job with these texts matches the searches. May raise UsageError: a pattern was too slow."""
         return all(search.accepts(*texts) for search in self.searches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events are wanted."""
+    """Selects events that match all its parts."""
 
     text: str = ""
     levels: GlobFilter = GlobFilter()
@@ -99,7 +98,7 @@ class EventFilter:
     searches: tuple[Search, ...] = ()
 
     def accepts(self, *texts: str) -> bool:
-        """Whether the searches let an event with these texts through. May raise UsageError."""
+        """Whether an event with these texts matches the searches. May raise UsageError: a pattern was too slow."""
         return all(search.accepts(*texts) for search in self.searches)
 
 
@@ -107,41 +106,41 @@ ALL_JOBS = JobFilter()
 ALL_EVENTS = EventFilter()
 
 
-def sequence_conditions(wanted: JobFilter) -> list[Condition]:
-    """What a filter asks of a sequence `s` and its host `h`."""
+def sequence_conditions(job_filter: JobFilter) -> list[Condition]:
+    """The part of a filter that applies to a sequence `s` and its host `h`."""
     return [
-        *wanted.kinds.condition("s.kind"),
-        *wanted.groups.condition("s.grp"),
-        *wanted.hosts.condition("h.key", "rtrim(rtrim(h.key, '0123456789'), ':')"),
+        *job_filter.kinds.condition("s.kind"),
+        *job_filter.groups.condition("s.grp"),
+        *job_filter.hosts.condition("h.key", "rtrim(rtrim(h.key, '0123456789'), ':')"),
     ]
 
 
-def job_conditions(wanted: JobFilter, now: float) -> list[Condition]:
-    """What a filter asks of a job `j`, its run `r` and its last node `n`. `now` is wall-clock seconds."""
-    found: list[Condition] = []
-    counters = wanted.matched_states
-    if counters < frozenset(FILTER_STATES):
-        found.append((_state_condition(counters), []))
-    found += wanted.nodes.condition("coalesce('n' || n.number, '')")
-    for comparison in wanted.comparisons:
-        found.append(
+def job_conditions(job_filter: JobFilter, now: float) -> list[Condition]:
+    """The part of a filter that applies to a job `j`, its run `r` and its last node `n`. `now`: wall-clock seconds."""
+    conditions: list[Condition] = []
+    states = job_filter.matched_states
+    if states < frozenset(FILTER_STATES):
+        conditions.append((_state_condition(states), []))
+    conditions += job_filter.nodes.condition("coalesce('n' || n.number, '')")
+    for comparison in job_filter.comparisons:
+        conditions.append(
             _comparison_condition(comparison, "coalesce(j.changed_at, r.created_at)", f"j.{comparison.field}", now)
         )
-    return found
+    return conditions
 
 
-def event_conditions(wanted: EventFilter, now: float) -> list[Condition]:
-    """What a filter asks of an event. `now` is wall-clock seconds."""
+def event_conditions(event_filter: EventFilter, now: float) -> list[Condition]:
+    """The SQL of an event filter. `now`: wall-clock seconds."""
     return [
-        *wanted.levels.condition("level"),
-        *wanted.sources.condition("source"),
-        *wanted.kinds.condition("kind"),
-        *(_comparison_condition(comparison, "at", "", now) for comparison in wanted.ages),
+        *event_filter.levels.condition("level"),
+        *event_filter.sources.condition("source"),
+        *event_filter.kinds.condition("kind"),
+        *(_comparison_condition(comparison, "at", "", now) for comparison in event_filter.ages),
     ]
 
 
 def join_conditions(conditions: Sequence[Condition]) -> Condition:
-    """All of them, as one that can follow a WHERE … ; begins with AND where there is any."""
+    """One condition to append to a WHERE clause; starts with AND unless the list is empty."""
     return "".join(f" AND {sql}" for sql, _ in conditions), [value for _, values in conditions for value in values]
 
 
@@ -149,16 +148,16 @@ def _expand_ready(words: tuple[str, ...]) -> frozenset[str]:
     return frozenset(words) | (frozenset(("delayed",)) if "ready" in words else frozenset())
 
 
-def _state_condition(counters: frozenset[str]) -> str:
-    told = []
-    for name in sorted(counters):
+def _state_condition(states: frozenset[str]) -> str:
+    terms = []
+    for name in sorted(states):
         if name == "ready":
-            told.append("(j.state = 'READY' AND j.not_before IS NULL)")
+            terms.append("(j.state = 'READY' AND j.not_before IS NULL)")
         elif name == "delayed":
-            told.append("(j.state = 'READY' AND j.not_before IS NOT NULL)")
+            terms.append("(j.state = 'READY' AND j.not_before IS NOT NULL)")
         else:
-            told.append(f"j.state = '{name.upper()}'")
-    return "(" + (" OR ".join(told) or "0") + ")"
+            terms.append(f"j.state = '{name.upper()}'")
+    return "(" + (" OR ".join(terms) or "0") + ")"
 
 
 def _glob_condition(columns: Sequence[str], words: Sequence[str]) -> Condition:
@@ -170,6 +169,6 @@ _INVERTED_OPERATORS: dict[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=
 
 
 def _comparison_condition(comparison: Comparison, moment: str, column: str, now: float) -> Condition:
-    if comparison.field == "age":  # what is older was before
+    if comparison.field == "age":  # a greater age is an earlier moment
         return f"{moment} {_INVERTED_OPERATORS[comparison.operator]} ?", [now - comparison.value]
     return f"{column} {comparison.operator} ?", [comparison.value]

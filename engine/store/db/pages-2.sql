@@ -1,4 +1,4 @@
--- Bodies may be packed with a dictionary. Its number stands in their frames.
+-- Bodies may be compressed with a dictionary. Each frame names the id of its dictionary.
 
 CREATE TABLE dictionaries (
     id   INTEGER PRIMARY KEY,

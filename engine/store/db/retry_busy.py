@@ -1,36 +1,48 @@
-"""Patience: a thing that must be done, while the database is busy again and again."""
+"""Retries a call while the database is busy."""
 
 import logging
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from engine.errors import StorageError
-from engine.store.db.connector import DatabaseBusy, DiskFull
+from engine.errors import CrawlError
 
 _T = TypeVar("_T")
-_RETRY_SECONDS = 0.05
 _WARN_AFTER_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
 
 
-def retry_busy_or_fail(
-    work: Callable[[], _T], seconds: float = 90.0, is_cancelled: Callable[[], bool] = lambda: False
-) -> _T:
-    """What `work` returns, once it is not Busy.
+class DatabaseBusy(CrawlError):
+    """Another process holds the write lock, or the disk is full: nothing was written, try again later."""
 
-    Raises StorageError after `seconds`, when `given_up` says so, and at once where the disk is full.
+
+class DiskFull(DatabaseBusy):
+    """The disk has no space left for the write."""
+
+
+def retry_busy(
+    work: Callable[[], _T],
+    *,
+    seconds: float = 60.0,
+    pause: float = 0.05,
+    cancelled: Callable[[], bool] = lambda: False,
+    wait_for_space: bool = True,
+) -> _T:
+    """Call `work` until it does not raise DatabaseBusy; returns its result.
+
+    Raises the last DatabaseBusy after `seconds` and once `cancelled` returns True. `wait_for_space`: False raises
+    DiskFull at once.
     """
-    began, told = time.monotonic(), False
+    started, warned = time.monotonic(), False
     while True:
         try:
             return work()
         except DatabaseBusy as busy:
-            waited = time.monotonic() - began
-            if waited > seconds or is_cancelled() or isinstance(busy, DiskFull):
-                raise StorageError(busy.message, busy.remedy) from busy
-            if waited > _WARN_AFTER_SECONDS and not told:
-                told = True
+            waited = time.monotonic() - started
+            if waited >= seconds or cancelled() or (isinstance(busy, DiskFull) and not wait_for_space):
+                raise
+            if waited > _WARN_AFTER_SECONDS and not warned:
+                warned = True
                 _log.warning("%s; waiting for it", busy.message)
-            time.sleep(_RETRY_SECONDS)
+        time.sleep(pause)

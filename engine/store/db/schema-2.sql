@@ -1,3 +1,3 @@
--- Nobody reads it; it had to be computed for each page.
+-- Never read, but computed for each page.
 
 ALTER TABLE documents DROP COLUMN digest;

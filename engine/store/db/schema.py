@@ -1,42 +1,45 @@
-"""Creating and migrating the database files. The only room that changes tables."""
+"""Creates, checks and migrates the database files of a data dir."""
 
 import contextlib
 import time
+from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError, StorageError
-from engine.store.db.connector import Database, has_no_wal, retry_busy, sqlite3
+from engine.store.db.connector import Database, has_no_wal, sqlite3
+from engine.store.db.migrations import check_version, migrate
+from engine.store.db.retry_busy import retry_busy
 
 CRAWL, PAGES = "crawl.db", "pages.db"
 _SQL_DIR = Path(__file__).parent
 _MAGIC = b"SQLite format 3\0"
 
 MIGRATIONS: dict[str, tuple[str, ...]] = {CRAWL: ("schema.sql", "schema-2.sql"), PAGES: ("pages.sql", "pages-2.sql")}
-"""Scripts by file, applied in order; `PRAGMA user_version` says how many were."""
+"""Scripts of each file, applied in order; `PRAGMA user_version` is the number of those applied."""
 _PAGE_SIZES = {CRAWL: 4096, PAGES: 16384}
-"""A stored page has 4 kB as a rule: larger ones of SQLite's keep it in one piece. It takes a tenth less of the disk."""
+"""A stored web page takes about 4 kB: larger database pages hold it in one piece and save a tenth of the disk."""
 
 _SETTLE_SECONDS, _SETTLE_RETRY_SECONDS = 0.3, 0.02
-"""A process that makes a file, or closes it as the last one, is done within the first."""
+"""Another process that is creating or closing the file finishes within the first."""
 
 
 def migrate_databases(folder: Path) -> None:
     """Create or migrate the databases of a data dir; several processes may call it at once.
 
-    Raises StorageError on a file that is damaged, not ours, or newer than this program.
+    Raises DatabaseBusy, and StorageError if a file is damaged, not ours, or newer than this program.
     """
     if sqlite3.sqlite_version_info < (3, 37):
         raise StorageError(
             f"SQLite {sqlite3.sqlite_version} is too old", "Use a Python whose sqlite3 has SQLite 3.51.3 or newer."
         )
     for name, scripts in MIGRATIONS.items():
-        _check_file_retrying(folder / name, scripts)  # all of them, before one is touched
+        _check_file_retrying(folder / name, scripts)  # check all files before changing any
     for name, scripts in MIGRATIONS.items():
         path = folder / name
         database = Database.open(path, page_size=_PAGE_SIZES[name])
         try:
             retry_busy(
-                database, lambda d, s=scripts: _migrate(d, s), seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS
+                partial(migrate, database, _read_scripts(scripts)), seconds=_SETTLE_SECONDS, pause=_SETTLE_RETRY_SECONDS
             )
         finally:
             database.close()
@@ -44,19 +47,19 @@ def migrate_databases(folder: Path) -> None:
 
 
 def _check_file_retrying(path: Path, scripts: tuple[str, ...]) -> None:
-    """Refuse only what stays as it is: who reads without a lock while another closes the file may see half of it."""
-    settled = time.monotonic() + _SETTLE_SECONDS
+    """Check a file until it is good or a short time is over: without a lock, a file being closed may look damaged."""
+    deadline = time.monotonic() + _SETTLE_SECONDS
     while True:
         try:
             return _check_file(path, scripts)
         except StorageError:
-            if time.monotonic() >= settled:
+            if time.monotonic() >= deadline:
                 raise
             time.sleep(_SETTLE_RETRY_SECONDS)
 
 
 def _check_file(path: Path, scripts: tuple[str, ...]) -> None:
-    """Raise StorageError where a file cannot be a database of ours, or must not be written; changes nothing."""
+    """Raise StorageError if a file is not a usable database of ours or cannot be written; changes nothing."""
     try:
         with path.open("r+b") as file:
             head = file.read(len(_MAGIC))
@@ -74,10 +77,10 @@ def _check_file(path: Path, scripts: tuple[str, ...]) -> None:
         raise damaged
     with contextlib.suppress(FileNotFoundError):
         if path.with_name(f"{path.name}-wal").stat().st_size:
-            return  # what lies in the log counts; only who may write can read it
+            return  # the log holds newer content, and only a writer can read it
     database = Database.open(path, immutable=True)
     try:
-        _check_version(database, scripts)
+        check_version(database, len(scripts))
         for (table,) in database.all("SELECT name FROM sqlite_schema WHERE type = 'table'"):
             database.one(f'SELECT 1 FROM "{table.replace(chr(34), chr(34) * 2)}" LIMIT 1')
         pages, size = database.value("PRAGMA page_count"), database.value("PRAGMA page_size")
@@ -87,10 +90,14 @@ def _check_file(path: Path, scripts: tuple[str, ...]) -> None:
         database.close()
 
 
-def checkpoint_wal(folder: Path) -> None:
-    """At the end of a run: write what still lies in the logs beside the databases into them.
+def _read_scripts(names: tuple[str, ...]) -> dict[str, str]:
+    return {name: (_SQL_DIR / name).read_text("utf-8") for name in names}
 
-    The last to close a database does so by itself, but for those who may only read, such as a node's clerk.
+
+def checkpoint_wal(folder: Path) -> None:
+    """At the end of a run: copy the write-ahead logs into the databases and delete them.
+
+    SQLite does so when the last connection closes, unless that one is read-only, as a node's are.
     """
     for name in MIGRATIONS:
         with contextlib.suppress(CrawlError):
@@ -98,28 +105,6 @@ def checkpoint_wal(folder: Path) -> None:
                 Database.open(folder / name, busy_seconds=0.5).close()
 
 
-def _migrate(database: Database, scripts: tuple[str, ...]) -> None:
-    if database.value("PRAGMA user_version") == len(scripts):
-        return
-    with database.transaction():
-        for script in scripts[_check_version(database, scripts) :]:
-            database.execute_script((_SQL_DIR / script).read_text("utf-8"))
-        database.execute(f"PRAGMA user_version = {len(scripts)}")
-
-
-def _check_version(database: Database, scripts: tuple[str, ...]) -> int:
-    """How many scripts made this database. Raises StorageError on one that is not ours, or newer than this program."""
-    version = int(database.value("PRAGMA user_version"))
-    if version > len(scripts):
-        raise StorageError(
-            f"{database.path}: made by a newer crawl-console (schema {version}, this one knows {len(scripts)})",
-            "Update crawl-console, or use another --data directory.",
-        )
-    if version == 0 and database.value("SELECT count(*) FROM sqlite_schema"):
-        raise StorageError(f"{database.path}: not a crawl-console database", "Use another --data directory.")
-    return version
-
-
 def has_schema(database: Database) -> bool:
-    """Whether the tables are there; another process may be making them right now."""
+    """Whether the tables exist; another process may be creating them."""
     return bool(database.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"))

@@ -1,4 +1,4 @@
--- crawl.db: the truth. Deadlines are boot-time seconds (engine.clock), moments are wall-clock seconds since 1970.
+-- crawl.db: the state of all runs. Deadlines are boot-time seconds (runtime.clock), moments wall-clock seconds since 1970.
 
 CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
@@ -18,20 +18,20 @@ CREATE TABLE runs (
     created_at       REAL NOT NULL,
     started_at       REAL,
     ended_at         REAL,
-    seconds          REAL NOT NULL DEFAULT 0,      -- time under a supervisor, all its starts together
+    seconds          REAL NOT NULL DEFAULT 0,      -- total time under a supervisor
     defs_version     INTEGER REFERENCES def_versions(version),
     seeded_version   INTEGER,
     base_url         TEXT,
-    paused           TEXT,                         -- why no lease is given: 'operator', 'disk', 'operator, disk'; null: they are
+    paused           TEXT,                         -- reason: 'operator', 'disk', 'operator, disk'; null: not paused
     slots            INTEGER NOT NULL DEFAULT 0,   -- concurrency of all runners together
-    active_sequences INTEGER NOT NULL DEFAULT 0,   -- those with ready or taken jobs to fetch, kept by trigger
+    active_sequences INTEGER NOT NULL DEFAULT 0,   -- sequences with ready or taken jobs to fetch; a trigger counts them
     max_pages        INTEGER,
-    takeovers        INTEGER NOT NULL DEFAULT 0,   -- nodes that died, whose jobs went to others
+    takeovers        INTEGER NOT NULL DEFAULT 0,   -- dead nodes whose jobs were requeued
     rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0}',
-    reextraction     TEXT,                         -- JSON: how far the search for stale pages is; null: none is under way
-    reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages, since the last change of the defs
-    relinking        INTEGER NOT NULL DEFAULT 0,   -- links changed: which pages they still lead to is written down
-    extract_only     INTEGER NOT NULL DEFAULT 0    -- nothing is fetched: only re-extraction is leased
+    reextraction     TEXT,                         -- JSON: progress of the search for stale pages; null: none is in progress
+    reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages since the last change of the defs
+    relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
+    extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
 );
 
 CREATE TABLE def_versions (
@@ -48,12 +48,12 @@ CREATE TABLE data_defs (
     UNIQUE (name, hash)
 );
 
-CREATE TABLE page_defs (                           -- what a version says of the pages of a group; no row: it is absent
+CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
-    hash      TEXT NOT NULL,                       -- of all that follows: pages made with another one are stale
-    data_defs TEXT NOT NULL,                       -- JSON: ids, in order
-    follow    TEXT NOT NULL,                       -- hash of what decides on links besides the dataDefs
+    hash      TEXT NOT NULL,                       -- of the columns below: pages made with another hash are stale
+    data_defs TEXT NOT NULL,                       -- JSON: ordered ids
+    follow    TEXT NOT NULL,                       -- hash of the defs besides dataDefs that decide which links are followed
     PRIMARY KEY (version, grp)
 ) WITHOUT ROWID;
 
@@ -66,7 +66,7 @@ CREATE TABLE supervisors (
 );
 
 CREATE TABLE nodes (
-    epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never used twice
+    epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
     supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
     number     INTEGER NOT NULL,
@@ -99,10 +99,10 @@ CREATE TABLE hosts (
     origin        TEXT NOT NULL,
     delay         REAL NOT NULL,
     concurrency   INTEGER NOT NULL,
-    crawl_delay   REAL NOT NULL DEFAULT 0,         -- what its robots.txt asks for
+    crawl_delay   REAL NOT NULL DEFAULT 0,         -- from its robots.txt
     next_at       REAL,
     backoff_until REAL,
-    strikes       INTEGER NOT NULL DEFAULT 0,      -- answers 429 or 503 in a row
+    strikes       INTEGER NOT NULL DEFAULT 0,      -- consecutive answers 429 or 503
     throttled     INTEGER NOT NULL DEFAULT 0,
     errors        INTEGER NOT NULL DEFAULT 0,
     robots        TEXT NOT NULL CHECK (robots IN ('OFF','WANTED','KNOWN')),
@@ -119,10 +119,10 @@ CREATE TABLE sequences (
     grp        TEXT NOT NULL,
     rung_at    REAL,
     paused     INTEGER NOT NULL DEFAULT 0,
-    absent     INTEGER NOT NULL DEFAULT 0          -- 1: the defs lack its group; 2: they have it again, jobs to be revived
+    absent     INTEGER NOT NULL DEFAULT 0          -- 1: the defs lack its group; 2: it came back, jobs must be requeued
         CHECK (absent IN (0, 1, 2)),
     max_pages  INTEGER,                            -- of the whole group
-    ready      INTEGER NOT NULL DEFAULT 0,         -- due; waiting ones are 'delayed'
+    ready      INTEGER NOT NULL DEFAULT 0,         -- due jobs only; those with not_before are 'delayed'
     delayed    INTEGER NOT NULL DEFAULT 0,
     taken      INTEGER NOT NULL DEFAULT 0,
     done       INTEGER NOT NULL DEFAULT 0,
@@ -147,7 +147,7 @@ CREATE TABLE locators (
 );
 
 CREATE TABLE jobs (
-    id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never used twice: a node may still hold a job that was deleted
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
     sequence   INTEGER NOT NULL REFERENCES sequences(id),
     state      TEXT NOT NULL DEFAULT 'READY'
@@ -162,16 +162,16 @@ CREATE TABLE jobs (
     depth      INTEGER NOT NULL DEFAULT 0,
     origin     TEXT NOT NULL CHECK (origin IN ('locator','link')),
     locator    INTEGER REFERENCES locators(id),
-    root       INTEGER,                            -- the locator's job this one descends from
+    root       INTEGER,                            -- the locator's job from which this one descends
     document   INTEGER,
     defs       INTEGER,                            -- the def version its rows were made with
-    page       INTEGER,                            -- of a re-extraction: the job of the page
-    linked     INTEGER,                            -- the newest def version under which a link to it was seen, if any is
+    page       INTEGER,                            -- for a re-extraction: the job of the page
+    linked     INTEGER,                            -- the newest def version under which a page links to it
     url        TEXT NOT NULL,
-    target     TEXT,                               -- where redirects led so far
+    target     TEXT,                               -- the URL to which redirects led so far
     reason     TEXT,
-    changed_at REAL,                               -- its last change of state; null: none since it was made
-    page_key   BLOB,                               -- of a plain locator: what a link to its page would be
+    changed_at REAL,                               -- last change of state; null: unchanged since it was created
+    page_key   BLOB,                               -- for a plain locator: the identity of a link to its page
     identity   BLOB NOT NULL,
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
@@ -186,10 +186,10 @@ CREATE INDEX jobs_skipped ON jobs(sequence) WHERE state = 'SKIPPED';
 CREATE INDEX jobs_located ON jobs(run, page_key) WHERE page_key IS NOT NULL;
 
 CREATE TABLE documents (
-    id           INTEGER PRIMARY KEY,              -- of its page in pages.db
+    id           INTEGER PRIMARY KEY,              -- id of its page in pages.db
     run          INTEGER NOT NULL REFERENCES runs(seq),
-    key          BLOB NOT NULL,                    -- of method, URL and body; empty: serves no fetch any more
-    url          TEXT NOT NULL,                    -- the final one
+    key          BLOB NOT NULL,                    -- hash of method, URL and body; empty: no longer reused
+    url          TEXT NOT NULL,                    -- after redirects
     status       INTEGER NOT NULL,
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
@@ -199,17 +199,17 @@ CREATE TABLE documents (
 CREATE INDEX documents_key ON documents(key);
 
 CREATE TABLE document_aliases (
-    key      BLOB NOT NULL,                        -- of a request that was redirected to the document
+    key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
     PRIMARY KEY (key, document)
 ) WITHOUT ROWID;
 
 CREATE TABLE rows (
-    id       INTEGER PRIMARY KEY AUTOINCREMENT,    -- followers read on by id: none is used twice
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,    -- readers continue by id: never reused
     run      INTEGER NOT NULL REFERENCES runs(seq),
     job      INTEGER NOT NULL REFERENCES jobs(id),
     data_def INTEGER NOT NULL REFERENCES data_defs(id),
-    data     TEXT NOT NULL                         -- a JSON object, fields in written order
+    data     TEXT NOT NULL                         -- a JSON object, fields in the order of the defs
 );
 CREATE INDEX rows_job ON rows(job);
 
@@ -221,7 +221,7 @@ CREATE TABLE row_counts (
     PRIMARY KEY (run, data_def)
 ) WITHOUT ROWID;
 
-CREATE TABLE rejections (                          -- records turned away, kept by page so that they can be taken back
+CREATE TABLE rejections (                          -- rejected records by page, so that they can be subtracted again
     job      INTEGER NOT NULL REFERENCES jobs(id),
     data_def TEXT NOT NULL,
     records  INTEGER NOT NULL,
@@ -231,8 +231,8 @@ CREATE TABLE rejections (                          -- records turned away, kept 
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
-    fetches       INTEGER NOT NULL DEFAULT 0,      -- answers that were read to their end
-    fetch_seconds REAL NOT NULL DEFAULT 0,         -- theirs, added up
+    fetches       INTEGER NOT NULL DEFAULT 0,      -- complete responses
+    fetch_seconds REAL NOT NULL DEFAULT 0,         -- sum over the fetches
     bytes         INTEGER NOT NULL DEFAULT 0,      -- of their bodies, as sent
     retries       INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
@@ -264,7 +264,7 @@ CREATE TABLE outputs (
     bytes     INTEGER NOT NULL DEFAULT 0,          -- durable length of the file
     rows      INTEGER NOT NULL DEFAULT 0,
     inode     INTEGER,
-    dirty     INTEGER NOT NULL DEFAULT 0,          -- rows at or below the cursor were replaced: to be rebuilt
+    dirty     INTEGER NOT NULL DEFAULT 0,          -- reasons to rebuild, such as replaced rows at or below the cursor
     pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
@@ -278,8 +278,8 @@ CREATE TABLE checkpoints (
     validation_status TEXT NOT NULL CHECK (validation_status IN ('valid','provisional','invalid')),
     reason            TEXT,
     content_hash      TEXT NOT NULL,
-    dependencies      TEXT NOT NULL,               -- JSON: steps this one rests on; GROUP/STEP in another group
-    kept              INTEGER NOT NULL DEFAULT 0,  -- pages done before the content changed, and not worked again
+    dependencies      TEXT NOT NULL,               -- JSON: steps on which it depends; GROUP/STEP in another group
+    kept              INTEGER NOT NULL DEFAULT 0,  -- pages done before the content changed that are not processed again
     CHECK ((completed = 1) = (completed_at IS NOT NULL)),
     CHECK (completed = 0 OR validation_status <> 'invalid'),
     CHECK (completed = 1 OR validation_status <> 'valid'),
@@ -313,14 +313,14 @@ CREATE INDEX events_job ON events(job) WHERE job IS NOT NULL;
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
-    pages  REAL NOT NULL,                          -- a second, since the sample before
+    pages  REAL NOT NULL,                          -- per second since the last sample
     rows   REAL NOT NULL,
     failed INTEGER NOT NULL,
     queue  INTEGER NOT NULL,
     PRIMARY KEY (run, at)
 ) WITHOUT ROWID;
 
--- What state runs and nodes are in is told as events too, by whoever changes it: replayed, they give the tables.
+-- Each change of state of a run or node is also an event: the events, replayed, give the tables.
 
 CREATE TRIGGER runs_told AFTER UPDATE OF state ON runs WHEN OLD.state <> NEW.state BEGIN
     INSERT INTO events (run, at, level, source, kind, text)
@@ -344,7 +344,7 @@ CREATE TRIGGER nodes_told AFTER UPDATE OF state, role ON nodes WHEN OLD.state <>
         'n' || NEW.number || ' ' || NEW.state || ' ' || NEW.role);
 END;
 
--- Counters move with the transaction that moves a job.
+-- Counters change in the transaction that changes a job.
 
 CREATE TRIGGER jobs_born AFTER INSERT ON jobs BEGIN
     UPDATE sequences SET

@@ -8,5 +8,5 @@ _State = TypeVar("_State", bound=StrEnum)
 
 
 def source_states(table: Mapping[_State, frozenset[_State]], *targets: _State) -> str:
-    """The states from which every one of `targets` may be entered, as an SQL list: `('READY', 'TAKEN')`."""
+    """The states from which a transition to each of `targets` is allowed, as an SQL list: `('READY', 'TAKEN')`."""
     return "(" + ", ".join(f"'{state}'" for state, allowed in table.items() if allowed.issuperset(targets)) + ")"

@@ -1,4 +1,4 @@
-"""Who holds the write lock of a database: asked of the kernel, where it tells (Linux). Reads no table."""
+"""Finds the process that holds the write lock of a database, in /proc/locks (Linux only)."""
 
 from pathlib import Path
 
@@ -8,13 +8,13 @@ _WAL_WRITE_LOCK = "120"
 
 
 def find_writer_pid(database: Path) -> int | None:
-    """The pid of the process that writes to a database right now; None: nobody, or it cannot be told."""
+    """The pid of the process that writes to a database now; None: there is none, or the system does not report it."""
     try:
         inode = str(Path(f"{database}-shm").stat().st_ino)
-        told = _LOCKS.read_text("ascii", "replace")
+        locks = _LOCKS.read_text("ascii", "replace")
     except OSError:
         return None
-    for line in told.splitlines():
+    for line in locks.splitlines():
         # 12: POSIX  ADVISORY  WRITE 4121 08:01:131074 120 120
         parts = line.split()
         if (

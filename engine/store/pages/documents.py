@@ -1,4 +1,4 @@
-"""Documents: fetched pages as stored. Bodies go to pages.db first, then crawl.db refers to them."""
+"""Stores and finds fetched pages. Bodies go to pages.db first, then crawl.db refers to them."""
 
 import time
 from collections.abc import Sequence
@@ -49,12 +49,12 @@ _SCAN_BATCH, _ID_GAP = 10_000, 1_000_000
 
 
 _WAL_PAGES = 256
-"""Of 16 kB: the write-ahead log stays small, so that the end of a run has little to fold."""
+"""Of 16 kB: the write-ahead log stays small, so that little is left to copy at the end of a run."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewDocument:
-    """A page just fetched, not yet stored. `keys`: of its URL first, then of those that were redirected to it."""
+    """A fetched page, not yet stored. `keys`: that of its URL first, then those of URLs redirected to it."""
 
     keys: tuple[bytes, ...]
     url: str
@@ -66,27 +66,27 @@ class NewDocument:
 
 
 class PageStore:
-    """The bodies, in pages.db. One owner thread."""
+    """The bodies, in pages.db. Used by one thread."""
 
     def __init__(
         self, folder: Path, *, read_only: bool = False, immutable: bool = False, busy_seconds: float = BUSY_SECONDS
     ) -> None:
-        """As `Database.open`."""
+        """The arguments are those of `Database.open`."""
         self._db = Database.open(folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds)
         if not read_only:
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         self._compressor = BodyCompressor(self._db)
 
     def add(self, documents: Sequence[NewDocument]) -> list[int]:
-        """Store bodies durably; returns their pages' ids, in order."""
+        """Store bodies durably; returns the ids of their pages, in order."""
         bodies = [d.body for d in documents]
         frames = self._compressor.compress(bodies)
-        packed = [(orjson.dumps(d.headers).decode(), frame) for d, frame in zip(documents, frames, strict=True)]
+        pages = [(orjson.dumps(d.headers).decode(), frame) for d, frame in zip(documents, frames, strict=True)]
         with self._db.transaction():
             first = int(self._db.value(_LAST_PAGE) or 0) + 1
-            self._db.execute_values(_ADD_PAGE, [(first + i, *page) for i, page in enumerate(packed)])
-        self._compressor.add_samples(bodies)  # not before: what could not be stored comes again
-        return list(range(first, first + len(packed)))
+            self._db.execute_values(_ADD_PAGE, [(first + i, *page) for i, page in enumerate(pages)])
+        self._compressor.add_samples(bodies)  # after the commit: bodies that cannot be stored are added again
+        return list(range(first, first + len(pages)))
 
     def read(self, page: int) -> bytes | None:
         """The body of a page; None: it is missing."""
@@ -94,18 +94,18 @@ class PageStore:
         return None if row is None else self._compressor.decompress(row[1])
 
     def reconcile(self, crawl: Database, run: int) -> int:
-        """Where this file was lost, or an older copy put back: what it no longer has serves no fetch any more.
+        """Invalidate documents whose bodies are missing, because this file was lost or replaced by an older copy.
 
-        New pages get ids far behind those of all documents, so that any file of before is found out as well. Returns
-        how many were lost, and has it noted in `run`; once, wherever this ends.
+        New pages get ids far above those of all documents, so that the same is detected for any older file. Returns
+        how many were lost, and writes an event to `run`; repeated calls report nothing again.
         """
-        last_known = int(crawl.value(_LAST_DOCUMENT) or 0)
-        if int(self._db.value(_LAST_PAGE) or 0) >= last_known:
+        last_document = int(crawl.value(_LAST_DOCUMENT) or 0)
+        if int(self._db.value(_LAST_PAGE) or 0) >= last_document:
             return 0
         lost, last = list[int](), 0
         while ids := [int(row[0]) for row in crawl.all(_REUSABLE_DOCUMENTS, (last, _SCAN_BATCH))]:
-            there = {int(row[0]) for row in self._db.all(_EXISTING_PAGES, (id_list(ids),))}
-            lost += [id_ for id_ in ids if id_ not in there]
+            present = {int(row[0]) for row in self._db.all(_EXISTING_PAGES, (id_list(ids),))}
+            lost += [id_ for id_ in ids if id_ not in present]
             last = ids[-1]
         if lost:
             with crawl.transaction():
@@ -116,20 +116,20 @@ class PageStore:
                 )
         with self._db.transaction():
             self._db.execute(_RESET_SEQUENCE)
-            self._db.execute(_SET_SEQUENCE, (last_known + _ID_GAP,))
+            self._db.execute(_SET_SEQUENCE, (last_document + _ID_GAP,))
         return len(lost)
 
     def delete_orphans(self, crawl: Database, *, batch: int = 500) -> int:
-        """Delete bodies nothing refers to; only while no job is leased. Returns how many."""
-        swept, last = 0, 0
+        """Delete bodies without a document; only while no job is leased. Returns how many."""
+        deleted, last = 0, 0
         while ids := [int(row[0]) for row in self._db.all(_PAGE_IDS, (last, batch))]:
-            known = {int(row[0]) for row in crawl.all(_EXISTING_DOCUMENTS.format(ids=placeholders(ids)), ids)}
-            lost = [id_ for id_ in ids if id_ not in known]
-            if lost:
+            used = {int(row[0]) for row in crawl.all(_EXISTING_DOCUMENTS.format(ids=placeholders(ids)), ids)}
+            orphans = [id_ for id_ in ids if id_ not in used]
+            if orphans:
                 with self._db.transaction():
-                    self._db.execute(f"DELETE FROM pages WHERE id IN ({placeholders(lost)})", lost)
-            swept, last = swept + len(lost), ids[-1]
-        return swept
+                    self._db.execute(f"DELETE FROM pages WHERE id IN ({placeholders(orphans)})", orphans)
+            deleted, last = deleted + len(orphans), ids[-1]
+        return deleted
 
     def close(self) -> None:
         """Close the file."""
@@ -137,13 +137,13 @@ class PageStore:
 
 
 def lost_pages_message(count: int) -> str:
-    """What an operator reads of stored pages that are gone."""
-    those = "1 stored page" if count == 1 else f"{count:,} stored pages"
-    return f"{PAGES} has lost {those}: no re-extraction can work them, and what needs them fetches again"
+    """The message about missing stored pages, for the operator."""
+    pages = "1 stored page" if count == 1 else f"{count:,} stored pages"
+    return f"{PAGES} has lost {pages}: they cannot be re-extracted, and jobs that need them fetch them again"
 
 
 def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) -> None:
-    """Refer to bodies that are stored, by their pages' ids."""
+    """Add the documents of stored bodies, with the ids of their pages."""
     db.execute_values(
         _ADD,
         [(page, run, d.keys[0], d.url, d.status, d.content_type, d.fetched_at, len(d.body)) for page, d in documents],
@@ -152,7 +152,7 @@ def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) ->
 
 
 def find_stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: float) -> dict[bytes, StoredPage]:
-    """The newest document for each key: any of this run, or a good one fetched after `fresh_since` (wall clock)."""
+    """The newest document for each key: any of this run, or a successful one since `fresh_since` (wall clock)."""
     if not keys:
         return {}
     sql = _FIND_STORED.format(keys=placeholders(keys))
@@ -163,7 +163,7 @@ def find_stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: floa
 
 
 def invalidate(db: Database, run: int, keys: Sequence[bytes]) -> None:
-    """What this run fetched under these keys serves no fetch any more; it stays what its jobs saw."""
+    """Stop reusing the documents that this run fetched under these keys; their jobs still refer to them."""
     marks = placeholders(keys)
     ids = [int(row[0]) for row in db.all(_IDS_BY_KEY.format(keys=marks), (run, *keys, *keys))]
     if ids:
@@ -172,12 +172,12 @@ def invalidate(db: Database, run: int, keys: Sequence[bytes]) -> None:
 
 
 def get_metadata(db: Database, document: int) -> tuple[str, int, str, int, float] | None:
-    """URL, status, content type, bytes and the moment of its fetch; None: it is gone."""
+    """URL, status, content type, bytes and fetch time; None: it is gone."""
     row = db.one(_METADATA, (document,))
     return None if row is None else (row[0], row[1], row[2], row[3], row[4])
 
 
 def get_headers(pages: Database, document: int) -> tuple[tuple[str, str], ...]:
-    """The headers a document came with, from pages.db."""
-    told = pages.value(_HEADERS, (document,))
-    return tuple((str(name), str(value)) for name, value in orjson.loads(told)) if told else ()
+    """The response headers of a document, from pages.db."""
+    headers = pages.value(_HEADERS, (document,))
+    return tuple((str(name), str(value)) for name, value in orjson.loads(headers)) if headers else ()

@@ -1,4 +1,4 @@
-"""Packing: a body in pages.db is a zstd frame, made with a dictionary learnt from earlier pages where one pays."""
+"""Compresses page bodies with zstd, with a dictionary trained on earlier pages where one saves space."""
 
 import contextlib
 from collections.abc import Sequence
@@ -8,31 +8,31 @@ import zstandard
 from engine.errors import StorageError
 from engine.store.db.connector import Database, DatabaseBusy
 
-_DICTIONARIES_TO_TRY = "SELECT id FROM dictionaries ORDER BY id = ? DESC, id DESC LIMIT ?"
+_DICTIONARIES_TO_TRY = "SELECT id, body FROM dictionaries ORDER BY id = ? DESC, id DESC LIMIT ?"
 _ADD_DICTIONARY = "INSERT INTO dictionaries (id, body) VALUES (?, ?)"
 _DICTIONARY = "SELECT body FROM dictionaries WHERE id = ?"
 
 _PLAIN_PARAMETERS = zstandard.ZstdCompressionParameters.from_level(3, hash_log=15, chain_log=14, write_checksum=True)
-"""Tables that stay in a processor's own cache: a tenth faster, and half a percent larger at most."""
+"""Tables that fit into the cache of a core: a tenth faster, and at most half a percent larger."""
 _DICTIONARY_PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1, write_dict_id=True, write_checksum=True)
 _TRAINING_SAMPLES, _TEST_SAMPLES, _SAMPLE_BYTES = 32, 16, 32_768
-"""Samples to learn from, others to try it on, and how much of a body is one."""
+"""Samples for training, further ones for testing, and the bytes taken of each body."""
 _TRAINING_INTERVAL = 1_600
-"""Pages between two looks at what a dictionary saves."""
+"""Pages between two tests of the dictionary."""
 _MAX_RATIO = 0.9
-"""Of what the bodies take without it, a dictionary that is worth its reading leaves so much at most."""
+"""A dictionary is used if the test samples take at most this part of their size without it."""
 _MIN_DICTIONARY_BYTES, _MAX_DICTIONARY_BYTES, _SAMPLE_RATIO = 4_096, 65_536, 4
-"""Bytes of a dictionary, and of how many bytes of samples one is learnt."""
+"""Size of a dictionary, and bytes of samples for each of its bytes."""
 _SEGMENT_BYTES, _DMER_BYTES = 1_024, 8
-"""How the learning cuts its samples: with fixed values it needs 10 ms, a quarter of what finding better ones takes."""
+"""Fixed training parameters: 10 ms, a quarter of the time that a search for better ones takes."""
 _FIRST_DICTIONARY_ID = 32_768
-"""Numbers below are for dictionaries that are registered with the makers of the format (RFC 8878, 6.1)."""
+"""Lower ids are reserved for registered dictionaries (RFC 8878, 6.1)."""
 _MAX_DICTIONARIES = 8
-"""Dictionaries that are tried before another is learnt, and that are held ready for reading."""
+"""Dictionaries tried before another is trained, and decompressors kept in memory."""
 
 
 class BodyCompressor:
-    """Packs and unpacks the bodies of one pages.db. One owner thread."""
+    """Compresses and decompresses the bodies of one pages.db. Used by one thread."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -47,90 +47,84 @@ class BodyCompressor:
         return _compress_all(self._compressor, bodies)
 
     def add_samples(self, bodies: Sequence[bytes]) -> None:
-        """Bodies were stored. Now and then it looks whether a dictionary would serve the next ones."""
+        """Sample stored bodies; with enough samples, choose the dictionary for the next bodies."""
         if self._until_training > 0:
             self._until_training -= len(bodies)
             return
         self._samples += [body[:_SAMPLE_BYTES] for body in bodies if body]
-        if len(self._samples) >= _TRAINING_SAMPLES + _TEST_SAMPLES:
-            lesson, trial = (
-                self._samples[:_TRAINING_SAMPLES],
-                self._samples[_TRAINING_SAMPLES : _TRAINING_SAMPLES + _TEST_SAMPLES],
+        if len(self._samples) < _TRAINING_SAMPLES + _TEST_SAMPLES:
+            return
+        samples, self._samples = self._samples, []
+        with contextlib.suppress(DatabaseBusy):  # new samples are taken then
+            self._choose_dictionary(
+                samples[:_TRAINING_SAMPLES], samples[_TRAINING_SAMPLES : _TRAINING_SAMPLES + _TEST_SAMPLES]
             )
-            self._samples = []
-            with contextlib.suppress(DatabaseBusy):
-                self._dictionary_id, self._compressor = self._choose_dictionary(lesson, trial) or (
-                    0,
-                    self._plain_compressor,
-                )
-                self._until_training = _TRAINING_INTERVAL
+            self._until_training = _TRAINING_INTERVAL
 
     def decompress(self, frame: bytes) -> bytes:
-        """The body in a frame. Raises StorageError where it, or its dictionary, is damaged."""
+        """The body of a frame. Raises StorageError if the frame or its dictionary is damaged."""
         try:
             return self._decompressor_for(zstandard.get_frame_parameters(frame).dict_id).decompress(frame)
         except (zstandard.ZstdError, MemoryError) as error:
-            raise self._damaged_error(str(error) or "a size that cannot be") from error
+            raise self._damaged_error(str(error) or "an impossible size") from error
 
-    def _decompressor_for(self, number: int) -> zstandard.ZstdDecompressor:
-        if number not in self._decompressors:
-            dictionary = self._db.value(_DICTIONARY, (number,))
+    def _decompressor_for(self, dictionary_id: int) -> zstandard.ZstdDecompressor:
+        if dictionary_id not in self._decompressors:
+            dictionary = self._db.value(_DICTIONARY, (dictionary_id,))
             if dictionary is None:
-                raise self._damaged_error(f"dictionary {number} is missing")
+                raise self._damaged_error(f"dictionary {dictionary_id} is missing")
             if len(self._decompressors) > _MAX_DICTIONARIES:
-                del self._decompressors[next(number for number in self._decompressors if number)]
-            self._decompressors[number] = _build_decompressor(dictionary)
-        return self._decompressors[number]
+                del self._decompressors[next(id_ for id_ in self._decompressors if id_)]
+            self._decompressors[dictionary_id] = _build_decompressor(dictionary)
+        return self._decompressors[dictionary_id]
 
-    def _damaged_error(self, what: str) -> StorageError:
+    def _damaged_error(self, reason: str) -> StorageError:
         return StorageError(
-            f"{self._db.path}: damaged ({what})", "Restore it from a copy, or fetch the pages again in a new run."
+            f"{self._db.path}: damaged ({reason})", "Restore it from a copy, or fetch the pages again in a new run."
         )
 
-    def _choose_dictionary(
-        self, lesson: Sequence[bytes], trial: Sequence[bytes]
-    ) -> tuple[int, zstandard.ZstdCompressor] | None:
-        """Number and compressor of the dictionary in use while it pays, else of another that is there or learnt now.
+    def _choose_dictionary(self, training: Sequence[bytes], test: Sequence[bytes]) -> None:
+        """Keep the current dictionary while it saves space, else use a stored or a new one, or none.
 
-        All in one transaction: of several writers one learns, and the others find what it learnt. Nothing is packed
-        with a dictionary that is not on disk. Raises Busy.
+        One transaction: of several writers one trains, and the others find its dictionary. A dictionary is on disk
+        before a frame uses it. Raises DatabaseBusy.
         """
-        most = _MAX_RATIO * sum(map(len, _compress_all(self._plain_compressor, trial)))
+        max_bytes = _MAX_RATIO * sum(map(len, _compress_all(self._plain_compressor, test)))
         with self._db.transaction():
-            there = [
-                int(row[0]) for row in self._db.all(_DICTIONARIES_TO_TRY, (self._dictionary_id, _MAX_DICTIONARIES))
-            ]
-            for number in there:
-                aided = _try_dictionary(number, self._db.value(_DICTIONARY, (number,)), trial, most)
-                if aided is not None:
-                    return number, aided
-            number = max(there, default=_FIRST_DICTIONARY_ID - 1) + 1
-            dictionary = _train_dictionary(lesson, number)
-            aided = _try_dictionary(number, dictionary, trial, most)
-            if aided is None:
-                return None
-            self._db.execute(_ADD_DICTIONARY, (number, dictionary))
-        return number, aided
+            stored = self._db.all(_DICTIONARIES_TO_TRY, (self._dictionary_id, _MAX_DICTIONARIES))
+            for id_, dictionary in stored:
+                compressor = _test_dictionary(id_, dictionary, test, max_bytes)
+                if compressor is not None:
+                    break
+            else:
+                id_ = max((row[0] for row in stored), default=_FIRST_DICTIONARY_ID - 1) + 1
+                dictionary = _train_dictionary(training, id_)
+                compressor = _test_dictionary(id_, dictionary, test, max_bytes)
+                if compressor is not None:
+                    self._db.execute(_ADD_DICTIONARY, (id_, dictionary))
+        self._dictionary_id, self._compressor = (0, self._plain_compressor) if compressor is None else (id_, compressor)
 
 
-def _try_dictionary(
-    number: int, dictionary: bytes, bodies: Sequence[bytes], most: float
+def _test_dictionary(
+    dictionary_id: int, dictionary: bytes, bodies: Sequence[bytes], max_bytes: float
 ) -> zstandard.ZstdCompressor | None:
-    """What packs the bodies with it into `most` bytes, from which they come back; None where there is no such thing."""
+    """A compressor that packs the bodies into `max_bytes` and gets them back; None if there is none."""
     if not dictionary:
         return None
     try:
-        aided, unpacker = _build_compressor(dictionary), _build_decompressor(dictionary)
-        frames = _compress_all(aided, bodies)
-        if sum(map(len, frames)) > most or any(zstandard.get_frame_parameters(f).dict_id != number for f in frames):
-            return None  # a damaged one may name another number, or none, and nobody could read what it packs
-        return aided if all(unpacker.decompress(f) == b for f, b in zip(frames, bodies, strict=True)) else None
+        compressor, decompressor = _build_compressor(dictionary), _build_decompressor(dictionary)
+        frames = _compress_all(compressor, bodies)
+        ids = {zstandard.get_frame_parameters(frame).dict_id for frame in frames}
+        if sum(map(len, frames)) > max_bytes or ids != {dictionary_id}:
+            return None  # a damaged dictionary may write another id, and its frames could not be read
+        restored = [decompressor.decompress(frame) for frame in frames]
     except zstandard.ZstdError:
         return None
+    return compressor if restored == list(bodies) else None
 
 
 def _compress_all(compressor: zstandard.ZstdCompressor, bodies: Sequence[bytes]) -> list[bytes]:
-    # All bodies in one call: the interpreter's lock is handed around once, not once a page. It takes no empty ones.
+    # one call for all bodies releases the interpreter lock once; it rejects empty ones
     frames = compressor.multi_compress_to_buffer([body or b"\0" for body in bodies])
     return [frames[i].tobytes() if body else compressor.compress(b"") for i, body in enumerate(bodies)]
 
@@ -145,14 +139,14 @@ def _build_decompressor(dictionary: bytes) -> zstandard.ZstdDecompressor:
     return zstandard.ZstdDecompressor(dict_data=zstandard.ZstdCompressionDict(dictionary))
 
 
-def _train_dictionary(samples: Sequence[bytes], number: int) -> bytes:
-    """A dictionary; empty where the samples are too small or have too little in common."""
+def _train_dictionary(samples: Sequence[bytes], dictionary_id: int) -> bytes:
+    """A dictionary; empty if the samples are too small or have too little in common."""
     size = min(_MAX_DICTIONARY_BYTES, sum(map(len, samples)) // _SAMPLE_RATIO)
     if size < _MIN_DICTIONARY_BYTES:
         return b""
     try:
         return zstandard.train_dictionary(
-            size, list(samples), k=_SEGMENT_BYTES, d=_DMER_BYTES, dict_id=number
+            size, list(samples), k=_SEGMENT_BYTES, d=_DMER_BYTES, dict_id=dictionary_id
         ).as_bytes()
     except zstandard.ZstdError:
         return b""

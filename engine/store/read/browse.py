@@ -1,7 +1,7 @@
-"""Browsing: jobs a screenful at a time, one job in full, how many there are. Reads only; writes nothing, draws nothing.
+"""Reads jobs in pages, one job in full, and the number of jobs.
 
-States with an index of their own (what is open, what failed) are read from it. The others are looked for among the
-jobs of the run, a window of ids a statement, so that no look takes long; one that ran out of time says where to go on.
+Open and failed jobs are read from their indexes. Jobs in other states are searched among all jobs of the run, one
+window of ids per statement, so that no statement takes long. A search that runs out of time returns where to continue.
 """
 
 import time
@@ -29,30 +29,30 @@ from engine.store.tables.events import Event
 _ID_WINDOW = 20_000
 _CHUNK = 1_000
 _MAX_INDEXED = 10_000
-"""So many ids are looked up one by one; of more, enough come along soon enough."""
+"""Up to this many ids are looked up one by one; if there are more, a scan finds enough of them soon."""
 
 _COLUMNS = """
 j.id, s.kind, j.state, s.grp, h.key, j.url, j.target, j.attempts, j.crashes, j.reason, j.priority, j.depth, n.number,
 j.not_before, j.changed_at, j.origin
 """
 _SEARCH_COLUMNS = "j.id, j.url, j.target, j.reason"
-# CROSS JOIN and `+run`: jobs in the order of their ids, the rest looked up; left free, the planner sorts all of a run
+# CROSS JOIN and `+run`: read jobs in the order of ids and look up the rest; else the planner sorts all jobs of a run
 _JOINS = """
 CROSS JOIN runs r ON r.seq = j.run CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN hosts h ON h.id = s.host
 LEFT JOIN nodes n ON n.epoch = j.node
 """
 _IN_WINDOW = """
 SELECT {columns} FROM jobs j {others} WHERE j.id BETWEEN ? AND ? AND +j.run = ?{conditions}
-ORDER BY j.id {way} LIMIT ?
+ORDER BY j.id {order} LIMIT ?
 """
 _AMONG_IDS = """
 SELECT {columns} FROM jobs j {others} WHERE j.id IN ({ids}) AND j.id BETWEEN ? AND ?{conditions}
-ORDER BY j.id {way} LIMIT ?
+ORDER BY j.id {order} LIMIT ?
 """
 _FAILED = """
 SELECT {columns} FROM jobs j INDEXED BY jobs_failed {others}
 WHERE j.run = ? AND j.state = 'FAILED' AND (coalesce(j.changed_at, 0), j.id) {beyond} (?, ?){conditions}
-ORDER BY coalesce(j.changed_at, 0) {way}, j.id {way} LIMIT ?
+ORDER BY coalesce(j.changed_at, 0) {order}, j.id {order} LIMIT ?
 """
 _ID_QUERIES = {
     "ready": """
@@ -76,7 +76,7 @@ _ROOT_URL = "SELECT url FROM jobs WHERE id = ?"
 
 
 class Cursor(NamedTuple):
-    """Where a listing goes on: behind this job. `at` counts only where the newest failures come first."""
+    """A listing continues after this job. `at` is used only for failed jobs, which are listed newest first."""
 
     at: float
     id: int
@@ -93,7 +93,7 @@ class JobLine:
     host: str
     url: str
     target: str | None
-    """Where redirects led."""
+    """The URL to which redirects led."""
     attempts: int
     crashes: int
     reason: str | None
@@ -102,21 +102,21 @@ class JobLine:
     node: str | None
     """`n2`: the node that holds it, or held it last."""
     wait: float | None
-    """Seconds until it is tried again; None: it does not wait."""
+    """Seconds until it is retried; None: it is not delayed."""
     changed_at: float | None
-    """Wall-clock seconds of its last change of state; None: it has not changed since it was made."""
+    """Wall-clock seconds of its last change of state; None: unchanged since it was created."""
     origin: str
     """`locator` or `link`."""
 
     @property
     def cursor(self) -> Cursor:
-        """Where a listing that ended with this line goes on."""
+        """Where a listing that ended with this line continues."""
         return Cursor(self.changed_at or 0.0, self.id)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A part of a list. `next` is None at its end; with fewer lines than asked for, the time for the look was over."""
+    """A part of a list. `next` is None at the end; with fewer lines than `limit`, the time was over."""
 
     lines: tuple[JobLine, ...]
     next: Cursor | None
@@ -124,7 +124,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class DocumentDetail:
-    """The document a job worked on. `headers` are empty where pages.db was not at hand."""
+    """The document of a job. `headers` are empty without pages.db."""
 
     id: int
     url: str
@@ -142,63 +142,67 @@ class JobDetail:
     line: JobLine
     run: int
     locator: str | None
-    """Name of the locator it is of, or descends from."""
+    """Name of the locator it descends from."""
     root_url: str | None
-    """Of the locator's job it descends from; None: it is one."""
+    """URL of the locator's job it descends from; None: it is a locator's job itself."""
     request: Request
     defs: int | None
     page: DocumentDetail | None
     events: tuple[tuple[int, Event], ...]
-    """What was said about it, oldest first: its attempts and errors."""
+    """Its events, oldest first: attempts and errors."""
     rows: tuple[tuple[int, str, str], ...]
-    """Id, dataDef and JSON of the rows it made, the first ones."""
+    """Id, dataDef and JSON of its first rows."""
 
 
 def list_jobs(
-    db: Database, run: int, wanted: JobFilter = ALL_JOBS, *, after: Cursor | None = None, limit: int = 50,
+    db: Database, run: int, job_filter: JobFilter = ALL_JOBS, *, after: Cursor | None = None, limit: int = 50,
     backwards: bool = False, seconds: float = 0.25,
 ) -> Listing:  # fmt: skip
-    """The next jobs of a run; by id, but where only failed ones are wanted: the newest failure first.
+    """The next matching jobs of a run, by id; failed jobs alone come newest failure first.
 
-    `backwards`: the same list from its end. Searches at most about `seconds`; then `next` says where to go on.
-    Not inside a transaction. Raises UsageError where a search's pattern is too slow.
+    `backwards`: the same list from its end. Searches for about `seconds` at most; continue from `next`.
+    Not inside a transaction. Raises UsageError if a search's pattern is too slow.
     """
-    found: list[JobLine] = []
+    lines: list[JobLine] = []
     deadline = time.monotonic() + seconds
-    most = count_jobs(db, run, wanted) if wanted.countable and after is None else None
-    if most == 0:
+    total = count_jobs(db, run, job_filter) if job_filter.countable and after is None else None
+    if total == 0:
         return Listing((), None)
     at = after
-    columns = _SEARCH_COLUMNS if wanted.searches else _COLUMNS
-    for chunk, at in _iter_chunks(db, run, wanted, after, columns, limit, backwards):
-        for line in map(_to_line, _load_matches(db, wanted, chunk, limit - len(found)) if wanted.searches else chunk):
-            found.append(line)
-            if len(found) == limit:
-                return Listing(tuple(found), None if len(found) == most else line.cursor)
-        if len(found) == most:
+    columns = _SEARCH_COLUMNS if job_filter.searches else _COLUMNS
+    for chunk, at in _iter_chunks(db, run, job_filter, after, columns, limit, backwards):
+        for line in map(
+            _to_line, _load_matches(db, job_filter, chunk, limit - len(lines)) if job_filter.searches else chunk
+        ):
+            lines.append(line)
+            if len(lines) == limit:
+                return Listing(tuple(lines), None if len(lines) == total else line.cursor)
+        if len(lines) == total:
             break
         if time.monotonic() > deadline:
-            return Listing(tuple(found), at)
-    return Listing(tuple(found), None)
+            return Listing(tuple(lines), at)
+    return Listing(tuple(lines), None)
 
 
-def iter_ids(db: Database, run: int, wanted: JobFilter) -> Iterator[list[int]]:
-    """The ids of all jobs a filter lets through, some thousand at a time, each time within one short statement.
+def iter_ids(db: Database, run: int, job_filter: JobFilter) -> Iterator[list[int]]:
+    """The ids of all matching jobs, about a thousand per step, each step one short statement.
 
-    Raises UsageError where a search's pattern is too slow.
+    Raises UsageError if a search's pattern is too slow.
     """
-    for chunk, _ in _iter_chunks(db, run, wanted, None, _SEARCH_COLUMNS if wanted.searches else "j.id", _CHUNK, False):
-        if wanted.searches:
-            yield _matching_ids(wanted, chunk)
+    for chunk, _ in _iter_chunks(
+        db, run, job_filter, None, _SEARCH_COLUMNS if job_filter.searches else "j.id", _CHUNK, False
+    ):
+        if job_filter.searches:
+            yield _matching_ids(job_filter, chunk)
         else:
             yield [row[0] for row in chunk]
 
 
-def count_jobs(db: Database, run: int, wanted: JobFilter = ALL_JOBS) -> int:
-    """How many jobs a filter lets through: from the counters where they know it, else each is looked at."""
-    if not wanted.countable:
-        return sum(map(len, iter_ids(db, run, wanted)))
-    return sum(_count_by_state(db, run, wanted).values())
+def count_jobs(db: Database, run: int, job_filter: JobFilter = ALL_JOBS) -> int:
+    """The number of matching jobs: from the counters if possible, else by reading every job."""
+    if not job_filter.countable:
+        return sum(map(len, iter_ids(db, run, job_filter)))
+    return sum(_count_by_state(db, run, job_filter).values())
 
 
 def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: int = 200) -> JobDetail | None:
@@ -208,9 +212,10 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
         if row is None:
             return None
         line = _to_line(row)
-        run, document, defs, locator, told, root = row[16:]
-        request = candidates.parse_request(told) if told and line.origin == "locator" else Request()
-        about = documents.get_metadata(db, document) if document is not None else None
+        run, document, defs, locator, request_json, root = row[16:]
+        located = request_json and line.origin == "locator"
+        request = candidates.parse_request(request_json) if located else Request()
+        metadata = documents.get_metadata(db, document) if document is not None else None
         return JobDetail(
             line=line,
             run=run,
@@ -218,8 +223,8 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
             root_url=db.value(_ROOT_URL, (root,)) if root is not None else None,
             request=request,
             defs=defs,
-            page=DocumentDetail(document, *about, documents.get_headers(pages, document) if pages else ())
-            if about
+            page=DocumentDetail(document, *metadata, documents.get_headers(pages, document) if pages else ())
+            if metadata
             else None,
             events=tuple(events.list_by_job(db, job, limit)),
             rows=tuple(rows.list_by_job(db, job, limit)),
@@ -227,39 +232,39 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
 
 
 def _iter_chunks(
-    db: Database, run: int, wanted: JobFilter, after: Cursor | None, columns: str, size: int, backwards: bool
+    db: Database, run: int, job_filter: JobFilter, after: Cursor | None, columns: str, size: int, backwards: bool
 ) -> Iterator[tuple[list[tuple[Any, ...]], Cursor]]:
-    """Rows that SQL lets through, a statement's worth at a time, and where the next statement begins."""
-    counters = wanted.matched_states
-    if not counters:
+    """Rows that SQL selects, one statement at a time, each with the cursor where the next statement starts."""
+    states = job_filter.matched_states
+    if not states:
         return
-    sieve = join_conditions([*sequence_conditions(wanted), *job_conditions(wanted, time.time())])
-    size = _CHUNK if wanted.searches else size
-    if counters == {"failed"}:
-        yield from _iter_failed_chunks(db, run, sieve, after, columns, size, backwards)
+    conditions = join_conditions([*sequence_conditions(job_filter), *job_conditions(job_filter, time.time())])
+    size = _CHUNK if job_filter.searches else size
+    if states == {"failed"}:
+        yield from _iter_failed_chunks(db, run, conditions, after, columns, size, backwards)
         return
     low, high = 1, int(db.value(_LAST_ID) or 0)
-    among = None
-    if counters <= _ID_QUERIES.keys():
-        of_all_kinds = JobFilter(states=wanted.states, kinds=GlobFilter())
+    ids = None
+    if states <= _ID_QUERIES.keys():
+        of_all_kinds = JobFilter(states=job_filter.states, kinds=GlobFilter())
         if sum(_count_by_state(db, run, of_all_kinds).values()) <= _MAX_INDEXED:
-            among = " UNION ALL ".join(_ID_QUERIES[name].format(run=int(run)) for name in sorted(counters))
-    if among is None:
+            ids = " UNION ALL ".join(_ID_QUERIES[name].format(run=int(run)) for name in sorted(states))
+    if ids is None:
         low, high = _find_first_id(db, run, high), _find_first_id(db, run + 1, high) - 1
     if after is not None:
         low, high = (low, min(high, after.id - 1)) if backwards else (max(low, after.id + 1), high)
     while low <= high:
-        if among is not None:
+        if ids is not None:
             start, end = low, high
         elif backwards:
             start, end = max(low, high - _ID_WINDOW + 1), high
         else:
             start, end = low, min(high, low + _ID_WINDOW - 1)
-        sql = (_AMONG_IDS if among is not None else _IN_WINDOW).format(
-            columns=columns, others=_JOINS, ids=among, conditions=sieve[0], way="DESC" if backwards else "ASC"
+        sql = (_AMONG_IDS if ids is not None else _IN_WINDOW).format(
+            columns=columns, others=_JOINS, ids=ids, conditions=conditions[0], order="DESC" if backwards else "ASC"
         )
-        bounds = (start, end) if among is not None else (start, end, run)
-        chunk = db.all(sql, (*bounds, *sieve[1], size))
+        bounds = (start, end) if ids is not None else (start, end, run)
+        chunk = db.all(sql, (*bounds, *conditions[1], size))
         full = len(chunk) == size
         if backwards:
             high = (chunk[-1][0] if full else start) - 1
@@ -269,28 +274,30 @@ def _iter_chunks(
             yield chunk, Cursor(0.0, low - 1)
 
 
-def _matching_ids(wanted: JobFilter, rows: Sequence[tuple[Any, ...]]) -> list[int]:
-    """Ids of those rows of _SEARCHED that the searches let through."""
-    return [row[0] for row in rows if wanted.accepts(row[1], row[2] or "", row[3] or "")]
+def _matching_ids(job_filter: JobFilter, rows: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Ids of those rows (of _SEARCH_COLUMNS) that match the searches."""
+    return [row[0] for row in rows if job_filter.accepts(row[1], row[2] or "", row[3] or "")]
 
 
-def _load_matches(db: Database, wanted: JobFilter, rows: Sequence[tuple[Any, ...]], most: int) -> list[tuple[Any, ...]]:
-    """The first ones of them in full, in the same order."""
-    chosen = _matching_ids(wanted, rows)[:most]
+def _load_matches(
+    db: Database, job_filter: JobFilter, rows: Sequence[tuple[Any, ...]], limit: int
+) -> list[tuple[Any, ...]]:
+    """The first matching rows in full, in the same order."""
+    chosen = _matching_ids(job_filter, rows)[:limit]
     full = {row[0]: row for row in db.all(_LINES_BY_ID.format(ids=placeholders(chosen)), chosen)}
     return [full[id_] for id_ in chosen if id_ in full]
 
 
 def _iter_failed_chunks(
-    db: Database, run: int, sieve: Condition, after: Cursor | None, columns: str, size: int, backwards: bool
+    db: Database, run: int, conditions: Condition, after: Cursor | None, columns: str, size: int, backwards: bool
 ) -> Iterator[tuple[list[tuple[Any, ...]], Cursor]]:
     sql = _FAILED.format(
-        columns=f"{columns}, coalesce(j.changed_at, 0), j.id", others=_JOINS, conditions=sieve[0],
-        beyond=">" if backwards else "<", way="ASC" if backwards else "DESC",
+        columns=f"{columns}, coalesce(j.changed_at, 0), j.id", others=_JOINS, conditions=conditions[0],
+        beyond=">" if backwards else "<", order="ASC" if backwards else "DESC",
     )  # fmt: skip
     at = after or (Cursor(-1.0, 0) if backwards else Cursor(1e300, 0))
     while True:
-        chunk = db.all(sql, (run, *at, *sieve[1], size))
+        chunk = db.all(sql, (run, *at, *conditions[1], size))
         if chunk:
             at = Cursor(*chunk[-1][-2:])
             yield chunk, at
@@ -298,20 +305,20 @@ def _iter_failed_chunks(
             return
 
 
-def _count_by_state(db: Database, run: int, wanted: JobFilter) -> dict[str, int]:
-    """By name of the counter, for the part of a filter that counters know."""
-    names = sorted(wanted.matched_states)
+def _count_by_state(db: Database, run: int, job_filter: JobFilter) -> dict[str, int]:
+    """The counters of matching states, for the part of a filter that counters can answer."""
+    names = sorted(job_filter.matched_states)
     if not names:
         return {}
-    sql, values = join_conditions(sequence_conditions(wanted))
-    told = db.one(
+    sql, values = join_conditions(sequence_conditions(job_filter))
+    sums = db.one(
         _SUM_COUNTERS.format(sums=", ".join(f"total(s.{name})" for name in names), conditions=sql), (run, *values)
     )
-    return dict(zip(names, map(int, told or ()), strict=True))
+    return dict(zip(names, map(int, sums or ()), strict=True))
 
 
 def _find_first_id(db: Database, run: int, last: int) -> int:
-    """The first id of a run or a later one: jobs are made for the newest run alone, so ids follow the runs."""
+    """The first job id of this run or a later one: jobs are created for the newest run only, so ids follow runs."""
     low, high = 1, last + 1
     while low < high:
         middle = (low + high) // 2

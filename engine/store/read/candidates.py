@@ -1,4 +1,4 @@
-"""Candidates: due jobs of a sequence as a lease chooses from them, and as a node works them. Reads only."""
+"""Reads the due jobs of a sequence from which a lease chooses."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ FROM (
     ORDER BY j.priority DESC, j.id LIMIT ?)
 """
 _DUE = _CANDIDATES.format(suspect="= 0", index="")
-# left free, the planner reads all due jobs for their order, to find that none is a suspect
+# without INDEXED BY, the planner reads all due jobs in order, to find that none is a suspect
 _SUSPECTS = _CANDIDATES.format(suspect="> 0", index="INDEXED BY jobs_suspect")
 _HAS_SUSPECT = """
 SELECT EXISTS (SELECT 1 FROM json_each(?) s CROSS JOIN jobs j INDEXED BY jobs_suspect
@@ -31,18 +31,18 @@ SELECT EXISTS (SELECT 1 FROM json_each(?) s CROSS JOIN jobs j INDEXED BY jobs_su
 
 
 def has_suspect(db: Database, sequences: Iterable[int]) -> bool:
-    """Whether one of these sequences has a READY job in whose hands a node died."""
+    """Whether one of these sequences has a suspect: a READY job during which a node died."""
     return bool(db.value(_HAS_SUSPECT, (id_list(sequences),)))
 
 
 def list_due(db: Database, sequence: int, limit: int, *, suspects: bool = False) -> list[list[Any]]:
-    """Due jobs of a sequence, best first, none whose page another job is fetching right now.
+    """Due jobs of a sequence, best first, without those whose page another job is fetching.
 
-    `suspects`: those in whose hands a node died, and no others. They come as one value, in which SQLite promises no
-    order: row by row, the interpreter's lock would be handed around once for every job.
+    `suspects`: only those during which a node died. The rows come as one JSON value, because each row of a cursor
+    would release the interpreter lock; SQLite guarantees no order within the value.
     """
-    found: list[list[Any]] = orjson.loads(db.value(_SUSPECTS if suspects else _DUE, (sequence, limit)))
-    return sorted(found, key=_priority_order)
+    due: list[list[Any]] = orjson.loads(db.value(_SUSPECTS if suspects else _DUE, (sequence, limit)))
+    return sorted(due, key=_priority_order)
 
 
 def _priority_order(row: Sequence[Any]) -> tuple[int, int]:
@@ -51,17 +51,21 @@ def _priority_order(row: Sequence[Any]) -> tuple[int, int]:
 
 def to_leased_job(
     row: Sequence[Any], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
-    send_at: float | None, delay: float, defs: int, links_too: bool,
+    send_at: float | None, delay: float, defs: int, links_stale: bool,
 ) -> LeasedJob:  # fmt: skip
-    """A job as a node works on it, from a row of `due`."""
-    id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, told, root_url = row
+    """The leased job of a row of `list_due`."""
+    (
+        id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, request,
+        root_url,
+    ) = row  # fmt: skip
     located = origin == JobOrigin.LOCATOR
     return LeasedJob(
         id=id_, lease=lease, run=run, sequence=sequence, host=host, kind=kind, group=group, locator_id=locator_id,
         root=root, locator=locator or "", locator_url=root_url, url=url,
         origin=JobOrigin.LOCATOR if located else JobOrigin.LINK, depth=depth, priority=priority, attempts=attempts,
-        crashes=crashes, hops=hops, target=target, request=parse_request(told) if told and located else _PLAIN_REQUEST,
-        send_at=send_at, delay=delay, stored=None, defs_version=defs, links_stale=links_too,
+        crashes=crashes, hops=hops, target=target,
+        request=parse_request(request) if request and located else _PLAIN_REQUEST,
+        send_at=send_at, delay=delay, stored=None, defs_version=defs, links_stale=links_stale,
     )  # fmt: skip
 
 
@@ -69,12 +73,12 @@ _PLAIN_REQUEST = Request()
 
 
 def parse_request(text: str) -> Request:
-    """What a locator's jobs send, as its row tells it."""
-    told = orjson.loads(text)
+    """The request of a locator's jobs, from the JSON in its row."""
+    fields = orjson.loads(text)
     return Request(
-        method=told["method"],
-        headers=tuple((str(k), str(v)) for k, v in told["headers"]),
-        cookies=tuple((str(k), str(v)) for k, v in told["cookies"]),
-        body=told["body"],
-        content_type=told["content_type"],
+        method=fields["method"],
+        headers=tuple((str(k), str(v)) for k, v in fields["headers"]),
+        cookies=tuple((str(k), str(v)) for k, v in fields["cookies"]),
+        body=fields["body"],
+        content_type=fields["content_type"],
     )

@@ -1,4 +1,4 @@
-"""The runs of a data dir, newest first, each with its totals. Reads only; costs the sequences of the runs shown."""
+"""Reads the runs of a data dir, newest first, with their totals."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ FROM runs r ORDER BY r.seq DESC LIMIT ?
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """One run, as a list of runs shows it."""
+    """One run in a list of runs."""
 
     seq: int
     id: str
@@ -25,7 +25,7 @@ class PastRun:
     """Wall clock, seconds since 1970; so is `ended_at`."""
     ended_at: float | None
     seconds: float
-    """Under a supervisor, all its starts together."""
+    """Total time under a supervisor, over all starts."""
     defs_version: int | None
     done: int
     """Pages; so is `failed`."""

@@ -1,8 +1,7 @@
-"""Re-extraction: which done pages are stale, and their jobs as leases give them. Reads only; `jobs` writes.
+"""Reads stale pages and the jobs that re-extract them.
 
-A page is stale where the version its rows were made with says something else of its group's pages than the current
-one. Its re-extraction is a job of kind `extract` that names the page's job: while there is one, the page may be
-stale; it goes away in the commit that replaces the page's rows.
+A page is stale if its rows were made with other page defs of its group than the current ones. Its re-extraction is a
+job of kind `extract` that refers to the page's job; the commit that replaces the page's rows deletes it.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ import orjson
 from engine.model.job import JobKind, JobOrigin, LeasedJob, Request, StoredPage
 from engine.store.db.connector import Database
 
-# CROSS JOIN: a stretch of ids is read once, whatever the planner thinks of the other tables
+# CROSS JOIN: the range of ids is read once; without it, the planner may start with another table
 _STALE = """
 SELECT j.id, s.grp, j.document IS NULL FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
 JOIN page_defs n ON n.version = :version AND n.grp = s.grp
@@ -40,7 +39,7 @@ SELECT EXISTS (SELECT 1 FROM sequences s WHERE s.run = :run AND s.kind = 'extrac
         SELECT 1 FROM jobs WHERE sequence = s.id AND state = 'READY' AND not_before IS NULL))
     OR EXISTS (SELECT 1 FROM jobs WHERE +run = :run AND state = 'TAKEN' AND page IS NOT NULL)
 """
-# of the pages that links alone led to, those none leads to any more, in a stretch of ids
+# in a range of ids, the pages that only links led to and that no link leads to any more
 _COUNT_UNLINKED = """
 SELECT count(*) FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
 WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND j.state = 'DONE' AND j.origin = 'link' AND s.kind = 'page'
@@ -50,15 +49,16 @@ _PLAIN_REQUEST = Request()
 
 
 def find_stale(db: Database, run: int, version: int, after: int, upto: int) -> list[tuple[int, str, bool]]:
-    """Stale pages among the jobs of a stretch of ids: job, group, whether its document is gone."""
-    told = {"run": run, "version": version, "after": after, "upto": upto}
-    return [(int(id_), str(group), bool(lost)) for id_, group, lost in db.all(_STALE, told)]
+    """Stale pages among the jobs in a range of ids: job, group, whether its document is gone."""
+    parameters = {"run": run, "version": version, "after": after, "upto": upto}
+    return [(int(id_), str(group), bool(lost)) for id_, group, lost in db.all(_STALE, parameters)]
 
 
 def count_unlinked(db: Database, run: int, version: int, groups: Sequence[str], after: int, upto: int) -> int:
-    """Done pages of groups that no link leads to under a version; meaningful once all pages that link were worked."""
-    told = {"run": run, "version": version, "after": after, "upto": upto, "groups": orjson.dumps(groups).decode()}
-    return int(db.value(_COUNT_UNLINKED, told))
+    """Done pages of groups without a link under a version; correct once all linking pages were processed."""
+    json_groups = orjson.dumps(groups).decode()
+    parameters = {"run": run, "version": version, "after": after, "upto": upto, "groups": json_groups}
+    return int(db.value(_COUNT_UNLINKED, parameters))
 
 
 def last_job_id(db: Database) -> int:
@@ -74,19 +74,19 @@ def has_open_extracts(db: Database, run: int) -> bool:
 def list_candidates(
     db: Database, sequence: int, group: str, version: int, limit: int, *, suspects: bool = False
 ) -> list[tuple[Any, ...]]:
-    """Due re-extractions of a sequence, best first, each with its page. `suspects`: those in which a node died."""
-    told = {"sequence": sequence, "group": group, "version": version, "limit": limit}
-    return db.all(_SUSPECTS if suspects else _DUE, told)
+    """Due re-extractions of a sequence, best first, with their pages. `suspects`: only those in which a node died."""
+    parameters = {"sequence": sequence, "group": group, "version": version, "limit": limit}
+    return db.all(_SUSPECTS if suspects else _DUE, parameters)
 
 
 def to_leased_job(
     row: tuple[Any, ...], *, lease: int, run: int, sequence: int, host: int, group: str, defs: int,
     relinking: bool,
 ) -> LeasedJob:  # fmt: skip
-    """A re-extraction as a node works on it, from a row of `candidates`; `stored` is None where nothing is stored."""
+    """The leased job of a row of `list_candidates`; `stored` is None if the document is gone."""
     (
         id_, url, depth, priority, attempts, crashes, locator_id, root, locator, root_url, page,
-        document, final_url, status, content_type, fetched_at, made, links_too,
+        document, final_url, status, content_type, fetched_at, data_defs, links_stale,
     ) = row  # fmt: skip
     stored = None
     if document is not None:
@@ -98,5 +98,5 @@ def to_leased_job(
         locator_id=locator_id, root=root, locator=locator or "", locator_url=root_url, url=url, origin=JobOrigin.LINK,
         depth=depth, priority=priority, attempts=attempts, crashes=crashes, hops=0, target=None, request=_PLAIN_REQUEST,
         send_at=None, delay=0.0, stored=stored, defs_version=defs, page_job=page,
-        extracted_with=tuple(orjson.loads(made)) if made else (), links_stale=bool(links_too) or relinking,
+        extracted_with=tuple(orjson.loads(data_defs)) if data_defs else (), links_stale=bool(links_stale) or relinking,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Pages that were worked: their document, the job they belong to, the rows it gave. Reads only, by index only."""
+"""Reads processed pages: their job, document and rows. Uses indexes only."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _BATCH, _MAX_SCANNED = 50, 1_000
 
 @dataclass(frozen=True, slots=True)
 class WorkedPage:
-    """A job and the document it used; `stored` is None where none was kept."""
+    """A job and the document it used; `stored` is None if none was kept."""
 
     job: int
     run: int
@@ -39,20 +39,20 @@ class WorkedPage:
 
 
 def get_by_job(db: Database, job: int) -> WorkedPage | None:
-    """The page of a job, of whatever run; None: there is no such job of a page."""
+    """The page of a job of any run; None: there is no such page job."""
     row = db.one(_BY_ID, (job,))
     return None if row is None else _to_worked_page(row)
 
 
 def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> list[WorkedPage]:
-    """The last pages of these groups that were fetched and are done in the run, newest first; at most `count`.
+    """The last pages of these groups that were fetched and are DONE in the run, newest first; at most `count`.
 
-    Only so many documents are looked at that the answer is quick in a run of any size; a page that was redirected is
-    known by another URL than its document, and passed over.
+    Reads a limited number of documents, so that it is quick in a run of any size. Redirected pages are skipped: the
+    URL of their job differs from that of the document.
     """
-    found: dict[int, WorkedPage] = {}
-    last, looked = 2**62, 0
-    while len(found) < count and looked < _MAX_SCANNED:
+    pages: dict[int, WorkedPage] = {}
+    last, scanned = 2**62, 0
+    while len(pages) < count and scanned < _MAX_SCANNED:
         documents = db.all(_DOCUMENTS, (last, _BATCH))
         if not documents:
             break
@@ -60,15 +60,15 @@ def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> 
             keys = [link_key(group, url) for group in groups]
             for sql in (_BY_IDENTITY, _BY_PAGE):
                 for row in db.all(sql.format(keys=placeholders(keys)), (run, *keys, document)) if keys else ():
-                    found.setdefault(int(row[0]), _to_worked_page(row))
-            if len(found) >= count:
+                    pages.setdefault(int(row[0]), _to_worked_page(row))
+            if len(pages) >= count:
                 break
-        last, looked = int(documents[-1][0]), looked + len(documents)
-    return list(found.values())[:count]
+        last, scanned = int(documents[-1][0]), scanned + len(documents)
+    return list(pages.values())[:count]
 
 
 def list_rows(db: Database, job: int, data_def: str) -> list[str]:
-    """The committed rows of a job for one dataDef, as JSON, in the order they were made."""
+    """The committed rows of a job for one dataDef, as JSON, in the order of extraction."""
     return [str(row[0]) for row in db.all(_ROWS, (job, data_def))]
 
 

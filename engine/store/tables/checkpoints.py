@@ -1,4 +1,4 @@
-"""Checkpoints: which step of which group is complete, and on what it rests. Alone in writing `checkpoints`."""
+"""Writes the table `checkpoints`: which steps of a group are complete, and their dependencies."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -36,25 +36,25 @@ REOPENED_REASON = "there is work again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The standing of one step of one locator group."""
+    """The state of one step of one locator group."""
 
     step: str
     group: str
     completed_at: float | None = None
-    """Seconds since 1970; None: it is not complete."""
+    """Seconds since 1970; None: not complete."""
     status: Status = "provisional"
-    """`valid`: complete, and made of what the defs say now. `invalid`: what it was made of has changed; it is to be
-    done again. `provisional`: neither; of a complete one, some of it was made of what the defs said before."""
+    """`valid`: complete under the current defs. `invalid`: its content changed and it must run again. `provisional`:
+    neither; a complete step is provisional if part of it was made under earlier defs."""
     reason: str | None = None
     content_hash: str
     dependencies: tuple[str, ...] = ()
-    """Steps it rests on: of its own group by their name, of another as GROUP/STEP."""
+    """Steps it depends on: by name in its own group, as GROUP/STEP in another one."""
     kept: int = 0
-    """Pages done before its content changed, which are not worked again."""
+    """Pages done before its content changed, which are not processed again."""
 
     @property
     def completed(self) -> bool:
-        """Whether nothing of it is left to do."""
+        """Whether the step is complete."""
         return self.completed_at is not None
 
     @property
@@ -69,22 +69,33 @@ class Checkpoint:
 
 
 def write(db: Database, run: int, changed: Iterable[Checkpoint]) -> None:
-    """Record where steps stand. Raises StorageError on one that cannot be, such as complete and yet invalid."""
+    """Store checkpoints. Raises StorageError for an impossible one, such as complete and invalid."""
     for c in changed:
-        told = orjson.dumps(c.dependencies).decode()
+        dependencies = orjson.dumps(c.dependencies).decode()
         db.execute(
             _WRITE,
-            (run, c.step, c.group, int(c.completed), c.completed_at, c.status, c.reason, c.content_hash, told, c.kept),
+            (
+                run,
+                c.step,
+                c.group,
+                int(c.completed),
+                c.completed_at,
+                c.status,
+                c.reason,
+                c.content_hash,
+                dependencies,
+                c.kept,
+            ),
         )
 
 
 def reopen(db: Database, run: int) -> None:
-    """Where jobs were made READY without a supervisor: the steps of their groups are not complete any more."""
+    """After a retry without a supervisor: the steps of groups with open jobs are no longer complete."""
     db.execute(_REOPEN, (REOPENED_REASON, run))
 
 
 def is_complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
-    """Whether a step was finished on that very content."""
+    """Whether a step was completed with that content."""
     return db.one(_COMPLETE, (run, step, group, content_hash)) is not None
 
 
@@ -93,14 +104,14 @@ def list_checkpoints(db: Database, run: int) -> list[Checkpoint]:
     return [
         Checkpoint(
             step=step, group=group, completed_at=at, status=status, reason=reason, content_hash=content,
-            dependencies=tuple(orjson.loads(needs)), kept=kept,
+            dependencies=tuple(orjson.loads(dependencies)), kept=kept,
         )
-        for step, group, at, status, reason, content, needs, kept in db.all(_LIST, (run,))
+        for step, group, at, status, reason, content, dependencies, kept in db.all(_LIST, (run,))
     ]  # fmt: skip
 
 
 def to_state_record(checkpoint: Checkpoint, run: str) -> dict[str, Any]:
-    """The object that shows a checkpoint, in `state.jsonl` and by the command `state`. `run`: its id."""
+    """A checkpoint as an object for `state.jsonl` and the command `state`. `run`: the run's id."""
     c = checkpoint
     return {
         "run": run, "group": c.group, "step_name": c.step, "completed": c.completed, "completed_at": c.completed_at,

@@ -1,4 +1,4 @@
-"""Commands: orders to the running supervisor, themselves rows. Alone in writing `commands`."""
+"""Writes the table `commands`: orders of an operator to the running supervisor."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ _ANSWER = "SELECT state, answer FROM commands WHERE id = ?"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An order not yet carried out."""
+    """A command not yet carried out."""
 
     id: int
     name: str
@@ -24,27 +24,27 @@ class Command:
 
 
 def submit(db: Database, supervisor: int, name: str, arguments: dict[str, Any], now: float) -> int:
-    """Order something of the supervisor of that epoch; returns the command's id."""
+    """Submit a command to the supervisor with that epoch; returns the command's id."""
     return int(db.value(_SUBMIT, (supervisor, name, orjson.dumps(arguments).decode(), now)))
 
 
 def list_new(db: Database, supervisor: int) -> list[Command]:
-    """Orders waiting for this supervisor."""
-    return [Command(id_, name, orjson.loads(told)) for id_, name, told in db.all(_NEW, (supervisor,))]
+    """New commands for this supervisor."""
+    return [Command(id_, name, orjson.loads(arguments)) for id_, name, arguments in db.all(_NEW, (supervisor,))]
 
 
 def end(db: Database, command: int, *, done: bool, answer: str, now: float) -> None:
-    """The order was carried out, or refused."""
+    """Record that a command was carried out, or refused."""
     db.execute(_END, ("DONE" if done else "REFUSED", answer, now, command))
 
 
 def expire(db: Database, supervisor: int, now: float) -> None:
-    """Orders to earlier supervisors are void."""
+    """Expire the commands to earlier supervisors."""
     db.execute(_EXPIRE, (now, supervisor))
 
 
 def get_answer(db: Database, command: int) -> tuple[str, str]:
-    """State and answer of an order."""
+    """State and answer of a command."""
     row = db.one(_ANSWER, (command,))
     assert row is not None
     return str(row[0]), str(row[1] or "")

@@ -1,4 +1,4 @@
-"""Events: append-only lines of what happened. Alone in writing `events`."""
+"""Writes the table `events`: the append-only log of what happened."""
 
 import time
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _AFTER = "SELECT id, at, level, source, kind, job, text FROM events WHERE id > ?
 _LAST = "SELECT max(id) FROM events"
 _IN_WINDOW = """
 SELECT id, at, level, source, kind, job, text FROM events WHERE id BETWEEN ? AND ? AND run = ?{conditions}
-ORDER BY id {way} LIMIT ?
+ORDER BY id {order} LIMIT ?
 """
 _OF_JOB = "SELECT id, at, level, source, kind, job, text FROM events WHERE job = ? ORDER BY id DESC LIMIT ?"
 _WINDOW = 20_000
@@ -22,7 +22,7 @@ _CHUNK = 1_000
 
 
 class Event(NamedTuple):
-    """One line. `at` is wall-clock seconds; `source` the process that saw it; `kind` what it is about."""
+    """One line. `at`: wall-clock seconds; `source`: the process that wrote it; `kind`: its subject."""
 
     at: float
     level: Level
@@ -33,7 +33,7 @@ class Event(NamedTuple):
 
 
 class EventListing(NamedTuple):
-    """A part of the log, oldest first. `next`: the id to go on from, beyond the last looked at; None: the end."""
+    """A part of the log, oldest first. `next`: the id from which to continue; None: the end was reached."""
 
     events: tuple[tuple[int, Event], ...]
     next: int | None
@@ -50,31 +50,31 @@ def list_after(db: Database, run: int, cursor: int, limit: int) -> list[tuple[in
 
 
 def list_events(
-    db: Database, run: int, wanted: EventFilter = ALL_EVENTS, *, after: int = 0, before: int | None = None,
+    db: Database, run: int, event_filter: EventFilter = ALL_EVENTS, *, after: int = 0, before: int | None = None,
     limit: int = 50, seconds: float = 0.25,
 ) -> EventListing:  # fmt: skip
-    """Lines with an id above `after`; where `before` is given (or infinite, by a huge one): the last ones below it.
+    """The first matching lines with an id above `after`, or, with `before`, the last ones below it.
 
-    Searches at most about `seconds`; then `next` is what to give as `after` (or `before`) to go on.
-    Raises UsageError where a search's pattern is too slow.
+    Searches for about `seconds` at most; pass `next` as `after` (or `before`) to continue.
+    Raises UsageError if a search's pattern is too slow.
     """
-    sql, values = join_conditions(event_conditions(wanted, time.time()))
+    sql, values = join_conditions(event_conditions(event_filter, time.time()))
     back = before is not None
-    statement = _IN_WINDOW.format(conditions=sql, way="DESC" if back else "ASC")
-    low, high, size = after + 1, last_id(db), _CHUNK if wanted.searches else limit
+    statement = _IN_WINDOW.format(conditions=sql, order="DESC" if back else "ASC")
+    low, high, size = after + 1, last_id(db), _CHUNK if event_filter.searches else limit
     if before is not None:
         high = min(high, before - 1)
-    found: list[tuple[int, Event]] = []
+    matches: list[tuple[int, Event]] = []
     deadline = time.monotonic() + seconds
     at: int | None = None
     while low <= high:
         start, end = (max(low, high - _WINDOW + 1), high) if back else (low, min(high, low + _WINDOW - 1))
         chunk = db.all(statement, (start, end, run, *values, size))
         for id_, event in map(_to_event, chunk):
-            if wanted.accepts(event.text):
-                found.append((id_, event))
-                if len(found) == limit:
-                    return _to_listing(found, id_, back)
+            if event_filter.accepts(event.text):
+                matches.append((id_, event))
+                if len(matches) == limit:
+                    return _to_listing(matches, id_, back)
         full = len(chunk) == size
         if back:
             at = chunk[-1][0] if full else start
@@ -83,8 +83,8 @@ def list_events(
             at = chunk[-1][0] if full else end
             low = at + 1
         if low <= high and time.monotonic() > deadline:
-            return _to_listing(found, at, back)
-    return _to_listing(found, None, back)
+            return _to_listing(matches, at, back)
+    return _to_listing(matches, None, back)
 
 
 def list_by_job(db: Database, job: int, limit: int) -> list[tuple[int, Event]]:
@@ -97,8 +97,8 @@ def last_id(db: Database) -> int:
     return int(db.value(_LAST) or 0)
 
 
-def _to_listing(found: list[tuple[int, Event]], next_: int | None, back: bool) -> EventListing:
-    return EventListing(tuple(reversed(found) if back else found), next_)
+def _to_listing(matches: list[tuple[int, Event]], next_: int | None, back: bool) -> EventListing:
+    return EventListing(tuple(reversed(matches) if back else matches), next_)
 
 
 def _to_event(row: tuple[Any, ...]) -> tuple[int, Event]:

@@ -1,4 +1,4 @@
-"""Hosts: their clocks, limits, backoff and robots rules. The only room that writes `hosts`."""
+"""Writes the table `hosts`: send times, limits, backoff and robots.txt."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -45,60 +45,60 @@ _KEYS = "SELECT key FROM hosts WHERE run = ?"
 
 @dataclass(frozen=True, slots=True)
 class HostPolicy:
-    """How a host is to be treated: seconds between requests, requests at once, whether robots.txt is asked."""
+    """Limits of a host: seconds between requests, concurrent requests, whether robots.txt applies."""
 
     delay: float
     concurrency: int
     robots: bool
 
 
-def ensure(db: Database, run: int, key: str, origin: str, manners: HostPolicy) -> tuple[int, bool]:
+def ensure(db: Database, run: int, key: str, origin: str, policy: HostPolicy) -> tuple[int, bool]:
     """The host's id, and whether it is new."""
-    robots = "WANTED" if manners.robots else "OFF"
-    made = db.value(_ENSURE, (run, key, origin, manners.delay, manners.concurrency, robots))
-    if made is not None:
-        return int(made), True
+    robots = "WANTED" if policy.robots else "OFF"
+    created = db.value(_ENSURE, (run, key, origin, policy.delay, policy.concurrency, robots))
+    if created is not None:
+        return int(created), True
     return int(db.value(_FIND, (run, key))), False
 
 
 def reserve(db: Database, host: int, next_at: float) -> None:
-    """No request before `next_at` (boot-time seconds) by any other lease."""
+    """Reserve send times: no other lease may send before `next_at` (boot-time seconds)."""
     db.execute(_RESERVE, (next_at, host))
 
 
 def set_backoff(db: Database, host: int, until: float) -> None:
-    """The host said it has too much: nobody asks it before `until` (boot-time seconds)."""
+    """The host is overloaded: send it nothing before `until` (boot-time seconds)."""
     db.execute(_SET_BACKOFF, (until, host))
 
 
 def reset_strikes(db: Database, hosts: Iterable[int]) -> None:
-    """These hosts answered well: their strikes are forgotten."""
+    """Reset the strikes of hosts that answered successfully."""
     db.execute(_RESET_STRIKES, (id_list(hosts),))
 
 
 def add_errors(db: Database, host: int, count: int) -> None:
-    """Requests that failed."""
+    """Count failed requests."""
     db.execute(_ADD_ERRORS, (count, host))
 
 
 def set_robots(db: Database, host: int, status: int, text: str, crawl_delay: float) -> None:
-    """Its robots.txt is known: pages of the host are let go. `crawl_delay` seconds widen the host's delay."""
+    """Store a robots.txt, so that the pages of the host can be leased. `crawl_delay`: its minimum delay in seconds."""
     db.execute(_SET_ROBOTS, (status, text, crawl_delay, host))
 
 
 def abandon_robots(db: Database, run: int) -> None:
-    """Where the job that reads robots.txt was given up, its host's pages must not wait for it for ever."""
+    """Treat robots.txt files whose job failed as unreachable, so that their hosts' pages do not wait forever."""
     db.execute(_ABANDON_ROBOTS, (run,))
 
 
 def get_robots(db: Database, host: int) -> tuple[int, str] | None:
-    """Status and text of its robots.txt; None while unknown or not asked for."""
+    """Status and text of its robots.txt; None if unknown or not required."""
     row = db.one(_ROBOTS, (host,))
     return None if row is None else (int(row[0]), str(row[1]))
 
 
 def get_backoff(db: Database, host: int) -> tuple[int, float | None]:
-    """Strikes in a row, and the boot-time second its backoff ends."""
+    """Consecutive strikes, and the boot-time second at which the backoff ends."""
     row = db.one(_BACKOFF, (host,))
     return (0, None) if row is None else (int(row[0]), row[1])
 
@@ -108,14 +108,14 @@ def list_keys(db: Database, run: int) -> list[str]:
     return [str(row[0]) for row in db.all(_KEYS, (run,))]
 
 
-def apply_policy(db: Database, run: int, key: str, manners: HostPolicy) -> tuple[int, str, tuple[str, str]]:
-    """New limits for a host that exists; what its robots.txt said is kept, whether or not it counts.
+def apply_policy(db: Database, run: int, key: str, policy: HostPolicy) -> tuple[int, str, tuple[str, str]]:
+    """Set new limits for an existing host; its robots.txt is kept, even while it does not apply.
 
-    Returns its id and origin, and how its robots.txt stood and stands: OFF, WANTED, KNOWN.
+    Returns its id and origin, and the old and new state of its robots.txt: OFF, WANTED, KNOWN.
     """
-    told = {"delay": manners.delay, "concurrency": manners.concurrency, "robots": int(manners.robots)}
+    limits = {"delay": policy.delay, "concurrency": policy.concurrency, "robots": int(policy.robots)}
     before = db.one(_ROBOTS_STATE, (run, key))
-    db.execute(_APPLY, {**told, "run": run, "key": key})
+    db.execute(_APPLY, {**limits, "run": run, "key": key})
     after = db.one(_ROBOTS_STATE, (run, key))
     assert before is not None
     assert after is not None

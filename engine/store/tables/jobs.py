@@ -1,4 +1,4 @@
-"""Jobs: made, leased, finished, given back. The only room that writes `jobs`; writes about a leased job are fenced."""
+"""Writes the table `jobs`: create, lease, finish, release. Leases fence writes to leased jobs."""
 
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from engine.store.db.transitions import source_states
 from engine.store.tables import sequences
 
 MAX_CRASHES = 3
-"""Deaths of its holder after which a job is FAILED: one in company, two alone."""
+"""Node deaths after which a job is FAILED: one while others were held, two while it was held alone."""
 
 
 def _states_before(*targets: JobState) -> str:
@@ -28,7 +28,7 @@ SELECT column1, column2, column3, column4, 'link', column5, column6, column7, co
 WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND page_key = column8)
 ON CONFLICT (run, identity) DO NOTHING
 """
-# CROSS JOIN: each locator looks for its link by index; left free, the planner reads all jobs for every batch
+# CROSS JOIN: each locator finds its link by index; without it, the planner reads all jobs for every batch
 _UNSTARTED_LINKS = f"""
 SELECT l.column1, l.column2, l.column3, l.column5, j.id FROM ({{values}}) AS l
 CROSS JOIN jobs j ON j.run = l.column4 AND j.identity = l.column2
@@ -77,7 +77,7 @@ UPDATE jobs SET state = CASE WHEN crashes + :crashed >= {MAX_CRASHES} THEN 'FAIL
     crashes = crashes + :crashed, reason = :reason, changed_at = {_NOW}
 WHERE node = :node AND state = 'TAKEN' AND state IN {_states_before(JobState.READY, JobState.FAILED)} RETURNING id
 """
-# `+run` hides the run from the planner, which would rather read all jobs of the run than the index of TAKEN ones
+# `+run` hides the column from the planner, which would read all jobs of the run instead of the index of TAKEN ones
 _RELEASE_ALL = f"""
 UPDATE jobs SET state = 'READY', lease = NULL, reason = ?, changed_at = {_NOW}
 WHERE +run = ? AND state = 'TAKEN' AND state IN {_states_before(JobState.READY)} RETURNING id
@@ -146,7 +146,7 @@ _SHIFT_DEADLINES = "UPDATE jobs SET not_before = not_before + ? WHERE state = 'R
 
 
 class NewLink(NamedTuple):
-    """A job a page's link makes, its place already known; in the order of the statement that writes it."""
+    """A job to create for a link, with its placement; in the column order of the statement that writes it."""
 
     run: int
     sequence: int
@@ -160,7 +160,7 @@ class NewLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewLocator:
-    """A job a locator makes. `page_key` is what a link to the same page would be; None: no link can be the same."""
+    """A job to create for a locator. `page_key`: identity of a link to the same page; None: no link can be equal."""
 
     run: int
     sequence: int
@@ -172,19 +172,19 @@ class NewLocator:
 
 
 class JobUpdate(NamedTuple):
-    """What became of a leased job. READY: it is tried again, at once or from `not_before` (boot-time seconds) on.
+    """The new state of a leased job. READY: it is retried, at once or at `not_before` (boot-time seconds).
 
-    In the order of the statement that writes it.
+    In the column order of the statement that writes it.
     """
 
     id: int
     lease: int
     state: JobState
     attempts: int = 0
-    """Fetch outcomes to add."""
+    """Fetch attempts to add."""
     not_before: float | None = None
     sequence: int | None = None
-    """The sequence it moves to; None: stays."""
+    """The sequence it moves to; None: it stays."""
     hops: int = 0
     target: str | None = None
     document: int | None = None
@@ -193,12 +193,12 @@ class JobUpdate(NamedTuple):
 
 
 def add_links(db: Database, links: Sequence[NewLink]) -> None:
-    """Make the jobs that do not exist yet."""
+    """Create the jobs that do not exist yet."""
     db.execute_values(_ADD_LINKS, links)
 
 
 def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
-    """Make jobs of locators, which take over unstarted jobs of links to the same pages."""
+    """Create jobs of locators; an unstarted link job for the same page becomes the locator's job."""
     rows = [(j.run, j.sequence, j.priority, 0, j.locator, j.url, j.page_key, j.identity) for j in locators]
     plain = [(j.locator, j.page_key, j.identity, j.run, j.priority) for j in locators if j.page_key is not None]
     for link in db.execute_values(_UNSTARTED_LINKS, plain):
@@ -207,47 +207,48 @@ def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
 
 
 def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:
-    """Make the job that reads a host's robots.txt."""
+    """Create the job that reads a host's robots.txt."""
     db.execute(_ADD_ROBOTS, (run, sequence, url, identity))
 
 
 def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
-    """Put jobs into a node's hands under a lease."""
+    """Lease jobs to a node."""
     db.execute(_TAKE.format(ids=placeholders(ids)), (lease, node, *ids))
 
 
-def finish(db: Database, verdicts: Sequence[JobUpdate], spent: Container[int] = ()) -> set[int]:
-    """Write what became of leased jobs; returns the ids whose lease still held: results of others are to be dropped.
+def finish(db: Database, updates: Sequence[JobUpdate], completed_extracts: Container[int] = ()) -> set[int]:
+    """Update leased jobs; returns the ids whose lease was valid: the results of others must be dropped.
 
-    Those in `spent` are not kept: nothing is left to be said of them.
+    Jobs in `completed_extracts` are deleted instead: a finished re-extraction leaves no job.
 
-    Which leases hold is asked first, as one value: the transaction lets nobody write in between, and RETURNING
-    would hand the interpreter's lock around once for every job.
+    The valid leases are read first, as one value: no other process writes inside the transaction, and RETURNING
+    would release the interpreter lock once per job.
     """
-    held: set[int] = set()
-    for (ids,) in db.execute_values(_HELD_LEASES, [v[:2] for v in verdicts]):
-        held.update(orjson.loads(ids))
-    kept = (
-        [v for v in verdicts if v.id in held and v.id not in spent] if spent or len(held) < len(verdicts) else verdicts
-    )
+    valid: set[int] = set()
+    for (ids,) in db.execute_values(_HELD_LEASES, [u[:2] for u in updates]):
+        valid.update(orjson.loads(ids))
+    if completed_extracts or len(valid) < len(updates):
+        kept: Sequence[JobUpdate] = [u for u in updates if u.id in valid and u.id not in completed_extracts]
+    else:
+        kept = updates
     db.execute_values(_FINISH, kept)
-    if spent:
-        db.execute(_DROP, (id_list(id_ for id_ in held if id_ in spent),))
-    for v in verdicts:
-        if v.sequence is not None and v.id in held:
-            db.execute(_MOVE, (v.sequence, v.id))
-    return held
+    if completed_extracts:
+        db.execute(_DROP, (id_list(id_ for id_ in valid if id_ in completed_extracts),))
+    for update in updates:
+        if update.sequence is not None and update.id in valid:
+            db.execute(_MOVE, (update.sequence, update.id))
+    return valid
 
 
 def claim_target(db: Database, job: LeasedJob, target: str) -> bool:
-    """Say that a job now fetches `target`; False where another job does so, or the lease is lost."""
+    """Record that a job now fetches `target`; False if another job fetches it, or the lease is lost."""
     return db.value(_CLAIM, (target, job.id, job.lease, target, job.run, job.id)) is not None
 
 
 def release(db: Database, node: int, reason: str, *, crashed: bool) -> int:
-    """Make the jobs of a node that is gone READY again, or FAILED where too many died of them; returns how many.
+    """Make the jobs of a dead node READY again, or FAILED after too many node deaths; returns how many.
 
-    `crashed`: nobody ended it on purpose, so one of its jobs may have.
+    `crashed`: the node was not stopped on purpose, so one of its jobs may be the cause.
     """
     return len(db.all(_RELEASE, {"crashed": int(crashed), "reason": reason, "node": node}))
 
@@ -258,73 +259,73 @@ def release_all(db: Database, run: int, reason: str) -> int:
 
 
 def promote(db: Database, run: int, now: float) -> int:
-    """Make jobs whose deadline has passed due; returns how many."""
+    """Make delayed jobs due whose deadline has passed; returns how many."""
     return len(db.all(_PROMOTE, (run, now)))
 
 
 def next_due(db: Database, run: int) -> float | None:
-    """The earliest deadline of a waiting job, boot-time seconds."""
+    """The earliest deadline of a delayed job, in boot-time seconds."""
     due = db.value(_NEXT_DUE, (run,))
     return None if due is None else float(due)
 
 
 def resume_incomplete(db: Database, run: int) -> None:
-    """INCOMPLETE jobs are to be worked again."""
+    """Make INCOMPLETE jobs READY."""
     db.execute(_RESUME, (run,))
 
 
 def reopen(db: Database, ids: Sequence[int], moves: Sequence[tuple[int, int]]) -> int:
-    """Jobs that ended are to be worked from their first request on; returns how many.
+    """Make ended jobs READY, to start from their first request; returns how many.
 
-    `moves`: sequence and job, of those that redirects had led to another host.
+    `moves`: (sequence, job) of jobs that a redirect moved to another host.
     """
-    listed = id_list(ids)
-    db.execute(_DROP_OF_PAGES, (listed,))  # a page that is fetched anew is worked anew
-    count = int(db.execute(_REOPEN, (listed,)).rowcount)
+    json_ids = id_list(ids)
+    db.execute(_DROP_OF_PAGES, (json_ids,))  # a page that is fetched again is extracted then
+    count = int(db.execute(_REOPEN, (json_ids,)).rowcount)
     for move in moves:
         db.execute(_MOVE, move)
     return count
 
 
 def skip_ready(db: Database, sequence: int, reason: str, limit: int) -> int:
-    """Give up due jobs of a sequence, at most `limit`; returns how many."""
+    """Skip due jobs of a sequence, at most `limit`; returns how many."""
     return int(db.execute(_SKIP, (reason, sequence, limit)).rowcount)
 
 
 def skip_delayed(db: Database, run: int, sequence: int, reason: str, limit: int) -> int:
-    """The same for those that wait for a deadline."""
+    """Skip delayed jobs of a sequence, at most `limit`; returns how many."""
     return int(db.execute(_SKIP_DELAYED, (reason, run, sequence, limit)).rowcount)
 
 
 def requeue_skipped(db: Database, sequence: int, reason: str, limit: int) -> int:
-    """Make jobs READY, skipped for that reason, `maxPages` or robots.txt; at most `limit`, returns how many."""
+    """Requeue jobs skipped for that reason, `maxPages` or robots.txt, at most `limit`; returns how many."""
     return int(db.execute(_REQUEUE_SKIPPED, (sequence, reason, limit)).rowcount)
 
 
 def queue_extracts(db: Database, pages: Iterable[int]) -> None:
-    """Make the jobs in which these done pages are worked anew; one that waits already does for both."""
-    listed = id_list(pages)
-    sequences.ensure_extracts(db, listed)
-    db.execute(_QUEUE_EXTRACTS, (listed,))
+    """Create the jobs that re-extract these done pages; one that is already READY is kept."""
+    json_ids = id_list(pages)
+    sequences.ensure_extracts(db, json_ids)
+    db.execute(_QUEUE_EXTRACTS, (json_ids,))
 
 
 def drop_extracts(db: Database, sequence: int, limit: int) -> int:
-    """Give up re-extractions of a sequence: its pages keep their rows. Returns how many."""
+    """Delete the due re-extractions of a sequence, at most `limit`: its pages keep their rows. Returns how many."""
     return int(db.execute(_DROP_EXTRACTS, (sequence, limit)).rowcount)
 
 
 def set_defs_version(db: Database, version: int, pages: Iterable[int]) -> None:
-    """The rows of these done pages are those of that def version."""
+    """Record the def version that made the rows of these done pages."""
     db.execute(_SET_DEFS_VERSION, (version, id_list(pages)))
 
 
 def mark_linked(db: Database, run: int, version: int, identities: Iterable[bytes]) -> None:
-    """Links lead to these pages under that def version."""
+    """Record that pages of that def version link to these identities."""
     db.execute_values(_MARK_LINKED, [(identity,) for identity in identities], leading=(version, run))
 
 
 def clear_defs_version(db: Database, run: int, groups: Sequence[str], after: int, upto: int) -> None:
-    """All rows of done pages of these groups are to be made anew, in a stretch of ids."""
+    """Mark the done pages of these groups as stale, in a range of ids."""
     db.execute(_CLEAR_DEFS_VERSION, (after, upto, run, orjson.dumps(groups).decode()))
 
 

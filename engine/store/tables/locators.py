@@ -1,4 +1,4 @@
-"""Locators as written in the defs, one row for all jobs they make. Alone in writing `locators`."""
+"""Writes the table `locators`: locators as written in the defs, one row for all their jobs."""
 
 from engine.store.db.connector import Database
 
@@ -10,7 +10,7 @@ _FIND = "SELECT id FROM locators WHERE run = ? AND grp = ? AND name = ? AND requ
 
 
 def ensure(db: Database, run: int, group: str, name: str, request: str) -> int:
-    """The id of a locator. `request` is the JSON that `candidates.leased` reads back; locators may share a name."""
-    told = (run, group, name, request)
-    made = db.value(_ENSURE, told)
-    return int(made if made is not None else db.value(_FIND, told))
+    """The id of a locator. `request` is the JSON that `candidates.parse_request` reads; names need not be unique."""
+    key = (run, group, name, request)
+    created = db.value(_ENSURE, key)
+    return int(created if created is not None else db.value(_FIND, key))

@@ -1,4 +1,4 @@
-"""Metrics: what fetching cost, by run and group, moved by the commit; and the figures made of it. Writes `metrics`."""
+"""Writes the table `metrics` (cost of fetches by run and group), and builds the figures shown of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ _TAKEOVERS = "SELECT takeovers FROM runs WHERE seq = ?"
 
 
 class FetchStats(NamedTuple):
-    """What one group's fetches cost: answers read to their end, their seconds, the bytes of their bodies as sent.
+    """Cost of a group's fetches: complete responses, their seconds, the bytes of their bodies as sent.
 
-    `retries` counts the attempts that are made again. The group of robots.txt is the empty one.
+    `retries` counts the attempts that are repeated. The group of robots.txt is the empty one.
     """
 
     group: str
@@ -31,7 +31,7 @@ class FetchStats(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupTotals:
-    """Pages of one group by what became of them; `left` are those still to be worked."""
+    """Pages of a group by outcome; `left`: those still open."""
 
     group: str
     done: int
@@ -41,56 +41,53 @@ class GroupTotals:
     left: int
 
 
-def add(db: Database, run: int, efforts: Sequence[FetchStats]) -> None:
-    """Add to what the groups of a run have cost."""
-    db.execute_values(_ADD, [(run, *effort) for effort in efforts])
+def add(db: Database, run: int, stats: Sequence[FetchStats]) -> None:
+    """Add to the fetch statistics of a run's groups."""
+    db.execute_values(_ADD, [(run, *group_stats) for group_stats in stats])
 
 
 def list_fetch_stats(db: Database, run: int) -> list[FetchStats]:
-    """What each group of a run has cost."""
+    """The fetch statistics of each group of a run."""
     return [FetchStats(*row) for row in db.all(_LIST, (run,))]
 
 
 def count_takeovers(db: Database, run: int) -> int:
-    """How often the jobs of a node that died went to others."""
+    """How often the jobs of a dead node were requeued."""
     return int(db.value(_TAKEOVERS, (run,)) or 0)
 
 
 def build_metrics(
     totals: Sequence[GroupTotals],
-    efforts: Sequence[FetchStats],
-    worked: Mapping[str, int],
+    stats: Sequence[FetchStats],
+    jobs_by_node: Mapping[str, int],
     seconds: float,
     takeovers: int,
 ) -> dict[str, Any]:
-    """The object `metrics` of `status --json`. `worked`: jobs that each node finished; `seconds`: the run's duration.
-
-    A share or a mean of nothing is null.
-    """
+    """The object `metrics` of `status --json`. `seconds`: the run's duration. Shares and means of nothing are null."""
     done, failed = sum(t.done for t in totals), sum(t.failed for t in totals)
-    spent = {effort.group: effort for effort in efforts}
-    fetches, all_worked = sum(e.fetches for e in efforts), sum(worked.values())
+    stats_by_group = {s.group: s for s in stats}
+    fetches, all_jobs = sum(s.fetches for s in stats), sum(jobs_by_node.values())
     return {
         "seconds": round(seconds, 3),
         "success": _percent(done, done + failed),
         "pages_per_min": round(done / seconds * 60, 1) if seconds > 0 else 0.0,
         "fetches": fetches,
-        "fetch_ms": _mean_ms(fetches, sum(e.seconds for e in efforts)),
-        "bytes": sum(e.bytes for e in efforts),
-        "retries": sum(e.retries for e in efforts),
+        "fetch_ms": _mean_ms(fetches, sum(s.seconds for s in stats)),
+        "bytes": sum(s.bytes for s in stats),
+        "retries": sum(s.retries for s in stats),
         "takeovers": takeovers,
-        "groups": [_group_item(t, spent.get(t.group) or FetchStats(t.group, 0, 0.0, 0, 0)) for t in totals],
+        "groups": [_group_item(t, stats_by_group.get(t.group) or FetchStats(t.group, 0, 0.0, 0, 0)) for t in totals],
         "shares": [
-            {"node": node, "jobs": count, "share": _percent(count, all_worked)} for node, count in worked.items()
+            {"node": node, "jobs": count, "share": _percent(count, all_jobs)} for node, count in jobs_by_node.items()
         ],
     }
 
 
-def _group_item(totals: GroupTotals, effort: FetchStats) -> dict[str, Any]:
+def _group_item(totals: GroupTotals, stats: FetchStats) -> dict[str, Any]:
     return {
         "group": totals.group, "done": totals.done, "failed": totals.failed, "skipped": totals.skipped,
-        "incomplete": totals.incomplete, "left": totals.left, "fetches": effort.fetches,
-        "fetch_ms": _mean_ms(effort.fetches, effort.seconds), "bytes": effort.bytes, "retries": effort.retries,
+        "incomplete": totals.incomplete, "left": totals.left, "fetches": stats.fetches,
+        "fetch_ms": _mean_ms(stats.fetches, stats.seconds), "bytes": stats.bytes, "retries": stats.retries,
     }  # fmt: skip
 
 

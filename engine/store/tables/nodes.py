@@ -1,4 +1,4 @@
-"""Nodes and appender processes: inserted before they are spawned, registered, watched, buried. Writes both tables."""
+"""Writes the tables `nodes` and `appenders`: insert before spawn, register, heartbeats, end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +33,8 @@ _SET_STATE = {
     for state in NodeState
 }
 _SET_HEART = {
-    heart: f"UPDATE nodes SET heart = '{heart}' WHERE epoch = ? AND heart IN {source_states(HEARTBEAT_TRANSITIONS, heart)}"
+    heart: f"UPDATE nodes SET heart = '{heart}' "
+    f"WHERE epoch = ? AND heart IN {source_states(HEARTBEAT_TRANSITIONS, heart)}"
     for heart in HeartbeatState
 }
 _SET_ROLE = {
@@ -77,7 +78,7 @@ _LEFT_OVER_APPENDERS = f"SELECT epoch, identity FROM appenders WHERE state IN {_
 
 @dataclass(frozen=True, slots=True)
 class NodeBeat:
-    """What the supervisor saw of a node: states and counters of its last beat, and the beat's age in seconds."""
+    """States and counters from a node's last heartbeat, and its age in seconds."""
 
     epoch: int
     state: NodeState
@@ -88,33 +89,33 @@ class NodeBeat:
     rss: int
     """Bytes."""
     lag: float
-    """Seconds the node's loop ran late."""
+    """Seconds by which the node's event loop runs late."""
     now: str
-    """The URL it works on."""
+    """The URL the node is processing."""
 
 
 def insert(db: Database, run: int, supervisor: int, role: Role, replaces: int | None, now: float) -> tuple[int, int]:
-    """Make the row of a node about to be spawned: its epoch and its number."""
+    """Insert the row of a node before its process is spawned; returns its epoch and number."""
     row = db.one(_INSERT, {"run": run, "supervisor": supervisor, "role": role, "replaces": replaces, "now": now})
     assert row is not None
     return int(row[0]), int(row[1])
 
 
 def register(db: Database, epoch: int, state: Literal["DONE", "STANDBY"], pid: int, identity: str) -> bool:
-    """A process says it is the node; False: its epoch is over and it must exit.
+    """Register the node's process; False: its epoch is over and it must exit.
 
-    A backup that was made a runner meanwhile is not put back to STANDBY.
+    A backup that became a runner meanwhile does not return to STANDBY.
     """
     return bool(db.execute(_REGISTER, (state, pid, identity, epoch)).rowcount)
 
 
 def record_spawn(db: Database, epoch: int, pid: int, identity: str | None) -> None:
-    """The process that was started for a node's row."""
+    """Record the process that was spawned for a node."""
     db.execute(_RECORD_SPAWN, (pid, identity, epoch))
 
 
 def record_appender_spawn(db: Database, epoch: int, pid: int, identity: str | None) -> None:
-    """The process that was started for an appender's row."""
+    """Record the process that was spawned for an appender."""
     db.execute(_RECORD_APPENDER_SPAWN, (pid, identity, epoch))
 
 
@@ -125,74 +126,74 @@ def get_live_role(db: Database, epoch: int) -> Role | None:
 
 
 def get_state_and_role(db: Database, epoch: int) -> tuple[NodeState, Role]:
-    """State and role as the row has them."""
+    """State and role of a node."""
     row = db.one(_STATE, (epoch,))
     assert row is not None
     return NodeState(str(row[0])), Role(str(row[1]))
 
 
 def set_state(db: Database, epoch: int, state: NodeState) -> bool:
-    """Change a node's state where the transition is allowed."""
+    """Change a node's state if the transition is allowed."""
     return bool(db.execute(_SET_STATE[state], (epoch,)).rowcount)
 
 
 def set_heart(db: Database, epoch: int, heart: HeartbeatState) -> bool:
-    """How its beat looks, where the transition is allowed."""
+    """Change a node's heartbeat state if the transition is allowed."""
     return bool(db.execute(_SET_HEART[heart], (epoch,)).rowcount)
 
 
 def set_role(db: Database, epoch: int, role: Role) -> bool:
-    """Give a node another role, where the transition is allowed."""
+    """Change a node's role if the transition is allowed."""
     return bool(db.execute(_SET_ROLE[role], (epoch,)).rowcount)
 
 
 def end(db: Database, epoch: int, reason: str, now: float) -> None:
-    """The moment a node ended, and why."""
+    """Record when and why a node ended."""
     db.execute(_END, (now, reason, epoch))
 
 
 def record_beats(db: Database, beats: Sequence[NodeBeat]) -> None:
-    """Copy what the beats said."""
+    """Store the content of heartbeats."""
     db.execute_values(
         _RECORD_BEATS, [(b.epoch, b.state, b.age, b.in_flight, b.done, b.failed, b.rss, b.lag, b.now) for b in beats]
     )
 
 
 def list_left_over(db: Database) -> list[tuple[int, int, str | None]]:
-    """Epoch, number and identity of nodes that an earlier supervisor left."""
+    """Epoch, number and identity of nodes that an earlier supervisor left behind."""
     return [(int(e), int(n), i) for e, n, i in db.all(_LEFT_OVER)]
 
 
 def count_runners(db: Database, run: int) -> int:
-    """Runners that are alive."""
+    """The number of live runners."""
     return int(db.value(_COUNT_RUNNERS, (run,)))
 
 
 def insert_appender(db: Database, run: int, supervisor: int, now: float) -> int:
-    """Make the row of an appender process about to be spawned: its epoch."""
+    """Insert the row of an appender before its process is spawned; returns its epoch."""
     return int(db.value(_APPENDER_INSERT, (run, supervisor, now)))
 
 
 def register_appender(db: Database, epoch: int, pid: int, identity: str) -> bool:
-    """A process says it is the appender; False: its epoch is over and it must exit."""
+    """Register the appender's process; False: its epoch is over and it must exit."""
     return bool(db.execute(_APPENDER_REGISTER, (pid, identity, epoch)).rowcount)
 
 
 def is_appender_alive(db: Database, epoch: int) -> bool:
-    """Whether an appender's epoch still holds."""
+    """Whether an appender's epoch is not over."""
     return db.one(_APPENDER_ALIVE, (epoch,)) is not None
 
 
 def record_appender_beat(db: Database, epoch: int, age: float, flush_ms: float | None) -> None:
-    """Copy what the appender's beat said."""
+    """Store the content of the appender's heartbeat."""
     db.execute(_APPENDER_BEAT, (age, flush_ms, epoch))
 
 
 def end_appender(db: Database, epoch: int, state: NodeState, now: float) -> None:
-    """The appender process ended."""
+    """Record that an appender process ended."""
     db.execute(_APPENDER_END, (state, now, epoch))
 
 
 def list_left_over_appenders(db: Database) -> list[tuple[int, str | None]]:
-    """Epoch and identity of appenders that an earlier supervisor left."""
+    """Epoch and identity of appenders that an earlier supervisor left behind."""
     return [(int(e), i) for e, i in db.all(_LEFT_OVER_APPENDERS)]

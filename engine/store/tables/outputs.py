@@ -1,9 +1,8 @@
-"""Outputs: which files a run writes, how far each has come, and rebuilds under way. Alone in writing `outputs`.
+"""Writes the table `outputs`: the files of a run, their cursors, and rebuilds.
 
-The cursor of an output is the id of the last row in its file, the bytes are the file's durable length: both move
-in one transaction after the file was flushed, so a file is always cut back to what the table says.
-`dirty` counts the reasons to rebuild: a rebuild takes off those it saw when it began, so none that came in meanwhile
-is forgotten.
+The cursor of an output is the id of the last row in its file, `bytes` is the file's durable length. Both move in one
+transaction after the file was flushed, so a file can always be truncated to the length in the table.
+`dirty` counts the reasons to rebuild. A rebuild subtracts those it saw when it started, so later ones are not lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -47,7 +46,7 @@ _HAS_BACKLOG = "SELECT EXISTS (SELECT 1 FROM outputs WHERE run = ? AND (cursor <
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One output file of a run, as its row stands."""
+    """A row of `outputs`: one output file of a run."""
 
     id: int
     appender: str
@@ -55,29 +54,29 @@ class Output:
     data_def: str
     path: str
     settings: dict[str, Any]
-    """`columns`: names in order; `joins`: separator of lists by column; `delimiter`; `only_new`: key of a row, where
+    """`columns`: names in order; `joins`: list separator by column; `delimiter`; `only_new`: key fields of a row, if
     the file holds only rows that no earlier run has."""
     cursor: int
     bytes: int
     rows: int
     inode: int | None
     rebuild_marks: int
-    """How often it was marked to be rebuilt since it last was."""
+    """Number of marks since the last rebuild."""
     pending: dict[str, int] | None
-    """`inode`, `cursor`, `bytes`, `rows`, `reasons` of a rebuilt file that may not yet have its name."""
+    """`inode`, `cursor`, `bytes`, `rows`, `reasons` of a rebuilt file that may not be renamed yet."""
 
     @property
     def dirty(self) -> bool:
-        """Whether the file is to be rebuilt."""
+        """Whether the file must be rebuilt."""
         return self.rebuild_marks > 0
 
 
 def ensure(
     db: Database, run: int, *, appender: str, type_: str, data_def: str, path: str, settings: dict[str, Any]
 ) -> None:
-    """Declare an output; one whose form changed is marked to be rebuilt."""
-    told = orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode()
-    db.execute(_ENSURE, (run, appender, type_, data_def, path, told))
+    """Declare an output; if its format changed, it is marked to be rebuilt."""
+    settings_json = orjson.dumps(settings, option=orjson.OPT_SORT_KEYS).decode()
+    db.execute(_ENSURE, (run, appender, type_, data_def, path, settings_json))
 
 
 def list_outputs(db: Database, run: int) -> list[Output]:
@@ -93,56 +92,56 @@ def list_outputs(db: Database, run: int) -> list[Output]:
 
 
 def advance(db: Database, output: int, *, cursor: int, size: int, rows: int, inode: int | None) -> None:
-    """The file is durable up to `size` bytes and holds all rows up to `cursor`."""
+    """Record that the file is durable up to `size` bytes and holds all rows up to `cursor`."""
     db.execute(_ADVANCE, (cursor, size, rows, inode, output))
 
 
 def mark_dirty(db: Database, run: int, data_def: str, row: int) -> None:
-    """A row was taken back: files that may hold it are to be rebuilt."""
+    """Mark the files that may hold a deleted row to be rebuilt."""
     db.execute(_MARK_DIRTY, (run, data_def, row))
 
 
 def mark_stale(db: Database, run: int, data_defs: Iterable[str]) -> None:
-    """Rows of these dataDefs are about to be replaced: their files are written anew once all are."""
+    """Mark the files of dataDefs whose rows are about to be replaced: they are rebuilt when all rows are."""
     db.execute(_MARK_STALE, (run, orjson.dumps(list(data_defs)).decode()))
 
 
 def prune(db: Database, run: int, declared: Sequence[tuple[str, str]]) -> list[str]:
-    """Forget all outputs of a run but those (appender, dataDef); returns the files that stay as they are."""
+    """Remove all outputs of a run except these (appender, dataDef); returns the paths of the removed ones."""
     return [str(row[0]) for row in db.all(_PRUNE, (run, orjson.dumps(list(declared)).decode()))]
 
 
 def get_rebuild_marks(db: Database, run: int) -> dict[int, int]:
-    """By output: how often it was marked to be rebuilt since it last was."""
+    """By output: the number of marks since its last rebuild."""
     return {int(id_): int(dirty) for id_, dirty in db.all(_REBUILD_MARKS, (run,))}
 
 
 def begin_rebuild(db: Database, output: int, row: int) -> tuple[int, int] | None:
-    """Before a rebuild that is to hold all rows up to this one: a row taken back meanwhile must mark the output.
+    """Start a rebuild with all rows up to this one: a row deleted meanwhile marks the output again.
 
-    Returns cursor and reasons to rebuild; None: the output needs none any more, or is gone.
+    Returns cursor and reasons to rebuild; None: the output needs no rebuild any more, or is gone.
     """
-    found = db.one(_BEGIN_REBUILD, (row, output))
-    return None if found is None else (int(found[0]), int(found[1]))
+    started = db.one(_BEGIN_REBUILD, (row, output))
+    return None if started is None else (int(started[0]), int(started[1]))
 
 
 def mark_corrupt(db: Database, output: int) -> None:
-    """What the file holds can no longer be trusted."""
+    """Mark an output to be rebuilt because its file differs from the table."""
     db.execute(_MARK_CORRUPT, (output,))
 
 
-def set_pending(db: Database, output: int, told: Mapping[str, int] | None) -> None:
-    """A rebuilt file lies beside the old one and is about to take its name (None: it does not)."""
-    db.execute(_SET_PENDING, (orjson.dumps(told).decode() if told else None, output))
+def set_pending(db: Database, output: int, file_state: Mapping[str, int] | None) -> None:
+    """Record a rebuilt file before it is renamed over the old one (None: there is none)."""
+    db.execute(_SET_PENDING, (orjson.dumps(file_state).decode() if file_state else None, output))
 
 
-def finish_rebuild(db: Database, output: int, told: Mapping[str, int]) -> None:
-    """The rebuilt file has its name: what was told when it was pending now holds."""
-    db.execute(_FINISH_REBUILD, {**told, "output": output})
+def finish_rebuild(db: Database, output: int, file_state: Mapping[str, int]) -> None:
+    """Record that the rebuilt file was renamed; `file_state` is its pending state."""
+    db.execute(_FINISH_REBUILD, {**file_state, "output": output})
 
 
 def get_progress(db: Database, run: int) -> dict[str, tuple[int, bool]]:
-    """By dataDef: the last row that is in all of its files, and whether one of them is to be rebuilt."""
+    """By dataDef: the last row that all its files hold, and whether one of them must be rebuilt."""
     return {str(name): (int(cursor), bool(dirty)) for name, cursor, dirty in db.all(_PROGRESS, (run,))}
 
 

@@ -1,14 +1,15 @@
-"""Which run had a row first: digests of rows by dataDef and key, in keys.db. Alone in writing that file.
+"""Writes keys.db: digests of row keys by dataDef, with the first run that had each row.
 
-Nothing in it is the truth: it is made from the rows of earlier runs, when somebody asks what is new, and can be deleted
-at any time. One whose crawl.db was replaced, or that is damaged, is made anew.
+It is a cache: built from the rows of earlier runs for outputs with only new rows, and safe to delete at any time. It is
+rebuilt if its crawl.db was replaced, or if it is damaged.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database, placeholders, retry_busy
+from engine.store.db.connector import Database, placeholders
+from engine.store.db.retry_busy import retry_busy
 
 KEYS = "keys.db"
 
@@ -19,8 +20,8 @@ _TABLES = (
         id       INTEGER PRIMARY KEY,
         data_def TEXT NOT NULL,
         fields   TEXT NOT NULL,                    -- JSON: the key; empty: the whole row
-        cursor   INTEGER NOT NULL DEFAULT 0,       -- rows up to this id are in
-        run      INTEGER NOT NULL DEFAULT 0,       -- the run of the last of them, and its id
+        cursor   INTEGER NOT NULL DEFAULT 0,       -- rows up to this id are included
+        run      INTEGER NOT NULL DEFAULT 0,       -- the run of the last of these rows, and its id
         run_id   TEXT NOT NULL DEFAULT '',
         UNIQUE (data_def, fields)
     )
@@ -29,7 +30,7 @@ _TABLES = (
     CREATE TABLE IF NOT EXISTS keys (
         scope  INTEGER NOT NULL,
         digest BLOB NOT NULL,
-        run    INTEGER NOT NULL,                   -- the first that had it
+        run    INTEGER NOT NULL,                   -- the first that had the row
         PRIMARY KEY (scope, digest)
     ) WITHOUT ROWID
     """,
@@ -54,7 +55,7 @@ class RowKeys:
     """An open keys.db beside, or for, the crawl.db that `crawl` is a connection on."""
 
     def __init__(self, path: Path, crawl: Database) -> None:
-        """Raises Busy, and StorageError where the file cannot be made."""
+        """Raises DatabaseBusy, and StorageError if the file cannot be created."""
         self._crawl = crawl
         try:
             self._db = self._open(path)
@@ -66,48 +67,48 @@ class RowKeys:
             self._db = self._open(path)
 
     def ensure_scope(self, data_def: str, fields: str) -> tuple[int, int]:
-        """The id of a dataDef's key, and the row up to which it is known."""
+        """The id of a dataDef's key, and the last row whose key is stored."""
         with self._db.transaction():
             self._db.execute(_ENSURE, (data_def, fields))
-            found = self._db.one(_SCOPE, (data_def, fields))
-        assert found is not None
-        return int(found[0]), int(found[1])
+            scope = self._db.one(_SCOPE, (data_def, fields))
+        assert scope is not None
+        return int(scope[0]), int(scope[1])
 
     def add(self, scope: int, keys: Sequence[tuple[bytes, int]], *, after: int, upto: int, run: int) -> int:
-        """Note digests and their runs, of the rows behind `after` up to `upto`; returns the cursor.
+        """Store the digests of the rows after `after` up to `upto`, with their runs; returns the cursor.
 
-        Where another process came first nothing is written, and the cursor is where that one left it.
+        If another process was faster, nothing is written and its cursor is returned.
         """
         run_id = self._crawl.value(_RUN_ID, (run,)) or ""
         with self._db.transaction():
             cursor = int(self._db.value(_CURSOR, (scope,)))
             if cursor != after:
                 return cursor
-            # in the order of the tree, many fall on one page of it
+            # sorted, so that neighbours go to the same database page
             self._db.execute_values(_ADD, sorted((scope, digest, first) for digest, first in keys))
             self._db.execute(_MOVE, (upto, run, run_id, scope))
         return upto
 
     def find_seen(self, scope: int, digests: Sequence[bytes], before: int) -> set[bytes]:
-        """Those that a run numbered below `before` had."""
-        found: set[bytes] = set()
+        """The digests that a run with a number below `before` had."""
+        seen: set[bytes] = set()
         for start in range(0, len(digests), _BATCH):
             part = digests[start : start + _BATCH]
             sql = _FIND_SEEN.format(digests=placeholders(part))
-            found.update(bytes(row[0]) for row in self._db.all(sql, (scope, before, *part)))
-        return found
+            seen.update(bytes(row[0]) for row in self._db.all(sql, (scope, before, *part)))
+        return seen
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
 
     def _open(self, path: Path) -> Database:
-        # what a power failure takes is made again; the process's own death takes nothing
+        # not durable: what a power failure loses is rebuilt; a crash of the process loses nothing
         db = Database.open(path, durable=False, busy_seconds=5)
         try:
             path.chmod(0o600)
             db.execute("PRAGMA cache_size = -32000")
-            retry_busy(db, self._ensure_tables, seconds=30)
+            retry_busy(lambda: self._ensure_tables(db), seconds=30)
         except BaseException:
             db.close()
             raise
@@ -120,12 +121,12 @@ class RowKeys:
                 db.execute(table)
             if db.value(_ORIGIN) == crawl and not self._is_rewound(db):
                 return
-            for forget in _RESET:
-                db.execute(forget)
+            for statement in _RESET:
+                db.execute(statement)
             db.execute(_SET_ORIGIN, (crawl,))
 
     def _is_rewound(self, db: Database) -> bool:
-        """Whether crawl.db was put back to an older copy: its runs since then are others."""
+        """Whether crawl.db was restored from an older copy, so that its runs since then differ."""
         last = int(self._crawl.value(_LAST_RUN) or 0)
         for run, run_id in db.all(_RUNS):
             now = self._crawl.value(_RUN_ID, (run,))

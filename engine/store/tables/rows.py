@@ -1,4 +1,4 @@
-"""Rows and their counts: written with their job, followed by id. Writes `rows`, `row_counts`, `rejections`."""
+"""Writes the tables `rows`, `row_counts` and `rejections`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -47,7 +47,7 @@ _NAMES = "SELECT id, name FROM data_defs"
 
 
 class NewRow(NamedTuple):
-    """A row to be written: the id of its dataDef (store.versions) and its JSON object."""
+    """A row to write: its job, the id of its dataDef (tables.versions) and its JSON object."""
 
     job: int
     data_def: int
@@ -80,7 +80,7 @@ def last_id(db: Database, run: int) -> int:
 
 
 def last_id_of_all_runs(db: Database) -> int:
-    """The id of the newest row of any run; 0: none. One look at the end of the table."""
+    """The id of the newest row of any run; 0: none. Reads only the end of the table."""
     return int(db.value(_LAST_OF_ALL_RUNS) or 0)
 
 
@@ -90,7 +90,7 @@ def count_between(db: Database, run: int, after: int, upto: int) -> int:
 
 
 def list_by_data_def(db: Database, run: int, data_def: str, cursor: int, limit: int) -> list[tuple[int, str]]:
-    """The next rows of one dataDef, whatever version of it made them: id, JSON."""
+    """The next rows of one dataDef in any of its versions: id, JSON."""
     return db.all(_BY_DATA_DEF, (run, data_def, cursor, limit))
 
 
@@ -105,7 +105,7 @@ def delete_by_job(db: Database, job: int) -> list[tuple[int, int]]:
 
 
 def delete_replaced(db: Database, jobs: str, kept: str) -> list[tuple[str, int, int]]:
-    """Delete rows of jobs but for those of some dataDefs; both are JSON lists of ids.
+    """Delete the rows of jobs except those of the kept dataDefs; both are JSON lists of ids.
 
     Returns, by name of dataDef: rows deleted, and the lowest id among them.
     """
@@ -116,35 +116,35 @@ def delete_replaced(db: Database, jobs: str, kept: str) -> list[tuple[str, int, 
 
 
 def add_rejected(db: Database, rejected: Sequence[tuple[int, str, int]]) -> None:
-    """Write down records that were turned away: job of the page, dataDef, how many."""
+    """Store counts of rejected records: job of the page, dataDef, count."""
     db.execute_values(_ADD_REJECTED, rejected)
 
 
 def delete_rejected(db: Database, jobs: str, kept: str) -> list[tuple[str, int]]:
-    """Forget what was turned away on the pages of jobs, but for some dataDefs; returns how many, by dataDef."""
-    told = {"jobs": jobs, "kept": kept}
-    found = [(str(name), int(count)) for name, count in db.all(_SUM_REJECTED, told)]
-    if found:
-        db.execute(_DELETE_REJECTED, told)
-    return found
+    """Delete the rejection counts of jobs except those of the kept dataDefs; returns the counts by dataDef."""
+    parameters = {"jobs": jobs, "kept": kept}
+    sums = [(str(name), int(count)) for name, count in db.all(_SUM_REJECTED, parameters)]
+    if sums:
+        db.execute(_DELETE_REJECTED, parameters)
+    return sums
 
 
 def delete_by_jobs(db: Database, run: int, jobs: Sequence[int]) -> dict[str, int]:
-    """Delete the rows of jobs that ended, and count them no more; returns the first row's id by dataDef."""
-    listed = id_list(jobs)
-    found = delete_replaced(db, listed, "[]")
-    for name, made, _ in found:
-        add_counts(db, run, name, -made, 0)
-    for name, rejected in delete_rejected(db, listed, "[]"):
+    """Delete the rows of ended jobs and subtract them from the counts; returns the first row's id by dataDef."""
+    json_ids = id_list(jobs)
+    deleted = delete_replaced(db, json_ids, "[]")
+    for name, count, _ in deleted:
+        add_counts(db, run, name, -count, 0)
+    for name, rejected in delete_rejected(db, json_ids, "[]"):
         add_counts(db, run, name, 0, -rejected)
-    return {name: first for name, _, first in found}
+    return {name: first for name, _, first in deleted}
 
 
 def list_by_job(db: Database, job: int, limit: int) -> list[tuple[int, str, str]]:
-    """Rows one job made: id, dataDef, JSON."""
+    """Rows of a job: id, dataDef, JSON."""
     return db.all(_OF_JOB, (job, limit))
 
 
 def data_def_names(db: Database) -> dict[int, str]:
-    """Name of each dataDef id that rows may carry."""
+    """Names of dataDefs by the id that rows refer to."""
     return {int(id_): str(name) for id_, name in db.all(_NAMES)}

@@ -1,4 +1,4 @@
-"""Runs: begun, resumed, moved from state to state, ended. The only room that writes `runs`."""
+"""Writes the table `runs`: create, resume, change state and stage, end."""
 
 import secrets
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ _BY_ID = f"SELECT {_COLUMNS} FROM runs WHERE id = ?"
 _IDS = "SELECT id FROM runs ORDER BY seq DESC LIMIT ?"
 _CREATE = "INSERT INTO runs (id, created_at, base_url) VALUES (?, ?, ?) ON CONFLICT DO NOTHING RETURNING seq"
 _SET_STATE = {
-    state: f"UPDATE runs SET state = '{state}', reason = ? WHERE seq = ? AND state IN {source_states(RUN_TRANSITIONS, state)}"
+    state: f"UPDATE runs SET state = '{state}', reason = ? "
+    f"WHERE seq = ? AND state IN {source_states(RUN_TRANSITIONS, state)}"
     for state in RunState
 }
 _ENTER_STAGE = {
@@ -28,7 +29,7 @@ _ENTER_STAGE = {
     for stage in Stage
 }
 _SUPERSEDE = """
-UPDATE runs SET state = 'KILLED', reason = 'its supervisor died, and a fresh run was begun'
+UPDATE runs SET state = 'KILLED', reason = 'its supervisor died, and a new run was started'
 WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
 """
 _BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
@@ -68,7 +69,7 @@ WHERE seq = :run
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run as its row stands."""
+    """A row of `runs`."""
 
     seq: int
     id: str
@@ -83,15 +84,15 @@ class Run:
     max_pages: int | None
     created_at: float
     rates: dict[str, float]
-    """`pages_per_s`, `rows_per_s` over the last seconds under a supervisor."""
+    """`pages_per_s` and `rows_per_s` over the last seconds under a supervisor."""
 
 
 def _to_run(row: tuple[object, ...] | None) -> Run | None:
     if row is None:
         return None
     seq, id_, state, stage, *rest, rates = row
-    told = orjson.loads(str(rates))
-    return Run(int(str(seq)), str(id_), RunState(str(state)), Stage(str(stage)), *rest, told)  # type: ignore[arg-type, call-arg]
+    parsed = orjson.loads(str(rates))
+    return Run(int(str(seq)), str(id_), RunState(str(state)), Stage(str(stage)), *rest, parsed)  # type: ignore[arg-type, call-arg]
 
 
 def latest(db: Database) -> Run | None:
@@ -100,20 +101,20 @@ def latest(db: Database) -> Run | None:
 
 
 def latest_unfinished(db: Database) -> Run | None:
-    """The newest run, where it is not DONE."""
+    """The newest run, unless it is DONE."""
     run = latest(db)
     return run if run is not None and run.state is not RunState.DONE else None
 
 
 def get(db: Database, seq: int) -> Run:
-    """The run of that number."""
+    """The run with that number."""
     run = _to_run(db.one(_BY_SEQ, (seq,)))
     assert run is not None
     return run
 
 
 def get_by_id(db: Database, id_: str) -> Run | None:
-    """The run of that id."""
+    """The run with that id."""
     return _to_run(db.one(_BY_ID, (id_,)))
 
 
@@ -123,7 +124,7 @@ def list_ids(db: Database, count: int) -> list[str]:
 
 
 def create(db: Database, base_url: str | None, now: float) -> Run:
-    """A new run under a fresh id of 6 hex digits."""
+    """Create a run with a new id of 6 hex digits."""
     while True:
         seq = db.value(_CREATE, (secrets.token_hex(3), now, base_url))
         if seq is not None:
@@ -131,103 +132,103 @@ def create(db: Database, base_url: str | None, now: float) -> Run:
 
 
 def supersede(db: Database) -> None:
-    """Before a new run: what crashed supervisors left under way is over."""
+    """Before a new run: mark runs that crashed supervisors left open as KILLED."""
     db.execute(_SUPERSEDE)
 
 
 def begin(db: Database, seq: int, now: float) -> None:
-    """A supervisor takes the run up: its stages start over."""
+    """A supervisor starts or resumes the run: its stages start over."""
     db.execute(_BEGIN, (Stage.INIT, now, seq))
 
 
 def set_state(db: Database, seq: int, state: RunState, reason: str | None = None) -> bool:
-    """Change the state where the transition is allowed; False where it is not."""
+    """Change the state if the transition is allowed, else return False."""
     return bool(db.execute(_SET_STATE[state], (reason, seq)).rowcount)
 
 
 def enter_stage(db: Database, seq: int, stage: Stage) -> None:
-    """Walk to the next stage. Raises CrawlError where no way leads there: a fault of the program."""
+    """Enter the next stage. Raises CrawlError if the transition is not allowed, which is a bug."""
     if not db.execute(_ENTER_STAGE[stage], (seq,)).rowcount:
-        raise CrawlError(f"run {seq}: no way from stage {get(db, seq).stage} to {stage}")
+        raise CrawlError(f"run {seq}: no transition from stage {get(db, seq).stage} to {stage}")
 
 
 def end(db: Database, seq: int, now: float) -> None:
-    """The moment the run stopped, for good or until it is resumed."""
+    """Record when the run stopped, for good or until it is resumed."""
     db.execute(_END, (now, seq))
 
 
 def add_time(db: Database, seq: int, seconds: float, rates: dict[str, float]) -> None:
-    """Add time under a supervisor, and how fast the run went in it."""
+    """Add time under a supervisor, with the rates of the last seconds."""
     db.execute(_ADD_TIME, (seconds, orjson.dumps(rates).decode(), seq))
 
 
 def set_slots(db: Database, seq: int, slots: int) -> None:
-    """The concurrency of all runners together."""
+    """Set the concurrency of all runners together."""
     db.execute(_SLOTS, (slots, seq))
 
 
 def pause(db: Database, seq: int, why: Literal["operator"] | None) -> None:
-    """An operator wants no more leases given, or given again (None); a disk that is full holds the run all the same."""
+    """Pause leases for an operator, or end that pause (None); a pause for a full disk is independent of it."""
     db.execute(_PAUSE, {"why": why, "seq": seq})
 
 
 def hold_for_disk(db: Database, seq: int, held: bool) -> None:
-    """The disk is nearly full: no leases until it is not; an operator's pause stays."""
+    """Pause leases while the disk is nearly full; an operator's pause stays."""
     db.execute(_HOLD_FOR_DISK, {"held": held, "seq": seq})
 
 
 def count_takeover(db: Database, seq: int) -> None:
-    """A node died and its jobs go to others: count it."""
+    """Count a dead node whose jobs were requeued."""
     db.execute(_COUNT_TAKEOVER, (seq,))
 
 
 def set_version(db: Database, seq: int, version: int) -> None:
-    """The def version that leases read from now on."""
+    """Set the def version for new leases."""
     db.execute(_VERSION, (version, seq))
 
 
 def mark_seeded(db: Database, seq: int, version: int) -> None:
-    """All locators of that version are jobs."""
+    """Record that all locators of that version have jobs."""
     db.execute(_MARK_SEEDED, (version, seq, version))
 
 
 def set_limits(db: Database, seq: int, max_pages: int | None, base_url: str | None) -> None:
-    """What this start of the run asks for."""
+    """Set the options of this start of the run."""
     db.execute(_LIMITS, (max_pages, base_url, seq))
 
 
 def set_reextraction(db: Database, seq: int, search: str | None) -> None:
-    """How far the search for stale pages is, as JSON; None: the re-extraction is over."""
+    """Set the progress of the search for stale pages, as JSON; None: the re-extraction is over."""
     db.execute(_SET_REEXTRACTION, (search, seq))
 
 
 def get_reextraction(db: Database, seq: int) -> tuple[str | None, int]:
-    """What `reextract` wrote, and the pages re-extracted since the defs changed."""
+    """The value of `set_reextraction`, and the number of pages re-extracted since the defs changed."""
     row = db.one(_REEXTRACTION, (seq,))
     assert row is not None
     return row[0], int(row[1])
 
 
 def add_reextracted(db: Database, seq: int, pages: int, *, reset: bool = False) -> None:
-    """Count pages; `anew`: from 0 on."""
+    """Add re-extracted pages; `reset`: count from 0."""
     db.execute(_ADD_REEXTRACTED, (int(reset), pages, seq))
 
 
 def is_reextracting(db: Database, seq: int) -> bool:
-    """Whether rows of done pages are being replaced."""
+    """Whether a re-extraction is in progress."""
     return bool(db.value(_IS_REEXTRACTING, {"run": seq}))
 
 
 def set_relinking(db: Database, seq: int, relinking: bool) -> None:
-    """Write down, or no longer, which pages the links of worked pages lead to."""
+    """Start or stop recording which pages the links of processed pages lead to."""
     db.execute(_SET_RELINKING, (int(relinking), seq))
 
 
 def set_extract_only(db: Database, seq: int, only: bool) -> None:
-    """Lease re-extractions alone, or (False) all there is."""
+    """Lease only re-extractions, or (False) all jobs."""
     db.execute(_EXTRACT_ONLY, (int(only), seq))
 
 
 def recount(db: Database, seq: int) -> None:
-    """Rebuild the number of active sequences."""
+    """Recount the active sequences."""
     db.execute(_RECOUNT, {"run": seq})

@@ -1,4 +1,4 @@
-"""Samples: how far and how fast a run was, every few seconds, for plots. Alone in writing `samples`."""
+"""Writes the table `samples`: progress and rates of a run every few seconds, for plots."""
 
 from typing import NamedTuple
 
@@ -9,11 +9,11 @@ _DELETE_OLD = "DELETE FROM samples WHERE run = ? AND at < ?"
 _SINCE = "SELECT at, pages, rows, failed, queue FROM samples WHERE run = ? AND at >= ? ORDER BY at"
 
 RETENTION_SECONDS = 6 * 3600.0
-"""Seconds back from now."""
+"""Older samples are deleted."""
 
 
 class Sample(NamedTuple):
-    """`at`: wall-clock seconds. `pages`, `rows`: a second, since the one before. `failed`, `queue`: as they stood."""
+    """`at`: wall-clock seconds. `pages`, `rows`: per second since the last sample. `failed`, `queue`: jobs at `at`."""
 
     at: float
     pages: float
@@ -23,11 +23,11 @@ class Sample(NamedTuple):
 
 
 def add(db: Database, run: int, sample: Sample) -> None:
-    """Keep one, and forget what is too old to be shown."""
+    """Add a sample and delete expired ones."""
     db.execute(_ADD, (run, *sample))
     db.execute(_DELETE_OLD, (run, sample.at - RETENTION_SECONDS))
 
 
 def list_since(db: Database, run: int, at: float) -> list[Sample]:
-    """Those of a run from a moment on, the oldest first."""
+    """The samples of a run since a moment, oldest first."""
     return [Sample(*row) for row in db.all(_SINCE, (run, at))]

@@ -1,6 +1,6 @@
-"""Sequences: the jobs of one group on one host, and their doorbells. The only room that writes `sequences`.
+"""Writes the table `sequences`: rings, pauses and limits of the jobs of one group on one host.
 
-The counters in the table are the triggers' alone; here only rings, pauses and limits are written.
+Triggers alone move the counters in the table.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ import orjson
 from engine.store.db.connector import Database, id_list, placeholders
 
 LOOKAHEAD = 0.1
-"""Seconds before a host's clock is due at which its send times may already be leased."""
+"""Seconds by which a lease may come before the host's next send time."""
 
 _ENSURE = """
 INSERT INTO sequences (run, grp, host, kind, max_pages) VALUES (?, ?, ?, ?, ?)
@@ -48,7 +48,7 @@ _COUNT_PAUSED = "SELECT count(*) FROM sequences WHERE run = ? AND paused AND kin
 _PAUSE = """
 UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND id IN (
     SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
-    WHERE s.run = :run AND :told IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
+    WHERE s.run = :run AND :selector IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
 """
 _SET_MAX_PAGES = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
 _ENSURE_EXTRACTS = """
@@ -109,7 +109,7 @@ WHERE sequences.id = t.id AND sequences.taken <> coalesce(t.n, 0)
 
 
 class GroupCounts(NamedTuple):
-    """Jobs of a group: open ones of any kind, those of them that fetch, failed ones of any kind, pages done."""
+    """Jobs of a group: open ones of any kind, open ones that fetch, failed ones of any kind, pages done."""
 
     open: int = 0
     loading: int = 0
@@ -119,108 +119,108 @@ class GroupCounts(NamedTuple):
 
 def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: int | None) -> int:
     """The id of the sequence of that group on that host."""
-    made = db.value(_ENSURE, (run, group, host, kind, max_pages))
-    return int(made if made is not None else db.value(_FIND, (run, group, host, kind)))
+    created = db.value(_ENSURE, (run, group, host, kind, max_pages))
+    return int(created if created is not None else db.value(_FIND, (run, group, host, kind)))
 
 
 def ring_hosts(db: Database, hosts: Iterable[int], now: float) -> list[int]:
-    """Mark the sequences of these hosts that may be leased now as rung; returns those to ring after COMMIT."""
+    """Mark the sequences of these hosts that can be leased now as rung; returns those to ring after COMMIT."""
     rows = db.all(_RING_HOSTS, {"now": now, "lookahead": LOOKAHEAD, "hosts": id_list(hosts)})
     return [int(row[0]) for row in rows]
 
 
 def ring_all(db: Database, run: int, now: float) -> list[int]:
-    """The same for every sequence of a run."""
+    """Mark the sequences of a run that can be leased now as rung; returns those to ring after COMMIT."""
     rows = db.all(_RING_ALL, {"now": now, "lookahead": LOOKAHEAD, "run": run})
     return [int(row[0]) for row in rows]
 
 
 def ring_extracts(db: Database, run: int, now: float) -> list[int]:
-    """The same for those of re-extractions."""
+    """Mark the re-extraction sequences that can be leased now as rung; returns those to ring after COMMIT."""
     return [int(row[0]) for row in db.all(_RING_EXTRACTS, (now, run))]
 
 
 def ring_lost(db: Database, run: int, before: float, now: float) -> list[int]:
-    """Rings older than `before` (boot-time seconds), marked anew."""
+    """Renew rings older than `before` (boot-time seconds), which were lost; returns the sequences to ring."""
     return [int(row[0]) for row in db.all(_RING_LOST, (now, run, before))]
 
 
 def list_rung(db: Database, run: int, limit: int) -> list[int]:
-    """Sequences that wait for their turn, at most `limit`."""
+    """Rung sequences, at most `limit`."""
     return [int(row[0]) for row in db.all(_RUNG, (run, limit))]
 
 
-def least_busy_first(db: Database, listed: Sequence[int]) -> list[int]:
-    """These sequences, those with the fewest jobs under way first."""
-    if len(listed) < 2:
-        return list(listed)
-    return [int(row[0]) for row in db.all(_LEAST_BUSY_FIRST, (id_list(listed),))]
+def least_busy_first(db: Database, ids: Sequence[int]) -> list[int]:
+    """These sequences, those with the fewest taken jobs first."""
+    if len(ids) < 2:
+        return list(ids)
+    return [int(row[0]) for row in db.all(_LEAST_BUSY_FIRST, (id_list(ids),))]
 
 
 def answer_ring(db: Database, sequence: int, rung_at: float | None) -> None:
-    """A lease answered the ring: it is cleared, or renewed where work is left."""
+    """Clear the ring that a lease answered, or renew it if work is left."""
     db.execute(_ANSWER_RING, (rung_at, sequence))
 
 
 def clear_rings(db: Database, run: int) -> None:
-    """Forget every ring: the queue they were in is gone."""
+    """Clear every ring, after the queue was lost."""
     db.execute(_CLEAR_RINGS, (run,))
 
 
 def pause(db: Database, run: int, selector: str, paused: bool) -> int:
-    """Hold or let go the sequences meant by an id, a group, or `group@host:port`; returns how many changed."""
-    return int(db.execute(_PAUSE, {"paused": int(paused), "run": run, "told": selector}).rowcount)
+    """Pause or resume the sequences that match an id, a group, or `group@host:port`; returns how many changed."""
+    return int(db.execute(_PAUSE, {"paused": int(paused), "run": run, "selector": selector}).rowcount)
 
 
 def count_paused(db: Database, run: int) -> int:
-    """How many sequences are held by name."""
+    """How many sequences an operator paused."""
     return int(db.value(_COUNT_PAUSED, (run,)))
 
 
 def set_max_pages(db: Database, run: int, group: str, max_pages: int | None) -> None:
-    """Pages a group may fetch at most."""
+    """Limit the pages of a group."""
     db.execute(_SET_MAX_PAGES, (max_pages, run, group))
 
 
 def ensure_extracts(db: Database, jobs: str) -> None:
-    """Make the sequences in which these pages are re-extracted; `jobs` is a JSON list of the pages' jobs."""
+    """Create the re-extraction sequences of these pages; `jobs` is a JSON list of the pages' jobs."""
     db.execute(_ENSURE_EXTRACTS, (jobs,))
 
 
 def set_groups(db: Database, run: int, present: Iterable[str]) -> None:
-    """Hold the sequences of groups the defs lack, let go those of groups they have again."""
-    told = orjson.dumps(list(present)).decode()
-    db.execute(_MARK_ABSENT, (run, told))
-    db.execute(_MARK_PRESENT, (run, told))
+    """Suspend the sequences of groups that the defs lack, and resume those of groups that came back."""
+    groups = orjson.dumps(list(present)).decode()
+    db.execute(_MARK_ABSENT, (run, groups))
+    db.execute(_MARK_PRESENT, (run, groups))
 
 
 def recheck_skipped(db: Database, run: int, group: str) -> None:
-    """What was skipped for the limits of a group is to be looked at again."""
+    """Schedule a recheck of jobs skipped because of a group's limits."""
     db.execute(_RECHECK_SKIPPED, (run, group))
 
 
 def recheck_skipped_of_host(db: Database, host: int) -> None:
-    """What was skipped for the robots.txt of a host is to be looked at again."""
+    """Schedule a recheck of jobs skipped because of a host's robots.txt."""
     db.execute(_RECHECK_SKIPPED_OF_HOST, (host,))
 
 
 def list_unsettled(db: Database, run: int, limit: int) -> list[tuple[int, str, int]]:
-    """Sequences whose jobs are to be skipped (absent: 1) or revived (2): id, kind, absent."""
+    """Sequences whose jobs must be skipped (absent: 1) or requeued (2): id, kind, absent."""
     return [(int(id_), str(kind), int(absent)) for id_, kind, absent in db.all(_UNSETTLED, (run, limit))]
 
 
 def mark_rechecked(db: Database, sequence: int) -> None:
-    """All that was skipped for its group's sake is READY again."""
+    """Record that the skipped jobs of a sequence were rechecked."""
     db.execute(_MARK_RECHECKED, (sequence,))
 
 
 def count_open_extracts(db: Database, run: int) -> int:
-    """Re-extractions that wait or are under way."""
+    """Re-extractions that are READY or TAKEN."""
     return int(db.value(_COUNT_OPEN_EXTRACTS, (run,)))
 
 
 def count_failed_extracts(db: Database, run: int) -> int:
-    """Re-extractions that came to nothing: their pages keep the rows they had."""
+    """Failed re-extractions: their pages keep the old rows."""
     return int(db.value(_COUNT_FAILED_EXTRACTS, (run,)))
 
 
@@ -230,7 +230,7 @@ def count_done_pages(db: Database, run: int) -> dict[str, int]:
 
 
 def count_taken(db: Database, run: int) -> int:
-    """Jobs in the hands of nodes."""
+    """Jobs held by nodes."""
     return int(db.value(_COUNT_TAKEN, (run,)))
 
 
@@ -242,7 +242,7 @@ def count_pages(
 
 
 def count_by_group(db: Database, run: int) -> dict[str, GroupCounts]:
-    """How the jobs of each group stand, from the counters."""
+    """Job counts of each group, from the counters."""
     return {str(row[0]): GroupCounts(*map(int, row[1:])) for row in db.all(_COUNT_BY_GROUP, (run,))}
 
 
@@ -261,14 +261,14 @@ def recount_taken(db: Database, run: int) -> None:
     db.execute(_RECOUNT_TAKEN, (run,))
 
 
-def list_names(db: Database, listed: Iterable[int]) -> list[tuple[int, str, str]]:
-    """Id, group and host key of the sequences asked for."""
-    wanted = list(listed)
+def list_names(db: Database, ids: Iterable[int]) -> list[tuple[int, str, str]]:
+    """Id, group and host key of these sequences."""
+    ids = list(ids)
     return [
         (int(i), str(g), str(h))
         for i, g, h in db.all(
             "SELECT s.id, s.grp, h.key FROM sequences s JOIN hosts h ON h.id = s.host"
-            f" WHERE s.id IN ({placeholders(wanted)})",
-            wanted,
+            f" WHERE s.id IN ({placeholders(ids)})",
+            ids,
         )
     ]

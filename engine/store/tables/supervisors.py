@@ -1,4 +1,4 @@
-"""Supervisor epochs, and what a data dir remembers of its machine. Alone in writing `supervisors` and `meta`."""
+"""Writes the tables `supervisors` (epochs) and `meta` (facts about the data dir)."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ _GET = "SELECT value FROM meta WHERE name = ?"
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A supervisor's time in office."""
+    """The epoch of one supervisor process."""
 
     epoch: int
     identity: str
@@ -24,38 +24,38 @@ class Epoch:
 
 
 def begin(db: Database, identity: str, run: int, now: float) -> int:
-    """A new epoch; all earlier ones are over."""
+    """Start a new epoch and end all earlier ones."""
     db.execute(_END_ALL, (now,))
     return int(db.value(_BEGIN, (identity, run, now)))
 
 
 def end(db: Database, epoch: int, now: float) -> None:
-    """This supervisor is done."""
+    """End the epoch of a supervisor."""
     db.execute(_END, (now, epoch))
 
 
 def current(db: Database) -> Epoch | None:
-    """The epoch that has not ended; its supervisor may have crashed (ask the lock)."""
+    """The epoch that has not ended; its supervisor may have crashed (check the lock)."""
     row = db.one(_CURRENT)
     return None if row is None else Epoch(int(row[0]), str(row[1]), row[2])
 
 
 def is_alive(db: Database, epoch: int) -> bool:
-    """Whether an epoch still holds."""
+    """Whether an epoch is not over."""
     return db.one(_ALIVE, (epoch,)) is not None
 
 
 def set_meta(db: Database, name: str, value: str) -> None:
-    """Keep a fact about the data dir."""
+    """Store a fact about the data dir."""
     db.execute(_SET, (name, value))
 
 
 def record_clock(db: Database) -> None:
-    """Remember which boot this is and how old: after the next one, what was left of each wait is told from it."""
+    """Store the boot id and time: after a reboot, remaining waits are computed from them."""
     set_meta(db, "boot", f"{boot_id()} {boottime()}")
 
 
 def get_meta(db: Database, name: str) -> str | None:
-    """A fact kept by `remember`."""
+    """A fact stored by `set_meta`."""
     value = db.value(_GET, (name,))
     return None if value is None else str(value)

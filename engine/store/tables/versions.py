@@ -1,4 +1,4 @@
-"""Def versions: accepted sets of defs, numbered from 1. Alone in writing `def_versions`, `data_defs`, `page_defs`."""
+"""Writes the tables `def_versions`, `data_defs` and `page_defs`: accepted sets of defs."""
 
 from dataclasses import dataclass
 
@@ -22,28 +22,28 @@ _PAGES = "SELECT hash, data_defs, follow FROM page_defs WHERE version = ? AND gr
 
 @dataclass(frozen=True, slots=True)
 class StoredPageDefs:
-    """What a version says of the pages of a group."""
+    """The defs of a group's pages in one version."""
 
     hash: str
     data_defs: tuple[int, ...]
-    """Ids, as rows carry them."""
+    """Ids that rows refer to."""
     follow: str
 
 
 def publish(db: Database, defs: Definitions | PreparedDefs, now: float) -> int:
-    """The version number of these defs: the latest one's where they mean the same, else a new one."""
-    edition = defs if isinstance(defs, PreparedDefs) else PreparedDefs.from_definitions(defs)
+    """The version number of these defs: the latest version's if they are equal, else a new one."""
+    prepared = defs if isinstance(defs, PreparedDefs) else PreparedDefs.from_definitions(defs)
     latest = db.one(_LATEST)
-    if latest is not None and latest[1] == edition.hash:
+    if latest is not None and latest[1] == prepared.hash:
         return int(latest[0])
     version = int(latest[0]) + 1 if latest else 1
-    db.execute(_PUBLISH, (version, edition.hash, edition.text, now))
-    ids = {name: _ensure_data_def(db, name, told) for name, told in edition.data_defs.items()}
+    db.execute(_PUBLISH, (version, prepared.hash, prepared.text, now))
+    ids = {name: _ensure_data_def(db, name, hash_) for name, hash_ in prepared.data_defs.items()}
     db.execute_values(
         _ADD_PAGE_DEFS,
         [
             (version, p.group, p.hash, orjson.dumps([ids[name] for name, _ in p.data_defs]).decode(), p.follow_hash)
-            for p in edition.groups
+            for p in prepared.groups
         ],
     )
     return version
@@ -55,32 +55,32 @@ def read(db: Database, version: int) -> Definitions:
 
 
 def current(db: Database, run: int) -> int:
-    """The version a run is worked with now."""
+    """The version a run uses now."""
     return int(db.value(_CURRENT, (run,)) or 0)
 
 
 def get_page_hashes(db: Database, version: int) -> dict[str, str]:
-    """By group that a version has: the hash of what it says of the group's pages."""
-    return {str(group): str(told) for group, told in db.all(_PAGE_HASHES, (version,))}
+    """The hash of the page defs of each group in a version."""
+    return {str(group): str(hash_) for group, hash_ in db.all(_PAGE_HASHES, (version,))}
 
 
 def get_page_defs(db: Database, version: int, group: str) -> StoredPageDefs | None:
-    """What a version says of the pages of a group; None: it lacks the group."""
+    """The page defs of a group in a version; None: the version lacks the group."""
     row = db.one(_PAGES, (version, group))
     return None if row is None else StoredPageDefs(str(row[0]), tuple(orjson.loads(row[1])), str(row[2]))
 
 
 def ensure_data_def(db: Database, data_def: DataDef) -> int:
-    """The id rows carry for this dataDef as it is written now."""
+    """The id that rows of this dataDef, as written now, refer to."""
     return _ensure_data_def(db, data_def.name, definition_hash(data_def))
 
 
-def _ensure_data_def(db: Database, name: str, told: str) -> int:
-    found = db.value(_FIND_DATA_DEF, (name, told))
-    return int(found if found is not None else db.value(_ADD_DATA_DEF, (name, told)))
+def _ensure_data_def(db: Database, name: str, hash_: str) -> int:
+    existing = db.value(_FIND_DATA_DEF, (name, hash_))
+    return int(existing if existing is not None else db.value(_ADD_DATA_DEF, (name, hash_)))
 
 
 def get_accepted_at(db: Database, version: int) -> float | None:
-    """The moment a version was accepted, in wall-clock seconds."""
-    told = db.value(_ACCEPTED, (version,))
-    return None if told is None else float(told)
+    """When a version was accepted, in wall-clock seconds."""
+    accepted_at = db.value(_ACCEPTED, (version,))
+    return None if accepted_at is None else float(accepted_at)

@@ -1,14 +1,15 @@
-"""The commit: what became of a group of leased jobs, with all they made, in one transaction fenced job by job."""
+"""Commits the outcomes of leased jobs in one transaction, each fenced by its lease."""
 
+import logging
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
+from engine.runtime.log_dedup import log_exception_once
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages import documents
-from engine.store.pages.documents import NewDocument
 from engine.store.read import candidates
 from engine.store.tables import events, hosts, jobs, metrics, nodes, rows, sequences
 from engine.store.tables.events import Event
@@ -17,92 +18,27 @@ from engine.store.tables.metrics import FetchStats
 from engine.store.tables.rows import NewRow
 from engine.store.transactions import supersede
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
+from engine.store.transactions.outcome import JobOutcome, RobotsResult
 from engine.store.transactions.placement import PlacementCache
 
+_log = logging.getLogger(__name__)
+
 _MAX_REFILL_SEQUENCES = 4
-"""Sequences that a commit serves itself; of more the queue keeps the order."""
+"""Rung sequences from which a commit leases by itself; the queue keeps the order of more."""
 _RETRIED_STATES = (JobState.READY, JobState.INCOMPLETE)
-
-
-class ChildJob(NamedTuple):
-    """A job to make: its group, its host (`name:port` and origin), and what makes it the same as another."""
-
-    group: str
-    host_key: str
-    origin: str
-    url: str
-    depth: int
-    priority: int
-    identity: bytes
-    kind: JobKind = JobKind.PAGE
-
-
-class ExtractedRow(NamedTuple):
-    """A row of one dataDef, by name and by id (store.versions), as JSON."""
-
-    data_def: str
-    data_def_id: int
-    data: str
-
-
-@dataclass(frozen=True, slots=True)
-class RobotsResult:
-    """What a host's robots.txt said: HTTP status (0: unreachable), text, seconds between requests it asks for."""
-
-    status: int
-    text: str
-    crawl_delay: float
-
-
-@dataclass(slots=True, kw_only=True)
-class JobOutcome:
-    """A job a node is done with, for now or for good. READY with `not_before`: to be tried again then.
-
-    Filled in on its way to the committer, one owner at a time.
-    """
-
-    job: LeasedJob
-    state: JobState
-    reason: str | None = None
-    attempts: int = 0
-    not_before: float | None = None
-    hops: int = 0
-    target: str | None = None
-    next_host: tuple[str, str] | None = None
-    """Host key and origin of the host under whose clock it continues."""
-    document: NewDocument | None = None
-    page: int | None = None
-    """The stored page it used: an earlier one, or where `document` lies, once it does."""
-    rows: tuple[ExtractedRow, ...] = ()
-    rejected: tuple[tuple[str, int], ...] = ()
-    """Records turned away, by dataDef."""
-    kept_data_defs: tuple[int, ...] = ()
-    """Of a re-extraction: ids of the dataDefs whose rows stay."""
-    children: tuple[ChildJob, ...] = ()
-    events: tuple[Event, ...] = ()
-    backoff_until: float | None = None
-    """The host asked to be left alone until this boot-time second."""
-    host_failed: bool = False
-    robots: RobotsResult | None = None
-    links_dropped: bool = False
-    """Links of it were left out, since the defs now lack their groups."""
-    fetches: int = 0
-    """Answers that were read for it, with the seconds they took and the bytes of their bodies."""
-    fetch_seconds: float = 0.0
-    received_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult:
-    """What a commit changed: ids whose lease held, sequences to ring now, boot-time seconds to look again."""
+    """`accepted_ids`: jobs whose lease was valid. `ring`: sequences to ring now. `due`: boot-time seconds of timers."""
 
     accepted_ids: frozenset[int]
     ring: tuple[int, ...]
     due: tuple[float, ...]
     leased: tuple[LeasedJob, ...] = ()
-    """The node's next jobs, where it could take them at once."""
+    """The node's next jobs, leased in the same transaction."""
     left_for_others: bool = False
-    """It was left what it may not take: the rings are first of all for other nodes."""
+    """Jobs remain that this node may not take; other nodes should answer the doorbell."""
 
 
 def commit(
@@ -116,161 +52,164 @@ def commit(
     reextract_stale: bool = True,
     request: LeaseRequest | None = None,
 ) -> CommitResult:
-    """Write a group. Where it fails, it is written job by job, and the offender is FAILED with the reason.
+    """Write a group of outcomes. If that fails, write them one by one; a job that cannot be written is FAILED.
 
-    `renew`: pages whose defs changed while they were worked are to be re-extracted. `wish`: what the node would
-    lease next. It is served in the same transaction, if only few sequences wait for their turn.
+    `reextract_stale`: queue the re-extraction of pages whose defs changed since their lease. `request`: the node's
+    next lease, made in the same transaction if only a few sequences are rung.
 
-    Raises Fenced (the node's epoch is over), Busy (nothing was written: try again) or StorageError.
+    Raises Fenced (the node's epoch is over), DatabaseBusy (nothing was written: retry) or StorageError.
     """
-    # of two results of one job, at most one has the lease: asked one after the other, none passes for the other
-    doubled = len({f.job.id for f in outcomes}) < len(outcomes)
+    # two outcomes of one job: only one has the valid lease, and writing them one by one tells them apart
+    has_duplicates = len({outcome.job.id for outcome in outcomes}) < len(outcomes)
     try:
-        return _write_group(db, node, run, outcomes, places, now, reextract_stale, request, apart=doubled)
+        return _write_group(db, node, run, outcomes, places, now, reextract_stale, request, one_by_one=has_duplicates)
     except (Fenced, DatabaseBusy):
         raise
-    except Exception:
-        return _write_group(db, node, run, outcomes, places, now, reextract_stale, request, apart=True)
+    except Exception as error:
+        log_exception_once(_log, "a group of results cannot be written; writing them one by one", error)
+        return _write_group(db, node, run, outcomes, places, now, reextract_stale, request, one_by_one=True)
 
 
 def _write_group(
     db: Database,
     node: int,
     run: int,
-    finished: Sequence[JobOutcome],
+    outcomes: Sequence[JobOutcome],
     places: PlacementCache,
     now: float,
-    renew: bool,
-    wish: LeaseRequest | None,
+    reextract_stale: bool,
+    request: LeaseRequest | None,
     *,
-    apart: bool,
+    one_by_one: bool,
 ) -> CommitResult:
-    leased: list[Lease] = []
+    leases: list[Lease] = []
     try:
         with db.transaction():
             if nodes.get_live_role(db, node) is None:
                 raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
-            if apart:
-                parts = [_apply_alone(db, run, f, places, renew) for f in finished]
-                won = frozenset().union(*(part[0] for part in parts))
-                touched = set().union(*(part[1] for part in parts))
+            if one_by_one:
+                parts = [_apply_alone(db, run, outcome, places, reextract_stale) for outcome in outcomes]
+                accepted = frozenset().union(*(part[0] for part in parts))
+                touched_hosts = set().union(*(part[1] for part in parts))
             else:
-                won, touched = _apply(db, run, finished, places, renew)
-            ring = sequences.ring_hosts(db, touched, now)
-            if wish is not None:
-                leased, ring = _lease_next(db, run, wish, ring, now)
+                accepted, touched_hosts = _apply(db, run, outcomes, places, reextract_stale)
+            ring = sequences.ring_hosts(db, touched_hosts, now)
+            if request is not None:
+                leases, ring = _lease_next(db, run, request, ring, now)
     except BaseException:
         places.rollback_cache()
         raise
     places.commit_cache()
-    due = {f.not_before for f in finished if f.not_before} | {f.backoff_until for f in finished if f.backoff_until}
-    due |= {one.due for one in leased if one.due is not None}
+    due = {f.not_before for f in outcomes if f.not_before} | {f.backoff_until for f in outcomes if f.backoff_until}
+    due |= {lease.due for lease in leases if lease.due is not None}
     return CommitResult(
-        won, tuple(ring), tuple(sorted(due)), leased=tuple(job for one in leased for job in one.jobs),
-        left_for_others=any(one.left_for_others for one in leased),
+        accepted, tuple(ring), tuple(sorted(due)), leased=tuple(job for lease in leases for job in lease.jobs),
+        left_for_others=any(lease.left_for_others for lease in leases),
     )  # fmt: skip
 
 
 def _lease_next(
-    db: Database, run: int, wish: LeaseRequest, ring: list[int], now: float
+    db: Database, run: int, request: LeaseRequest, ring: list[int], now: float
 ) -> tuple[list[Lease], list[int]]:
-    """Lease from the sequences that wait for their turn, where they are few; who has the least under way comes first.
+    """Lease from the rung sequences if they are few; the one with the fewest jobs in progress comes first.
 
-    Returns the leases, and what is still to be rung: where nothing was leased another node may fare better. A ring
-    that is on its way already stays as it is.
+    Returns the leases, and the sequences that still have to be rung: another node may get jobs where this one got
+    none. Rings already sent stay as they are.
     """
-    waiting = sequences.list_rung(db, run, _MAX_REFILL_SEQUENCES + 1)
-    if len(waiting) > _MAX_REFILL_SEQUENCES:
+    rung = sequences.list_rung(db, run, _MAX_REFILL_SEQUENCES + 1)
+    if len(rung) > _MAX_REFILL_SEQUENCES:
         return [], ring
-    if wish.held_jobs and candidates.has_suspect(db, waiting):
-        return [
-            Lease(left_for_others=True)
-        ], ring  # it waits for a node that holds nothing, who must have a chance at the ring
-    left = dict.fromkeys(ring)
+    if request.held_jobs and candidates.has_suspect(db, rung):
+        # a suspect job goes to a node that holds nothing: leave that node the ring
+        return [Lease(left_for_others=True)], ring
+    unanswered = dict.fromkeys(ring)
 
-    def answered(sequence: int, one: Lease) -> None:
-        if sequence in left and one.jobs and not one.ring:
+    def answer(sequence: int, lease: Lease) -> None:
+        if sequence in unanswered and lease.jobs and not lease.ring:
             sequences.answer_ring(db, sequence, None)
-            del left[sequence]
+            del unanswered[sequence]
 
     try:
         with db.savepoint():
-            leased = lease_sequences(db, wish, sequences.least_busy_first(db, waiting), now, answered)
-    except DatabaseBusy:
-        raise
-    except Exception:
-        if not db.in_transaction:
-            raise
-        return [], ring  # a fault of the lease is no fault of these results: who answers the ring will tell it
-    return leased, list(left)
-
-
-def _apply_alone(
-    db: Database, run: int, finished: JobOutcome, places: PlacementCache, renew: bool
-) -> tuple[frozenset[int], set[int]]:
-    """One job in a savepoint; one that cannot be written is FAILED instead."""
-    try:
-        with db.savepoint():
-            return _apply(db, run, [finished], places, renew)
+            leases = lease_sequences(db, request, sequences.least_busy_first(db, rung), now, answer)
     except DatabaseBusy:
         raise
     except Exception as error:
         if not db.in_transaction:
             raise
-        what = error.message if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"
-        reason = f"its result cannot be stored: {what}"[:500].encode("utf-8", "replace").decode()
-        event = Event(
-            finished.events[0].at if finished.events else 0.0, "ERROR", "store", "page", reason, finished.job.id
-        )
+        # the outcomes can still be written; the slice that answers the ring reports the error again
+        log_exception_once(_log, "the next jobs cannot be leased in the commit; their rings stay", error)
+        return [], ring
+    return leases, list(unanswered)
+
+
+def _apply_alone(
+    db: Database, run: int, outcome: JobOutcome, places: PlacementCache, reextract_stale: bool
+) -> tuple[frozenset[int], set[int]]:
+    """Write one outcome in a savepoint; if it cannot be written, the job is FAILED instead."""
+    try:
+        with db.savepoint():
+            return _apply(db, run, [outcome], places, reextract_stale)
+    except DatabaseBusy:
+        raise
+    except Exception as error:
+        if not db.in_transaction:
+            raise
+        log_exception_once(_log, "the result of a job cannot be written; the job has failed", error)
+        text = error.message if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"
+        reason = f"its result cannot be stored: {text}"[:500].encode("utf-8", "replace").decode()
+        event = Event(time.time(), "ERROR", "store", "page", reason, outcome.job.id)
         failed = JobOutcome(
-            job=finished.job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,),
-            fetches=finished.fetches, fetch_seconds=finished.fetch_seconds, received_bytes=finished.received_bytes,
+            job=outcome.job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,),
+            fetches=outcome.fetches, fetch_seconds=outcome.fetch_seconds, received_bytes=outcome.received_bytes,
         )  # fmt: skip
         places.rollback_cache()
-        return _apply(db, run, [failed], places, renew)
+        return _apply(db, run, [failed], places, reextract_stale)
 
 
 def _apply(
-    db: Database, run: int, finished: Sequence[JobOutcome], places: PlacementCache, renew: bool
+    db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, reextract_stale: bool
 ) -> tuple[frozenset[int], set[int]]:
-    """Write verdicts, then what those jobs made whose lease still held. Returns their ids and the hosts touched."""
-    touched = {f.job.host for f in finished}
-    stale = supersede.resolve_outdated(db, run, finished, reextract_stale=renew)
-    spent = {f.job.id for f in finished if f.job.page_job is not None and f.state is JobState.DONE}
-    won = jobs.finish(db, [_to_update(db, f, places, touched) for f in finished], spent)
-    held = [f for f in finished if f.job.id in won]
-    documents.add(db, run, [(f.page, f.document) for f in held if f.document and f.page])
-    if spent:
-        supersede.delete_old_rows(db, run, [f for f in held if f.job.id in spent])
-    rows.add(db, run, [NewRow(f.job.page_job or f.job.id, row.data_def_id, row.data) for f in held for row in f.rows])
-    rows.add_rejected(db, [(f.job.page_job or f.job.id, *told) for f in held for told in f.rejected])
-    _add_row_counts(db, run, held)
+    """Update the jobs, then write the results of those whose lease was valid. Returns their ids, and touched hosts."""
+    touched_hosts = {f.job.host for f in outcomes}
+    stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
+    completed_extracts = {f.job.id for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE}
+    updates = [_to_update(db, f, places, touched_hosts) for f in outcomes]
+    accepted_ids = jobs.finish(db, updates, completed_extracts)
+    accepted = [f for f in outcomes if f.job.id in accepted_ids]
+    documents.add(db, run, [(f.page, f.document) for f in accepted if f.document and f.page])
+    if completed_extracts:
+        supersede.delete_old_rows(db, run, [f for f in accepted if f.job.id in completed_extracts])
+    rows.add(
+        db, run, [NewRow(f.job.page_job or f.job.id, row.data_def_id, row.data) for f in accepted for row in f.rows]
+    )
+    rows.add_rejected(db, [(f.job.page_job or f.job.id, *counted) for f in accepted for counted in f.rejected])
+    _add_row_counts(db, run, accepted)
     if stale:
-        supersede.queue_reextraction(db, run, [f for f in held if f.job.id in stale])
-    _add_fetch_stats(db, run, held)
-    _add_child_jobs(db, run, held, places, touched)
-    for f in held:
+        supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
+    _add_fetch_stats(db, run, accepted)
+    _add_child_jobs(db, run, accepted, places, touched_hosts)
+    for f in accepted:
         if f.backoff_until is not None:
             hosts.set_backoff(db, f.job.host, f.backoff_until)
         if f.host_failed:
             hosts.add_errors(db, f.job.host, 1)
         robots = f.robots
         if robots is None and f.job.kind is JobKind.ROBOTS and f.state not in _RETRIED_STATES:
-            robots = RobotsResult(
-                0, "", 0.0
-            )  # a robots job that cannot be worked must not hold its host's pages forever
+            # a robots job that failed must not hold back the pages of its host forever
+            robots = RobotsResult(0, "", 0.0)
         if robots is not None:
             hosts.set_robots(db, f.job.host, robots.status, robots.text, robots.crawl_delay)
-    hosts.reset_strikes(db, {f.job.host for f in held if f.state is JobState.DONE and f.document})
-    events.add(db, run, [event for f in held for event in f.events])
-    return frozenset(won), touched
+    hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and f.document})
+    events.add(db, run, [event for f in accepted for event in f.events])
+    return frozenset(accepted_ids), touched_hosts
 
 
-def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched: set[int]) -> JobUpdate:
+def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched_hosts: set[int]) -> JobUpdate:
     sequence = None
     if f.next_host is not None:
         place = places.find_or_create(db, f.job.group, *f.next_host, f.job.kind)
-        touched.add(place.host)
+        touched_hosts.add(place.host)
         sequence = place.sequence
     return JobUpdate(
         id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts, not_before=f.not_before, sequence=sequence,
@@ -279,43 +218,43 @@ def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched: set
     )  # fmt: skip
 
 
-def _add_row_counts(db: Database, run: int, held: Sequence[JobOutcome]) -> None:
-    made: dict[str, list[int]] = {}
-    for f in held:
+def _add_row_counts(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
+    counts: dict[str, list[int]] = {}
+    for f in outcomes:
         for row in f.rows:
-            made.setdefault(row.data_def, [0, 0])[0] += 1
+            counts.setdefault(row.data_def, [0, 0])[0] += 1
         for data_def, rejected in f.rejected:
-            made.setdefault(data_def, [0, 0])[1] += rejected
-    for data_def, (written, rejected) in made.items():
+            counts.setdefault(data_def, [0, 0])[1] += rejected
+    for data_def, (written, rejected) in counts.items():
         rows.add_counts(db, run, data_def, written, rejected)
 
 
-def _add_fetch_stats(db: Database, run: int, held: Sequence[JobOutcome]) -> None:
-    spent: dict[str, list[float]] = {}
-    for f in held:
+def _add_fetch_stats(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
+    sums: dict[str, list[float]] = {}
+    for f in outcomes:
         retried = f.state is JobState.READY and f.attempts
         if f.fetches or retried:
-            of = spent.get(f.job.group)
-            if of is None:
-                of = spent[f.job.group] = [0, 0.0, 0, 0]
-            of[0] += f.fetches
-            of[1] += f.fetch_seconds
-            of[2] += f.received_bytes
+            group_sums = sums.get(f.job.group)
+            if group_sums is None:
+                group_sums = sums[f.job.group] = [0, 0.0, 0, 0]
+            group_sums[0] += f.fetches
+            group_sums[1] += f.fetch_seconds
+            group_sums[2] += f.received_bytes
             if retried:
-                of[3] += 1
-    metrics.add(db, run, [FetchStats(group, int(n), s, int(b), int(r)) for group, (n, s, b, r) in spent.items()])
+                group_sums[3] += 1
+    metrics.add(db, run, [FetchStats(group, int(n), s, int(b), int(r)) for group, (n, s, b, r) in sums.items()])
 
 
 def _add_child_jobs(
-    db: Database, run: int, held: Sequence[JobOutcome], places: PlacementCache, touched: set[int]
+    db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, touched_hosts: set[int]
 ) -> None:
     links: dict[bytes, NewLink] = {}
-    for f in held:
+    for f in outcomes:
         for child in f.children:
             if child.identity in links:
                 continue
             place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
-            touched.add(place.host)
+            touched_hosts.add(place.host)
             links[child.identity] = NewLink(
                 run,
                 place.sequence,
@@ -327,6 +266,7 @@ def _add_child_jobs(
                 child.identity,
             )
     jobs.add_links(db, list(links.values()))
-    for version in {f.job.defs_version for f in held if f.job.links_stale}:
-        told = [f for f in held if f.job.links_stale and f.job.defs_version == version]
-        jobs.mark_linked(db, run, version, {child.identity for f in told for child in f.children})
+    relinked = [f for f in outcomes if f.job.links_stale]
+    for version in {f.job.defs_version for f in relinked}:
+        children = (child for f in relinked if f.job.defs_version == version for child in f.children)
+        jobs.mark_linked(db, run, version, {child.identity for child in children})

@@ -1,4 +1,4 @@
-"""The lease: which jobs of a rung sequence a node may take now, fair to the others and polite to the host."""
+"""Leases jobs of rung sequences to a node, within quotas and the limits of the hosts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,29 +27,29 @@ _PAGE_COUNTS = (
 )
 
 _RESERVED_SECONDS = 1.0
-"""How far ahead one lease may book the send times of a host with a delay."""
+"""How far ahead a lease reserves the send times of a host with a delay."""
 _SKIP_BATCH = 5000
 _FETCHING_DIVISOR, _WAITING_DIVISOR = 2, 8
-"""The part of the free slots that re-extraction takes while pages are fetched, and while they wait for a slot."""
+"""Divisors of the slots that re-extraction takes while pages are fetched, and while fetches wait for a slot."""
 _LIMIT_REACHED = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What a slice got."""
+    """The answer to one ring."""
 
     jobs: tuple[LeasedJob, ...] = ()
     ring: bool = False
-    """Ring the sequence again: it has work left that may be leased."""
+    """Ring the sequence again: more of its jobs may be leased."""
     due: float | None = None
-    """Boot-time second at which the sequence is to be looked at again; None: something else will ring."""
+    """Boot-time second at which to ring the sequence again; None: another event rings it."""
     left_for_others: bool = False
-    """There was more, which is for other nodes: beyond this one's share of the host, or to be worked alone."""
+    """Jobs remain for other nodes: beyond this node's share of the host, or a suspect that must run alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SequenceState:
-    """The row of `_READ`: a sequence, its host and its run, as they stand."""
+    """A row of `_SEQUENCE_STATE`: a sequence, its host and its run."""
 
     run: int
     kind: str
@@ -77,9 +77,9 @@ class _SequenceState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRequest:
-    """What a node asks for: at most `free` jobs, at most `batch` of each sequence, under the lease `number`.
+    """A node (its epoch) asks for at most `free_slots` jobs, at most `batch` of each sequence.
 
-    A job in whose hands a node died is given alone, to a node (its epoch) that has `held` none.
+    A suspect, a job during which a node died, is leased alone and only to a node without `held_jobs`.
     """
 
     node: int
@@ -88,110 +88,115 @@ class LeaseRequest:
     batch: int
     held_jobs: int = 0
     slots: int = 0
-    """Its concurrency, where it asks for its fair share of a host and no more; 0: for all there is."""
+    """The node's concurrency, to limit it to its fair share of each host; 0: no such limit."""
     jobs_by_host: Mapping[int, int] = field(default_factory=dict)
-    """Jobs in its hands by host, where it asks for its share."""
+    """Jobs the node holds, by host; counted against its share."""
 
 
-def lease(db: Database, wish: LeaseRequest, sequences: Sequence[int], now: float) -> list[Lease]:
-    """Answer rings in one transaction. `now` is boot-time seconds. Raises Fenced where the node's epoch is over."""
+def lease(db: Database, request: LeaseRequest, sequences: Sequence[int], now: float) -> list[Lease]:
+    """Answer rings in one transaction. `now` is boot-time seconds. Raises Fenced if the node's epoch is over."""
     with db.transaction():
-        if nodes.get_live_role(db, wish.node) is None:
-            raise Fenced(f"node epoch {wish.node} is over", "Another process took its place; this one ends.")
+        if nodes.get_live_role(db, request.node) is None:
+            raise Fenced(f"node epoch {request.node} is over", "Another process took its place; this one ends.")
         return lease_sequences(
-            db, wish, sequences, now, lambda s, one: rings.answer_ring(db, s, now if one.ring else None)
+            db,
+            request,
+            sequences,
+            now,
+            lambda sequence, got: rings.answer_ring(db, sequence, now if got.ring else None),
         )
 
 
 def lease_sequences(
-    db: Database, wish: LeaseRequest, sequences: Iterable[int], now: float, answered: Callable[[int, Lease], None]
+    db: Database, request: LeaseRequest, sequences: Iterable[int], now: float, answer: Callable[[int, Lease], None]
 ) -> list[Lease]:
     """Lease from sequences in their order, in the open transaction; those left when no slot is free ring again.
 
-    `answered` deals with the ring of each before the next is judged: who has been served waits no longer.
+    `answer` clears or renews the ring of each sequence before the next one is leased: an answered sequence no longer
+    counts as waiting.
     """
-    got: list[Lease] = []
+    leases: list[Lease] = []
     for sequence in sequences:
-        if wish.free_slots <= 0:
-            got.append(Lease(ring=True))
+        if request.free_slots <= 0:
+            leases.append(Lease(ring=True))
             continue
-        one = _lease_one(db, wish, sequence, now)
-        got.append(one)
-        answered(sequence, one)
-        if one.jobs:
-            wish = _remaining_request(wish, one.jobs)
-    return got
+        got = _lease_one(db, request, sequence, now)
+        leases.append(got)
+        answer(sequence, got)
+        if got.jobs:
+            request = _remaining_request(request, got.jobs)
+    return leases
 
 
-def _remaining_request(wish: LeaseRequest, taken: Sequence[LeasedJob]) -> LeaseRequest:
-    """What is still wished once these are taken: nothing beside a suspect."""
-    host, loads = taken[0].host, 0 if taken[0].kind is JobKind.EXTRACT else len(taken)
+def _remaining_request(request: LeaseRequest, taken: Sequence[LeasedJob]) -> LeaseRequest:
+    """The rest of a request once these jobs are taken: nothing if one is a suspect."""
+    host, fetches = taken[0].host, 0 if taken[0].kind is JobKind.EXTRACT else len(taken)
     return replace(
-        wish,
-        free_slots=0 if any(job.crashes for job in taken) else wish.free_slots - len(taken),
-        held_jobs=wish.held_jobs + len(taken),
-        jobs_by_host={**wish.jobs_by_host, host: wish.jobs_by_host.get(host, 0) + loads},
+        request,
+        free_slots=0 if any(job.crashes for job in taken) else request.free_slots - len(taken),
+        held_jobs=request.held_jobs + len(taken),
+        jobs_by_host={**request.jobs_by_host, host: request.jobs_by_host.get(host, 0) + fetches},
     )
 
 
-def _lease_one(db: Database, wish: LeaseRequest, sequence: int, now: float) -> Lease:
+def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -> Lease:
     row = db.one(_SEQUENCE_STATE, (sequence,))
     if row is None:
         return Lease()
     s = _SequenceState(*row)
     if s.kind == "extract":
-        return _lease_extracts(db, wish, sequence, s)
+        return _lease_extracts(db, request, sequence, s)
     due = _blocked_until(s, now)
-    if wish.slots and s.delay:
-        return Lease()  # its send times are counted from now on, and a commit still has to reach the disk
-    allowed, fair = _allowed_jobs(s, wish), _fair_share(s, wish)
-    wanted = _pages_left(db, s, min(allowed, fair)) if due == 0 else 0
-    if wanted == _LIMIT_REACHED:
+    if request.slots and s.delay:
+        return Lease()  # send times count from now on, but a commit has yet to reach the disk
+    allowed, fair = _allowed_jobs(s, request), _fair_share(s, request)
+    limit = _limit_pages(db, s, min(allowed, fair)) if due == 0 else 0
+    if limit == _LIMIT_REACHED:
         skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIP_BATCH)
         return Lease(ring=skipped == _SKIP_BATCH)
-    found = candidates.list_due(db, sequence, 1, suspects=True) if wanted > 0 and not wish.held_jobs else []
-    if wanted > 0 and not found:
-        found = _distinct_pages(candidates.list_due(db, sequence, wanted))
+    chosen = candidates.list_due(db, sequence, 1, suspects=True) if limit > 0 and not request.held_jobs else []
+    if limit > 0 and not chosen:
+        chosen = _distinct_pages(candidates.list_due(db, sequence, limit))
     start, kind = max(now, s.next_at or 0.0), JobKind(s.kind)
     taken = tuple(
         candidates.to_leased_job(
-            candidate, lease=wish.lease_id, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
+            candidate, lease=request.lease_id, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
             send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
-            links_too=bool(s.relinking),
+            links_stale=bool(s.relinking),
         )
-        for i, candidate in enumerate(found)
+        for i, candidate in enumerate(chosen)
     )  # fmt: skip
     next_at = None
     if taken:
-        jobs.take(db, [job.id for job in taken], wish.lease_id, wish.node)
+        jobs.take(db, [job.id for job in taken], request.lease_id, request.node)
         if s.delay:
             next_at = start + len(taken) * s.delay
             hosts.reserve(db, s.host, next_at)
     left = s.ready - len(taken)
     again = bool(taken) and left > 0 and s.host_taken + len(taken) < s.host_concurrency and not next_at
     if next_at is not None:
-        # also where nothing is left: children may come while the host's clock runs
+        # even if no job is left: child jobs may come before the host's delay is over
         due = next_at - rings.LOOKAHEAD
     return Lease(taken, again, due or None, left_for_others=due == 0 and fair < min(allowed, s.ready))
 
 
-def _lease_extracts(db: Database, wish: LeaseRequest, sequence: int, s: _SequenceState) -> Lease:
-    """Stored pages to be worked anew: no host is asked, so none is waited for; fetching goes first."""
-    wanted = 0 if _is_suspended(s) else min(wish.free_slots, wish.batch)
+def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, s: _SequenceState) -> Lease:
+    """Lease re-extractions: they need no host and no delay; fetches come first."""
+    limit = 0 if _is_suspended(s) else min(request.free_slots, request.batch)
     if s.active:
-        # never nothing: a re-extraction that waits for the end of a crawl would wait forever
-        wanted = min(wanted, max(1, wanted // (_WAITING_DIVISOR if s.others_waiting else _FETCHING_DIVISOR)))
-    found = (
+        # at least one, else re-extractions would wait for the end of the crawl
+        limit = min(limit, max(1, limit // (_WAITING_DIVISOR if s.others_waiting else _FETCHING_DIVISOR)))
+    chosen = (
         stale_pages.list_candidates(db, sequence, s.group, s.defs_version, 1, suspects=True)
-        if wanted and not wish.held_jobs
+        if limit and not request.held_jobs
         else []
     )
-    if wanted and not found:
-        found = stale_pages.list_candidates(db, sequence, s.group, s.defs_version, wanted)
+    if limit and not chosen:
+        chosen = stale_pages.list_candidates(db, sequence, s.group, s.defs_version, limit)
     taken = tuple(
         stale_pages.to_leased_job(
             row,
-            lease=wish.lease_id,
+            lease=request.lease_id,
             run=s.run,
             sequence=sequence,
             host=s.host,
@@ -199,10 +204,10 @@ def _lease_extracts(db: Database, wish: LeaseRequest, sequence: int, s: _Sequenc
             defs=s.defs_version,
             relinking=bool(s.relinking),
         )
-        for row in found
+        for row in chosen
     )
     if taken:
-        jobs.take(db, [job.id for job in taken], wish.lease_id, wish.node)
+        jobs.take(db, [job.id for job in taken], request.lease_id, request.node)
     again = bool(taken) and s.ready > len(taken)
     return Lease(taken, again)
 
@@ -212,7 +217,7 @@ def _is_suspended(s: _SequenceState) -> bool:
 
 
 def _blocked_until(s: _SequenceState, now: float) -> float | None:
-    """0: leases are given; a boot-time second: not before; None: not until something else happens."""
+    """When leases are possible. 0: now; a boot-time second: not before it; None: after some other event."""
     if _is_suspended(s):
         return None
     if s.kind != "robots" and s.robots == "WANTED":
@@ -224,10 +229,10 @@ def _blocked_until(s: _SequenceState, now: float) -> float | None:
     return 0
 
 
-def _allowed_jobs(s: _SequenceState, wish: LeaseRequest) -> int:
-    """Jobs the sequence may take: its quota, or what nobody else waits for; at most its host's room and send times."""
-    most = min(wish.free_slots, wish.batch)
-    allowed = lease_limit(active=s.active, slots=s.slots, running=s.taken, free=wish.free_slots, batch=wish.batch)
+def _allowed_jobs(s: _SequenceState, request: LeaseRequest) -> int:
+    """Jobs the sequence may take: its quota, or more if no other waits; limited by its host's concurrency and delay."""
+    most = min(request.free_slots, request.batch)
+    allowed = lease_limit(active=s.active, slots=s.slots, running=s.taken, free=request.free_slots, batch=request.batch)
     if allowed < most and not s.others_waiting:
         allowed = max(allowed, min(most, quota(1, s.slots) - s.taken))
     allowed = min(allowed, s.host_concurrency - int(s.host_taken))
@@ -236,37 +241,37 @@ def _allowed_jobs(s: _SequenceState, wish: LeaseRequest) -> int:
     return max(0, allowed)
 
 
-def _fair_share(s: _SequenceState, wish: LeaseRequest) -> int:
-    """What is left of the node's share of the host: it has a part of the host's room as of all slots, rounded up."""
-    if not wish.slots:
-        return wish.free_slots
-    share_of_host = -(-s.host_concurrency * wish.slots // max(s.slots, wish.slots))
-    return max(0, share_of_host - wish.jobs_by_host.get(s.host, 0))
+def _fair_share(s: _SequenceState, request: LeaseRequest) -> int:
+    """The rest of the node's share of the host's concurrency: in proportion to its slots, rounded up."""
+    if not request.slots:
+        return request.free_slots
+    share_of_host = -(-s.host_concurrency * request.slots // max(s.slots, request.slots))
+    return max(0, share_of_host - request.jobs_by_host.get(s.host, 0))
 
 
-def _pages_left(db: Database, s: _SequenceState, wanted: int) -> int:
-    """`wanted`, cut to what the limits on pages leave; `_NO_MORE` where the group has had all its pages."""
+def _limit_pages(db: Database, s: _SequenceState, count: int) -> int:
+    """`count` reduced to the page limits of group and run; `_LIMIT_REACHED` if the group has all its pages."""
     if s.kind != "page":
-        return wanted
+        return count
     if s.max_pages is not None:
-        begun, done = _count_pages(db, s.run, s.group)
+        started, done = _count_pages(db, s.run, s.group)
         if done >= s.max_pages:
             return _LIMIT_REACHED
-        wanted = min(wanted, s.max_pages - begun)
+        count = min(count, s.max_pages - started)
     if s.run_max_pages is not None:
-        wanted = min(wanted, s.run_max_pages - _count_pages(db, s.run, None)[0])
-    return max(0, wanted)
+        count = min(count, s.run_max_pages - _count_pages(db, s.run, None)[0])
+    return max(0, count)
 
 
 def _count_pages(db: Database, run: int, group: str | None) -> tuple[int, int]:
-    """Pages begun (taken or done) and pages done, of a group or of the run."""
+    """Pages started (taken or done) and pages done, of a group or of the run."""
     row = db.one(_PAGE_COUNTS, (run, group, group))
     assert row is not None
     return int(row[0]), int(row[1])
 
 
 def _distinct_pages(candidates: list[list[Any]]) -> list[list[Any]]:
-    """At most one candidate a page: a page is fetched once, and the others find its document."""
+    """At most one candidate per page: the page is fetched once, and the other jobs use its document."""
     seen: set[str] = set()
     kept = []
     for candidate in candidates:

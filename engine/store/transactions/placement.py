@@ -1,4 +1,4 @@
-"""Where new work enters: the host and sequence of a job are found or made, and each new host gets its robots job."""
+"""Finds or creates the host and the sequence of a new job; a new host gets its robots job."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from engine.store.tables import hosts, jobs, sequences
 from engine.store.tables.hosts import HostPolicy
 
 
-def apply_host_policy(db: Database, run: int, host_key: str, manners: HostPolicy) -> None:
-    """Treat a host that a run knows in another way from now on: its pages wait for its robots.txt, or no longer."""
-    host, origin, (before, robots) = hosts.apply_policy(db, run, host_key, manners)
+def apply_host_policy(db: Database, run: int, host_key: str, policy: HostPolicy) -> None:
+    """Change the policy of a host of this run: its pages now wait for its robots.txt, or no longer do."""
+    host, origin, (before, robots) = hosts.apply_policy(db, run, host_key, policy)
     if robots != before and robots == "WANTED":
         _add_robots_job(db, run, host, host_key, origin)
     elif robots != before and robots == "OFF":
@@ -33,12 +33,14 @@ class Placement:
 
 
 class PlacementCache:
-    """Finds the place of a job in one run, and remembers those that were committed."""
+    """Finds the placement of a job in one run, and caches those that were committed."""
 
-    def __init__(self, run: int, manners: Callable[[str], HostPolicy], max_pages: Callable[[str], int | None]) -> None:
-        """`manners` answers for a host key (`name:port`), `max_pages` for a group."""
+    def __init__(
+        self, run: int, host_policy: Callable[[str], HostPolicy], max_pages: Callable[[str], int | None]
+    ) -> None:
+        """`host_policy` is called with a host key (`name:port`), `max_pages` with a group."""
         self._run = run
-        self._host_policy = manners
+        self._host_policy = host_policy
         self._max_pages = max_pages
         self._committed: dict[tuple[str, str, JobKind], Placement] = {}
         self._uncommitted: dict[tuple[str, str, JobKind], Placement] = {}
@@ -46,23 +48,23 @@ class PlacementCache:
     def find_or_create(
         self, db: Database, group: str, host_key: str, origin: str, kind: JobKind = JobKind.PAGE
     ) -> Placement:
-        """The place of a job; made where missing, inside the open transaction."""
+        """The placement of a job, created in the open transaction if missing."""
         key = (group, host_key, kind)
         place = self._committed.get(key) or self._uncommitted.get(key)
         if place is None:
-            manners = self._host_policy(host_key)
-            host, new = hosts.ensure(db, self._run, host_key, origin, manners)
-            if new and manners.robots:
+            policy = self._host_policy(host_key)
+            host, new = hosts.ensure(db, self._run, host_key, origin, policy)
+            if new and policy.robots:
                 _add_robots_job(db, self._run, host, host_key, origin)
             sequence = sequences.ensure(db, self._run, group, host, kind, self._max_pages(group))
             place = self._uncommitted[key] = Placement(sequence, host)
         return place
 
     def commit_cache(self) -> None:
-        """The transaction was committed: what it found is real."""
+        """Keep the placements found in the transaction that was committed."""
         self._committed |= self._uncommitted
         self._uncommitted = {}
 
     def rollback_cache(self) -> None:
-        """The transaction was rolled back: what it made is not there."""
+        """Drop the placements found in the transaction that was rolled back."""
         self._uncommitted = {}

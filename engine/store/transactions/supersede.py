@@ -1,9 +1,6 @@
-"""Replacing: what a commit does about results of defs that are no longer the current ones. Inside its transaction."""
-
-from __future__ import annotations
+"""The part of a commit that deals with outcomes made under older defs."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import orjson
 
@@ -11,36 +8,34 @@ from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
 from engine.store.tables import jobs, outputs, rows, runs, versions
 from engine.store.tables.versions import StoredPageDefs
-
-if TYPE_CHECKING:
-    from engine.store.transactions.commit import JobOutcome
+from engine.store.transactions.outcome import JobOutcome
 
 
 def resolve_outdated(
-    db: Database, run: int, finished: Sequence[JobOutcome], *, reextract_stale: bool
+    db: Database, run: int, outcomes: Sequence[JobOutcome], *, reextract_stale: bool
 ) -> frozenset[int]:
-    """Compare what results were made with and what holds now. Returns the jobs of pages that are stale already.
+    """Compare the defs of the outcomes with the current ones. Returns the jobs of pages that are already stale.
 
-    Links into groups the defs lack make no job, and the page is one that no version made: were the group to come back,
-    its links would have to be found again. A re-extraction that is stale itself goes back, its result dropped:
-    the newest defs win. `renew`: False where pages keep the rows of the defs they were fetched under.
+    Links into groups that the current defs lack create no job, and their page gets no def version: if the group comes
+    back, the page is re-extracted for its links. The outcome of a stale re-extraction is dropped and the job is READY
+    again. `reextract_stale`: False if pages keep the rows of the defs they were fetched under.
     """
     current = versions.current(db, run)
-    late = [f for f in finished if f.job.defs_version != current]
-    if not late:
+    outdated = [f for f in outcomes if f.job.defs_version != current]
+    if not outdated:
         return frozenset()
     present = versions.get_page_hashes(db, current)
-    made: dict[tuple[int, str], StoredPageDefs | None] = {}
+    cache: dict[tuple[int, str], StoredPageDefs | None] = {}
     stale = set()
-    for f in late:
+    for f in outdated:
         kept = tuple(child for child in f.children if child.group in present)
         f.links_dropped = len(kept) < len(f.children)
         f.children = kept
         key = (f.job.defs_version, f.job.group)
-        if key not in made:
-            made[key] = versions.get_page_defs(db, *key)
-        told = made[key]
-        if told is not None and told.hash == present.get(f.job.group):
+        if key not in cache:
+            cache[key] = versions.get_page_defs(db, *key)
+        used = cache[key]
+        if used is not None and used.hash == present.get(f.job.group):
             continue
         if f.job.kind is JobKind.EXTRACT:
             f.state, f.rows, f.children, f.rejected, f.events = JobState.READY, (), (), (), ()
@@ -50,16 +45,16 @@ def resolve_outdated(
 
 
 def queue_reextraction(db: Database, run: int, stale: Sequence[JobOutcome]) -> None:
-    """Pages just done with old defs: their files are to be rebuilt, and they are worked anew."""
+    """Queue the re-extraction of pages done with old defs, and mark their output files to be rebuilt."""
     if stale:
         outputs.mark_stale(db, run, {row.data_def for f in stale for row in f.rows})
         jobs.queue_extracts(db, [f.job.id for f in stale])
 
 
-def delete_old_rows(db: Database, run: int, held: Sequence[JobOutcome]) -> None:
-    """Before the new rows of re-extracted pages are written: the old ones go, but for those of unchanged dataDefs."""
+def delete_old_rows(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
+    """Delete the old rows of re-extracted pages, except those of unchanged dataDefs; new rows are written next."""
     groups: dict[tuple[tuple[int, ...], int], list[int]] = {}
-    for f in held:
+    for f in outcomes:
         assert f.job.page_job is not None
         groups.setdefault((f.kept_data_defs, f.job.defs_version), []).append(f.job.page_job)
     for (kept_ids, version), pages in groups.items():
@@ -70,5 +65,5 @@ def delete_old_rows(db: Database, run: int, held: Sequence[JobOutcome]) -> None:
         for name, count in rows.delete_rejected(db, listed, kept):
             rows.add_counts(db, run, name, 0, -count)
         jobs.set_defs_version(db, version, pages)
-    if held:
-        runs.add_reextracted(db, run, len(held))
+    if outcomes:
+        runs.add_reextracted(db, run, len(outcomes))

@@ -16,8 +16,8 @@ from engine.node.slice import Leaser
 from engine.queue import Doorbells
 from engine.runtime.clock import boottime
 from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.commit import JobOutcome
-from tests.contract.store.house import House, Page, child
+from engine.store.transactions.outcome import JobOutcome
+from tests.contract.store.harness import Page, StoreHarness, child
 
 SITE = 200
 
@@ -26,26 +26,26 @@ SITE = 200
 class Node:
     """One whose loop is this test: it finishes jobs when it is told to."""
 
-    house: House
+    store: StoreHarness
     slots: int = 32
     draining: bool = False
     working: list[LeasedJob] = field(default_factory=list)
     news: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
-        house, epoch = self.house, self.house.nodes[0]
+        store, epoch = self.store, self.store.nodes[0]
         self.bells = Doorbells(
-            house.folder, on_slice=lambda rung: self.slicer.lease_rung(rung), gate=lambda: self.room.should_dequeue(),
+            store.folder, on_slice=lambda rung: self.slicer.lease_rung(rung), gate=lambda: self.room.should_dequeue(),
             capacity=lambda: self.room.free,
         )  # fmt: skip
-        self.ringer = Ringer(house.folder, house.run, lambda: self.bells)
+        self.ringer = Ringer(store.folder, store.run, lambda: self.bells)
         self.room = Capacity(self.slots, count_active=lambda: len(self.working), wake=self.bells.wake)
         self.slicer = Leaser(
-            house.folder, node=epoch, batch=32, capacity=self.room, submit=self.submit, fresh_since=lambda _: 0.0,
+            store.folder, node=epoch, batch=32, capacity=self.room, submit=self.submit, fresh_since=lambda _: 0.0,
             ringer=self.ringer, on_fenced=lambda: None, on_error=self.fail,
         )  # fmt: skip
         self.committer = Committer(
-            house.folder, node=epoch, run=house.run, places=house.new_places(), seen_set=SeenSet(), ringer=self.ringer,
+            store.folder, node=epoch, run=store.run, places=store.new_places(), seen_set=SeenSet(), ringer=self.ringer,
             capacity=self.room, refill_leaser=lambda: None if self.draining else self.slicer, on_fenced=lambda: None,
             on_error=self.fail,
         )  # fmt: skip
@@ -72,8 +72,8 @@ class Node:
 
 
 @pytest.fixture
-def node(house: House) -> Iterator[Node]:
-    made = Node(house)
+def node(store: StoreHarness) -> Iterator[Node]:
+    made = Node(store)
     made.committer.start()
     yield made
     made.committer.stop()
@@ -81,8 +81,8 @@ def node(house: House) -> Iterator[Node]:
     made.bells.close()
 
 
-def test_one_ring_begins_a_crawl_and_its_commits_feed_it_to_the_end(house: House, node: Node) -> None:
-    rung = house.seed("http://a/0")
+def test_one_ring_begins_a_crawl_and_its_commits_feed_it_to_the_end(store: StoreHarness, node: Node) -> None:
+    rung = store.seed("http://a/0")
     node.slicer.lease_rung(rung)
     done = 0
     while done < SITE:
@@ -93,14 +93,14 @@ def test_one_ring_begins_a_crawl_and_its_commits_feed_it_to_the_end(house: House
         node.news.wait_for(lambda: node.room.held == 0, 5)
     node.committer.stop()
     node.committer.join(5)
-    assert house.counted()[1]["done"] == SITE
+    assert store.stored_counters()[1]["done"] == SITE
     assert node.room.held == 0
     assert node.room.after_commit([]) == (0, 40, {})
     assert node.working == []
 
 
-def test_a_node_that_drains_is_not_fed(house: House, node: Node) -> None:
-    node.slicer.lease_rung(house.seed("http://a/0"))
+def test_a_node_that_drains_is_not_fed(store: StoreHarness, node: Node) -> None:
+    node.slicer.lease_rung(store.seed("http://a/0"))
     node.finish(1)
     with node.news:
         assert node.news.wait_for(lambda: len(node.working) == 2, 10)
@@ -110,15 +110,17 @@ def test_a_node_that_drains_is_not_fed(house: House, node: Node) -> None:
     node.committer.join(5)
     assert node.room.held == 0
     assert node.working == []
-    assert house.counted()[1]["done"] == 3
+    assert store.stored_counters()[1]["done"] == 3
 
 
-def test_a_polite_host_is_not_forgotten_beside_one_that_feeds_every_commit(houses: Callable[..., House]) -> None:
+def test_a_polite_host_is_not_forgotten_beside_one_that_feeds_every_commit(
+    new_store: Callable[..., StoreHarness],
+) -> None:
     """Only the queue can serve a host with a delay. Beside it a fast host's commits follow each other all the time."""
-    house = houses(slots=16, manners={"a:80": HostPolicy(0, 100, False), "b:80": HostPolicy(0.1, 100, False)})
-    house.now = boottime()
-    rung = house.seed(*(f"http://a/{n}" for n in range(20_000))) + house.seed(*(f"http://b/{n}" for n in range(50)))
-    node = Node(house, slots=16)
+    store = new_store(slots=16, policies={"a:80": HostPolicy(0, 100, False), "b:80": HostPolicy(0.1, 100, False)})
+    store.now = boottime()
+    rung = store.seed(*(f"http://a/{n}" for n in range(20_000))) + store.seed(*(f"http://b/{n}" for n in range(50)))
+    node = Node(store, slots=16)
 
     def fetch() -> None:
         """Every job is answered 10 ms after it was begun, or after its send time."""
@@ -147,6 +149,6 @@ def test_a_polite_host_is_not_forgotten_beside_one_that_feeds_every_commit(house
     node.ringer.stop()
     node.ringer.join(5)
     node.bells.close()
-    done = [job for (job,) in house.db.all("SELECT url FROM jobs WHERE state = 'DONE'")]
+    done = [job for (job,) in store.db.all("SELECT url FROM jobs WHERE state = 'DONE'")]
     polite = sum(url.startswith("http://b/") for url in done)
     assert polite >= 15, f"{polite} of 30 that its delay allows; {len(done) - polite} of the other host"

@@ -1,4 +1,4 @@
-"""A store under a supervisor and its nodes, all in one thread, beside a small model of what must hold."""
+"""A store with a supervisor and nodes in one thread, and a small model of the invariants."""
 
 import itertools
 import tempfile
@@ -17,8 +17,8 @@ from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.quota import quota
 from engine.store.tables import hosts, jobs, nodes, runs, sequences
 from engine.store.tables.hosts import HostPolicy
-from engine.store.transactions.commit import JobOutcome, RobotsResult
-from tests.contract.store.house import House, Page, again, failed, moved
+from engine.store.transactions.outcome import JobOutcome, RobotsResult
+from tests.contract.store.harness import Page, StoreHarness, again, failed, moved
 
 HOSTS = {
     "a:80": HostPolicy(delay=0.0, concurrency=3, robots=False),
@@ -31,38 +31,38 @@ SLOTS = 6
 
 
 class Model(RuleBasedStateMachine):
-    """What tests of any order of events build on: the steps, and the invariants."""
+    """The steps and the invariants for tests with events in any order."""
 
     prepared: Path
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
-        self.house = House(self.folder / "h", made_from=self.prepared, manners=HOSTS, nodes_=2, slots=2 * SLOTS)
-        self.db = self.house.db
-        self.alive = list(self.house.nodes)
+        self.store = StoreHarness(self.folder / "h", copy_of=self.prepared, policies=HOSTS, nodes_=2, slots=2 * SLOTS)
+        self.db = self.store.db
+        self.alive = list(self.store.nodes)
         self.backups: list[int] = []
         self.dead: list[int] = []
         self.results: list[tuple[int, LeasedJob]] = []
-        """What nodes hold or once held: results may come late, and twice."""
+        """Jobs that nodes hold or once held: results may come late, and twice."""
         self.live: dict[int, tuple[int, int]] = {}
-        """By job: lease and node that hold it now."""
+        """By job: its current lease and node."""
         self.finished: Counter[int] = Counter()
         self.crashes: Counter[int] = Counter()
         self.truth: list[tuple[int, str]] = []
         self.rejected = 0
-        self.wanted: set[tuple[str, str]] = set()
-        """Group and URL of every page that a committed result or a locator asked for."""
-        self.bells: Counter[int] = Counter()
+        self.expected_pages: set[tuple[str, str]] = set()
+        """Group and URL of every page that a locator or a committed link names."""
+        self.rings: Counter[int] = Counter()
         self.lost: set[int] = set()
         self.sent: dict[int, float] = {}
         self.words = itertools.count()
 
-    # What must hold at any moment.
+    # Invariants.
 
     @invariant()
     def counters_equal_the_jobs(self) -> None:
-        self.house.check_counters()
+        self.store.check_counters()
 
     @invariant()
     def taken_jobs_are_those_with_a_living_lease(self) -> None:
@@ -81,7 +81,7 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def rows_are_those_of_accepted_results(self) -> None:
-        assert self.house.rows() == self.truth
+        assert self.store.rows() == self.truth
         kept = self.db.one("SELECT rows, rejected FROM row_counts") or (0, 0)
         assert kept == (len(self.truth), self.rejected)
 
@@ -94,25 +94,25 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def every_page_asked_for_has_its_job(self) -> None:
         assert set(self.db.all("SELECT DISTINCT s.grp, j.url FROM jobs j JOIN sequences s ON s.id = j.sequence"
-                               " WHERE j.hops = 0 AND s.kind = 'page'")) <= self.wanted  # fmt: skip
-        known = {row[0] for row in self.db.all("SELECT identity FROM jobs UNION SELECT page_key FROM jobs")}
-        assert {link_key(group, url) for group, url in self.wanted} <= known
+                               " WHERE j.hops = 0 AND s.kind = 'page'")) <= self.expected_pages  # fmt: skip
+        identities = {row[0] for row in self.db.all("SELECT identity FROM jobs UNION SELECT page_key FROM jobs")}
+        assert {link_key(group, url) for group, url in self.expected_pages} <= identities
 
     @invariant()
     def a_sequence_has_one_ring_outstanding_at_most(self) -> None:
-        assert all(count == 1 for count in self.bells.values())
-        assert self.house.rung() == set(self.bells) | self.lost
-        assert not set(self.bells) & self.lost
+        assert all(count == 1 for count in self.rings.values())
+        assert self.store.rung() == set(self.rings) | self.lost
+        assert not set(self.rings) & self.lost
 
-    # How it is done.
+    # Helpers.
 
     def lease(self, node: int, sequence: int, free: int, batch: int) -> None:
-        del self.bells[sequence]
-        standing = self.house.counted()[sequence]
-        active = sum(c["ready"] + c["taken"] > 0 for c in self.house.counted().values())
+        del self.rings[sequence]
+        standing = self.store.stored_counters()[sequence]
+        active = sum(c["ready"] + c["taken"] > 0 for c in self.store.stored_counters().values())
         slots = SLOTS * len(self.alive)
-        others = self.house.rung() - {sequence}
-        got = self.house.lease(sequence, node=node, free=free, batch=batch)
+        others = self.store.rung() - {sequence}
+        got = self.store.lease(sequence, node=node, free=free, batch=batch)
         running = standing["taken"]
         bound = quota(active, slots)
         fair = bound if active <= 1 else max(1, int(0.9 * bound))
@@ -130,13 +130,13 @@ class Model(RuleBasedStateMachine):
             self.results.append((node, job))
             if job.delay:
                 assert job.send_at is not None
-                assert job.send_at >= max(self.house.now, self.sent.get(job.host, 0.0) + job.delay) - 1e-6
+                assert job.send_at >= max(self.store.now, self.sent.get(job.host, 0.0) + job.delay) - 1e-6
                 self.sent[job.host] = job.send_at
 
     def result(self, job: LeasedJob, outcome: str, links: list[Page]) -> JobOutcome:
         if job.kind is JobKind.ROBOTS:
             return JobOutcome(job=job, state=JobState.DONE, attempts=1, robots=RobotsResult(404, "", 0.0))
-        later = self.house.now + 0.7
+        later = self.store.now + 0.7
         match outcome:
             case "failed":
                 return failed(job)
@@ -153,7 +153,7 @@ class Model(RuleBasedStateMachine):
             case "backoff":
                 return JobOutcome(job=job, state=JobState.READY, not_before=later, backoff_until=later)
         words = [f'"{next(self.words)}"' for _ in range(job.id % 3)]
-        return self.house.done(job, data=words, links=links, rejected=(("book", 1),))
+        return self.store.done(job, data=words, links=links, rejected=(("book", 1),))
 
     def commit_all(self, node: int, links: list[Page]) -> None:
         if mine := [job for epoch, job in self.results if epoch == node]:
@@ -164,37 +164,35 @@ class Model(RuleBasedStateMachine):
         if node in self.dead:
             before = self.standing()
             with pytest.raises(Fenced):
-                self.house.commit(*group, node=node)
+                self.store.commit(*group, node=node)
             assert self.standing() == before
             return
         held = sum(holder == node for _, holder in self.live.values()) - len(accepted)
-        told = self.house.commit(*group, node=node, free=len(group) if refill else 0, held=held)
-        assert told.accepted_ids == {f.job.id for f in accepted}
+        result = self.store.commit(*group, node=node, free=len(group) if refill else 0, held=held)
+        assert result.accepted_ids == {f.job.id for f in accepted}
         for f in accepted:
             del self.live[f.job.id]
             if f.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
                 self.finished[f.job.id] += 1
             self.truth += [(f.job.id, row.data) for row in f.rows]
             self.rejected += sum(count for _, count in f.rejected)
-            self.wanted |= {(c.group, c.url) for c in f.children}
+            self.expected_pages |= {(c.group, c.url) for c in f.children}
         if not keep:
             ids = {f.job.id for f in group}
             self.results = [(n, j) for n, j in self.results if n != node or j.id not in ids]
-        self.ring(told.ring)
-        assert len(told.leased) <= len(group)
-        assert not told.leased or refill
-        assert all(len(told.leased) == 1 and not held for job in told.leased if job.crashes), (
-            "a suspect is worked alone"
-        )
-        self.takes(node, told.leased)
+        self.ring(result.ring)
+        assert len(result.leased) <= len(group)
+        assert not result.leased or refill
+        assert all(len(result.leased) == 1 and not held for job in result.leased if job.crashes), "a suspect runs alone"
+        self.takes(node, result.leased)
 
     def release(self, node: int, *, crashed: bool) -> None:
         with self.db.transaction():
             freed = jobs.release(self.db, node, "died", crashed=crashed)
-            sequences.recount_taken(self.db, self.house.run)
+            sequences.recount_taken(self.db, self.store.run)
             if crashed:
-                hosts.abandon_robots(self.db, self.house.run)
-            rung = sequences.ring_all(self.db, self.house.run, self.house.now)
+                hosts.abandon_robots(self.db, self.store.run)
+            rung = sequences.ring_all(self.db, self.store.run, self.store.now)
         mine = [job for job, (_, holder) in self.live.items() if holder == node]
         assert freed == len(mine)
         for job in mine:
@@ -204,7 +202,7 @@ class Model(RuleBasedStateMachine):
                 self.finished[job] += 1
         self.ring(rung)
 
-    def bury(self, node: int, crashed: bool) -> None:
+    def mark_dead(self, node: int, crashed: bool) -> None:
         with self.db.transaction():
             assert nodes.set_state(self.db, node, NodeState.DEAD)
             nodes.set_heart(self.db, node, HeartbeatState.ASYSTOLE)
@@ -219,11 +217,11 @@ class Model(RuleBasedStateMachine):
 
     def resize(self) -> None:
         with self.db.transaction():
-            assert nodes.count_runners(self.db, self.house.run) == len(self.alive)
-            runs.set_slots(self.db, self.house.run, SLOTS * len(self.alive))
+            assert nodes.count_runners(self.db, self.store.run) == len(self.alive)
+            runs.set_slots(self.db, self.store.run, SLOTS * len(self.alive))
 
     def ring(self, listed: Iterable[int]) -> None:
-        self.bells.update(listed)
+        self.rings.update(listed)
 
     def standing(self) -> list[Any]:
         tables = ("jobs", "sequences", "hosts", "rows", "row_counts", "runs")

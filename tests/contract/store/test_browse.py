@@ -1,4 +1,4 @@
-"""Browsing: a screenful of jobs by key, never by counting through them; the newest failure first; one job in full."""
+"""Lists of jobs, read by index and never by counting; the newest failure first; one job in full."""
 
 import random
 from collections.abc import Callable
@@ -14,49 +14,51 @@ from engine.store.read import browse
 from engine.store.read.browse import Cursor
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy
-from tests.contract.store.house import House, Page, again, document, failed
+from tests.contract.store.harness import Page, StoreHarness, again, document, failed
 
 
-def listed(house: House, text: str = "", *, limit: int = 3, backwards: bool = False, seconds: float = 9.0) -> list[int]:
+def listed(
+    store: StoreHarness, text: str = "", *, limit: int = 3, backwards: bool = False, seconds: float = 9.0
+) -> list[int]:
     """All pages of a list, one after the other."""
-    found: list[int] = []
+    ids: list[int] = []
     at: Cursor | None = None
     while True:
         part = browse.list_jobs(
-            house.db, house.run, parse(text), after=at, limit=limit, backwards=backwards, seconds=seconds
+            store.db, store.run, parse(text), after=at, limit=limit, backwards=backwards, seconds=seconds
         )
-        found += [line.id for line in part.lines]
+        ids += [line.id for line in part.lines]
         if part.next is None:
-            return found
+            return ids
         at = part.next
 
 
 @pytest.fixture
-def mixed(house: House) -> House:
+def mixed(store: StoreHarness) -> StoreHarness:
     """Jobs of two hosts and two groups in every state."""
-    house.seed(*(f"http://a/{n}" for n in range(8)))
-    house.seed(*(f"http://b:81/x{n}" for n in range(6)), group="h")
-    for number, job in enumerate(house.take("http://a/", free=6)):
+    store.seed(*(f"http://a/{n}" for n in range(8)))
+    store.seed(*(f"http://b:81/x{n}" for n in range(6)), group="h")
+    for number, job in enumerate(store.take("http://a/", free=6)):
         if number == 0:
-            house.commit(house.done(job, data=['{"title":"x"}'], links=[Page("http://a/child", depth=2)]))
+            store.commit(store.done(job, data=['{"title":"x"}'], links=[Page("http://a/child", depth=2)]))
         elif number < 3:
-            house.commit(failed(job, f"HTTP 50{number}"))
+            store.commit(failed(job, f"HTTP 50{number}"))
         elif number == 3:
-            house.commit(again(job, house.now + 60))
-    house.take("http://b:81/", "h", free=2)
-    return house
+            store.commit(again(job, store.now + 60))
+    store.take("http://b:81/", "h", free=2)
+    return store
 
 
-def states(house: House, *wanted: str) -> list[int]:
-    return [i for i, s, w in house.jobs("id, state, not_before") if (s if w is None else "DELAYED") in wanted]
+def states(store: StoreHarness, *expected: str) -> list[int]:
+    return [i for i, s, w in store.jobs("id, state, not_before") if (s if w is None else "DELAYED") in expected]
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
 @pytest.mark.parametrize("backwards", [False, True])
-def test_every_job_is_listed_once_in_order(mixed: House, limit: int, backwards: bool) -> None:
+def test_every_job_is_listed_once_in_order(mixed: StoreHarness, limit: int, backwards: bool) -> None:
     everyone = [row[0] for row in mixed.jobs("id")]
     assert listed(mixed, limit=limit, backwards=backwards) == (everyone[::-1] if backwards else everyone)
-    for text, wanted in (
+    for text, expected in (
         ("state:ready", states(mixed, "READY", "DELAYED")),
         ("state:delayed", states(mixed, "DELAYED")),
         ("state:ready !state:delayed", states(mixed, "READY")),
@@ -76,26 +78,26 @@ def test_every_job_is_listed_once_in_order(mixed: House, limit: int, backwards: 
         ("attempts:1 state:done", states(mixed, "DONE")),
         ("!child !host:b", [i for i, u in mixed.jobs("id, url") if "b:81" not in u and "child" not in u]),
     ):
-        found = listed(mixed, text, limit=limit, backwards=backwards)
-        assert found == (wanted[::-1] if backwards else wanted), text
-        assert browse.count_jobs(mixed.db, mixed.run, parse(text)) == len(wanted), text
-        assert sorted(i for chunk in browse.iter_ids(mixed.db, mixed.run, parse(text)) for i in chunk) == wanted, text
+        ids = listed(mixed, text, limit=limit, backwards=backwards)
+        assert ids == (expected[::-1] if backwards else expected), text
+        assert browse.count_jobs(mixed.db, mixed.run, parse(text)) == len(expected), text
+        assert sorted(i for chunk in browse.iter_ids(mixed.db, mixed.run, parse(text)) for i in chunk) == expected, text
 
 
-def test_the_newest_failure_comes_first(house: House) -> None:
-    house.seed(*(f"http://a/{n}" for n in range(8)))
-    taken = list(house.take("http://a/"))
+def test_the_newest_failure_comes_first(store: StoreHarness) -> None:
+    store.seed(*(f"http://a/{n}" for n in range(8)))
+    taken = list(store.take("http://a/"))
     random.Random(3).shuffle(taken)
     for at, job in enumerate(taken):
-        house.commit(failed(job))
-        house.db.execute("UPDATE jobs SET changed_at = ? WHERE id = ?", (100.0 + at // 2, job.id))
-    wanted = [i for i, _ in sorted(house.jobs("id, changed_at"), key=lambda row: (row[1], row[0]), reverse=True)]
-    assert listed(house, "state:failed", limit=2) == wanted
-    assert listed(house, "state:failed", limit=2, backwards=True) == wanted[::-1]
-    assert listed(house, "state:failed broke", limit=4) == wanted
+        store.commit(failed(job))
+        store.db.execute("UPDATE jobs SET changed_at = ? WHERE id = ?", (100.0 + at // 2, job.id))
+    expected = [i for i, _ in sorted(store.jobs("id, changed_at"), key=lambda row: (row[1], row[0]), reverse=True)]
+    assert listed(store, "state:failed", limit=2) == expected
+    assert listed(store, "state:failed", limit=2, backwards=True) == expected[::-1]
+    assert listed(store, "state:failed broke", limit=4) == expected
 
 
-def test_a_line_tells_what_is_known(mixed: House) -> None:
+def test_a_line_has_all_columns(mixed: StoreHarness) -> None:
     (line,) = browse.list_jobs(mixed.db, mixed.run, parse("state:delayed")).lines
     assert (line.kind, line.state, line.group, line.host) == ("page", "READY", "g", "a:80")
     assert (line.attempts, line.crashes, line.reason, line.node) == (1, 0, "timeout", "n1")
@@ -105,21 +107,21 @@ def test_a_line_tells_what_is_known(mixed: House) -> None:
     assert (line.wait, line.node, line.changed_at) == (None, None, None)
 
 
-def test_other_kinds_are_listed_only_where_asked_for(houses: Callable[..., House]) -> None:
-    house = houses(manners={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=True)})
-    house.seed("http://a/1")
-    assert len(listed(house)) == 1
-    assert [line.kind for line in browse.list_jobs(house.db, house.run, parse("kind:robots")).lines] == ["robots"]
+def test_other_kinds_are_listed_only_if_the_filter_names_them(new_store: Callable[..., StoreHarness]) -> None:
+    store = new_store(policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=True)})
+    store.seed("http://a/1")
+    assert len(listed(store)) == 1
+    assert [line.kind for line in browse.list_jobs(store.db, store.run, parse("kind:robots")).lines] == ["robots"]
 
 
-def test_age_is_that_of_the_last_change(mixed: House) -> None:
+def test_age_is_that_of_the_last_change(mixed: StoreHarness) -> None:
     mixed.db.execute("UPDATE jobs SET changed_at = changed_at - 600 WHERE state = 'FAILED'")
     assert len(listed(mixed, "state:failed age>5m")) == 2
     assert listed(mixed, "state:failed age<5m") == []
     assert listed(mixed, "state:failed !age>5m") == []
 
 
-def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: House) -> None:
+def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: StoreHarness) -> None:
     from engine.store.tables import runs
 
     old, mixed.run = mixed.run, 0
@@ -135,7 +137,7 @@ def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: House) -> None:
     assert set(listed(mixed)) == {i for i, u in mixed.jobs("id, url") if "new" not in u}
 
 
-def test_a_look_that_has_no_time_left_says_where_to_go_on(mixed: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_listing_that_runs_out_of_time_returns_a_cursor(mixed: StoreHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(browse, "_ID_WINDOW", 2)
     first = browse.list_jobs(mixed.db, mixed.run, parse("child"), seconds=0.0)
     assert first.lines == ()
@@ -145,11 +147,11 @@ def test_a_look_that_has_no_time_left_says_where_to_go_on(mixed: House, monkeypa
     assert listed(mixed, seconds=0.0, backwards=True) == everyone[::-1]
 
 
-def states_of(house: House, part: str) -> list[int]:
-    return [i for i, u in house.jobs("id, url") if part in u]
+def states_of(store: StoreHarness, part: str) -> list[int]:
+    return [i for i, u in store.jobs("id, url") if part in u]
 
 
-def test_a_screenful_is_read_from_an_index(mixed: House) -> None:
+def test_a_listing_is_read_from_an_index(mixed: StoreHarness) -> None:
     for text in ("", "state:failed", "state:ready", "state:taken", "state:delayed", "state:incomplete", "state:done"):
         for _, plan in mixed.plans(lambda t=text: browse.list_jobs(mixed.db, mixed.run, parse(t))):
             for line in plan:
@@ -158,29 +160,29 @@ def test_a_screenful_is_read_from_an_index(mixed: House) -> None:
                     assert "TEMP B-TREE" not in line
 
 
-def test_one_job_in_full(house: House) -> None:
-    house.seed("http://a/1", name="start")
-    (job,) = house.take("http://a/")
-    pages = PageStore(house.folder)
+def test_one_job_in_full(store: StoreHarness) -> None:
+    store.seed("http://a/1", name="start")
+    (job,) = store.take("http://a/")
+    pages = PageStore(store.folder)
     page = document("http://a/1", b"<p>hello</p>")
     (stored,) = pages.add([page])
     said = Event(3.0, "INFO", "n1", "page", "200 http://a/1", job.id)
-    house.commit(house.done(job, data=['{"title":"x"}'], document=page, page=stored, events=(said,)))
-    with_headers = Database.open(house.folder / PAGES, read_only=True)
-    told = browse.get_detail(house.db, job.id, pages=with_headers)
+    store.commit(store.done(job, data=['{"title":"x"}'], document=page, page=stored, events=(said,)))
+    with_headers = Database.open(store.folder / PAGES, read_only=True)
+    result = browse.get_detail(store.db, job.id, pages=with_headers)
     with_headers.close()
     pages.close()
-    assert told is not None
-    assert told.line.state == "DONE"
-    assert (told.locator, told.request.method, told.root_url) == ("start", "GET", None)
-    assert told.page is not None
-    assert (told.page.status, told.page.size, told.page.headers) == (200, 12, (("Content-Type", "text/html"),))
-    assert [event for _, event in told.events] == [said]
-    assert [(name, data) for _, name, data in told.rows] == [("book", '{"title":"x"}')]
-    assert browse.get_detail(house.db, 999) is None
+    assert result is not None
+    assert result.line.state == "DONE"
+    assert (result.locator, result.request.method, result.root_url) == ("start", "GET", None)
+    assert result.page is not None
+    assert (result.page.status, result.page.size, result.page.headers) == (200, 12, (("Content-Type", "text/html"),))
+    assert [event for _, event in result.events] == [said]
+    assert [(name, data) for _, name, data in result.rows] == [("book", '{"title":"x"}')]
+    assert browse.get_detail(store.db, 999) is None
 
 
-def test_a_pattern_that_takes_too_long_is_told(mixed: House) -> None:
+def test_a_pattern_that_takes_too_long_is_an_error(mixed: StoreHarness) -> None:
     mixed.db.execute("UPDATE jobs SET url = 'http://a/' || printf('%.*c', 40, 'a') WHERE id = 1")
     with pytest.raises(UsageError, match="takes too long"):
         browse.list_jobs(mixed.db, mixed.run, job_filter("(a|aa)+$x?y"))

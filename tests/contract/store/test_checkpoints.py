@@ -1,4 +1,4 @@
-"""Checkpoints in the store: what the table refuses, and when the supervisor's look completes or leaves an entry."""
+"""The table of checkpoints: what it rejects, and when the supervisor completes a step."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from engine.supervise.checkpoints import tracker
 from engine.supervise.checkpoints.state_file import StateFile
 from engine.supervise.checkpoints.step_graph import build_step_graph
 from engine.supervise.checkpoints.tracker import CheckpointTracker
-from tests.contract.store.house import House, Page, failed
+from tests.contract.store.harness import Page, StoreHarness, failed
 
 STEP = Checkpoint(step="loader", group="g", content_hash="1")
 DEFS = Definitions(
@@ -35,35 +35,35 @@ STEPS = build_step_graph(DEFS, base_url=None, output=None)
     ],
     ids=["complete and invalid", "valid and not complete", "no status"],
 )
-def test_the_table_refuses_what_cannot_be(house: House, wrong: Checkpoint) -> None:
-    with pytest.raises(StorageError), house.db.transaction():
-        checkpoints.write(house.db, house.run, [wrong])
-    assert checkpoints.list_checkpoints(house.db, house.run) == []
+def test_the_table_rejects_impossible_checkpoints(store: StoreHarness, wrong: Checkpoint) -> None:
+    with pytest.raises(StorageError), store.db.transaction():
+        checkpoints.write(store.db, store.run, [wrong])
+    assert checkpoints.list_checkpoints(store.db, store.run) == []
 
 
-def test_an_entry_is_read_as_it_was_written(house: House) -> None:
+def test_a_checkpoint_is_read_as_it_was_written(store: StoreHarness) -> None:
     entry = replace(STEP, completed_at=1.5, status="valid", reason="3 jobs failed", dependencies=("seeder", "x/loader"))
-    with house.db.transaction():
-        checkpoints.write(house.db, house.run, [STEP, replace(STEP, step="seeder")])
-        checkpoints.write(house.db, house.run, [entry])
-    assert checkpoints.list_checkpoints(house.db, house.run) == [replace(STEP, step="seeder"), entry]
+    with store.db.transaction():
+        checkpoints.write(store.db, store.run, [STEP, replace(STEP, step="seeder")])
+        checkpoints.write(store.db, store.run, [entry])
+    assert checkpoints.list_checkpoints(store.db, store.run) == [replace(STEP, step="seeder"), entry]
     assert entry.dependency_keys == ("g/seeder", "x/loader")
-    assert checkpoints.is_complete(house.db, house.run, "loader", "g", "1")
-    assert not checkpoints.is_complete(house.db, house.run, "loader", "g", "2"), "of another content"
-    assert not checkpoints.is_complete(house.db, house.run, "seeder", "g", "1")
+    assert checkpoints.is_complete(store.db, store.run, "loader", "g", "1")
+    assert not checkpoints.is_complete(store.db, store.run, "loader", "g", "2"), "another content"
+    assert not checkpoints.is_complete(store.db, store.run, "seeder", "g", "1")
 
 
-def begun(house: House) -> CheckpointTracker:
+def begun(store: StoreHarness) -> CheckpointTracker:
     """A run whose seeder is complete, with one job in the group `g`, and an output."""
-    with house.db.transaction():
-        outputs.ensure(house.db, house.run, appender="rows", type_="csv", data_def="book", path="/x", settings={})
-        tracker.publish_steps(house.db, house.run, STEPS, 1)
-        (seeder,) = [c for c in checkpoints.list_checkpoints(house.db, house.run) if c.step == "seeder"]
-        checkpoints.write(house.db, house.run, [replace(seeder, completed_at=1.0, status="valid")])
-        runs.mark_seeded(house.db, house.run, 1)
-    house.seed("http://a/")
+    with store.db.transaction():
+        outputs.ensure(store.db, store.run, appender="rows", type_="csv", data_def="book", path="/x", settings={})
+        tracker.publish_steps(store.db, store.run, STEPS, 1)
+        (seeder,) = [c for c in checkpoints.list_checkpoints(store.db, store.run) if c.step == "seeder"]
+        checkpoints.write(store.db, store.run, [replace(seeder, completed_at=1.0, status="valid")])
+        runs.mark_seeded(store.db, store.run, 1)
+    store.seed("http://a/")
     return CheckpointTracker(
-        house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run))
+        store.db, store.run, STEPS, StateFile(store.db, store.folder, runs.get(store.db, store.run))
     )
 
 
@@ -71,140 +71,142 @@ def going() -> bool:
     return False
 
 
-def complete(house: House) -> set[str]:
-    return {c.key for c in checkpoints.list_checkpoints(house.db, house.run) if c.completed}
+def complete(store: StoreHarness) -> set[str]:
+    return {c.key for c in checkpoints.list_checkpoints(store.db, store.run) if c.completed}
 
 
-def written(house: House) -> None:
+def written(store: StoreHarness) -> None:
     """The appender has written every row."""
-    with house.db.transaction():
-        last = house.db.value("SELECT max(id) FROM rows")
-        for output in outputs.list_outputs(house.db, house.run):
-            outputs.advance(house.db, output.id, cursor=last, size=1, rows=1, inode=1)
+    with store.db.transaction():
+        last = store.db.value("SELECT max(id) FROM rows")
+        for output in outputs.list_outputs(store.db, store.run):
+            outputs.advance(store.db, output.id, cursor=last, size=1, rows=1, inode=1)
 
 
-def test_a_step_is_complete_when_its_last_job_is_done_and_the_appender_when_its_rows_are_written(house: House) -> None:
-    kept = begun(house)
+def test_a_step_is_complete_when_its_last_job_is_done_and_the_appender_when_its_rows_are_written(
+    store: StoreHarness,
+) -> None:
+    kept = begun(store)
     assert not kept.update(going)
-    (job,) = house.take("http://a/")
-    assert not kept.update(going), "its job is under way"
-    house.commit(house.done(job, data=["{}"], links=[Page("http://a/far", "far")]))
+    (job,) = store.take("http://a/")
+    assert not kept.update(going), "its job is taken"
+    store.commit(store.done(job, data=["{}"], links=[Page("http://a/far", "far")]))
     assert kept.update(going)
-    assert complete(house) == {"g/seeder", "g/loader", "g/parser", "g/filter"}
-    (job,) = house.take("http://a/far", "far")
-    house.commit(house.done(job, data=["{}"]))
+    assert complete(store) == {"g/seeder", "g/loader", "g/parser", "g/filter"}
+    (job,) = store.take("http://a/far", "far")
+    store.commit(store.done(job, data=["{}"]))
     kept.update(going)
-    assert complete(house) == {step.key for step in STEPS.steps} - {"g/appender", "far/appender"}
-    written(house)
+    assert complete(store) == {step.key for step in STEPS.steps} - {"g/appender", "far/appender"}
+    written(store)
     assert kept.update(going)
-    assert complete(house) == {step.key for step in STEPS.steps}
+    assert complete(store) == {step.key for step in STEPS.steps}
     assert not kept.update(going), "and nothing more is written"
 
 
-def test_rows_of_other_groups_do_not_hold_up_an_appender(house: House) -> None:
-    kept = begun(house)
-    (job,) = house.take("http://a/")
-    house.commit(house.done(job, data=["{}"], links=[Page(f"http://a/{n}", "far") for n in range(3)]))
+def test_rows_of_other_groups_do_not_hold_up_an_appender(store: StoreHarness) -> None:
+    kept = begun(store)
+    (job,) = store.take("http://a/")
+    store.commit(store.done(job, data=["{}"], links=[Page(f"http://a/{n}", "far") for n in range(3)]))
     kept.update(going)
-    written(house)
-    first, *_ = house.take("http://a/", "far")
-    house.commit(house.done(first, data=["{}"]))
+    written(store)
+    first, *_ = store.take("http://a/", "far")
+    store.commit(store.done(first, data=["{}"]))
     kept.update(going)
-    assert "g/appender" in complete(house)
-    assert "far/appender" not in complete(house)
+    assert "g/appender" in complete(store)
+    assert "far/appender" not in complete(store)
 
 
-def test_once_the_run_is_to_stop_nothing_is_completed(house: House) -> None:
-    kept = begun(house)
-    (job,) = house.take("http://a/")
-    house.commit(house.done(job))
+def test_no_step_is_completed_while_the_run_is_stopping(store: StoreHarness) -> None:
+    kept = begun(store)
+    (job,) = store.take("http://a/")
+    store.commit(store.done(job))
     assert not kept.update(lambda: True)
-    assert complete(house) == {"g/seeder"}
-    with house.db.transaction():
+    assert complete(store) == {"g/seeder"}
+    with store.db.transaction():
         kept.close(done=False, reason="cancelled by signal")
-    assert complete(house) == {"g/seeder"}
-    assert {c.reason for c in checkpoints.list_checkpoints(house.db, house.run) if not c.completed} == {
+    assert complete(store) == {"g/seeder"}
+    assert {c.reason for c in checkpoints.list_checkpoints(store.db, store.run) if not c.completed} == {
         "cancelled by signal: 0 jobs left"
     }
 
 
-def test_the_stop_is_asked_for_inside_the_transaction_that_writes(house: House) -> None:
-    kept = begun(house)
-    (job,) = house.take("http://a/")
-    house.commit(house.done(job))
-    asked = []
-    kept.update(lambda: asked.append(house.db.in_transaction) or False)
-    assert asked == [True]
+def test_the_stop_is_checked_inside_the_transaction_that_writes(store: StoreHarness) -> None:
+    kept = begun(store)
+    (job,) = store.take("http://a/")
+    store.commit(store.done(job))
+    calls = []
+    kept.update(lambda: calls.append(store.db.in_transaction) or False)
+    assert calls == [True]
 
 
-def test_a_job_made_ready_again_opens_the_steps_of_its_group_and_of_those_it_leads_to(house: House) -> None:
-    kept = begun(house)
-    (job,) = house.take("http://a/")
-    house.commit(failed(job))
+def test_a_requeued_job_reopens_the_steps_of_its_group_and_of_groups_it_links_to(store: StoreHarness) -> None:
+    kept = begun(store)
+    (job,) = store.take("http://a/")
+    store.commit(failed(job))
     kept.update(going)
-    (loader,) = [c for c in checkpoints.list_checkpoints(house.db, house.run) if c.key == "g/loader"]
+    (loader,) = [c for c in checkpoints.list_checkpoints(store.db, store.run) if c.key == "g/loader"]
     assert loader.reason == "1 job failed"
-    with house.db.transaction():
-        house.db.execute("UPDATE jobs SET state = 'READY'")
+    with store.db.transaction():
+        store.db.execute("UPDATE jobs SET state = 'READY'")
     assert kept.update(going)
-    assert complete(house) == {"g/seeder"}
-    assert {c.reason for c in checkpoints.list_checkpoints(house.db, house.run) if not c.completed} == {
+    assert complete(store) == {"g/seeder"}
+    assert {c.reason for c in checkpoints.list_checkpoints(store.db, store.run) if not c.completed} == {
         "there is work again"
     }
 
 
-def test_jobs_made_ready_without_a_supervisor_open_the_steps_of_their_group(house: House) -> None:
-    kept = begun(house)
-    (job,) = house.take("http://a/")
-    house.commit(house.done(job, links=[Page("http://a/far", "far")]))
-    house.finish_all("http://a/far", "far")
+def test_jobs_requeued_without_a_supervisor_reopen_the_steps_of_their_group(store: StoreHarness) -> None:
+    kept = begun(store)
+    (job,) = store.take("http://a/")
+    store.commit(store.done(job, links=[Page("http://a/far", "far")]))
+    store.finish_all("http://a/far", "far")
     kept.update(going)
-    assert complete(house) == {step.key for step in STEPS.steps}
-    with house.db.transaction():
-        house.db.execute("UPDATE jobs SET state = 'READY' WHERE url = 'http://a/far'")
-        checkpoints.reopen(house.db, house.run)
-    assert complete(house) == {f"g/{step}" for step in ("seeder", "loader", "parser", "filter", "appender")}
+    assert complete(store) == {step.key for step in STEPS.steps}
+    with store.db.transaction():
+        store.db.execute("UPDATE jobs SET state = 'READY' WHERE url = 'http://a/far'")
+        checkpoints.reopen(store.db, store.run)
+    assert complete(store) == {f"g/{step}" for step in ("seeder", "loader", "parser", "filter", "appender")}
 
 
-def test_an_output_to_be_rebuilt_opens_its_appender(house: House) -> None:
-    kept = begun(house)
-    (job,) = house.take("http://a/")
-    house.commit(house.done(job, data=["{}"]))
-    written(house)
+def test_an_output_to_be_rebuilt_reopens_its_appender(store: StoreHarness) -> None:
+    kept = begun(store)
+    (job,) = store.take("http://a/")
+    store.commit(store.done(job, data=["{}"]))
+    written(store)
     kept.update(going)
-    assert {"g/appender", "far/appender"} <= complete(house)
-    with house.db.transaction():
-        outputs.mark_dirty(house.db, house.run, "book", 1)
+    assert {"g/appender", "far/appender"} <= complete(store)
+    with store.db.transaction():
+        outputs.mark_dirty(store.db, store.run, "book", 1)
     kept.update(going)
-    assert {step.key for step in STEPS.steps} - complete(house) == {"g/appender", "far/appender"}
+    assert {step.key for step in STEPS.steps} - complete(store) == {"g/appender", "far/appender"}
 
 
-def test_a_restart_keeps_what_is_complete(house: House) -> None:
-    kept = begun(house)
-    (job,) = house.take("http://a/")
-    house.commit(house.done(job, data=["{}"], links=[Page("http://a/far", "far")]))
-    written(house)
+def test_a_restart_keeps_what_is_complete(store: StoreHarness) -> None:
+    kept = begun(store)
+    (job,) = store.take("http://a/")
+    store.commit(store.done(job, data=["{}"], links=[Page("http://a/far", "far")]))
+    written(store)
     kept.update(going)
-    before = checkpoints.list_checkpoints(house.db, house.run)
-    with house.db.transaction():
-        jobs.release_all(house.db, house.run, "x")
-        tracker.publish_steps(house.db, house.run, STEPS, 1)
+    before = checkpoints.list_checkpoints(store.db, store.run)
+    with store.db.transaction():
+        jobs.release_all(store.db, store.run, "x")
+        tracker.publish_steps(store.db, store.run, STEPS, 1)
     again = CheckpointTracker(
-        house.db, house.run, STEPS, StateFile(house.db, house.folder, runs.get(house.db, house.run))
+        store.db, store.run, STEPS, StateFile(store.db, store.folder, runs.get(store.db, store.run))
     )
-    (job,) = house.take("http://a/far", "far")
-    house.commit(house.done(job, data=["{}"]))
+    (job,) = store.take("http://a/far", "far")
+    store.commit(store.done(job, data=["{}"]))
     again.update(going)
-    after = {c.key: c for c in checkpoints.list_checkpoints(house.db, house.run)}
+    after = {c.key: c for c in checkpoints.list_checkpoints(store.db, store.run)}
     for entry in before:
         if entry.completed:
             assert after[entry.key] == entry
 
 
-def test_a_look_reads_no_jobs_and_no_more_than_the_last_row(house: House) -> None:
-    kept = begun(house)
-    (job,) = house.take("http://a/")
-    house.commit(house.done(job, data=["{}"]))
-    statements = house.plans(lambda: kept.update(going))
+def test_an_update_reads_no_jobs_and_only_the_last_row(store: StoreHarness) -> None:
+    kept = begun(store)
+    (job,) = store.take("http://a/")
+    store.commit(store.done(job, data=["{}"]))
+    statements = store.plans(lambda: kept.update(going))
     assert len(statements) >= 4
     assert not [s for s, _ in statements if " jobs" in s.lower()]

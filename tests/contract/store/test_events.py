@@ -1,42 +1,42 @@
-"""The log, paged both ways and filtered: no line twice, none left out, each look bounded."""
+"""The log, paged in both directions and filtered: no line twice, none missing, each read bounded."""
 
 import pytest
 
 from console.filter_syntax import parse_events
 from engine.store.tables import events
 from engine.store.tables.events import Event
-from tests.contract.store.house import House
+from tests.contract.store.harness import StoreHarness
 
 
 @pytest.fixture
-def told(house: House) -> House:
-    house.db.execute("DELETE FROM events")
+def logged(store: StoreHarness) -> StoreHarness:
+    store.db.execute("DELETE FROM events")
     levels = ("INFO", "WARNING", "ERROR")
     for number in range(30):
         event = Event(float(number), levels[number % 3], f"n{number % 2}", "page", f"line {number}", number % 5 or None)
-        with house.db.transaction():
-            events.add(house.db, house.run if number % 7 else house.run + 1, [event])
-    return house
+        with store.db.transaction():
+            events.add(store.db, store.run if number % 7 else store.run + 1, [event])
+    return store
 
 
-def forwards(house: House, text: str, limit: int, seconds: float) -> list[int]:
-    found, at = [], 0
+def forwards(store: StoreHarness, text: str, limit: int, seconds: float) -> list[int]:
+    ids, at = [], 0
     while True:
-        part = events.list_events(house.db, house.run, parse_events(text), after=at, limit=limit, seconds=seconds)
-        found += [int(event.at) for _, event in part.events]
+        part = events.list_events(store.db, store.run, parse_events(text), after=at, limit=limit, seconds=seconds)
+        ids += [int(event.at) for _, event in part.events]
         if part.next is None:
-            return found
+            return ids
         at = part.next
 
 
-def backwards(house: House, text: str, limit: int, seconds: float) -> list[int]:
-    found: list[int] = []
+def backwards(store: StoreHarness, text: str, limit: int, seconds: float) -> list[int]:
+    ids: list[int] = []
     at: int = 1 << 62
     while True:
-        part = events.list_events(house.db, house.run, parse_events(text), before=at, limit=limit, seconds=seconds)
-        found = [*(int(event.at) for _, event in part.events), *found]
+        part = events.list_events(store.db, store.run, parse_events(text), before=at, limit=limit, seconds=seconds)
+        ids = [*(int(event.at) for _, event in part.events), *ids]
         if part.next is None:
-            return found
+            return ids
         at = part.next
 
 
@@ -44,11 +44,11 @@ def backwards(house: House, text: str, limit: int, seconds: float) -> list[int]:
 @pytest.mark.parametrize("limit", [1, 4, 100])
 @pytest.mark.parametrize("seconds", [0.0, 9.0])
 def test_paging_leaves_no_line_out(
-    told: House, monkeypatch: pytest.MonkeyPatch, window: int, limit: int, seconds: float
+    logged: StoreHarness, monkeypatch: pytest.MonkeyPatch, window: int, limit: int, seconds: float
 ) -> None:
     monkeypatch.setattr(events, "_WINDOW", window)
     ours = [n for n in range(30) if n % 7]
-    for text, wanted in (
+    for text, expected in (
         ("", ours),
         ("level:error", [n for n in ours if n % 3 == 2]),
         ("!level:error source:n1", [n for n in ours if n % 3 != 2 and n % 2]),
@@ -56,12 +56,12 @@ def test_paging_leaves_no_line_out(
         ('"line 1" !5', [n for n in ours if str(n)[0] == "1" and "5" not in str(n)]),
         ("age<1h", []),
     ):
-        assert forwards(told, text, limit, seconds) == wanted, text
-        assert backwards(told, text, limit, seconds) == wanted, text
+        assert forwards(logged, text, limit, seconds) == expected, text
+        assert backwards(logged, text, limit, seconds) == expected, text
 
 
-def test_lines_about_a_job(told: House) -> None:
-    assert [int(event.at) for _, event in events.list_by_job(told.db, 2, 100)] == list(range(2, 30, 5))
-    assert [int(event.at) for _, event in events.list_by_job(told.db, 2, 2)] == [22, 27]
-    ((_, plan),) = told.plans(lambda: events.list_by_job(told.db, 2, 2))
+def test_lines_about_a_job(logged: StoreHarness) -> None:
+    assert [int(event.at) for _, event in events.list_by_job(logged.db, 2, 100)] == list(range(2, 30, 5))
+    assert [int(event.at) for _, event in events.list_by_job(logged.db, 2, 2)] == [22, 27]
+    ((_, plan),) = logged.plans(lambda: events.list_by_job(logged.db, 2, 2))
     assert any("events_job" in line for line in plan)

@@ -1,4 +1,4 @@
-"""What fetching cost: counted by the commit that accepted the result, once, under the group of its job."""
+"""The cost of fetches: counted once, by the commit that accepts the result, for the group of the job."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from engine.model.job import JobState
 from engine.store.read import snapshot
 from engine.store.tables import metrics, runs
 from engine.store.tables.metrics import FetchStats, GroupTotals, build_metrics
-from engine.store.transactions.commit import JobOutcome
-from tests.contract.store.house import House, again, failed, unwritable
+from engine.store.transactions.outcome import JobOutcome
+from tests.contract.store.harness import StoreHarness, again, failed, unwritable
 
 
 def spent(finished: JobOutcome, received: int = 100, seconds: float = 0.5) -> JobOutcome:
@@ -15,65 +15,65 @@ def spent(finished: JobOutcome, received: int = 100, seconds: float = 0.5) -> Jo
     return finished
 
 
-def test_a_commit_adds_up_by_group(house: House) -> None:
-    house.seed("http://a/1", "http://a/2", "http://a/3")
-    house.seed("http://a/4", group="other")
-    one, two, three = house.take("http://a/1")
-    (other,) = house.take("http://a/4", "other")
-    house.commit(spent(house.done(one)), spent(failed(two), 7), spent(again(three), 3), spent(house.done(other), 50))
-    assert metrics.list_fetch_stats(house.db, house.run) == [
+def test_a_commit_adds_up_by_group(store: StoreHarness) -> None:
+    store.seed("http://a/1", "http://a/2", "http://a/3")
+    store.seed("http://a/4", group="other")
+    one, two, three = store.take("http://a/1")
+    (other,) = store.take("http://a/4", "other")
+    store.commit(spent(store.done(one)), spent(failed(two), 7), spent(again(three), 3), spent(store.done(other), 50))
+    assert metrics.list_fetch_stats(store.db, store.run) == [
         FetchStats("g", 3, 1.5, 110, 1),
         FetchStats("other", 1, 0.5, 50, 0),
     ]
-    (three,) = house.take("http://a/3")
-    house.commit(spent(house.done(three)))
-    assert metrics.list_fetch_stats(house.db, house.run)[0] == FetchStats("g", 4, 2.0, 210, 1)
+    (three,) = store.take("http://a/3")
+    store.commit(spent(store.done(three)))
+    assert metrics.list_fetch_stats(store.db, store.run)[0] == FetchStats("g", 4, 2.0, 210, 1)
 
 
-def test_a_result_that_lost_its_lease_counts_for_nothing(house: House) -> None:
-    house.seed("http://a/1", "http://a/2")
-    one, two = house.take("http://a/1")
-    house.commit(spent(house.done(one._replace(lease=one.lease + 1))), spent(house.done(two)))
-    house.commit(spent(house.done(two)))
-    assert metrics.list_fetch_stats(house.db, house.run) == [FetchStats("g", 1, 0.5, 100, 0)]
+def test_a_result_with_a_lost_lease_is_not_counted(store: StoreHarness) -> None:
+    store.seed("http://a/1", "http://a/2")
+    one, two = store.take("http://a/1")
+    store.commit(spent(store.done(one._replace(lease=one.lease + 1))), spent(store.done(two)))
+    store.commit(spent(store.done(two)))
+    assert metrics.list_fetch_stats(store.db, store.run) == [FetchStats("g", 1, 0.5, 100, 0)]
 
 
-def test_what_took_no_fetch_writes_nothing(house: House) -> None:
-    house.seed("http://a/1", "http://a/2")
-    one, two = house.take("http://a/1")
-    house.commit(house.done(one), JobOutcome(job=two, state=JobState.READY))
-    assert metrics.list_fetch_stats(house.db, house.run) == [], "a page from the store, a job given back"
+def test_a_job_without_a_fetch_writes_no_metrics(store: StoreHarness) -> None:
+    store.seed("http://a/1", "http://a/2")
+    one, two = store.take("http://a/1")
+    store.commit(store.done(one), JobOutcome(job=two, state=JobState.READY))
+    assert metrics.list_fetch_stats(store.db, store.run) == [], "a stored page and a released job"
 
 
 @pytest.mark.parametrize("how", ["row", "link"])
-def test_a_result_that_cannot_be_stored_was_fetched_all_the_same(house: House, how: str) -> None:
-    house.seed("http://a/1", "http://a/2")
-    one, two = house.take("http://a/1")
-    house.commit(spent(unwritable(house, one, how)), spent(house.done(two)))
-    assert house.state(one.id) == "FAILED"
-    assert metrics.list_fetch_stats(house.db, house.run) == [FetchStats("g", 2, 1.0, 200, 0)]
+def test_the_fetch_of_a_result_that_cannot_be_stored_is_counted(store: StoreHarness, how: str) -> None:
+    store.seed("http://a/1", "http://a/2")
+    one, two = store.take("http://a/1")
+    store.commit(spent(unwritable(store, one, how)), spent(store.done(two)))
+    assert store.state(one.id) == "FAILED"
+    assert metrics.list_fetch_stats(store.db, store.run) == [FetchStats("g", 2, 1.0, 200, 0)]
 
 
-def test_a_commit_group_costs_one_statement(house: House) -> None:
-    house.seed(*[f"http://a/{n}" for n in range(16)])
-    taken = house.take("http://a/0")
-    plans = house.plans(lambda: house.commit(*[spent(house.done(job)) for job in taken]))
+def test_a_commit_group_costs_one_statement(store: StoreHarness) -> None:
+    store.seed(*[f"http://a/{n}" for n in range(16)])
+    taken = store.take("http://a/0")
+    plans = store.plans(lambda: store.commit(*[spent(store.done(job)) for job in taken]))
     assert len([s for s, _ in plans if "INTO metrics" in s]) == 1
 
 
-def test_the_snapshot_tells_the_figures(house: House) -> None:
-    house.seed("http://a/1", "http://a/2", "http://a/3")
-    one, two, _ = house.take("http://a/1")
-    house.commit(spent(house.done(one)), spent(failed(two)))
-    with house.db.transaction():
-        runs.count_takeover(house.db, house.run)
-        runs.add_time(house.db, house.run, 30.0, {})
-    told = snapshot.read(house.db).metrics
-    assert {key: told[key] for key in ("success", "seconds", "pages_per_min", "fetches", "fetch_ms", "bytes")} == {
+def test_the_snapshot_has_the_figures(store: StoreHarness) -> None:
+    store.seed("http://a/1", "http://a/2", "http://a/3")
+    one, two, _ = store.take("http://a/1")
+    store.commit(spent(store.done(one)), spent(failed(two)))
+    with store.db.transaction():
+        runs.count_takeover(store.db, store.run)
+        runs.add_time(store.db, store.run, 30.0, {})
+    result = snapshot.read(store.db).metrics
+    assert {key: result[key] for key in ("success", "seconds", "pages_per_min", "fetches", "fetch_ms", "bytes")} == {
         "success": 50.0, "seconds": 30.0, "pages_per_min": 2.0, "fetches": 2, "fetch_ms": 500.0, "bytes": 200,
     }  # fmt: skip
-    assert told["takeovers"] == 1
-    assert told["groups"] == [
+    assert result["takeovers"] == 1
+    assert result["groups"] == [
         {
             "group": "g", "done": 1, "failed": 1, "skipped": 0, "incomplete": 0, "left": 1, "fetches": 2,
             "fetch_ms": 500.0, "bytes": 200, "retries": 0,
@@ -82,11 +82,11 @@ def test_the_snapshot_tells_the_figures(house: House) -> None:
 
 
 def test_figures_of_nothing_are_nothing() -> None:
-    told = build_metrics([], [], {}, 0.0, 0)
-    assert told["success"] is told["fetch_ms"] is None
-    assert told["groups"] == told["shares"] == []
+    result = build_metrics([], [], {}, 0.0, 0)
+    assert result["success"] is result["fetch_ms"] is None
+    assert result["groups"] == result["shares"] == []
 
 
-def test_shares_are_of_what_all_nodes_worked() -> None:
-    told = build_metrics([GroupTotals("g", 4, 0, 0, 0, 0)], [], {"n1": 3, "n2": 1, "n3": 0}, 1.0, 0)
-    assert [s["share"] for s in told["shares"]] == [75.0, 25.0, 0.0]
+def test_shares_are_of_the_jobs_of_all_nodes() -> None:
+    result = build_metrics([GroupTotals("g", 4, 0, 0, 0, 0)], [], {"n1": 3, "n2": 1, "n3": 0}, 1.0, 0)
+    assert [s["share"] for s in result["shares"]] == [75.0, 25.0, 0.0]

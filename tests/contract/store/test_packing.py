@@ -1,4 +1,4 @@
-"""How bodies lie in pages.db: plain at first, then with a dictionary learnt from them, and always readable."""
+"""Compression of bodies in pages.db: plain first, then with a trained dictionary, and always readable."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -14,10 +14,10 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import PAGES, migrate_databases
 from engine.store.pages.documents import PageStore
 from engine.store.pages.packing import BodyCompressor, _train_dictionary
-from tests.contract.store.house import document
+from tests.contract.store.harness import document
 
 _LOOK = 1_700
-"""Pages after which it has looked again, in groups of 20."""
+"""Pages after which the dictionary was tested again, in groups of 20."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def _store(pages: PageStore, body: Callable[[int], bytes], first: int, count: in
 
 
 def _frames(folder: Path) -> list[tuple[int, int]]:
-    """Of each page in order: the number of its dictionary, 0 for none, and its bytes."""
+    """The dictionary id (0: none) and the size of each page, in order."""
     db = Database.open(folder / PAGES, read_only=True)
     rows = db.all("SELECT body FROM pages ORDER BY id")
     db.close()
@@ -71,25 +71,25 @@ def _read(folder: Path, kept: dict[int, bytes]) -> None:
     pages.close()
 
 
-def test_pages_alike_are_packed_with_a_dictionary_learnt_from_the_first_of_them(folder: Path) -> None:
+def test_similar_pages_are_compressed_with_a_dictionary_trained_on_the_first(folder: Path) -> None:
     pages = PageStore(folder)
     kept = _store(pages, _shop, 0, 120)
     frames = _frames(folder)
     assert [number for number, _ in frames] == [0] * 60 + [32_768] * 60
-    plain, aided = (sum(size for of, size in frames if bool(of) is told) for told in (False, True))
+    plain, aided = (sum(size for of, size in frames if bool(of) is result) for result in (False, True))
     assert aided < plain / 2
     _read(folder, kept)
     assert {page: pages.read(page) for page in kept} == kept
 
 
-def test_pages_that_come_one_by_one_are_learnt_from_too(folder: Path) -> None:
+def test_pages_stored_one_by_one_are_training_samples_too(folder: Path) -> None:
     pages = PageStore(folder)
     for number in range(56):
         pages.add([document("http://a/", _shop(number))])
     assert [number for number, _ in _frames(folder)] == [0] * 48 + [32_768] * 8
 
 
-def test_another_writer_and_a_later_one_use_what_was_learnt(folder: Path) -> None:
+def test_another_writer_and_a_later_one_use_the_same_dictionary(folder: Path) -> None:
     first, second = PageStore(folder), PageStore(folder)
     kept = _store(first, _shop, 0, 60) | _store(second, _shop, 60, 80)
     first.close()
@@ -99,7 +99,7 @@ def test_another_writer_and_a_later_one_use_what_was_learnt(folder: Path) -> Non
     _read(folder, kept)
 
 
-def test_a_dictionary_that_no_longer_pays_is_followed_by_another(folder: Path) -> None:
+def test_a_dictionary_that_no_longer_saves_space_is_replaced(folder: Path) -> None:
     pages = PageStore(folder)
     kept = _store(pages, _shop, 0, 80) | _store(pages, _news, 80, _LOOK) | _store(pages, _news, 80 + _LOOK, 40)
     numbers = [number for number, _ in _frames(folder)]
@@ -108,7 +108,7 @@ def test_a_dictionary_that_no_longer_pays_is_followed_by_another(folder: Path) -
     _read(folder, kept)
 
 
-def test_what_has_nothing_in_common_stays_without(folder: Path) -> None:
+def test_pages_with_nothing_in_common_get_no_dictionary(folder: Path) -> None:
     pages = PageStore(folder)
     kept = _store(pages, _shop, 0, 80) | _store(pages, _noise, 80, 2 * _LOOK)
     sizes = [size for _, size in _frames(folder)[80 + _LOOK :]]
@@ -118,13 +118,13 @@ def test_what_has_nothing_in_common_stays_without(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("common", "number"), [(250, 0), (1_000, 32_768)])
-def test_it_must_save_a_tenth(folder: Path, common: int, number: int) -> None:
+def test_a_dictionary_must_save_a_tenth(folder: Path, common: int, number: int) -> None:
     shared = random.Random("shared").randbytes(common)
     _store(PageStore(folder), lambda number: shared + _noise(number), 0, 80)
     assert _frames(folder)[-1][0] == number
 
 
-def test_empty_bodies_are_no_lesson(folder: Path) -> None:
+def test_empty_bodies_are_no_training_samples(folder: Path) -> None:
     pages = PageStore(folder)
     _store(pages, lambda _: b"", 0, 100)
     _store(pages, _shop, 100, 80)
@@ -134,7 +134,7 @@ def test_empty_bodies_are_no_lesson(folder: Path) -> None:
 def test_small_and_empty_bodies_and_large_ones(folder: Path) -> None:
     pages = PageStore(folder)
     kept = _store(pages, lambda number: b"" if number % 2 else b"ok", 0, 100)
-    assert {number for number, _ in _frames(folder)} == {0}, "nothing to learn from"
+    assert {number for number, _ in _frames(folder)} == {0}, "no training samples"
     pages = PageStore(folder)
     kept |= _store(pages, _shop, 100, 100)
     kept |= _store(pages, lambda number: b"" if number % 2 else _shop(number) * 300, 200, 8)
@@ -142,7 +142,7 @@ def test_small_and_empty_bodies_and_large_ones(folder: Path) -> None:
     _read(folder, kept)
 
 
-def test_a_dictionary_that_is_gone_is_told(folder: Path) -> None:
+def test_a_missing_dictionary_is_reported(folder: Path) -> None:
     pages = PageStore(folder)
     kept = _store(pages, _shop, 0, 80)
     _alter(folder, "DELETE FROM dictionaries")
@@ -162,7 +162,7 @@ def test_a_dictionary_that_is_gone_is_told(folder: Path) -> None:
     ],
     ids=["cut", "no dictionary", "another's number", "content"],
 )
-def test_a_damaged_dictionary_is_told_and_new_pages_can_be_read(folder: Path, damage: str, follower: int) -> None:
+def test_a_damaged_dictionary_is_reported_and_new_pages_can_be_read(folder: Path, damage: str, follower: int) -> None:
     kept = _store(PageStore(folder), _shop, 0, 80)
     _alter(folder, f"UPDATE dictionaries SET body = CAST({damage} AS BLOB)")
     with pytest.raises(StorageError, match=r"pages\.db: damaged"):
@@ -173,33 +173,33 @@ def test_a_damaged_dictionary_is_told_and_new_pages_can_be_read(folder: Path, da
 
 
 @pytest.mark.parametrize("number", [1, 80], ids=["plain", "with a dictionary"])
-def test_a_damaged_body_is_told(folder: Path, number: int) -> None:
+def test_a_damaged_body_is_reported(folder: Path, number: int) -> None:
     kept = _store(PageStore(folder), _shop, 0, 80)
     whole = Database.open(folder / PAGES, read_only=True).value("SELECT body FROM pages WHERE id = ?", (number,))
     packing = BodyCompressor(Database.open(folder / PAGES, read_only=True))
     dice = random.Random(number)
-    told = 0
+    result = 0
     for _ in range(400):
         broken = bytearray(whole)
         broken[dice.randrange(4, len(whole))] ^= 1 << dice.randrange(8)
         try:
-            assert packing.decompress(bytes(broken)) == kept[number]  # some bits of a frame mean nothing
+            assert packing.decompress(bytes(broken)) == kept[number]  # some bits of a frame have no meaning
         except StorageError as error:
             assert "pages.db: damaged (" in error.message
-            told += 1
-    assert told > 350
+            result += 1
+    assert result > 350
     huge = b"\x28\xb5\x2f\xfd\xc0\x00" + (2**62).to_bytes(8, "little") + whole[14:]
     for broken in (whole[:20], huge):
         with pytest.raises(StorageError, match=r"pages\.db: damaged"):
             packing.decompress(broken)
 
 
-def test_nothing_is_packed_with_what_could_not_be_written_and_it_is_tried_again_soon(folder: Path) -> None:
+def test_a_dictionary_that_could_not_be_written_is_not_used_and_training_is_retried(folder: Path) -> None:
     db = Database.open(folder / PAGES, busy_seconds=0.05)
     packing = BodyCompressor(db)
 
     def learnt(first: int) -> int:
-        """From pages so numbered; the number of the dictionary that packs the next one."""
+        """Store pages with these numbers; returns the dictionary id of the next one."""
         packing.add_samples([_shop(number) for number in range(first, first + 60)])
         return zstandard.get_frame_parameters(packing.compress([_shop(0)])[0]).dict_id
 
@@ -216,7 +216,7 @@ def test_nothing_is_packed_with_what_could_not_be_written_and_it_is_tried_again_
     assert learnt(120) == 32_768
 
 
-def test_pages_that_could_not_be_stored_teach_nothing(folder: Path) -> None:
+def test_pages_that_could_not_be_stored_are_no_training_samples(folder: Path) -> None:
     pages = PageStore(folder, busy_seconds=0.01)
     group = [document("http://a/", _shop(number)) for number in range(20)]
     other = Database.open(folder / PAGES)
@@ -230,7 +230,9 @@ def test_pages_that_could_not_be_stored_teach_nothing(folder: Path) -> None:
     assert Database.open(folder / PAGES, read_only=True).all("SELECT id FROM dictionaries") == []
 
 
-def test_while_one_learns_another_waits_and_then_uses_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_one_writer_trains_another_waits_and_then_uses_its_dictionary(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     others: list[PageStore] = []
 
     def crowded(samples: Sequence[bytes], number: int) -> bytes:
@@ -247,9 +249,7 @@ def test_while_one_learns_another_waits_and_then_uses_it(folder: Path, monkeypat
     _read(folder, kept)
 
 
-def test_sites_that_take_turns_do_not_displace_each_others_dictionaries(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_alternating_sites_keep_their_dictionaries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.store.pages.packing._TRAINING_INTERVAL", 60)
     first, second, kept = PageStore(folder), PageStore(folder), {}
     with monkeypatch.context() as patch:
@@ -262,7 +262,9 @@ def test_sites_that_take_turns_do_not_displace_each_others_dictionaries(
     _read(folder, kept)
 
 
-def test_pages_of_more_kinds_than_are_held_ready_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_with_more_dictionaries_than_are_cached_can_be_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("engine.store.pages.packing._MAX_DICTIONARIES", 3)
     kept: dict[int, bytes] = {}
     for kind in range(6):
@@ -279,7 +281,7 @@ def test_pages_of_more_kinds_than_are_held_ready_are_read(folder: Path, monkeypa
     assert [pages.read(page) for page in some] == [kept[page] for page in some]
 
 
-def test_a_data_dir_from_before_dictionaries_is_taken_along(folder: Path) -> None:
+def test_a_data_dir_without_dictionaries_is_migrated(folder: Path) -> None:
     kept = _store(PageStore(folder), _shop, 0, 20)
     _alter(folder, "DROP TABLE dictionaries", "PRAGMA user_version = 1")
     _read(folder, kept)
@@ -290,7 +292,7 @@ def test_a_data_dir_from_before_dictionaries_is_taken_along(folder: Path) -> Non
 
 
 @given(groups=st.lists(st.lists(st.binary(max_size=9_000), min_size=1, max_size=40), max_size=8))
-def test_whatever_is_packed_comes_back(tmp_path_factory: pytest.TempPathFactory, groups: list[list[bytes]]) -> None:
+def test_every_compressed_body_is_restored(tmp_path_factory: pytest.TempPathFactory, groups: list[list[bytes]]) -> None:
     folder = tmp_path_factory.mktemp("packing")
     migrate_databases(folder)
     db = Database.open(folder / PAGES)

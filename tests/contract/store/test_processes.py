@@ -1,4 +1,4 @@
-"""Several processes on one data dir: opening it at once, leasing and committing at once, dying with the lock."""
+"""Several processes on one data dir open it, lease and commit at the same time, and die with the lock."""
 
 import multiprocessing
 import threading
@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database, retry_busy
+from engine.store.db.connector import Database
+from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, MIGRATIONS, PAGES, migrate_databases
 from engine.store.pages import documents
 from engine.store.pages.documents import NewDocument
@@ -19,14 +20,14 @@ from engine.store.read import snapshot
 from engine.store.tables import runs
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.lease import LeaseRequest, lease
-from tests.contract.store.house import House, Page
+from tests.contract.store.harness import Page, StoreHarness
 
 PROCESSES = 4
 _spawned = multiprocessing.get_context("spawn")
 
 
 def _all(work: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """What each of some processes put into its queue, called with its number; every one must succeed."""
+    """The results of several processes, each called with its number; all must succeed."""
     answers: Any = _spawned.Queue()
     start = _spawned.Barrier(PROCESSES)
     processes = [
@@ -35,13 +36,13 @@ def _all(work: Callable[..., Any], *arguments: Any) -> list[Any]:
     ]
     for process in processes:
         process.start()
-    told = [answers.get(timeout=60) for _ in processes]
+    result = [answers.get(timeout=60) for _ in processes]
     for process in processes:
         process.join(20)
         assert process.exitcode == 0
-    for answer in told:
+    for answer in result:
         assert not isinstance(answer, BaseException), answer
-    return told
+    return result
 
 
 def _guarded(work: Callable[..., Any], answers: Any, start: Any, number: int, *arguments: Any) -> None:
@@ -75,15 +76,15 @@ def test_processes_that_prepare_a_data_dir_at_once_all_succeed(tmp_path: Path) -
 def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]) -> tuple[int, int]:
     """Lease and commit until nothing is left for a while; returns pages done and slices that got some."""
     db = Database.open(folder / CRAWL, durable=False, busy_seconds=20)
-    house = House.__new__(House)
-    house.db, house.run, house.now, house.nodes, house.numbers = db, run, 1000.0, [epoch + number], 0
-    house.book = 1
-    house.places = house.new_places()
+    store = StoreHarness.__new__(StoreHarness)
+    store.db, store.run, store.now, store.nodes, store.numbers = db, run, 1000.0, [epoch + number], 0
+    store.book = 1
+    store.places = store.new_places()
     done = slices = 0
     idle_since = time.monotonic()
     while time.monotonic() - idle_since < 0.4:
         for sequence in sequences:
-            got = retry_busy(db, lambda _, s=sequence: house.lease(s, free=16, batch=16))
+            got = retry_busy(lambda s=sequence: store.lease(s, free=16, batch=16))
             if not got.jobs:
                 time.sleep(0.002)
                 continue
@@ -95,41 +96,43 @@ def _crawl(number: int, folder: Path, epoch: int, run: int, sequences: list[int]
                 else []
                 for job in got.jobs
             }
-            group = [house.done(job, data=[f'"{job.id}"', '"x"'], links=links[job.id]) for job in got.jobs]
-            told = house.commit(*group)
-            assert told.accepted_ids == {job.id for job in got.jobs}, "a living lease was not honoured"
+            group = [store.done(job, data=[f'"{job.id}"', '"x"'], links=links[job.id]) for job in got.jobs]
+            result = store.commit(*group)
+            assert result.accepted_ids == {job.id for job in got.jobs}, "a valid lease was rejected"
             done += len(group)
             idle_since = time.monotonic()
     db.close()
     return done, slices
 
 
-def test_processes_that_lease_and_commit_at_once_share_the_work_and_lose_none(houses: Callable[..., House]) -> None:
+def test_processes_that_lease_and_commit_at_once_share_the_work_and_lose_none(
+    new_store: Callable[..., StoreHarness],
+) -> None:
     seeds, hosts = 120, (1, 2, 3)
     wide = {f"h{h}:80": HostPolicy(0.0, 12, False) for h in hosts}
-    house = houses(nodes_=PROCESSES, slots=64, manners=wide)
+    store = new_store(nodes_=PROCESSES, slots=64, policies=wide)
     for h in hosts:
-        house.seed(*[f"http://h{h}/{i}" for i in range(seeds)])
-    sequences = [house.sequence(f"http://h{h}/0") for h in hosts]
+        store.seed(*[f"http://h{h}/{i}" for i in range(seeds)])
+    sequences = [store.sequence(f"http://h{h}/0") for h in hosts]
     assert sequences == list(hosts)
-    told = _all(_crawl, house.folder, house.nodes[0], house.run, sequences)
+    result = _all(_crawl, store.folder, store.nodes[0], store.run, sequences)
     # seeds 0…119 each name the pages 3i…3i+2: 0…359, of which 0…119 are seeds themselves
     expected = len(hosts) * 3 * seeds
-    assert sum(done for done, _ in told) == expected
-    assert all(done for done, _ in told), "one process did it all"
-    assert Counter(state for _, state in house.jobs()) == {"DONE": expected}
-    assert len({url for url, _ in house.jobs()}) == expected
-    assert len(house.rows()) == 2 * expected
-    assert Counter(job for job, _ in house.rows()) == dict.fromkeys((r[0] for r in house.jobs("id")), 2)
-    assert snapshot.read(house.db).rows == {"book": 2 * expected}
-    house.check_counters()
-    assert house.db.value("PRAGMA integrity_check") == "ok"
+    assert sum(done for done, _ in result) == expected
+    assert all(done for done, _ in result), "one process did it all"
+    assert Counter(state for _, state in store.jobs()) == {"DONE": expected}
+    assert len({url for url, _ in store.jobs()}) == expected
+    assert len(store.rows()) == 2 * expected
+    assert Counter(job for job, _ in store.rows()) == dict.fromkeys((r[0] for r in store.jobs("id")), 2)
+    assert snapshot.read(store.db).rows == {"book": 2 * expected}
+    store.check_counters()
+    assert store.db.value("PRAGMA integrity_check") == "ok"
 
 
-# Files that are not what they should be.
+# Files that cannot be used.
 
 
-def test_a_file_that_is_no_database_is_refused_by_name_and_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_by_name_and_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / CRAWL).write_bytes(b"my poems, all of them\n" * 400)
     with pytest.raises(StorageError, match=r"crawl\.db.*not a database"):
         migrate_databases(tmp_path)
@@ -154,7 +157,7 @@ def test_a_database_of_a_newer_program_is_refused(tmp_path: Path) -> None:
         migrate_databases(tmp_path)
 
 
-def test_a_file_another_process_is_just_making_is_looked_at_again(tmp_path: Path) -> None:
+def test_the_check_of_a_file_that_another_process_creates_is_retried(tmp_path: Path) -> None:
     made = tmp_path / "made"
     made.mkdir()
     migrate_databases(made)
@@ -170,7 +173,7 @@ def test_a_file_another_process_is_just_making_is_looked_at_again(tmp_path: Path
     db.close()
 
 
-def test_a_data_dir_of_the_first_schema_is_taken_along(tmp_path: Path) -> None:
+def test_a_data_dir_of_the_first_schema_can_be_used(tmp_path: Path) -> None:
     migrate_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL)
     with db.transaction():
@@ -192,10 +195,10 @@ def test_a_data_dir_of_the_first_schema_is_taken_along(tmp_path: Path) -> None:
     db.close()
 
 
-def test_preparing_again_changes_nothing(house: House) -> None:
-    house.seed("http://a/1")
-    migrate_databases(house.folder)
-    assert house.jobs() == [("http://a/1", "READY")]
+def test_preparing_again_changes_nothing(store: StoreHarness) -> None:
+    store.seed("http://a/1")
+    migrate_databases(store.folder)
+    assert store.jobs() == [("http://a/1", "READY")]
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -203,42 +206,42 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         migrate_databases(tmp_path / "nowhere")
 
 
-def test_a_reader_never_writes_and_never_waits(house: House) -> None:
-    reader = Database.open(house.folder / CRAWL, read_only=True, busy_seconds=0.05)
+def test_a_reader_never_writes_and_never_waits(store: StoreHarness) -> None:
+    reader = Database.open(store.folder / CRAWL, read_only=True, busy_seconds=0.05)
     with pytest.raises(StorageError):
         reader.execute("UPDATE runs SET state = 'DONE'")
-    with house.db.transaction():
-        house.db.execute("UPDATE runs SET state = 'DONE'")
+    with store.db.transaction():
+        store.db.execute("UPDATE runs SET state = 'DONE'")
         assert reader.value("SELECT state FROM runs") == "READY"
     assert reader.value("SELECT state FROM runs") == "DONE"
     reader.close()
 
 
-def test_an_error_inside_a_transaction_takes_all_of_it_back(house: House) -> None:
-    with pytest.raises(ZeroDivisionError), house.db.transaction():
-        house.db.execute("UPDATE runs SET state = 'DONE'")
+def test_an_error_inside_a_transaction_rolls_it_back(store: StoreHarness) -> None:
+    with pytest.raises(ZeroDivisionError), store.db.transaction():
+        store.db.execute("UPDATE runs SET state = 'DONE'")
         1 / 0  # noqa: B018
-    assert house.db.value("SELECT state FROM runs") == "READY"
-    with house.db.transaction(), pytest.raises(StorageError):
-        house.db.execute("UPDATE runs SET state = 'ASLEEP'")
+    assert store.db.value("SELECT state FROM runs") == "READY"
+    with store.db.transaction(), pytest.raises(StorageError):
+        store.db.execute("UPDATE runs SET state = 'ASLEEP'")
 
 
-def test_many_rows_in_one_statement_come_back_whole_whatever_their_number(house: House) -> None:
+def test_many_rows_in_one_statement_are_returned_for_any_number(store: StoreHarness) -> None:
     for count in (0, 1, 3, 4, 15, 63, 64, 65, 149):
-        with house.db.transaction():
-            got = house.db.execute_values(
+        with store.db.transaction():
+            got = store.db.execute_values(
                 "INSERT INTO meta (name, value) {values} RETURNING name", [(str(i), "") for i in range(count)]
             )
             assert [int(name) for (name,) in got] == list(range(count))
-            house.db.execute("DELETE FROM meta")
+            store.db.execute("DELETE FROM meta")
 
 
-def test_a_lease_reads_and_writes_in_one_immediate_transaction(house: House) -> None:
-    house.seed("http://a/1")
+def test_a_lease_reads_and_writes_in_one_immediate_transaction(store: StoreHarness) -> None:
+    store.seed("http://a/1")
     seen: list[str] = []
-    house.db._connection.set_trace_callback(seen.append)
-    lease(house.db, LeaseRequest(node=house.nodes[0], lease_id=1, free_slots=1, batch=1), [1], now=0.0)
-    house.db._connection.set_trace_callback(None)
+    store.db._connection.set_trace_callback(seen.append)
+    lease(store.db, LeaseRequest(node=store.nodes[0], lease_id=1, free_slots=1, batch=1), [1], now=0.0)
+    store.db._connection.set_trace_callback(None)
     assert seen[0] == "BEGIN IMMEDIATE"
     assert seen[-1] == "COMMIT"
     assert sum(s.startswith("BEGIN") for s in seen) == 1

@@ -15,31 +15,31 @@ from engine.store.tables import jobs, nodes, outputs, runs, sequences, superviso
 from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.nodes import NodeBeat
-from engine.store.transactions.commit import ExtractedRow, JobOutcome
-from tests.contract.store.house import House, Page, again, failed
+from engine.store.transactions.outcome import ExtractedRow, JobOutcome
+from tests.contract.store.harness import Page, StoreHarness, again, failed
 
-Houses = Callable[..., House]
+NewStore = Callable[..., StoreHarness]
 
 
-def _busy(houses: Houses) -> House:
+def _busy(new_store: NewStore) -> StoreHarness:
     """A run with something of everything."""
-    house = houses(nodes_=2, manners={"b:80": HostPolicy(delay=60.0, concurrency=3, robots=False)})
-    house.seed(*[f"http://a/{i}" for i in range(8)])
-    house.seed("http://b/1", "http://b/2")
-    one, two, three, four, five, *_ = house.take("http://a/", free=6)
-    house.commit(
-        house.done(one, data=["{}", "{}"], links=[Page("http://a/100")], rejected=(("book", 4),)),
+    store = new_store(nodes_=2, policies={"b:80": HostPolicy(delay=60.0, concurrency=3, robots=False)})
+    store.seed(*[f"http://a/{i}" for i in range(8)])
+    store.seed("http://b/1", "http://b/2")
+    one, two, three, four, five, *_ = store.take("http://a/", free=6)
+    store.commit(
+        store.done(one, data=["{}", "{}"], links=[Page("http://a/100")], rejected=(("book", 4),)),
         failed(two),
         again(three, 9e9),
         JobOutcome(job=four, state=JobState.SKIPPED, reason="gone"),
         JobOutcome(job=five, state=JobState.INCOMPLETE, reason="cut off"),
     )
-    house.take("http://b/")
-    return house
+    store.take("http://b/")
+    return store
 
 
-def test_totals_and_parts_agree(houses: Houses) -> None:
-    look = snapshot.read(_busy(houses).db)
+def test_totals_and_parts_agree(new_store: NewStore) -> None:
+    look = snapshot.read(_busy(new_store).db)
     assert look.jobs == {"done": 1, "failed": 1, "skipped": 1, "incomplete": 1, "ready": 5, "taken": 2}
     assert look.delayed == 1
     assert look.rows == {"book": 2}
@@ -53,28 +53,28 @@ def test_totals_and_parts_agree(houses: Houses) -> None:
     assert (b["host"], b["running"], b["waiting"], b["concurrency"], b["robots"]) == ("b:80", 1, 1, 3, "off")
 
 
-def test_only_pages_count_in_totals(houses: Houses) -> None:
-    house = houses(manners={"a:80": HostPolicy(0.0, 8, robots=True)})
-    house.seed("http://a/1")
-    look = snapshot.read(house.db)
+def test_only_pages_count_in_totals(new_store: NewStore) -> None:
+    store = new_store(policies={"a:80": HostPolicy(0.0, 8, robots=True)})
+    store.seed("http://a/1")
+    look = snapshot.read(store.db)
     assert look.jobs["ready"] == 1
     assert [s["group"] for s in look.sequences] == ["g"]
     assert look.hosts[0]["robots"] == "wanted"
 
 
-def test_nodes_show_their_life_and_the_dead_no_pid(houses: Houses) -> None:
-    house = houses(nodes_=2)
-    with house.db.transaction():
-        nodes.record_spawn(house.db, house.nodes[0], 4711, "b:4711:1")
+def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
+    store = new_store(nodes_=2)
+    with store.db.transaction():
+        nodes.record_spawn(store.db, store.nodes[0], 4711, "b:4711:1")
         nodes.record_beats(
-            house.db, [NodeBeat(house.nodes[0], NodeState.READY, 0.2, 3, 10, 1, 5000, 0.01, "http://a/")]
+            store.db, [NodeBeat(store.nodes[0], NodeState.READY, 0.2, 3, 10, 1, 5000, 0.01, "http://a/")]
         )
-        nodes.set_heart(house.db, house.nodes[0], HeartbeatState.HEALTHY)
-        nodes.set_state(house.db, house.nodes[1], NodeState.DEAD)
-        nodes.set_role(house.db, house.nodes[1], Role.DEAD_RUNNER)
-        nodes.end(house.db, house.nodes[1], "died: signal 9", 5.0)
-        nodes.insert(house.db, house.run, house.supervisor, Role.RUNNER, 2, 6.0)
-    one, two, three = snapshot.read(house.db).nodes
+        nodes.set_heart(store.db, store.nodes[0], HeartbeatState.HEALTHY)
+        nodes.set_state(store.db, store.nodes[1], NodeState.DEAD)
+        nodes.set_role(store.db, store.nodes[1], Role.DEAD_RUNNER)
+        nodes.end(store.db, store.nodes[1], "died: signal 9", 5.0)
+        nodes.insert(store.db, store.run, store.supervisor, Role.RUNNER, 2, 6.0)
+    one, two, three = snapshot.read(store.db).nodes
     assert one == {
         "id": "n1", "role": "RUNNER", "state": "READY", "heart": "HEALTHY", "done": 10, "failed": 1, "pid": 4711,
         "beat_age": 0.2, "in_flight": 3, "rss": 5000, "lag": 0.01, "now": "http://a/", "replaces": None,
@@ -84,138 +84,138 @@ def test_nodes_show_their_life_and_the_dead_no_pid(houses: Houses) -> None:
     assert (three["id"], three["replaces"], three["state"]) == ("n3", "n2", "STARTING")
 
 
-def test_appenders_show_what_is_written_and_what_is_behind(houses: Houses) -> None:
-    house = _busy(houses)
-    with house.db.transaction():
+def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) -> None:
+    store = _busy(new_store)
+    with store.db.transaction():
         settings: dict[str, Any] = {"columns": ["title"], "joins": {}, "delimiter": ","}
         outputs.ensure(
-            house.db, house.run, appender="rows", type_="csv", data_def="book", path="/x/book.csv", settings=settings
+            store.db, store.run, appender="rows", type_="csv", data_def="book", path="/x/book.csv", settings=settings
         )
-        epoch = nodes.insert_appender(house.db, house.run, house.supervisor, 0.0)
-        nodes.register_appender(house.db, epoch, 99, "b:99:1")
-        (output,) = outputs.list_outputs(house.db, house.run)
-        outputs.advance(house.db, output.id, cursor=1, size=20, rows=1, inode=5)
-    (told,) = snapshot.read(house.db).appenders
-    assert told == {
+        epoch = nodes.insert_appender(store.db, store.run, store.supervisor, 0.0)
+        nodes.register_appender(store.db, epoch, 99, "b:99:1")
+        (output,) = outputs.list_outputs(store.db, store.run)
+        outputs.advance(store.db, output.id, cursor=1, size=20, rows=1, inode=5)
+    (result,) = snapshot.read(store.db).appenders
+    assert result == {
         "name": "rows/book", "type": "csv", "rows": 1, "bytes": 20, "path": "/x/book.csv", "backlog": 1,
         "rebuilding": False, "pid": 99, "beat_age": None, "flush_ms": None,
     }  # fmt: skip
-    with house.db.transaction():
-        nodes.end_appender(house.db, epoch, NodeState.DEAD, 1.0)
-        outputs.mark_dirty(house.db, house.run, "book", 1)
-    (told,) = snapshot.read(house.db).appenders
-    assert (told["pid"], told["rebuilding"]) == (None, True)
+    with store.db.transaction():
+        nodes.end_appender(store.db, epoch, NodeState.DEAD, 1.0)
+        outputs.mark_dirty(store.db, store.run, "book", 1)
+    (result,) = snapshot.read(store.db).appenders
+    assert (result["pid"], result["rebuilding"]) == (None, True)
 
 
-def test_an_output_is_behind_by_the_rows_of_its_own_data_def(houses: Houses) -> None:
-    house = houses()
-    house.seed("http://a/1")
-    [job] = house.take("http://a/")
-    with house.db.transaction():
-        shelf = versions.ensure_data_def(house.db, DataDef(name="shelf", fields=(Field(name="title"),)))
-    ids = {"book": house.book, "shelf": shelf}
+def test_an_output_is_behind_by_the_rows_of_its_own_data_def(new_store: NewStore) -> None:
+    store = new_store()
+    store.seed("http://a/1")
+    [job] = store.take("http://a/")
+    with store.db.transaction():
+        shelf = versions.ensure_data_def(store.db, DataDef(name="shelf", fields=(Field(name="title"),)))
+    ids = {"book": store.book, "shelf": shelf}
     rows = tuple(ExtractedRow(name, ids[name], "{}") for name in ("book", "shelf", "book", "shelf", "book"))
-    house.commit(JobOutcome(job=job, state=JobState.DONE, rows=rows))
-    with house.db.transaction():
+    store.commit(JobOutcome(job=job, state=JobState.DONE, rows=rows))
+    with store.db.transaction():
         for name, cursor in (("book", 1), ("shelf", 0)):
             outputs.ensure(
-                house.db, house.run, appender="rows", type_="csv", data_def=name, path=f"/x/{name}.csv",
+                store.db, store.run, appender="rows", type_="csv", data_def=name, path=f"/x/{name}.csv",
                 settings={"columns": ["title"], "joins": {}, "delimiter": ","},
             )  # fmt: skip
-            (output,) = [o for o in outputs.list_outputs(house.db, house.run) if o.data_def == name]
-            outputs.advance(house.db, output.id, cursor=cursor, size=20, rows=cursor, inode=5)
-    assert {a["name"]: a["backlog"] for a in snapshot.read(house.db).appenders} == {"rows/book": 2, "rows/shelf": 2}
+            (output,) = [o for o in outputs.list_outputs(store.db, store.run) if o.data_def == name]
+            outputs.advance(store.db, output.id, cursor=cursor, size=20, rows=cursor, inode=5)
+    assert {a["name"]: a["backlog"] for a in snapshot.read(store.db).appenders} == {"rows/book": 2, "rows/shelf": 2}
 
-    with house.db.transaction():
-        house.db.execute(
+    with store.db.transaction():
+        store.db.execute(
             "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001)"
             " INSERT INTO rows (run, job, data_def, data) SELECT ?, ?, ?, '{}' FROM n",
-            (house.run, job.id, shelf),
+            (store.run, job.id, shelf),
         )
-    told = {a["name"]: a["backlog"] for a in snapshot.read(house.db).appenders}
-    assert told == {"rows/book": 10_001, "rows/shelf": 10_001}, "so many that nobody counts whose they are"
+    result = {a["name"]: a["backlog"] for a in snapshot.read(store.db).appenders}
+    assert result == {"rows/book": 10_001, "rows/shelf": 10_001}, "so many that nobody counts whose they are"
 
 
-def test_paused_sequences_are_counted_until_the_run_is_done(houses: Houses) -> None:
-    house = _busy(houses)
-    with house.db.transaction():
-        assert sequences.pause(house.db, house.run, "g@b:80", True) == 1
-        assert sequences.count_paused(house.db, house.run) == 1
-    assert snapshot.read(house.db, limit=0).paused_sequences == 1
-    with house.db.transaction():
-        house.db.execute("UPDATE runs SET state = 'DONE'")
-    assert snapshot.read(house.db, limit=0).paused_sequences == 0
+def test_paused_sequences_are_counted_until_the_run_is_done(new_store: NewStore) -> None:
+    store = _busy(new_store)
+    with store.db.transaction():
+        assert sequences.pause(store.db, store.run, "g@b:80", True) == 1
+        assert sequences.count_paused(store.db, store.run) == 1
+    assert snapshot.read(store.db, limit=0).paused_sequences == 1
+    with store.db.transaction():
+        store.db.execute("UPDATE runs SET state = 'DONE'")
+    assert snapshot.read(store.db, limit=0).paused_sequences == 0
 
 
-def test_the_printed_object_has_the_names_scripts_read(houses: Houses) -> None:
-    told = snapshot.build_report(snapshot.read(_busy(houses).db), exit_code=0)
-    assert list(told)[:10] == [
+def test_the_printed_object_has_the_names_scripts_read(new_store: NewStore) -> None:
+    result = snapshot.build_report(snapshot.read(_busy(new_store).db), exit_code=0)
+    assert list(result)[:10] == [
         "run", "state", "exit_code", "seconds", "pages_per_s", "jobs", "rows", "appenders", "nodes", "defs_version",
     ]  # fmt: skip
-    assert set(told["jobs"]) == {"done", "failed", "skipped", "incomplete", "ready", "taken"}
-    assert {"id", "role", "state", "heart", "done", "failed"} == set(told["nodes"][0])
-    assert (told["state"], told["exit_code"], told["defs_version"]) == ("READY", 0, 1)
-    orjson.dumps(told)
+    assert set(result["jobs"]) == {"done", "failed", "skipped", "incomplete", "ready", "taken"}
+    assert {"id", "role", "state", "heart", "done", "failed"} == set(result["nodes"][0])
+    assert (result["state"], result["exit_code"], result["defs_version"]) == ("READY", 0, 1)
+    orjson.dumps(result)
 
 
-def test_without_a_run_the_object_is_whole_and_empty(houses: Houses) -> None:
-    house = houses()
-    with house.db.transaction():
-        house.db.execute("DELETE FROM nodes")
-        house.db.execute("DELETE FROM runs")
-    look = snapshot.read(house.db)
+def test_without_a_run_the_object_is_whole_and_empty(new_store: NewStore) -> None:
+    store = new_store()
+    with store.db.transaction():
+        store.db.execute("DELETE FROM nodes")
+        store.db.execute("DELETE FROM runs")
+    look = snapshot.read(store.db)
     assert look == snapshot.EMPTY_SNAPSHOT
-    told = snapshot.build_report(look, exit_code=None)
-    assert told["state"] is told["run"] is told["exit_code"] is told["defs_version"] is None
-    assert (told["appenders"], told["nodes"], told["rows"]) == ([], [], {})
-    assert told["jobs"] == {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
-    full = set(snapshot.build_report(snapshot.read(_busy(houses).db), exit_code=0))
-    assert set(told) == full
+    result = snapshot.build_report(look, exit_code=None)
+    assert result["state"] is result["run"] is result["exit_code"] is result["defs_version"] is None
+    assert (result["appenders"], result["nodes"], result["rows"]) == ([], [], {})
+    assert result["jobs"] == {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
+    full = set(snapshot.build_report(snapshot.read(_busy(new_store).db), exit_code=0))
+    assert set(result) == full
 
 
-def test_pages_per_second_are_those_of_the_time_under_a_supervisor(house: House) -> None:
-    house.seed(*[f"http://a/{i}" for i in range(6)])
-    house.finish_all("http://a/")
-    with house.db.transaction():
-        runs.add_time(house.db, house.run, 4.0, {"pages_per_s": 2.0, "rows_per_s": 0.0})
-    told = snapshot.build_report(snapshot.read(house.db), exit_code=0)
-    assert (told["seconds"], told["pages_per_s"]) == (4.0, 1.5)
+def test_pages_per_second_are_those_of_the_time_under_a_supervisor(store: StoreHarness) -> None:
+    store.seed(*[f"http://a/{i}" for i in range(6)])
+    store.finish_all("http://a/")
+    with store.db.transaction():
+        runs.add_time(store.db, store.run, 4.0, {"pages_per_s": 2.0, "rows_per_s": 0.0})
+    result = snapshot.build_report(snapshot.read(store.db), exit_code=0)
+    assert (result["seconds"], result["pages_per_s"]) == (4.0, 1.5)
     assert snapshot.build_report(snapshot.EMPTY_SNAPSHOT, exit_code=None)["pages_per_s"] == 0.0
 
 
-def test_the_newest_run_is_shown_or_the_one_asked_for(house: House) -> None:
-    with house.db.transaction():
-        newer = runs.create(house.db, None, 1.0)
-    for asked, expected in ((None, newer.seq), (house.run, house.run)):
-        look = snapshot.read(house.db, run=asked)
+def test_the_newest_run_is_shown_or_the_one_asked_for(store: StoreHarness) -> None:
+    with store.db.transaction():
+        newer = runs.create(store.db, None, 1.0)
+    for asked, expected in ((None, newer.seq), (store.run, store.run)):
+        look = snapshot.read(store.db, run=asked)
         assert look.run is not None
         assert look.run.seq == expected
-    assert snapshot.read(house.db).nodes == []
+    assert snapshot.read(store.db).nodes == []
 
 
-def test_a_look_shows_at_most_what_was_asked_and_tells_how_many_there_are(house: House) -> None:
+def test_a_look_shows_at_most_what_was_asked_and_tells_how_many_there_are(store: StoreHarness) -> None:
     for i in range(12):
-        house.seed(f"http://h{i}/")
-    look = snapshot.read(house.db, limit=5)
+        store.seed(f"http://h{i}/")
+    look = snapshot.read(store.db, limit=5)
     assert (len(look.sequences), len(look.hosts), look.sequence_count) == (5, 5, 12)
     assert look.jobs["ready"] == 12
 
 
-def test_sequences_at_work_are_shown_first(house: House) -> None:
+def test_sequences_at_work_are_shown_first(store: StoreHarness) -> None:
     for i in range(3):
-        house.seed(f"http://h{i}/1", f"http://h{i}/2")
-    house.take("http://h2/")
-    house.finish_all("http://h0/")
-    assert [s["host"] for s in snapshot.read(house.db).sequences] == ["h2:80", "h1:80", "h0:80"]
+        store.seed(f"http://h{i}/1", f"http://h{i}/2")
+    store.take("http://h2/")
+    store.finish_all("http://h0/")
+    assert [s["host"] for s in snapshot.read(store.db).sequences] == ["h2:80", "h1:80", "h0:80"]
 
 
-def test_an_ended_supervisor_is_not_shown(house: House) -> None:
-    epoch = snapshot.read(house.db).epoch
+def test_an_ended_supervisor_is_not_shown(store: StoreHarness) -> None:
+    epoch = snapshot.read(store.db).epoch
     assert epoch is not None
-    assert (epoch.epoch, epoch.identity, epoch.run) == (house.supervisor, "boot:1:1", house.run)
-    with house.db.transaction():
-        supervisors.end(house.db, house.supervisor, 9.0)
-    assert snapshot.read(house.db).epoch is None
+    assert (epoch.epoch, epoch.identity, epoch.run) == (store.supervisor, "boot:1:1", store.run)
+    with store.db.transaction():
+        supervisors.end(store.db, store.supervisor, 9.0)
+    assert snapshot.read(store.db).epoch is None
 
 
 # What it costs. A plan that says SCAN reads the whole table; the names of indexes are those of schema.sql.
@@ -225,9 +225,9 @@ def _reads(plans: list[tuple[str, list[str]]], words: str) -> list[str]:
     return [line for _, plan in plans for line in plan if words in line]
 
 
-def test_a_look_never_reads_jobs(houses: Houses) -> None:
-    house = _busy(houses)
-    statements = house.plans(lambda: snapshot.read(house.db))
+def test_a_look_never_reads_jobs(new_store: NewStore) -> None:
+    store = _busy(new_store)
+    statements = store.plans(lambda: snapshot.read(store.db))
     assert len(statements) >= 8
     assert not [s for s, _ in statements if " jobs" in s.lower()]
     for line in (line for _, plan in statements for line in plan):
@@ -246,9 +246,9 @@ def _scans(plans: list[tuple[str, list[str]]], *tables: str) -> list[str]:
 JOBS = ("jobs", "j", "r", "other", "rows", "documents", "d")
 
 
-def test_a_lease_finds_its_jobs_by_index_and_in_order(houses: Houses) -> None:
-    house = _busy(houses)
-    plans = house.plans(lambda: house.lease(1))
+def test_a_lease_finds_its_jobs_by_index_and_in_order(new_store: NewStore) -> None:
+    store = _busy(new_store)
+    plans = store.plans(lambda: store.lease(1))
     assert _scans(plans, *JOBS) == []
     assert _reads(plans, "USING INDEX jobs_due (sequence=?)")
     assert _reads(plans, "USING COVERING INDEX jobs_taken") or _reads(plans, "USING INDEX jobs_taken (<expr>=?)")
@@ -281,9 +281,9 @@ def test_a_lease_finds_its_jobs_by_index_and_in_order(houses: Houses) -> None:
         "skip_ready", "recount_taken", "total", "seed 1", "seed 63", "seed 64",
     ],
 )  # fmt: skip
-def test_no_step_of_a_crawl_reads_all_jobs(houses: Houses, work: Callable[[House], object]) -> None:
-    house = _busy(houses)
-    plans = house.plans(lambda: work(house))
+def test_no_step_of_a_crawl_reads_all_jobs(new_store: NewStore, work: Callable[[StoreHarness], object]) -> None:
+    store = _busy(new_store)
+    plans = store.plans(lambda: work(store))
     assert plans
     assert _scans(plans, *JOBS) == []
     for line in _reads(plans, "jobs_") + _reads(plans, "sqlite_autoindex_jobs"):
@@ -292,26 +292,26 @@ def test_no_step_of_a_crawl_reads_all_jobs(houses: Houses, work: Callable[[House
     assert not _reads(plans, "AUTOMATIC"), "an index is built for one statement"
 
 
-def test_rings_of_hosts_are_found_by_host(houses: Houses) -> None:
-    house = _busy(houses)
-    plans = house.plans(lambda: sequences.ring_hosts(house.db, [1], house.now))
+def test_rings_of_hosts_are_found_by_host(new_store: NewStore) -> None:
+    store = _busy(new_store)
+    plans = store.plans(lambda: sequences.ring_hosts(store.db, [1], store.now))
     assert _reads(plans, "USING INDEX sequences_host (host=?)")
     assert _scans(plans, "sequences", "s", "t", "o") == []
 
 
-def test_rings_of_a_run_look_only_at_sequences_that_wait(houses: Houses) -> None:
-    house = _busy(houses)
-    plans = house.plans(lambda: sequences.ring_all(house.db, house.run, house.now))
+def test_rings_of_a_run_look_only_at_sequences_that_wait(new_store: NewStore) -> None:
+    store = _busy(new_store)
+    plans = store.plans(lambda: sequences.ring_all(store.db, store.run, store.now))
     assert _reads(plans, "USING INDEX sequences_waiting (run=?)")
 
 
 @pytest.mark.parametrize("links", [1, 3, 16, 64, 127])
-def test_a_commit_finds_everything_by_key(houses: Houses, links: int) -> None:
-    house = _busy(houses)
-    taken = house.take("http://a/")
+def test_a_commit_finds_everything_by_key(new_store: NewStore, links: int) -> None:
+    store = _busy(new_store)
+    taken = store.take("http://a/")
     assert taken
     pages = [Page(f"http://a/{i}") for i in range(7, 7 + links)]
-    plans = house.plans(lambda: house.commit(*[house.done(job, data=["{}"], links=pages) for job in taken]))
+    plans = store.plans(lambda: store.commit(*[store.done(job, data=["{}"], links=pages) for job in taken]))
     assert _scans(plans, *JOBS) == []
     assert not _reads(plans, "sqlite_autoindex_jobs_1 (run=?)"), "every job of a run is read"
     assert not _reads(plans, "AUTOMATIC"), "an index is built for one statement"
@@ -319,14 +319,14 @@ def test_a_commit_finds_everything_by_key(houses: Houses, links: int) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 4, 8, 16, 32, 64])
 def test_verdicts_documents_and_beats_find_their_rows_by_key_however_many_come_at_once(
-    house: House, count: int
+    store: StoreHarness, count: int
 ) -> None:
     def work() -> None:
-        jobs.finish(house.db, [JobUpdate(i, 1, JobState.DONE) for i in range(count)])
-        documents.find_stored(house.db, house.run, [bytes(16)] * count, 0.0)
-        nodes.record_beats(house.db, [NodeBeat(i, NodeState.READY, 0.0, 0, 0, 0, 0, 0.0, "") for i in range(count)])
+        jobs.finish(store.db, [JobUpdate(i, 1, JobState.DONE) for i in range(count)])
+        documents.find_stored(store.db, store.run, [bytes(16)] * count, 0.0)
+        nodes.record_beats(store.db, [NodeBeat(i, NodeState.READY, 0.0, 0, 0, 0, 0, 0.0, "") for i in range(count)])
 
-    plans = house.plans(work)
+    plans = store.plans(work)
     assert len(plans) >= 3
     assert _scans(plans, *JOBS, "nodes") == []
     assert not _reads(plans, "AUTOMATIC")

@@ -1,4 +1,4 @@
-"""Any order of seeding, leasing, committing, dying and coming back: nothing is lost, doubled or miscounted."""
+"""Seeding, leasing, committing, crashes and restarts in any order: nothing is lost, doubled or miscounted."""
 
 import shutil
 from pathlib import Path
@@ -12,7 +12,7 @@ from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 from engine.errors import Fenced
 from engine.model.node import Role
 from engine.store.tables import jobs, runs, sequences
-from tests.contract.store.house import Page
+from tests.contract.store.harness import Page
 from tests.contract.store.model import HOSTS, Model
 
 pages = st.builds(
@@ -31,7 +31,7 @@ class Crawl(Model):
         try:
             self._crawl_to_the_end()
         finally:
-            self.house.close()
+            self.store.close()
             shutil.rmtree(self.folder)
 
     # What a supervisor does.
@@ -40,30 +40,30 @@ class Crawl(Model):
     def seed(self, listed: list[Page], name: str, priority: int) -> None:
         for group in ("g", "h"):
             if chosen := [page.url for page in listed if page.group == group]:
-                self.ring(self.house.seed(*chosen, group=group, name=name, priority=priority))
-        self.wanted |= {(page.group, page.url) for page in listed}
+                self.ring(self.store.seed(*chosen, group=group, name=name, priority=priority))
+        self.expected_pages |= {(page.group, page.url) for page in listed}
 
     @precondition(lambda self: len(self.alive) + len(self.backups) < 4)
     @rule(backup=st.booleans())
     def start_node(self, backup: bool) -> None:
         if backup:
-            self.backups.append(self.house.node(Role.BACKUP_RUNNER))
+            self.backups.append(self.store.node(Role.BACKUP_RUNNER))
         else:
-            self.alive.append(self.house.node())
+            self.alive.append(self.store.node())
         self.resize()
 
     @precondition(lambda self: self.alive and self.live)
     @rule(which=st.integers(0, 3), crashed=st.booleans(), late=st.booleans())
     def node_dies(self, which: int, crashed: bool, late: bool) -> None:
         node = self.alive[which % len(self.alive)]
-        self.bury(node, crashed)
+        self.mark_dead(node, crashed)
         if late:
             self.commit_all(node, [])
 
     @precondition(lambda self: self.alive and self.live)
     @rule(which=st.integers(0, 3), late=st.booleans())
     def jobs_are_taken_from_a_living_node(self, which: int, late: bool) -> None:
-        """Not what a supervisor does: only the lease fences what the node says of them later."""
+        """A supervisor does not do this: only the lease fences later results of the node."""
         node = self.alive[which % len(self.alive)]
         self.release(node, crashed=True)
         if late:
@@ -71,11 +71,11 @@ class Crawl(Model):
 
     @rule()
     def repair(self) -> None:
-        now = self.house.now
+        now = self.store.now
         with self.db.transaction():
-            jobs.promote(self.db, self.house.run, now)
-            lost = sequences.ring_lost(self.db, self.house.run, now + 1, now) if not self.bells.total() else []
-            rung = sequences.ring_all(self.db, self.house.run, now)
+            jobs.promote(self.db, self.store.run, now)
+            lost = sequences.ring_lost(self.db, self.store.run, now + 1, now) if not self.rings.total() else []
+            rung = sequences.ring_all(self.db, self.store.run, now)
         assert not lost or set(lost) == self.lost
         self.lost -= set(lost)
         self.ring(lost)
@@ -85,39 +85,39 @@ class Crawl(Model):
     def recount(self) -> None:
         before = self.standing()
         with self.db.transaction():
-            sequences.recount(self.db, self.house.run)
-            sequences.recount_taken(self.db, self.house.run)
-            runs.recount(self.db, self.house.run)
+            sequences.recount(self.db, self.store.run)
+            sequences.recount_taken(self.db, self.store.run)
+            runs.recount(self.db, self.store.run)
         assert self.standing() == before
 
     @rule()
     def resume(self) -> None:
         with self.db.transaction():
-            jobs.resume_incomplete(self.db, self.house.run)
+            jobs.resume_incomplete(self.db, self.store.run)
 
     @rule(paused=st.booleans(), which=st.integers(0, 8))
     def pause(self, paused: bool, which: int) -> None:
         with self.db.transaction():
             for sequence in [which] if which else range(1, 9):
-                sequences.pause(self.db, self.house.run, str(sequence), paused)
+                sequences.pause(self.db, self.store.run, str(sequence), paused)
 
     @rule(seconds=st.sampled_from([0.05, 0.3, 1.0, 20.0]))
     def wait(self, seconds: float) -> None:
-        self.house.now += seconds
+        self.store.now += seconds
 
-    @precondition(lambda self: self.bells)
+    @precondition(lambda self: self.rings)
     @rule()
     def lose_a_ring(self) -> None:
-        sequence = min(self.bells)
-        del self.bells[sequence]
+        sequence = min(self.rings)
+        del self.rings[sequence]
         self.lost.add(sequence)
 
     # What nodes do.
 
-    @precondition(lambda self: self.alive and self.bells)
+    @precondition(lambda self: self.alive and self.rings)
     @rule(which=st.integers(0, 3), turn=st.integers(0, 5), free=st.integers(1, 8), batch=st.integers(1, 8))
     def answer_a_ring(self, which: int, turn: int, free: int, batch: int) -> None:
-        listed = sorted(self.bells)
+        listed = sorted(self.rings)
         self.lease(self.alive[which % len(self.alive)], listed[turn % len(listed)], free, batch)
 
     @precondition(lambda self: self.dead)
@@ -125,13 +125,13 @@ class Crawl(Model):
     def a_dead_node_asks(self, which: int) -> None:
         before = self.standing()
         with pytest.raises(Fenced):
-            self.house.lease(1, node=self.dead[which % len(self.dead)])
+            self.store.lease(1, node=self.dead[which % len(self.dead)])
         assert self.standing() == before
 
     @precondition(lambda self: self.results)
     @rule(data=st.data(), keep=st.booleans(), refill=st.booleans())
     def results_come(self, data: Any, keep: bool, refill: bool) -> None:
-        """Of one node, in any order, some of them late; kept ones come again. New jobs may take their places."""
+        """Results of one node in any order, some late; kept ones come again. New jobs may fill the slots."""
         node = data.draw(st.sampled_from(sorted({node for node, _ in self.results})))
         mine = [job for epoch, job in self.results if epoch == node]
         chosen = data.draw(st.lists(st.sampled_from(mine), min_size=1, max_size=6, unique=True))
@@ -141,7 +141,7 @@ class Crawl(Model):
     @precondition(lambda self: self.results)
     @rule(data=st.data(), links=st.lists(pages, max_size=2))
     def every_held_job_is_done(self, data: Any, links: list[Page]) -> None:
-        """Of one node, at once, those included whose lease is gone."""
+        """All results of one node at once, including those with a lost lease."""
         node = data.draw(st.sampled_from(sorted({node for node, _ in self.results})))
         self.commit_all(node, links)
 
@@ -155,24 +155,24 @@ class Crawl(Model):
         assert not claimed or self.live.get(job.id) == (job.lease, node)
 
     def _crawl_to_the_end(self) -> None:
-        """Whatever happened: one last node brings every page to its end."""
+        """In every case one last node finishes all pages."""
         for node in list(self.alive):
-            self.bury(node, crashed=True)
+            self.mark_dead(node, crashed=True)
         for node in list(self.alive):
-            self.bury(node, crashed=True)
-        self.alive.append(self.house.node())
+            self.mark_dead(node, crashed=True)
+        self.alive.append(self.store.node())
         self.resize()
         self.pause(False, 0)
         for _ in range(400):
-            self.house.now += 0.5
+            self.store.now += 0.5
             self.resume()
             self.repair()
-            while self.bells:
-                self.lease(self.alive[-1], min(self.bells), 8, 8)
+            while self.rings:
+                self.lease(self.alive[-1], min(self.rings), 8, 8)
             self.commit_all(self.alive[-1], [])
-            if not jobs.has_open_jobs(self.db, self.house.run):
+            if not jobs.has_open_jobs(self.db, self.store.run):
                 break
-        assert not jobs.has_open_jobs(self.db, self.house.run)
+        assert not jobs.has_open_jobs(self.db, self.store.run)
         for check in (
             self.counters_equal_the_jobs, self.rows_are_those_of_accepted_results, self.a_job_is_finished_once,
             self.every_page_asked_for_has_its_job, self.a_sequence_has_one_ring_outstanding_at_most,

@@ -24,7 +24,7 @@ from engine.store.db.transitions import source_states
 from engine.store.tables import jobs, nodes, runs
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.nodes import NodeBeat
-from tests.contract.store.house import House
+from tests.contract.store.harness import StoreHarness
 
 LEASE = 77
 
@@ -34,22 +34,22 @@ def _pairs(table: Mapping[Any, frozenset[Any]]) -> Iterator[tuple[Any, Any, bool
         yield before, after, after in table[before]
 
 
-def _job(house: House, state: JobState) -> int:
-    """The one job of the house, put into a state by force."""
+def _job(store: StoreHarness, state: JobState) -> int:
+    """Put the only job of the store into a state."""
     taken = state is JobState.TAKEN
-    with house.db.transaction():
-        house.db.execute(
+    with store.db.transaction():
+        store.db.execute(
             "UPDATE jobs SET state = ?, not_before = NULL, attempts = 0, lease = ?, node = ?",
-            (state, LEASE if taken else None, house.nodes[0] if taken else None),
+            (state, LEASE if taken else None, store.nodes[0] if taken else None),
         )
-    return int(house.db.value("SELECT id FROM jobs"))
+    return int(store.db.value("SELECT id FROM jobs"))
 
 
-def _finish(target: JobState) -> Callable[[House, int], object]:
-    return lambda house, job: jobs.finish(house.db, [JobUpdate(job, LEASE, target)])
+def _finish(target: JobState) -> Callable[[StoreHarness, int], object]:
+    return lambda store, job: jobs.finish(store.db, [JobUpdate(job, LEASE, target)])
 
 
-OPERATIONS: dict[str, tuple[JobState, set[JobState], Callable[[House, int], object]]] = {
+OPERATIONS: dict[str, tuple[JobState, set[JobState], Callable[[StoreHarness, int], object]]] = {
     "take": (JobState.TAKEN, {JobState.READY}, lambda h, j: jobs.take(h.db, [j], LEASE, h.nodes[0])),
     "done": (JobState.DONE, {JobState.TAKEN}, _finish(JobState.DONE)),
     "failed": (JobState.FAILED, {JobState.TAKEN}, _finish(JobState.FAILED)),
@@ -66,109 +66,111 @@ OPERATIONS: dict[str, tuple[JobState, set[JobState], Callable[[House, int], obje
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_each_operation_moves_jobs_out_of_the_states_it_may_and_of_no_other(house: House, name: str) -> None:
-    house.seed("http://a/1")
+def test_each_operation_changes_only_jobs_in_allowed_states(store: StoreHarness, name: str) -> None:
+    store.seed("http://a/1")
     target, accepted, operation = OPERATIONS[name]
     for state in JobState:
-        job = _job(house, state)
-        with house.db.transaction():
-            operation(house, job)
+        job = _job(store, state)
+        with store.db.transaction():
+            operation(store, job)
         expected = target if state in accepted else state
-        assert house.state(job) == expected, f"{name} of a {state} job"
+        assert store.state(job) == expected, f"{name} of a {state} job"
         assert state not in accepted or target in JOB_TRANSITIONS[state]
-        house.check_counters()
+        store.check_counters()
 
 
-def test_a_lease_number_that_is_not_the_jobs_changes_nothing_in_any_state(house: House) -> None:
-    house.seed("http://a/1")
+def test_a_wrong_lease_changes_nothing_in_any_state(store: StoreHarness) -> None:
+    store.seed("http://a/1")
     for state, target in product(JobState, set(JobState) - {JobState.TAKEN}):
-        job = _job(house, state)
-        with house.db.transaction():
-            assert jobs.finish(house.db, [JobUpdate(job, LEASE + 1, target)]) == set()
-        assert house.state(job) == state
+        job = _job(store, state)
+        with store.db.transaction():
+            assert jobs.finish(store.db, [JobUpdate(job, LEASE + 1, target)]) == set()
+        assert store.state(job) == state
 
 
-def test_a_node_changes_state_exactly_as_the_table_says(house: House) -> None:
-    node = house.nodes[0]
+def test_a_node_changes_state_exactly_as_the_table_says(store: StoreHarness) -> None:
+    node = store.nodes[0]
     for before, after, allowed in _pairs(NODE_TRANSITIONS):
-        with house.db.transaction():
-            house.db.execute("UPDATE nodes SET state = ? WHERE epoch = ?", (before, node))
-            assert nodes.set_state(house.db, node, after) is allowed, f"{before} → {after}"
-        assert nodes.get_state_and_role(house.db, node)[0] is (after if allowed else before)
+        with store.db.transaction():
+            store.db.execute("UPDATE nodes SET state = ? WHERE epoch = ?", (before, node))
+            assert nodes.set_state(store.db, node, after) is allowed, f"{before} → {after}"
+        assert nodes.get_state_and_role(store.db, node)[0] is (after if allowed else before)
 
 
-def test_a_role_changes_exactly_as_the_table_says(house: House) -> None:
-    node = house.nodes[0]
+def test_a_role_changes_exactly_as_the_table_says(store: StoreHarness) -> None:
+    node = store.nodes[0]
     for before, after, allowed in _pairs(ROLE_TRANSITIONS):
-        with house.db.transaction():
-            house.db.execute("UPDATE nodes SET role = ? WHERE epoch = ?", (before, node))
-            assert nodes.set_role(house.db, node, after) is allowed, f"{before} → {after}"
-        assert nodes.get_state_and_role(house.db, node)[1] is (after if allowed else before)
+        with store.db.transaction():
+            store.db.execute("UPDATE nodes SET role = ? WHERE epoch = ?", (before, node))
+            assert nodes.set_role(store.db, node, after) is allowed, f"{before} → {after}"
+        assert nodes.get_state_and_role(store.db, node)[1] is (after if allowed else before)
 
 
-def test_a_heart_changes_exactly_as_the_table_says(house: House) -> None:
-    node = house.nodes[0]
+def test_a_heart_changes_exactly_as_the_table_says(store: StoreHarness) -> None:
+    node = store.nodes[0]
     for before, after, allowed in _pairs(HEARTBEAT_TRANSITIONS):
-        with house.db.transaction():
-            house.db.execute("UPDATE nodes SET heart = ? WHERE epoch = ?", (before, node))
-            assert nodes.set_heart(house.db, node, after) is allowed, f"{before} → {after}"
-        assert house.db.value("SELECT heart FROM nodes") == (after if allowed else before)
+        with store.db.transaction():
+            store.db.execute("UPDATE nodes SET heart = ? WHERE epoch = ?", (before, node))
+            assert nodes.set_heart(store.db, node, after) is allowed, f"{before} → {after}"
+        assert store.db.value("SELECT heart FROM nodes") == (after if allowed else before)
 
 
-def test_a_run_changes_state_exactly_as_the_table_says(house: House) -> None:
+def test_a_run_changes_state_exactly_as_the_table_says(store: StoreHarness) -> None:
     for before, after, allowed in _pairs(RUN_TRANSITIONS):
-        with house.db.transaction():
-            house.db.execute("UPDATE runs SET state = ?", (before,))
-            assert runs.set_state(house.db, house.run, after, "why") is allowed, f"{before} → {after}"
-        assert runs.get(house.db, house.run).state is (after if allowed else before)
+        with store.db.transaction():
+            store.db.execute("UPDATE runs SET state = ?", (before,))
+            assert runs.set_state(store.db, store.run, after, "why") is allowed, f"{before} → {after}"
+        assert runs.get(store.db, store.run).state is (after if allowed else before)
 
 
-def test_a_run_walks_from_stage_to_stage_exactly_as_the_table_says(house: House) -> None:
+def test_a_run_changes_stage_exactly_as_the_table_says(store: StoreHarness) -> None:
     for before, after, allowed in _pairs(STAGE_TRANSITIONS):
-        with house.db.transaction():
-            house.db.execute("UPDATE runs SET stage = ?", (before,))
+        with store.db.transaction():
+            store.db.execute("UPDATE runs SET stage = ?", (before,))
             if allowed:
-                runs.enter_stage(house.db, house.run, after)
+                runs.enter_stage(store.db, store.run, after)
             else:
-                with pytest.raises(CrawlError, match=f"no way from stage {before} to {after}"):
-                    runs.enter_stage(house.db, house.run, after)
-        assert runs.get(house.db, house.run).stage is (after if allowed else before)
+                with pytest.raises(CrawlError, match=f"no transition from stage {before} to {after}"):
+                    runs.enter_stage(store.db, store.run, after)
+        assert runs.get(store.db, store.run).stage is (after if allowed else before)
 
 
-def test_a_beat_moves_a_working_node_between_ready_and_done_and_never_revives_or_undrains_one(house: House) -> None:
-    node = house.nodes[0]
+def test_a_heartbeat_moves_an_active_node_between_ready_and_done_and_never_revives_a_dead_or_draining_one(
+    store: StoreHarness,
+) -> None:
+    node = store.nodes[0]
     moving = {NodeState.STARTING, NodeState.READY, NodeState.DONE}
-    for before, told in product(NodeState, NodeState):
-        with house.db.transaction():
-            house.db.execute("UPDATE nodes SET state = ?, done = 0 WHERE epoch = ?", (before, node))
-            nodes.record_beats(house.db, [NodeBeat(node, told, 0.1, 1, 5, 0, 9, 0.0, "http://a/")])
-        moves = before in moving and told in {NodeState.READY, NodeState.DONE}
-        state, done = house.db.all("SELECT state, done FROM nodes")[0]
-        assert state == (told if moves else before)
-        # the last beat of a node that said goodbye still tells what it did
+    for before, after in product(NodeState, NodeState):
+        with store.db.transaction():
+            store.db.execute("UPDATE nodes SET state = ?, done = 0 WHERE epoch = ?", (before, node))
+            nodes.record_beats(store.db, [NodeBeat(node, after, 0.1, 1, 5, 0, 9, 0.0, "http://a/")])
+        moves = before in moving and after in {NodeState.READY, NodeState.DONE}
+        state, done = store.db.all("SELECT state, done FROM nodes")[0]
+        assert state == (after if moves else before)
+        # the last heartbeat of a node that shut down still counts its work
         assert done == (5 if before in {*ALIVE_STATES, NodeState.SHUTDOWN} else 0)
-        assert not moves or told is before or told in NODE_TRANSITIONS[before]
+        assert not moves or after is before or after in NODE_TRANSITIONS[before]
 
 
-def test_only_an_expected_process_can_register(house: House) -> None:
-    node = house.nodes[0]
+def test_only_an_expected_process_can_register(store: StoreHarness) -> None:
+    node = store.nodes[0]
     for state in NodeState:
-        with house.db.transaction():
-            house.db.execute("UPDATE nodes SET state = ?", (state,))
-            said = nodes.register(house.db, node, "DONE", 5, "b:5:1")
+        with store.db.transaction():
+            store.db.execute("UPDATE nodes SET state = ?", (state,))
+            said = nodes.register(store.db, node, "DONE", 5, "b:5:1")
         assert said is (state in {NodeState.STARTING, NodeState.STANDBY}), state
 
 
-def test_a_node_of_an_ended_supervisor_can_neither_register_nor_write(house: House) -> None:
-    with house.db.transaction():
-        epoch, _ = nodes.insert(house.db, house.run, house.supervisor, Role.RUNNER, None, 0.0)
-        house.db.execute("UPDATE supervisors SET ended_at = 1")
-        assert not nodes.register(house.db, epoch, "DONE", 5, "b:5:1")
-    assert nodes.get_live_role(house.db, epoch) is None
-    assert nodes.get_live_role(house.db, house.nodes[0]) is None
+def test_a_node_of_an_ended_supervisor_can_neither_register_nor_write(store: StoreHarness) -> None:
+    with store.db.transaction():
+        epoch, _ = nodes.insert(store.db, store.run, store.supervisor, Role.RUNNER, None, 0.0)
+        store.db.execute("UPDATE supervisors SET ended_at = 1")
+        assert not nodes.register(store.db, epoch, "DONE", 5, "b:5:1")
+    assert nodes.get_live_role(store.db, epoch) is None
+    assert nodes.get_live_role(store.db, store.nodes[0]) is None
 
 
-def test_where_lists_hold_the_states_that_lead_to_every_target() -> None:
+def test_source_states_allow_a_transition_to_every_target() -> None:
     assert source_states(JOB_TRANSITIONS, JobState.TAKEN) == "('READY')"
     assert source_states(JOB_TRANSITIONS, JobState.SKIPPED) == "('READY', 'TAKEN')"
     assert source_states(JOB_TRANSITIONS, JobState.SKIPPED, JobState.TAKEN) == "('READY')"
@@ -190,23 +192,23 @@ CHECKS: list[tuple[str, str, type[StrEnum]]] = [
 
 @pytest.mark.parametrize(("table", "column", "enum"), CHECKS)
 def test_a_check_constraint_lists_exactly_the_words_of_its_enum(
-    house: House, table: str, column: str, enum: type[StrEnum]
+    store: StoreHarness, table: str, column: str, enum: type[StrEnum]
 ) -> None:
-    sql = str(house.db.value("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)))
-    found = re.search(rf"CHECK \({column} IN \(([^)]*)\)", sql)
-    assert found is not None
-    assert set(re.findall(r"'([^']*)'", found[1])) == {str(word) for word in enum}
+    sql = str(store.db.value("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)))
+    match = re.search(rf"CHECK \({column} IN \(([^)]*)\)", sql)
+    assert match is not None
+    assert set(re.findall(r"'([^']*)'", match[1])) == {str(word) for word in enum}
 
 
 @pytest.mark.parametrize(("table", "column"), [(t, c) for t, c, _ in CHECKS if t in ("jobs", "nodes", "runs")])
-def test_a_check_constraint_refuses_other_words(house: House, table: str, column: str) -> None:
-    house.seed("http://a/1")
-    with pytest.raises(StorageError, match="CHECK constraint failed"), house.db.transaction():
-        house.db.execute(f"UPDATE {table} SET {column} = 'ASLEEP'")
+def test_a_check_constraint_refuses_other_words(store: StoreHarness, table: str, column: str) -> None:
+    store.seed("http://a/1")
+    with pytest.raises(StorageError, match="CHECK constraint failed"), store.db.transaction():
+        store.db.execute(f"UPDATE {table} SET {column} = 'ASLEEP'")
 
 
-def test_a_job_is_taken_if_and_only_if_it_has_a_lease(house: House) -> None:
-    house.seed("http://a/1")
+def test_a_job_is_taken_if_and_only_if_it_has_a_lease(store: StoreHarness) -> None:
+    store.seed("http://a/1")
     for state, lease in ((JobState.TAKEN, None), (JobState.READY, 5), (JobState.DONE, 5)):
-        with pytest.raises(StorageError, match="CHECK constraint failed"), house.db.transaction():
-            house.db.execute("UPDATE jobs SET state = ?, lease = ?", (state, lease))
+        with pytest.raises(StorageError, match="CHECK constraint failed"), store.db.transaction():
+            store.db.execute("UPDATE jobs SET state = ?, lease = ?", (state, lease))

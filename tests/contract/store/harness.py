@@ -1,4 +1,4 @@
-"""A data dir with one run, a supervisor's epoch and nodes, on a clock that stands still until a test moves it."""
+"""A data dir with one run, a supervisor epoch and nodes, and a clock that only the test moves."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,18 +19,19 @@ from engine.store.tables import events, jobs, locators, nodes, runs, sequences, 
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import NewLocator
-from engine.store.transactions.commit import ChildJob, CommitResult, ExtractedRow, JobOutcome, commit
+from engine.store.transactions.commit import CommitResult, commit
 from engine.store.transactions.lease import Lease, LeaseRequest, lease
+from engine.store.transactions.outcome import ChildJob, ExtractedRow, JobOutcome
 from engine.store.transactions.placement import Placement, PlacementCache
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
-CALM = HostPolicy(delay=0.0, concurrency=8, robots=False)
+DEFAULT_POLICY = HostPolicy(delay=0.0, concurrency=8, robots=False)
 REQUEST = '{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null}'
 DEFS = Definitions(data_defs=(DataDef(name="book", fields=(Field(name="title"),)),))
 
 
 def template(folder: Path) -> Path:
-    """A data dir just prepared, to be copied: cheaper than to prepare each anew."""
+    """An empty data dir to copy: faster than a migration for each test."""
     folder.mkdir(parents=True, exist_ok=True)
     migrate_databases(folder)
     return folder
@@ -38,7 +39,7 @@ def template(folder: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A link as a test writes it."""
+    """A link of a page."""
 
     url: str
     group: str = "g"
@@ -46,22 +47,22 @@ class Page:
     depth: int = 1
 
 
-class House:
-    """`manners` by host key (`name:port`); `max_pages` by group. The clock `now` is boot-time seconds."""
+class StoreHarness:
+    """`policies` by host key (`name:port`); `max_pages` by group. The clock `now` is boot-time seconds."""
 
     def __init__(
         self,
         folder: Path,
         *,
-        made_from: Path | None = None,
+        copy_of: Path | None = None,
         slots: int = 64,
         nodes_: int = 1,
-        manners: Mapping[str, HostPolicy] | None = None,
+        policies: Mapping[str, HostPolicy] | None = None,
         max_pages: Mapping[str, int] | None = None,
     ) -> None:
         self.folder = folder
-        if made_from is not None:
-            shutil.copytree(made_from, folder, dirs_exist_ok=True)
+        if copy_of is not None:
+            shutil.copytree(copy_of, folder, dirs_exist_ok=True)
         else:
             migrate_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=10)
@@ -78,16 +79,16 @@ class House:
             runs.set_slots(self.db, self.run, slots)
             self.book = versions.ensure_data_def(self.db, DEFS.data_defs[0])
         self.nodes = [self.node() for _ in range(nodes_)]
-        self.places = self.new_places(manners, max_pages)
+        self.places = self.new_places(policies, max_pages)
 
     def new_places(
-        self, manners: Mapping[str, HostPolicy] | None = None, max_pages: Mapping[str, int] | None = None
+        self, policies: Mapping[str, HostPolicy] | None = None, max_pages: Mapping[str, int] | None = None
     ) -> PlacementCache:
-        treated, limited = dict(manners or {}), dict(max_pages or {})
-        return PlacementCache(self.run, lambda key: treated.get(key, CALM), limited.get)
+        treated, limited = dict(policies or {}), dict(max_pages or {})
+        return PlacementCache(self.run, lambda key: treated.get(key, DEFAULT_POLICY), limited.get)
 
     def node(self, role: Role = Role.RUNNER) -> int:
-        """A node that has registered; its epoch."""
+        """Register a node; returns its epoch."""
         with self.db.transaction():
             epoch, number = nodes.insert(self.db, self.run, self.supervisor, role, None, 0.0)
             runs_now = role is Role.RUNNER
@@ -107,7 +108,7 @@ class House:
         self, *listed: str, group: str = "g", name: str = "l", priority: int = 0, method: str = "GET",
         body: str | None = None,
     ) -> list[int]:  # fmt: skip
-        """Make locators' jobs; returns the sequences to ring."""
+        """Create the jobs of locators; returns the sequences to ring."""
         touched, new = set(), []
         with self.db.transaction():
             locator = locators.ensure(self.db, self.run, group, name, REQUEST)
@@ -127,10 +128,10 @@ class House:
         return rung
 
     def lease(self, sequence: int, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> Lease:
-        (got,) = lease(self.db, self.wish(node=node, free=free, batch=batch, held=held), [sequence], self.now)
+        (got,) = lease(self.db, self.lease_request(node=node, free=free, batch=batch, held=held), [sequence], self.now)
         return got
 
-    def wish(self, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> LeaseRequest:
+    def lease_request(self, *, node: int | None = None, free: int = 32, batch: int = 32, held: int = 0) -> LeaseRequest:
         self.numbers += 1
         epoch = self.nodes[0] if node is None else node
         return LeaseRequest(
@@ -144,9 +145,9 @@ class House:
     def commit(
         self, *finished: JobOutcome, node: int | None = None, free: int = 0, held: int = 0, **share: Any
     ) -> CommitResult:
-        """`free`: jobs the node would lease in the same transaction; `share`: its slots, and its jobs on hosts."""
+        """`free`: jobs to lease in the same transaction; `share`: further fields of the lease request."""
         epoch = self.nodes[0] if node is None else node
-        wish = replace(self.wish(node=epoch, free=free, held=held), **share) if free else None
+        wish = replace(self.lease_request(node=epoch, free=free, held=held), **share) if free else None
         return commit(self.db, epoch, self.run, finished, self.places, self.now, request=wish)
 
     def done(self, job: LeasedJob, *, data: Iterable[str] = (), links: Iterable[Page] = (), **more: Any) -> JobOutcome:
@@ -160,11 +161,11 @@ class House:
         )
 
     def finish_all(self, url: str, group: str = "g") -> None:
-        """Lease and finish all that a sequence gives."""
+        """Lease and finish all jobs of a sequence."""
         while taken := self.take(url, group):
             self.commit(*map(self.done, taken))
 
-    # What the tables say.
+    # Reading the tables.
 
     def jobs(self, columns: str = "url, state") -> list[tuple[Any, ...]]:
         return self.db.all(f"SELECT {columns} FROM jobs ORDER BY id")
@@ -172,8 +173,8 @@ class House:
     def state(self, job: int) -> str:
         return str(self.db.value("SELECT state FROM jobs WHERE id = ?", (job,)))
 
-    def told(self) -> list[Event]:
-        """Events of the house's own doings left out: what its work wrote."""
+    def list_events(self) -> list[Event]:
+        """The events, without those of states and stages."""
         return [
             event for _, event in events.list_after(self.db, self.run, 0, 999) if event.kind not in ("state", "stage")
         ]
@@ -181,26 +182,26 @@ class House:
     def rows(self) -> list[tuple[int, str]]:
         return self.db.all("SELECT job, data FROM rows ORDER BY id")
 
-    def counted(self) -> dict[int, dict[str, int]]:
-        """The counters as kept, by sequence."""
-        told = self.db.all(f"SELECT id, {', '.join(COUNTERS)} FROM sequences")
-        return {row[0]: dict(zip(COUNTERS, row[1:], strict=True)) for row in told}
+    def stored_counters(self) -> dict[int, dict[str, int]]:
+        """The counters in the table, by sequence."""
+        result = self.db.all(f"SELECT id, {', '.join(COUNTERS)} FROM sequences")
+        return {row[0]: dict(zip(COUNTERS, row[1:], strict=True)) for row in result}
 
-    def grouped(self) -> dict[int, dict[str, int]]:
-        """The counters as they should be."""
-        found: dict[int, dict[str, int]] = {
+    def count_jobs(self) -> dict[int, dict[str, int]]:
+        """The same numbers, counted from the jobs."""
+        counts: dict[int, dict[str, int]] = {
             row[0]: dict.fromkeys(COUNTERS, 0) for row in self.db.all("SELECT id FROM sequences")
         }
         for sequence, state, waits, count in self.db.all(
             "SELECT sequence, state, not_before IS NOT NULL, count(*) FROM jobs GROUP BY 1, 2, 3"
         ):
             name = "delayed" if state == "READY" and waits else state.lower()
-            found[sequence][name] += count
-        return found
+            counts[sequence][name] += count
+        return counts
 
     def check_counters(self) -> None:
-        counted = self.counted()
-        assert counted == self.grouped()
+        counted = self.stored_counters()
+        assert counted == self.count_jobs()
         active = sum(c["ready"] + c["taken"] > 0 for c in counted.values())
         assert self.db.value("SELECT active_sequences FROM runs WHERE seq = ?", (self.run,)) == active
 
@@ -208,7 +209,7 @@ class House:
         return {row[0] for row in self.db.all("SELECT id FROM sequences WHERE rung_at IS NOT NULL")}
 
     def plans(self, work: Any) -> list[tuple[str, list[str]]]:
-        """Each statement that `work()` ran, and the lines of its query plan."""
+        """Each statement that `work()` runs, and the lines of its query plan."""
         seen: list[str] = []
         connection = self.db._connection
         connection.set_trace_callback(seen.append)
@@ -216,25 +217,29 @@ class House:
             work()
         finally:
             connection.set_trace_callback(None)
-        asked = [s for s in seen if s.lstrip().upper().startswith(("SELECT", "WITH", "UPDATE", "INSERT", "DELETE"))]
-        return [(s, [row[3] for row in self.db.all("EXPLAIN QUERY PLAN " + s)]) for s in asked]
+        statements = [
+            s for s in seen if s.lstrip().upper().startswith(("SELECT", "WITH", "UPDATE", "INSERT", "DELETE"))
+        ]
+        return [(s, [row[3] for row in self.db.all("EXPLAIN QUERY PLAN " + s)]) for s in statements]
 
     def close(self) -> None:
         self.db.close()
 
 
 def child(page: Page) -> ChildJob:
-    """A page's link as the commit wants it."""
+    """The child job of a link."""
     return ChildJob(
         page.group, urls.host_key(page.url), urls.origin(page.url), page.url, page.depth, page.priority,
         link_key(page.group, page.url),
     )  # fmt: skip
 
 
-def document(url: str, body: bytes = b"<p>hello</p>", *, came_by: Sequence[str] = (), at: float = 50.0) -> NewDocument:
-    """A page just fetched; `came_by`: URLs that were redirected to it."""
+def document(
+    url: str, body: bytes = b"<p>hello</p>", *, redirected_from: Sequence[str] = (), at: float = 50.0
+) -> NewDocument:
+    """A fetched page; `redirected_from`: URLs that were redirected to it."""
     return NewDocument(
-        keys=tuple(document_key(u) for u in (url, *came_by)),
+        keys=tuple(document_key(u) for u in (url, *redirected_from)),
         url=url,
         status=200,
         content_type="text/html",
@@ -255,29 +260,29 @@ def again(job: LeasedJob, not_before: float | None = None) -> JobOutcome:
 
 
 def moved(job: LeasedJob, target: str) -> JobOutcome:
-    """The job goes on at another URL, under that host's clock."""
+    """The job is redirected to a URL of another host."""
     return JobOutcome(
         job=job, state=JobState.READY, hops=job.hops + 1, target=target,
         next_host=(urls.host_key(target), urls.origin(target)),
     )  # fmt: skip
 
 
-def unwritable(house: House, job: LeasedJob, how: str) -> JobOutcome:
-    """A result that SQLite or its binding refuses."""
+def unwritable(store: StoreHarness, job: LeasedJob, how: str) -> JobOutcome:
+    """An outcome that SQLite or its binding rejects."""
     match how:
         case "row":
-            return house.done(job, data=['{"title":"\ud800"}'], links=[Page("http://never/1")])
+            return store.done(job, data=['{"title":"\ud800"}'], links=[Page("http://never/1")])
         case "event":
-            return house.done(job, events=(Event(1.0, "INFO", "n1", "page", "\udfff", job.id),))
+            return store.done(job, events=(Event(1.0, "INFO", "n1", "page", "\udfff", job.id),))
         case "reason":
             return failed(job, "no such page: \udc80")
         case "number":
-            return replace(house.done(job), page=2**70)
+            return replace(store.done(job), page=2**70)
         case "level":
-            return house.done(job, events=(Event(1.0, "LOUD", "n1", "page", "x", job.id),))  # type: ignore[arg-type]
+            return store.done(job, events=(Event(1.0, "LOUD", "n1", "page", "x", job.id),))  # type: ignore[arg-type]
         case "document":
-            return replace(house.done(job), document=replace(document("http://a/x"), url="\ud800"), page=1)
+            return replace(store.done(job), document=replace(document("http://a/x"), url="\ud800"), page=1)
         case "link":
             bad = child(Page("http://a/9"))._replace(url="http://a/\ud800")
-            return replace(house.done(job), children=(bad,))
+            return replace(store.done(job), children=(bad,))
     raise AssertionError(how)

@@ -1,0 +1,76 @@
+"""The outcome of a leased job, with the rows, child jobs and document it made."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from engine.model.job import JobKind, JobState, LeasedJob
+from engine.store.pages.documents import NewDocument
+from engine.store.tables.events import Event
+
+
+class ChildJob(NamedTuple):
+    """A job to create: its group, its host (`name:port` and origin), and the identity that makes it unique."""
+
+    group: str
+    host_key: str
+    origin: str
+    url: str
+    depth: int
+    priority: int
+    identity: bytes
+    kind: JobKind = JobKind.PAGE
+
+
+class ExtractedRow(NamedTuple):
+    """A row as JSON, with the name and the id (tables.versions) of its dataDef."""
+
+    data_def: str
+    data_def_id: int
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class RobotsResult:
+    """A host's robots.txt: HTTP status (0: unreachable), text, and its crawl delay in seconds."""
+
+    status: int
+    text: str
+    crawl_delay: float
+
+
+@dataclass(slots=True, kw_only=True)
+class JobOutcome:
+    """The outcome of one attempt at a job. READY with `not_before`: the job is retried at that boot-time second.
+
+    Mutable: filled in on its way to the committer, by one owner at a time.
+    """
+
+    job: LeasedJob
+    state: JobState
+    reason: str | None = None
+    attempts: int = 0
+    not_before: float | None = None
+    hops: int = 0
+    target: str | None = None
+    next_host: tuple[str, str] | None = None
+    """Host key and origin of the host to which a redirect moves the job."""
+    document: NewDocument | None = None
+    page: int | None = None
+    """Id of the stored page it used: an earlier one, or that of `document` once stored."""
+    rows: tuple[ExtractedRow, ...] = ()
+    rejected: tuple[tuple[str, int], ...] = ()
+    """Number of rejected records, by dataDef."""
+    kept_data_defs: tuple[int, ...] = ()
+    """For a re-extraction: ids of the dataDefs whose rows stay."""
+    children: tuple[ChildJob, ...] = ()
+    events: tuple[Event, ...] = ()
+    backoff_until: float | None = None
+    """The host's backoff ends at this boot-time second."""
+    host_failed: bool = False
+    robots: RobotsResult | None = None
+    links_dropped: bool = False
+    """Links were dropped, because the current defs lack their groups."""
+    fetches: int = 0
+    """Responses read for the job, with the seconds they took and the bytes of their bodies."""
+    fetch_seconds: float = 0.0
+    received_bytes: int = 0

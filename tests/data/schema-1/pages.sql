@@ -1,0 +1,14 @@
+-- pages.db of schema 1, with a few rows. A test migrates it.
+
+CREATE TABLE pages (
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    headers TEXT NOT NULL,
+    body    BLOB NOT NULL
+);
+
+INSERT INTO pages VALUES (7, '[]', x'28b52ffd200a5100003c703e74776f3c2f703e');
+DELETE FROM sqlite_sequence WHERE name = 'pages';
+INSERT INTO sqlite_sequence VALUES ('pages', 7);
+
+
+PRAGMA user_version = 1;
