@@ -16,31 +16,31 @@ from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, PAGES
 from engine.store.pages.documents import PageStore
 from engine.store.read.query import open_query
-from tests.contract.store.house import House, document
+from tests.contract.store.harness import StoreHarness, document
 
 Output = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def crawled(house: House) -> House:
+def crawled(store: StoreHarness) -> StoreHarness:
     """Two done jobs: one with a page in windows-1250 and a row, one with a binary page."""
-    house.seed("http://a/1", "http://a/2", "http://a/3")
-    first, second = house.take("http://a/", free=2)
+    store.seed("http://a/1", "http://a/2", "http://a/3")
+    first, second = store.take("http://a/", free=2)
     text = replace(document("http://a/1", "<p>Příběh</p>".encode("cp1250")), content_type="text/html; charset=cp1250")
     binary = replace(document("http://a/2", b"%PDF-1.4\x00"), content_type="application/pdf")
-    pages = PageStore(house.folder)
+    pages = PageStore(store.folder)
     one, two = pages.add([text, binary])
     pages.close()
-    house.commit(
-        replace(house.done(first, data=['{"title":"Příběh"}']), document=text, page=one),
-        replace(house.done(second), document=binary, page=two),
+    store.commit(
+        replace(store.done(first, data=['{"title":"Příběh"}']), document=text, page=one),
+        replace(store.done(second), document=binary, page=two),
     )
-    return house
+    return store
 
 
 @pytest.fixture
-def query(crawled: House, capsys: pytest.CaptureFixture[str]) -> Output:
-    """Run the command on the crawled house; returns exit code, stdout and stderr."""
+def query(crawled: StoreHarness, capsys: pytest.CaptureFixture[str]) -> Output:
+    """Run the command on the crawled store; returns exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as ended:
@@ -51,11 +51,11 @@ def query(crawled: House, capsys: pytest.CaptureFixture[str]) -> Output:
     return run
 
 
-def contents(house: House) -> list[object]:
+def contents(store: StoreHarness) -> list[object]:
     """The schema and all rows of both databases."""
     rows: list[object] = []
     for name in (CRAWL, PAGES):
-        db = Database.open(house.folder / name, read_only=True)
+        db = Database.open(store.folder / name, read_only=True)
         rows += db.all("SELECT sql FROM sqlite_schema")
         for (table,) in db.all("SELECT name FROM sqlite_schema WHERE type = 'table'"):
             rows += db.all(f'SELECT * FROM "{table}"')
@@ -112,7 +112,7 @@ def test_a_function_gives_the_text_of_a_page(query: Output) -> None:
     ]
 
 
-def test_the_stored_pages_are_attached(query: Output, crawled: House) -> None:
+def test_the_stored_pages_are_attached(query: Output, crawled: StoreHarness) -> None:
     rows = json.loads(query("SELECT d.url, p.headers FROM documents d JOIN pages p USING (id)", "--json")[1])
     assert [row["url"] for row in rows] == ["http://a/1", "http://a/2"]
     for path in crawled.folder.glob(f"{PAGES}*"):
@@ -150,7 +150,7 @@ def test_the_stored_pages_are_attached(query: Output, crawled: House) -> None:
     ],
 )
 def test_anything_but_one_reading_statement_is_refused(
-    query: Output, crawled: House, statement: str, message: str
+    query: Output, crawled: StoreHarness, statement: str, message: str
 ) -> None:
     before, files = contents(crawled), sorted(path.name for path in crawled.folder.iterdir())
     code, out, err = query(statement.format(folder=crawled.folder), "--json")
@@ -167,7 +167,7 @@ def test_pragmas_that_describe_tables_are_allowed(query: Output) -> None:
     assert query("EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE id = 1")[0] == 0
 
 
-def test_a_long_statement_is_stopped(crawled: House) -> None:
+def test_a_long_statement_is_stopped(crawled: StoreHarness) -> None:
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
     with (
         pytest.raises(UsageError, match=r"stopped after 0\.2 s"),
@@ -177,7 +177,7 @@ def test_a_long_statement_is_stopped(crawled: House) -> None:
 
 
 def test_a_database_at_rest_is_read_without_a_log(
-    query: Output, crawled: House, monkeypatch: pytest.MonkeyPatch
+    query: Output, crawled: StoreHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crawled.close()
     files = sorted(crawled.folder.iterdir())
