@@ -191,7 +191,7 @@ def spawn(
                     "-m",
                     module,
                     *arguments,
-                    *([] if wakeup_fd is None else ["--nudge", str(wakeup_fd)]),
+                    *([] if wakeup_fd is None else ["--wakeup-fd", str(wakeup_fd)]),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=output,
