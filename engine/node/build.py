@@ -138,7 +138,7 @@ def build_node(
         committer=committer,
         loop=loop,
         heap_trimmer=heap_trimmer,
-        cpu_pinner=CpuPinner(loop),
+        cpu_pinner=CpuPinner(loop) if settings.cpu_affinity == "auto" else None,
     )
     return NodeParts(
         name=name,
