@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -15,7 +14,7 @@ from pathlib import Path
 from engine.errors import CrawlError, Fenced
 from engine.model.node import Role
 from engine.node.build import NodeParts, build_node
-from engine.node.tuning import use_batch_scheduling
+from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
 from engine.runtime import log_dedup
 from engine.settings import Settings
 
@@ -115,9 +114,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     log_dedup.log_to_stderr()
     use_batch_scheduling()
-    gc.freeze()  # imported objects stay: scanning them at every collection costs a twentieth of a page's time
-    gc.set_threshold(100_000, 20, 20)
-    gc.enable()
+    tune_garbage_collection()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     settings_line = sys.stdin.readline()
