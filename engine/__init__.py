@@ -1,3 +1,3 @@
-"""The crawl engine: from defs on disk to rows on disk. Knows nothing of the console."""
+"""The crawl engine: from defs on disk to rows on disk. Never imports the console."""
 
 __version__ = "0.1.0"

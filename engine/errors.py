@@ -1,16 +1,16 @@
-"""What can go wrong, for a user to read: each error says what happened, where, and what to do next."""
+"""Errors for users: each says what happened, where, and what to do next."""
 
 from dataclasses import dataclass
 
 
 class CrawlError(Exception):
-    """Base of all errors that are told to a user. `exit_code` is what the program ends with."""
+    """Base of all errors shown to a user. `exit_code` is the exit code of the program."""
 
     exit_code = 3
 
-    def __init__(self, what: str, remedy: str = "") -> None:
-        super().__init__(what)
-        self.message = what
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
         self.remedy = remedy
 
     def __str__(self) -> str:
@@ -18,7 +18,7 @@ class CrawlError(Exception):
 
 
 class UsageError(CrawlError):
-    """The command line or a setting asks for something impossible."""
+    """The command line or a setting is invalid."""
 
     exit_code = 2
 
@@ -41,7 +41,7 @@ class Problem:
 
 
 class DefsError(CrawlError):
-    """The defs cannot be used. Holds every problem found, in file order."""
+    """The defs are invalid. Holds every problem, in file order."""
 
     exit_code = 2
 
@@ -50,19 +50,19 @@ class DefsError(CrawlError):
         super().__init__(
             "\n".join(map(str, problems)),
             f"{count} problem{'s' if count != 1 else ''}; nothing was started or changed. "
-            "Mend the lines above and run `crawl-console check` again.",
+            "Fix the lines above and run `crawl-console check` again.",
         )
         self.problems = problems
 
 
 class SupervisorNotRunning(CrawlError):
-    """A command was given where no supervisor is alive to obey it."""
+    """A command needs a running supervisor, and there is none."""
 
     exit_code = 2
 
 
 class PageUnavailable(CrawlError):
-    """A page somebody wants to look at cannot be had, or is none."""
+    """A page cannot be fetched or read, or its content is not a page."""
 
     exit_code = 1
 
@@ -80,18 +80,18 @@ class StorageError(CrawlError):
 
 
 class Fenced(CrawlError):
-    """This process was replaced: its epoch is over, and nothing it holds may be written."""
+    """This process was replaced: its epoch is over, and it may write nothing more."""
 
     exit_code = 3
 
 
-def suggest(name: str, known: list[str]) -> str:
-    """` (did you mean 'x'?)` with the closest known name, else the known names, else nothing."""
-    from difflib import get_close_matches  # rarely wanted, and every command would pay for it
+def suggest(name: str, choices: list[str]) -> str:
+    """` (did you mean 'x'?)` with the closest valid name, else the valid names if they are few, else nothing."""
+    from difflib import get_close_matches  # rarely needed, and every command would pay for the import
 
-    close = get_close_matches(name, known, n=1, cutoff=0.6)
+    close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if close:
         return f" (did you mean '{close[0]}'?)"
-    if known and len(known) <= 12:
-        return f" (known: {', '.join(sorted(known))})"
+    if choices and len(choices) <= 12:
+        return f" (choose from {', '.join(sorted(choices))})"
     return ""

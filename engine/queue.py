@@ -1,7 +1,10 @@
-"""Doorbells over Huey: a message says "sequence S has work" and nothing else. The only room that knows Huey.
+"""Doorbells over Huey: a message says "sequence S has work" and nothing else.
 
-Losing or doubling a ring is harmless: the jobs table decides, and the supervisor repairs. So rings are written
-without waiting for the disk, and the file is thrown away at every start.
+Losing or doubling a doorbell is harmless: the jobs table decides, and the supervisor repairs. So doorbells are written
+without waiting for the disk, and the file is recreated at every start.
+
+Overridden methods of Huey with a leading underscore are its extension points for subclasses; it has no public ones for
+these purposes. The requirement `huey>=3.5.4,<3.6` pins them, and `test_queue` fails where they are missing.
 """
 
 import contextlib
@@ -11,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from huey import Huey
 from huey.consumer import Consumer, Scheduler, Worker
@@ -25,13 +28,30 @@ QUEUE_FILE = "queue.db"
 _NAME = "crawl"
 _STAT_SECONDS = 0.5
 _MAX_RINGS = 16
-"""Rings one node takes from the queue at once, at most: the others are for the other nodes."""
+"""Doorbells one node dequeues at once; the others are for other nodes."""
 
 _log = logging.getLogger(__name__)
 
 
+class RingHandler(Protocol):
+    """Answers doorbells, on the consumer's worker thread."""
+
+    @property
+    def free_slots(self) -> int:
+        """Jobs that may be leased now: as many doorbells may be answered together."""
+        ...
+
+    def should_dequeue(self) -> bool:
+        """Whether to take a doorbell from the queue now."""
+        ...
+
+    def lease_rung(self, sequences: list[int]) -> None:
+        """Lease for these sequences."""
+        ...
+
+
 class _JsonSerializer(Serializer):  # type: ignore[misc]
-    """Messages as JSON: nothing that is read from the file can run."""
+    """Messages as JSON: no data read from the file can execute."""
 
     def _serialize(self, data: Message) -> bytes:
         return json.dumps(list(data), separators=(",", ":")).encode()
@@ -41,22 +61,22 @@ class _JsonSerializer(Serializer):  # type: ignore[misc]
 
 
 class _Storage(SqliteStorage):  # type: ignore[misc]
-    """Huey's own table, asked only while `gate` says so, and opened anew where the file was replaced or damaged."""
+    """Huey's own table, read only while `gate` allows it, and reopened where the file was replaced or damaged."""
 
-    def __init__(self, *args: Any, gate: Callable[[], bool], **kwargs: Any) -> None:
-        self._gate = gate
-        self._inode: int | None = None
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.gate: Callable[[], bool] = _always_open
+        self.inode: int | None = None
         self._checked_at = 0.0
         super().__init__(*args, strict_fifo=True, timeout=5, **kwargs)
 
     def _create_connection(self) -> Any:
         connection = super()._create_connection()
-        connection.execute("PRAGMA synchronous = NORMAL")
-        self._inode = _inode(self.filename)
+        connection.execute("PRAGMA synchronous = NORMAL")  # the option `fsync` knows FULL and OFF alone
+        self.inode = _inode(self.filename)
         return connection
 
     def dequeue(self) -> Any:
-        if not self._gate():
+        if not self.gate():
             return None
         self._close_if_replaced()
         try:
@@ -69,7 +89,7 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
         return None
 
     def pop_many(self, limit: int) -> list[bytes]:
-        """The messages that come next, taken from the queue in one transaction; at most `limit`. None on trouble."""
+        """Take up to `limit` of the next messages in one transaction; none where the file is damaged."""
         try:
             return self._pop_many(limit)
         except sqlite3.Error as error:
@@ -81,10 +101,10 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
             return []
         with self.db(commit=True) as cursor:
             cursor.execute("select id, data from task where queue = ? order by id limit ?", (self.name, limit))
-            found = cursor.fetchall()
-            marks = ",".join("?" * len(found))
-            cursor.execute(f"delete from task where id in ({marks})", [id_ for id_, _ in found])
-        return [data for _, data in found]
+            rows = cursor.fetchall()
+            marks = ",".join("?" * len(rows))
+            cursor.execute(f"delete from task where id in ({marks})", [id_ for id_, _ in rows])
+        return [data for _, data in rows]
 
     def enqueue_all(self, messages: list[bytes]) -> None:
         """Append messages in one transaction."""
@@ -96,32 +116,32 @@ class _Storage(SqliteStorage):  # type: ignore[misc]
         now = time.monotonic()
         if now - self._checked_at >= _STAT_SECONDS:
             self._checked_at = now
-            if _inode(self.filename) != self._inode:
+            if _inode(self.filename) != self.inode:
                 self.close()
 
     def _reopen(self, error: Exception) -> None:
-        _log.warning("queue.db: %s; opening it anew", error)
+        _log.warning("queue.db: %s; reopening it", error)
         with contextlib.suppress(sqlite3.Error):
             self.close()
-        self._conn = None
+        self._conn = None  # `close` leaves it set where closing a damaged file fails
 
 
 class _Worker(Worker):  # type: ignore[misc]
-    """Wakes at once when this process rings or has room again, instead of at the next poll."""
+    """Wakes at once when this process rings or frees slots, instead of at the next poll."""
 
     delay: float
 
     def sleep(self) -> None:
         self.delay = min(self.delay, self.max_delay)
-        if self.huey.wake_event.wait(self.delay):
-            self.huey.wake_event.clear()
+        if self.huey.wakeup.wait(self.delay):
+            self.huey.wakeup.clear()
             self.delay = self.default_delay
         else:
             self.delay *= self.backoff
 
 
 class _IdleScheduler(Scheduler):  # type: ignore[misc]
-    """Deadlines stand in our tables; Huey's schedule is not used, and so not polled."""
+    """Never polls: deadlines are in our own tables, and Huey's schedule is empty."""
 
     def loop(self, now: Any = None) -> None:  # noqa: ARG002
         self.stop_flag.wait(1)
@@ -132,25 +152,14 @@ class _Consumer(Consumer):  # type: ignore[misc]
     scheduler_class = _IdleScheduler
 
     def _set_signal_handlers(self) -> None:
-        """Signals are the node's own affair."""
+        """Install none: the node handles its signals itself."""
 
 
 class Doorbells:
     """The queue of one data dir, as one process sees it."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        on_slice: Callable[[list[int]], None] | None = None,
-        gate: Callable[[], bool] = lambda: True,
-        capacity: Callable[[], int] = lambda: 1,
-    ) -> None:
-        """`on_slice` answers rings, given the sequences' ids; `gate` is asked before a message is taken.
-
-        `room` says how many rings may be answered together: those that wait are taken at once, so that a crawl of
-        many hosts does not pay for a transaction a page. Raises StorageError where the file cannot be made.
-        """
+    def __init__(self, folder: Path, *, wakeup: threading.Event | None = None) -> None:
+        """`wakeup`: when set, the consumer polls at once. Raises StorageError where the file cannot be created."""
         self._path = folder / QUEUE_FILE
         try:
             self._huey = Huey(
@@ -159,46 +168,47 @@ class Doorbells:
                 serializer=_JsonSerializer(),
                 storage_class=_Storage,
                 filename=str(self._path),
-                gate=gate,
             )
             self._path.chmod(0o600)
         except (sqlite3.Error, OSError) as error:
-            raise StorageError(f"{self._path}: {error}", "Free some space, or take the file away.") from error
-        self._huey.wake_event = threading.Event()
-
-        @self._huey.task(name="crawl_slice")  # type: ignore[untyped-decorator]
-        def crawl_slice(sequence: int) -> None:
-            if on_slice is not None:
-                more = self._huey.storage.pop_many(min(capacity(), _MAX_RINGS) - 1)
-                on_slice(list(dict.fromkeys([sequence, *self._decode_sequences(more)])))
-
-        self._crawl_slice = crawl_slice
+            raise StorageError(f"{self._path}: {error}", "Free some disk space, or delete the file.") from error
+        self._wakeup = self._huey.wakeup = wakeup or threading.Event()
+        self._crawl_slice = self._huey.task(name="crawl_slice")(self._answer)
+        self._handler: RingHandler | None = None
         self._consumer: _Consumer | None = None
         self._stopped = False
 
     def ring(self, sequences: Iterable[int]) -> None:
-        """Say that sequences have work. A failure is logged, not raised: lost rings are repaired."""
+        """Ring sequences that have work. A failure is logged, not raised: lost doorbells are repaired."""
         try:
             messages = [self._huey.serialize_task(self._crawl_slice.s(sequence)) for sequence in sequences]
             if messages:
                 self._huey.storage.enqueue_all(messages)
         except sqlite3.Error as error:
-            _log.warning("rings lost: %s", error)
+            _log.warning("doorbells lost: %s", error)
         self.wake()
+
+    def _answer(self, sequence: int) -> None:
+        """Run the Huey task: answer this doorbell and those that wait, so that many hosts share one transaction."""
+        if self._handler is not None:
+            waiting = self._huey.storage.pop_many(min(self._handler.free_slots, _MAX_RINGS) - 1)
+            self._handler.lease_rung(list(dict.fromkeys([sequence, *self._decode_sequences(waiting)])))
 
     def _decode_sequences(self, messages: list[bytes]) -> Iterator[int]:
         for message in messages:
             try:
                 yield int(self._huey.serializer.deserialize(message).args[0])
             except (ValueError, TypeError, IndexError):
-                _log.warning("a message in queue.db is no ring: %r", bytes(message)[:80])
+                _log.warning("invalid message in queue.db: %r", bytes(message)[:80])
 
     def wake(self) -> None:
-        """Look at the queue now."""
-        self._huey.wake_event.set()
+        """Have the consumer poll at once."""
+        self._wakeup.set()
 
-    def consume(self) -> None:
-        """Answer rings until `stop`, on the main thread."""
+    def consume(self, handler: RingHandler) -> None:
+        """Answer doorbells until `stop`, on the main thread."""
+        self._handler = handler
+        self._huey.storage.gate = handler.should_dequeue
         self._consumer = _Consumer(
             self._huey,
             workers=1,
@@ -214,19 +224,19 @@ class Doorbells:
             self._consumer.stop(graceful=True)
 
     def stop(self) -> None:
-        """End `consume`; safe from a signal handler, before and after it runs."""
+        """End `consume`. Safe from a signal handler, before and after it runs."""
         self._stopped = True
         if self._consumer is not None:
             self._consumer.stop_flag.set()
         self.wake()
 
     def has_pending(self) -> bool | None:
-        """Whether a ring waits: one look at an index. None where the file is gone, is another one, or is damaged."""
+        """Whether a doorbell waits: one index lookup. None where the file is missing, replaced or damaged."""
         try:
-            found = bool(self._huey.storage.sql("SELECT 1 FROM task LIMIT 1", results=True))
+            pending = bool(self._huey.storage.sql("SELECT 1 FROM task LIMIT 1", results=True))
         except sqlite3.Error:
             return None
-        return found if _inode(str(self._path)) == self._huey.storage._inode else None
+        return pending if _inode(str(self._path)) == self._huey.storage.inode else None
 
     def close(self) -> None:
         """Close the file."""
@@ -235,13 +245,17 @@ class Doorbells:
 
 
 def discard_queue(folder: Path) -> None:
-    """Throw the queue away; who has it open finds the next one by itself. A directory of that name is put aside."""
+    """Delete the queue; processes that have it open switch to the next one. A directory of that name is moved aside."""
     for suffix in ("", "-wal", "-shm"):
         path = folder / (QUEUE_FILE + suffix)
         if path.is_dir():
             path.rename(path.with_name(f"{path.name}.aside-{time.time_ns()}"))
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
+
+
+def _always_open() -> bool:
+    return True
 
 
 def _inode(path: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Settings: their names, defaults and origins (a flag wins over CRAWL_* environment over crawl.toml over default)."""
+"""Loads and validates settings. Precedence: flag, CRAWL_* environment variable, crawl.toml, default."""
 
 import json
 import math
@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from engine import __version__
 from engine.errors import UsageError, suggest
@@ -22,34 +22,34 @@ def duration_seconds(text: str) -> float:
     """
     if text == "PT0S":
         return 0.0
-    wrong = UsageError(
-        f"'{text}' is no ISO 8601 duration", "Write P1D for a day, PT12H for 12 hours, PT90S for 90 seconds."
+    invalid = UsageError(
+        f"'{text}' is not an ISO 8601 duration", "Write P1D for a day, PT12H for 12 hours, PT90S for 90 seconds."
     )
     if text[-1:].isdigit() or "-" in text:
-        raise wrong
+        raise invalid
     from isoduration import parse_duration
 
     try:
-        told = parse_duration(text)
-        date, time = told.date, told.time
+        duration = parse_duration(text)
+        date, time = duration.date, duration.time
         days = date.weeks * 7 + date.days
         seconds = float(((days * 24 + time.hours) * 60 + time.minutes) * 60 + time.seconds)
-    except Exception as error:  # the parser lets errors of its number reader through
-        raise wrong from error
+    except Exception as error:  # the parser also raises errors of its number reader
+        raise invalid from error
     if date.years or date.months:
-        raise UsageError(f"'{text}' has years or months, whose lengths differ", "Write it in days, such as P30D.")
+        raise UsageError(f"'{text}' has years or months, which vary in length", "Write it in days, such as P30D.")
     if not 0 <= seconds <= 1e10:
-        raise UsageError(f"'{text}' must lie between 0 seconds and 300 years", "Write for example P30D.")
+        raise UsageError(f"'{text}' must be between 0 seconds and 300 years", "Write for example P30D.")
     return seconds
 
 
 def default_nodes() -> int:
-    """One node a usable CPU, at least 2, at most 4."""
+    """One node for each usable CPU, at least 2, at most 4."""
     return min(4, max(2, usable_cpus()))
 
 
 def usable_cpus() -> int:
-    """CPUs this process may use, by affinity and by the quota of its cgroup."""
+    """CPUs this process may use, by its affinity and by the quota of its cgroup."""
     affinity = getattr(os, "sched_getaffinity", None)
     count = len(affinity(0)) if affinity else os.cpu_count() or 1
     try:
@@ -63,10 +63,10 @@ def usable_cpus() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every setting, by its stable name. Times are seconds, sizes bytes, unless the name says otherwise."""
+    """Every setting, by its stable name. Times are in seconds, sizes in bytes, unless stated."""
 
     nodes: int = 0
-    """0: as many as `default_nodes` says."""
+    """0: `default_nodes()`."""
     backups: int = 0
     concurrency: int = 32
     batch: int = 32
@@ -83,6 +83,8 @@ class Settings:
     live: str = "PT0S"
     on_reload: Literal["reextract", "new_only"] = "reextract"
     refresh: float = 2.0
+    cpu_affinity: Literal["auto", "off"] = "auto"
+    """`auto`: keep a node's threads on one CPU while it is not contended."""
     max_pages: int | None = None
     max_time: float | None = None
     min_free: int = 64_000_000
@@ -98,20 +100,20 @@ class Settings:
 
     @property
     def live_seconds(self) -> float:
-        """`live` in seconds. Raises UsageError where it is no ISO 8601 duration of fixed length."""
+        """`live` in seconds. Raises UsageError where it is not an ISO 8601 duration of fixed length."""
         return duration_seconds(self.live)
 
     def to_json(self) -> str:
-        """The form child processes are told."""
+        """The form in which child processes receive the settings."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> "Settings":
-        """What `to_json` gave."""
-        told = json.loads(text)
-        if told.get("on_end") is not None:
-            told["on_end"] = tuple(told["on_end"])
-        return cls(**told)
+        """The settings of a text from `to_json`."""
+        values = json.loads(text)
+        if values.get("on_end") is not None:
+            values["on_end"] = tuple(values["on_end"])
+        return cls(**values)
 
 
 _MINIMUMS: Mapping[str, float] = {
@@ -133,9 +135,9 @@ class Setting:
 def load_settings(
     flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, folder: Path = Path()
 ) -> Settings:
-    """The settings in force. `flags` holds values given on the command line; None means not given.
+    """The settings in force. `flags` holds the values of the command line; None: not given.
 
-    Raises UsageError on an unknown name, a value that cannot be read, or one out of bounds, naming its origin.
+    Raises UsageError on an unknown name or an invalid value, naming its origin.
     """
     return Settings(**{s.name: s.value for s in resolve_settings(flags, environment=environment, folder=folder)})
 
@@ -143,14 +145,14 @@ def load_settings(
 def resolve_settings(
     flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, folder: Path = Path()
 ) -> list[Setting]:
-    """Every setting with its origin, in order of declaration; raises as `load` does."""
+    """Every setting with its origin, in order of declaration. Raises as `load_settings` does."""
     environment = os.environ if environment is None else environment
     written = _read_toml(folder / "crawl.toml")
     given = {name: value for name, value in flags.items() if value is not None}
     for origin, names in (("--set", given), ("crawl.toml", written)):
         for name in names:
             _check_name(name, origin)
-    found = []
+    settings = []
     for field in fields(Settings):
         name, variable = field.name, f"CRAWL_{field.name.upper()}"
         if name in given:
@@ -160,14 +162,14 @@ def resolve_settings(
         elif name in written:
             value, origin = written[name], "crawl.toml"
         else:
-            found.append(Setting(name, default_nodes() if name == "nodes" else field.default, "default"))
+            settings.append(Setting(name, default_nodes() if name == "nodes" else field.default, "default"))
             continue
-        found.append(Setting(name, _parse_value(name, value, origin), origin))
-    return found
+        settings.append(Setting(name, _parse_value(name, value, origin), origin))
+    return settings
 
 
 def parse_assignment(text: str) -> tuple[str, str]:
-    """`NAME=VALUE` of `--set`, split. Raises UsageError."""
+    """Split the `NAME=VALUE` of `--set`. Raises UsageError."""
     name, sign, value = text.partition("=")
     name = name.strip().replace("-", "_")
     if not sign:
@@ -182,7 +184,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: {error}", "Mend the file, or take it away: every setting has a default.") from error
+        raise UsageError(f"{path}: {error}", "Fix the file, or delete it: every setting has a default.") from error
 
 
 def _check_name(name: str, origin: str) -> None:
@@ -192,57 +194,61 @@ def _check_name(name: str, origin: str) -> None:
 
 
 def _parse_value(name: str, value: Any, origin: str) -> Any:
-    hint = str(get_type_hints(Settings)[name])
+    hint = get_type_hints(Settings)[name]
     where = f"--set {name}" if origin == "flag" else origin
     try:
-        read = _coerce(hint, value)
+        parsed = _coerce(hint, value)
     except (ValueError, TypeError):
-        raise UsageError(
-            f"{where}: {name} cannot be {value!r}", f"It wants {_describe_expected(name, hint)}."
-        ) from None
-    if isinstance(read, float | int) and not (math.isfinite(read) and read >= _MINIMUMS.get(name, read)):
-        raise UsageError(f"{where}: {name} cannot be {value!r}", f"It wants {_describe_expected(name, hint)}.")
+        raise UsageError(f"{where}: {name} cannot be {value!r}", f"Use {_describe_expected(name, hint)}.") from None
+    if isinstance(parsed, float | int) and not (math.isfinite(parsed) and parsed >= _MINIMUMS.get(name, parsed)):
+        raise UsageError(f"{where}: {name} cannot be {value!r}", f"Use {_describe_expected(name, hint)}.")
     if name == "live":
-        duration_seconds(read)
-    return read
+        duration_seconds(parsed)
+    return parsed
 
 
-def _describe_expected(name: str, hint: str) -> str:
-    if "tuple" in hint:
-        return 'a list of texts, as JSON: ["mail", "-s", "crawled", "me@acme.example"]'
-    kinds = {"bool": "true or false", "Literal": "reextract or new_only", "int": "a whole number", "float": "a number"}
-    kind = next((words for part, words in kinds.items() if part in hint), "a text")
+def _describe_expected(name: str, hint: Any) -> str:
+    if get_origin(hint) is Literal:
+        return " or ".join(get_args(hint))
+    text = str(hint)
+    if "tuple" in text:
+        return 'a list of strings, as JSON: ["mail", "-s", "crawled", "me@acme.example"]'
+    kinds = {"bool": "true or false", "int": "an integer", "float": "a number"}
+    kind = next((words for part, words in kinds.items() if part in text), "a text")
     return f"{kind} of {_MINIMUMS[name]:g} or more" if name in _MINIMUMS else kind
 
 
-def _coerce(hint: str, value: Any) -> Any:
+def _coerce(type_hint: Any, value: Any) -> Any:
+    if get_origin(type_hint) is Literal:
+        if value not in get_args(type_hint):
+            raise ValueError(value)
+        return value
+    hint = str(type_hint)
     if "None" in hint and value in ("", "none"):
         return None
     if "tuple" in hint:
-        return _parse_texts(value)
+        return _parse_strings(value)
     if "bool" in hint:
         if isinstance(value, bool):
             return value
-        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if str(value).lower() not in words:
+        booleans = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if str(value).lower() not in booleans:
             raise ValueError(value)
-        return words[str(value).lower()]
+        return booleans[str(value).lower()]
     if isinstance(value, bool):
         raise ValueError(value)
     if "int" in hint:
         return int(str(value).replace("_", ""))
     if "float" in hint:
         return float(value)
-    if "Literal" in hint and value not in ("reextract", "new_only"):
-        raise ValueError(value)
     return str(value)
 
 
-def _parse_texts(value: Any) -> tuple[str, ...]:
-    """A list of texts, or the JSON of one; the first must say something."""
-    listed = json.loads(value) if isinstance(value, str) else value
-    if not isinstance(listed, list) or not listed or not all(isinstance(item, str) for item in listed):
+def _parse_strings(value: Any) -> tuple[str, ...]:
+    """A list of strings, or the JSON of one; the first must not be blank."""
+    strings = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(strings, list) or not strings or not all(isinstance(item, str) for item in strings):
         raise ValueError(value)
-    if not listed[0].strip() or any("\0" in item for item in listed):
+    if not strings[0].strip() or any("\0" in item for item in strings):
         raise ValueError(value)
-    return tuple(listed)
+    return tuple(strings)

@@ -1,1 +1,1 @@
-"""The nouns of a crawl: jobs, nodes, runs, definitions, records. Standard library only; no I/O, no clocks, no SQL."""
+"""Value types of a crawl: jobs, nodes, runs, definitions, records. Standard library only, no I/O."""

@@ -1,4 +1,4 @@
-"""The validated defs: what to fetch, follow and extract. Made by `engine.defs`, stored as JSON, read by every node."""
+"""The validated defs, built by `engine.defs`, stored as JSON and read by every node."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ def _empty_mapping() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class SourcePosition:
-    """Where something is written: a path below the defs dir, 1-based line and column."""
+    """Where a part of the defs is written: a path below the defs dir, 1-based line and column."""
 
     file: str
     line: int
@@ -42,18 +42,18 @@ class Field:
     type: FieldType = "str"
     format: str | None = None
     value: str | None = None
-    """A constant or a text with `%{…}` variables; replaces the selection."""
+    """A constant, or a text with `%{…}` variables; replaces the selection."""
     default: Any = None
     has_default: bool = False
     required: bool = False
     fields: tuple["Field", ...] = ()
-    """Nested fields: the value is a list of objects, one for each match of `selector`."""
+    """Nested fields: the value is a list with an object for each match of `selector`."""
     place: SourcePosition = NO_POSITION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterRule:
-    """Drops a record whose written field matches the pattern in full."""
+    """Drops a record if the text of its field matches the whole pattern."""
 
     field: str
     pattern: str
@@ -62,12 +62,12 @@ class FilterRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """Which links of a page to follow, and into which group."""
+    """Which links of a page to follow, and into which group they lead."""
 
     selector: str
     attribute: str = "href"
     group: str | None = None
-    """None: the group of the page itself."""
+    """None: the page's own group."""
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     same_host: bool = True
@@ -108,12 +108,12 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroup:
-    """What to do with the pages of the locator group of the same name."""
+    """The tasks for the pages of the locator group of the same name."""
 
     name: str
     tasks: tuple[Task, ...] = ()
     live: float | None = None
-    """Seconds a stored document serves instead of a fetch; None: the setting `live`."""
+    """Seconds for which a stored document replaces a fetch; None: the setting `live`."""
     max_depth: int | None = None
     max_pages: int | None = None
     priority: int = 0
@@ -122,12 +122,12 @@ class TaskGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locator:
-    """Where to start. URLs are as written: braces are expanded, and relative ones resolved, at seeding."""
+    """Where to start. URLs are as written: seeding expands braces and resolves relative URLs."""
 
     name: str
     urls: tuple[str, ...] = ()
     from_file: str | None = None
-    """A file of one URL a line, relative to the file that names it (already resolved to a path); `-` is stdin."""
+    """Path of a file with one URL per line; `-` is stdin. Already resolved against the defs file that names it."""
     sitemap: str | None = None
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=_empty_mapping)
@@ -149,7 +149,7 @@ class LocatorGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRule:
-    """Manners for one host. `name` without a port matches every port. None: the setting of the same name."""
+    """Rules for one host. A `name` without a port matches every port. None: the setting of the same name."""
 
     name: str
     delay: float | None = None
@@ -163,7 +163,7 @@ class HostRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppenderDef:
-    """One output: where rows of some dataDefs are written. No dataDefs named: all of them."""
+    """One output for the rows of some dataDefs; an empty tuple: of all."""
 
     name: str
     type: str = "csv"
@@ -184,24 +184,24 @@ class Definitions:
     appenders: tuple[AppenderDef, ...] = (AppenderDef(name="rows"),)
     base_url: str | None = None
     files: tuple[str, ...] = ()
-    """The files read, in path order."""
+    """The files that were read, in path order."""
     _index: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def task_group(self, name: str) -> TaskGroup | None:
         """The task group of that name."""
-        found: TaskGroup | None = self._by_name("task_groups").get(name)
-        return found
+        group: TaskGroup | None = self._by_name("task_groups").get(name)
+        return group
 
     def data_def(self, name: str) -> DataDef | None:
         """The dataDef of that name."""
-        found: DataDef | None = self._by_name("data_defs").get(name)
-        return found
+        data_def: DataDef | None = self._by_name("data_defs").get(name)
+        return data_def
 
     def host_rule(self, host: str, port: int | None) -> HostRule | None:
-        """The rule for a host: one written with the port wins over one without."""
-        table = self._by_name("hosts")
-        found: HostRule | None = table.get(f"{host}:{port}") or table.get(host)
-        return found
+        """The rule for a host: a rule with the port takes precedence over one without."""
+        rules = self._by_name("hosts")
+        rule: HostRule | None = rules.get(f"{host}:{port}") or rules.get(host)
+        return rule
 
     def appenders_of(self, data_def: str) -> tuple[AppenderDef, ...]:
         """The outputs that rows of a dataDef go to."""
@@ -214,19 +214,19 @@ class Definitions:
         return table
 
     def to_json(self) -> str:
-        """The form that is stored; `from_json` reads it back."""
+        """The stored form; `from_json` reads it back."""
         return json.dumps(_to_plain(self), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> "Definitions":
         """The defs of a stored version."""
-        made = _from_plain(cls, json.loads(text))
-        assert isinstance(made, cls)
-        return made
+        definitions = _from_plain(cls, json.loads(text))
+        assert isinstance(definitions, cls)
+        return definitions
 
 
 def definition_hash(part: Any) -> str:
-    """A hash of what a part of the defs says: 32 hex digits; the same for any formatting and place of the file."""
+    """A hash of the meaning of a part of the defs, 32 hex digits: formatting and positions do not count."""
     text = json.dumps(_to_plain(part, places=False), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 

@@ -1,4 +1,4 @@
-"""A job: one URL to be worked through its steps, and how it may change state."""
+"""A job: one URL to be processed, its states and their transitions."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class JobState(StrEnum):
-    """Where a job stands. READY covers work that is due and work that waits for a deadline."""
+    """The state of a job. READY covers both due jobs and jobs that wait for a deadline."""
 
     READY = "READY"
     TAKEN = "TAKEN"
@@ -23,11 +23,11 @@ class JobKind(StrEnum):
     ROBOTS = "robots"
     SITEMAP = "sitemap"
     EXTRACT = "extract"
-    """A stored page is worked anew: never a request."""
+    """Re-extracts a stored page; never sends a request."""
 
 
 class JobOrigin(StrEnum):
-    """Who asked for the page: a locator of the defs, or a link of another page."""
+    """What the page comes from: a locator of the defs, or a link on another page."""
 
     LOCATOR = "locator"
     LINK = "link"
@@ -41,15 +41,15 @@ JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.SKIPPED: frozenset({JobState.READY}),
     JobState.INCOMPLETE: frozenset({JobState.READY}),
 }
-"""Leaving DONE, FAILED or SKIPPED is an operator's retry; leaving INCOMPLETE is the resume of a run."""
+"""An operator's retry leaves DONE, FAILED or SKIPPED; resuming a run leaves INCOMPLETE."""
 
 OPEN_STATES = frozenset({JobState.READY, JobState.TAKEN, JobState.INCOMPLETE})
-"""While a run has a job in one of these it is not done."""
+"""A run with a job in one of these states is not done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is sent for a job besides its URL. Values may hold `%{env.NAME}`, which only the sender resolves."""
+    """What a job sends besides its URL. Values may hold `%{env.NAME}`, resolved only on sending."""
 
     method: str = "GET"
     headers: tuple[tuple[str, str], ...] = ()
@@ -59,13 +59,13 @@ class Request:
 
     @property
     def is_plain_get(self) -> bool:
-        """Whether a link to the same URL would fetch the same page."""
+        """Whether a plain link to the URL would send the same request."""
         return self.method == "GET" and self.body is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredPage:
-    """Where the body of a page lies in `pages.db`, with what its HTTP answer said."""
+    """A stored page: the id of its body in `pages.db`, and the metadata of its HTTP response."""
 
     page: int
     url: str
@@ -76,7 +76,7 @@ class StoredPage:
 
 
 class LeasedJob(NamedTuple):
-    """A job in a node's hands. `lease` fences every write about it: it is never used twice."""
+    """A job leased by a node. `lease`, never used twice, fences every write about it."""
 
     id: int
     lease: int
@@ -87,7 +87,7 @@ class LeasedJob(NamedTuple):
     group: str
     locator_id: int | None
     root: int
-    """The locator's job this one descends from: itself, for a locator."""
+    """The locator's job from which this job descends; for a locator, its own id."""
     locator: str
     locator_url: str
     url: str
@@ -99,18 +99,18 @@ class LeasedJob(NamedTuple):
     hops: int
     """Redirects followed so far."""
     target: str | None
-    """Where the last redirect pointed; the fetch goes there."""
+    """The URL of the last redirect, which is fetched instead."""
     request: Request
     send_at: float | None
     """Boot-time second before which the request must not be sent; None: at once."""
     delay: float
-    """The host's seconds between two requests; 0: none."""
+    """Seconds between two requests to the host."""
     stored: StoredPage | None
-    """A document that serves instead of a fetch."""
+    """A document that replaces the fetch."""
     defs_version: int
     page_job: int | None = None
-    """Of a re-extraction: the job of the page."""
+    """For a re-extraction: the job of the page."""
     extracted_with: tuple[int, ...] = ()
-    """Of a re-extraction: ids of the dataDefs that the page's rows were made with."""
+    """For a re-extraction: ids of the dataDefs that extracted the page's rows."""
     links_stale: bool = False
-    """What decides on links has changed: unchanged dataDefs are asked for theirs, and those known are told, too."""
+    """For a re-extraction: the rules for links have changed. Collects every link, known or not, of every dataDef."""

@@ -1,10 +1,10 @@
-"""A node: a supervised consumer process, its role and its heart."""
+"""States, roles and heartbeat states of a node, and their transitions."""
 
 from enum import StrEnum
 
 
 class NodeState(StrEnum):
-    """What a node is doing. READY while it holds a job or may lease one now, else DONE; it may flip back."""
+    """What a node is doing. READY while it holds a job or may lease one now, else DONE; it may return to READY."""
 
     STARTING = "STARTING"
     READY = "READY"
@@ -18,7 +18,7 @@ class NodeState(StrEnum):
 
 
 class Role(StrEnum):
-    """What a node is for. The dead keep theirs, so that the table tells what was lost."""
+    """What a node is for. A dead node keeps its former role as DEAD_RUNNER or DEAD_BACKUP_RUNNER."""
 
     INITIAL = "INITIAL"
     RUNNER = "RUNNER"
@@ -28,7 +28,7 @@ class Role(StrEnum):
 
 
 class HeartbeatState(StrEnum):
-    """How a node's beat looks to its observer."""
+    """How recent a node's beat is, as the supervisor sees it."""
 
     NEWBORN = "NEWBORN"
     HEALTHY = "HEALTHY"
@@ -51,7 +51,7 @@ NODE_TRANSITIONS: dict[NodeState, frozenset[NodeState]] = {
     _S.DEAD: frozenset({_S.FAILED}),
     _S.FAILED: frozenset(),
 }
-"""SHUTDOWN: the node said goodbye; TERMINATED: the supervisor saw it gone. DEAD turns FAILED where none succeeds it."""
+"""SHUTDOWN: the node recorded its end; TERMINATED: the supervisor saw it exit. DEAD becomes FAILED if not replaced."""
 
 ALIVE_STATES = frozenset({_S.STARTING, _S.READY, _S.DONE, _S.STANDBY, _S.DRAINING})
 

@@ -1,19 +1,19 @@
-"""How many jobs of one sequence may run at once, so that a large site never starves a small one."""
+"""Limits how many jobs of a sequence run at once, so that a large site never starves a small one."""
 
 
 def quota(active: int, slots: int) -> int:
-    """Jobs one of `active` sequences may have running over all `slots` of all nodes.
+    """Jobs that each of `active` sequences may run at once, of the `slots` of all nodes.
 
-    The rule of the SNIG services monitor: all slots for one sequence alone, else `1 + ⌊slots/active⌋`.
+    The rule of the SNIG services monitor: all slots for a single sequence, else `1 + ⌊slots/active⌋`.
     """
     return slots if active <= 1 else 1 + slots // active
 
 
 def lease_limit(*, active: int, slots: int, running: int, free: int, batch: int) -> int:
-    """Jobs one lease may take for a sequence that has `running` ones; never negative.
+    """Jobs one lease may take for a sequence with `running` jobs; never negative.
 
-    A tenth of the quota is kept back while there are others, with a floor of one job, so that a sequence that
-    appears finds a slot at once.
+    While there are other sequences a tenth of the quota stays free, with a floor of one job, so that a new sequence
+    gets a slot at once.
     """
     allowed = quota(active, slots)
     if active > 1:

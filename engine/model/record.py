@@ -1,4 +1,4 @@
-"""What one page gives: rows, links, and records that were turned away."""
+"""The results of extracting a page: rows, links, and rejected records."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejection:
-    """A record that was not written, and the field that was the reason."""
+    """A record that was not written, with the field that caused it."""
 
     data_def: str
     field: str
@@ -18,20 +18,20 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedLink:
-    """A link a page makes: absolute, normalized, without fragment."""
+    """A link of a page: absolute, normalized, without fragment."""
 
     url: str
     group: str
     priority: int
     max_depth: int | None
-    """Links deeper than this are not followed; None: no limit of the link's own."""
+    """Depth beyond which the link is not followed; None: no limit of its own."""
     key: bytes = field(default=b"", compare=False)
-    """What its job will be known by (`identity.link_key`): kept here since a link is met on many pages."""
+    """The key of its job (`job_key.link_key`), cached since a link appears on many pages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
-    """What one dataDef made of one page."""
+    """The result of one dataDef on one page."""
 
     data_def: str
     rows: tuple[Mapping[str, Any], ...] = ()
@@ -39,4 +39,4 @@ class Extraction:
     links: tuple[ExtractedLink, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     filtered: int = 0
-    """Records a filter dropped."""
+    """Records dropped by a filter."""

@@ -1,10 +1,10 @@
-"""A run: one crawl from seeding to its end, and the stages its supervisor walks through."""
+"""States of a run, stages of its supervisor, and their transitions."""
 
 from enum import StrEnum
 
 
 class RunState(StrEnum):
-    """Where a run stands. Every state but DONE can be resumed."""
+    """The state of a run. Every state but DONE can be resumed."""
 
     NEW = "NEW"
     SEEDING = "SEEDING"
@@ -17,7 +17,7 @@ class RunState(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is under way, or should be."""
+        """Whether the run is active, or should be."""
         return self in (RunState.NEW, RunState.SEEDING, RunState.READY, RunState.DRAINING)
 
 
@@ -53,7 +53,7 @@ RUN_TRANSITIONS: dict[RunState, frozenset[RunState]] = {
     _R.KILLED: frozenset({_R.SEEDING, _R.READY}),
     _R.FAILED: frozenset({_R.SEEDING, _R.READY}),
 }
-"""DONE → READY is an operator's retry; SEEDING is entered again on resume and when a def version is published."""
+"""DONE → READY is an operator's retry; resuming a run and publishing a def version enter SEEDING again."""
 
 _G = Stage
 _STOPPING = {_G.STOPPING_NODES_GRACEFUL, _G.STOPPING_NODES_FORCEFUL}

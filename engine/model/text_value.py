@@ -1,4 +1,4 @@
-"""A value as text: what a cell of a CSV file shows, and what filters match. Knows no output and no page."""
+"""Formats a value as text, for CSV cells and for filters."""
 
 import json
 from decimal import Decimal
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def to_text(value: Any, join: str = "|") -> str:
-    """The written text of a field's value.
+    """The text of a field's value.
 
-    None is empty, booleans are `true` and `false`, a Decimal shows its digits without an exponent, lists of
-    plain values are joined by `join`, objects and lists that hold any become compact JSON.
+    None is empty, booleans are `true` and `false`, a Decimal shows all digits without an exponent. Lists of scalars are
+    joined by `join`; objects and nested lists become compact JSON.
     """
     if isinstance(value, str):
         return value

@@ -1,4 +1,4 @@
-"""`%{name}` in texts of the defs: found, checked and filled in. `%%{` is a literal `%{`."""
+"""Finds and substitutes `%{name}` variables in texts of the defs. `%%{` is a literal `%{`."""
 
 import re
 from collections.abc import Callable
@@ -18,24 +18,24 @@ DOCUMENT_VARIABLES = frozenset(
         "run.time",
     }
 )
-"""What a field's `value` may name; `env.NAME` is for locators and hosts alone."""
+"""Variables of a field's `value`; `env.NAME` is only for locators and hosts."""
 
 
 def variable_names(text: str) -> tuple[str, ...]:
-    """The variables a text names, in order."""
+    """The names of the variables in a text, in order."""
     return tuple(m.group(1) for m in _TOKEN.finditer(text) if m.group(1) is not None)
 
 
 def render(text: str, lookup: Callable[[str], str | None]) -> str:
-    """The text with each variable replaced; one that `lookup` answers with None stays as written."""
+    """The text with each variable replaced; a variable for which `lookup` returns None stays as written."""
     if "%{" not in text:
         return text
 
-    def filled(match: re.Match[str]) -> str:
+    def substitute(match: re.Match[str]) -> str:
         name = match.group(1)
         if name is None:
             return "%{"
         value = lookup(name)
         return match.group(0) if value is None else value
 
-    return _TOKEN.sub(filled, text)
+    return _TOKEN.sub(substitute, text)

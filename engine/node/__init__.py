@@ -1,4 +1,4 @@
-"""A node: rings in, leased jobs through fetch and extraction, results out in fenced commits.
+"""A node: answers doorbells, fetches and extracts leased jobs, commits the results.
 
-A job's way reads downwards: slice → fetch_loop → pipeline → harvest → committer → ringer. No supervisor, no screen.
+A job passes through: slice → fetch_loop → pipeline → extraction → committer → ringer. `build` wires these parts.
 """

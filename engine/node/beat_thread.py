@@ -1,62 +1,84 @@
-"""The node's heartbeat: a thread that tells how the node is, as long as its other threads tick."""
-
-from __future__ import annotations
+"""The node's heartbeat thread: writes a beat four times a second while the other threads tick."""
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from engine.errors import CrawlError
+from engine.node.capacity import Capacity
+from engine.node.committer import Committer
+from engine.node.fetch_loop import FetchLoop
+from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.intake import Intake
+from engine.node.registration import Registration
+from engine.node.status import NodeStatus
 from engine.node.tuning import CpuPinner
 from engine.runtime.beat_file import INTERVAL, Beat, BeatWriter, resident_bytes
 
-if TYPE_CHECKING:
-    from engine.node.process import Node
-
 
 class NodeBeatThread(threading.Thread):
-    """Writes the node's beat while its threads tick."""
+    """Writes the beat; between beats it does the node's periodic upkeep."""
 
-    def __init__(self, node: Node, processor: CpuPinner) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        status: NodeStatus,
+        registration: Registration,
+        intake: Intake,
+        capacity: Capacity,
+        committer: Committer,
+        loop: FetchLoop,
+        heap_trimmer: HeapTrimmer,
+        cpu_pinner: CpuPinner | None,
+    ) -> None:
+        """`path`: the beat file. `cpu_pinner`: None where the threads are not to be pinned."""
         super().__init__(name="beat", daemon=True)
-        self._cpu_pinner = processor
-        self._node = node
-        self._writer = BeatWriter(node.folder / "beats" / f"n{node.epoch}")
+        self._status = status
+        self._registration = registration
+        self._intake = intake
+        self._capacity = capacity
+        self._committer = committer
+        self._loop = loop
+        self._heap_trimmer = heap_trimmer
+        self._cpu_pinner = cpu_pinner
+        self._writer = BeatWriter(path)
         self._stopped = threading.Event()
         self._number = 0
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         while True:
-            self.write_beat(self._node.state())
-            self._cpu_pinner.adjust()
-            self._node.heap_trimmer.trim_if_due()
+            self.write_beat(self._status.state)
+            if self._cpu_pinner is not None:
+                self._cpu_pinner.adjust()
+            self._heap_trimmer.trim_if_due()
             with contextlib.suppress(CrawlError):
-                self._node.sync_role()
+                self._registration.sync_role()
             if self._stopped.wait(INTERVAL):
                 return
 
     def write_beat(self, state: str) -> None:
-        """One beat, unless a thread hangs."""
-        node = self._node
-        if node.is_stalled:
+        """Write one beat, unless a thread is stalled."""
+        if self._status.is_stalled:
             return
         self._number += 1
+        held = self._capacity.held
         beat = Beat(
             number=self._number,
             state=state,
-            in_flight=node.capacity.held,
-            done=node.committer.done,
-            failed=node.committer.failed,
+            in_flight=held,
+            done=self._committer.done,
+            failed=self._committer.failed,
             rss=resident_bytes(),
-            lag=node.loop.lag,
-            now=node.alarm or (node.loop.current_url if node.capacity.held else ""),
+            lag=self._loop.lag,
+            now=self._intake.alarm or (self._loop.current_url if held else ""),
         )
         with contextlib.suppress(OSError):  # a full disk may refuse the very first record
             self._writer.write(beat)
 
     def stop(self) -> None:
-        """The last beat says that the node ends on purpose."""
+        """Write a last beat, which says that the node ends on purpose."""
         self._stopped.set()
         self.join(1.0)
         self.write_beat("SHUTDOWN")

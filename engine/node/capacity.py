@@ -1,32 +1,46 @@
-"""The room a node has for jobs: what it holds, how much more it may take, and when it is worth asking for."""
+"""Counts the jobs of a node, says how many more it may lease, and when leasing pays off."""
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.model.job import JobKind, LeasedJob
 
 _WAKE_DIVISOR, _BATCH_WAIT_SECONDS = 2, 0.008
-"""A lease waits until half of the slots are free, or so many seconds; one for each slot would cost too much."""
+"""A lease waits until half of the slots are free, or this many seconds: one lease a slot would cost too much."""
 _PREFETCH_DIVISOR = 4
-"""One job more for so many slots waits in the node, to begin when a slot is free."""
+"""One job for each 4 slots waits in the node, to start as soon as a slot is free."""
 _REFILLED_SECONDS = 0.05
-"""For so long after a commit filled its places a node leaves the rings to others, who look every 20 ms, as long as it
-holds jobs: their commit will lease again."""
+"""After a commit that leased again, a node that holds jobs leaves the doorbells to other nodes for this long. They poll
+every 20 ms; the next commit of this node leases again."""
 _MAX_POLL_GAP = 0.08
-"""But for so long at most. Some rings only the queue can answer, such as those of hosts with a delay: they come 100 ms
-before their time (`store.sequences.LOOKAHEAD`), and waiting for the next look takes 20."""
+"""Upper limit of that pause. Only a doorbell serves hosts with a delay; it comes 100 ms before the send time
+(`store.tables.sequences.LOOKAHEAD`), and the next poll takes another 20."""
+
+
+@dataclass(slots=True)
+class ActiveJobs:
+    """Counts jobs in slots or on their way to one. Each counter has one writer at a time, so no lock is needed."""
+
+    submitted: int = 0
+    completed: int = 0
+
+    @property
+    def count(self) -> int:
+        """Jobs submitted and not completed."""
+        return self.submitted - self.completed
 
 
 class Capacity:
-    """Counts jobs, from lease to commit. Any thread may use it; `turn` is held by the one that leases."""
+    """Counts jobs from lease to commit. Thread-safe; the leasing thread holds `lease_lock`."""
 
-    def __init__(self, concurrency: int, *, count_active: Callable[[], int], wake: Callable[[], None]) -> None:
-        """`busy`: jobs in slots, or on their way to one. `wake` is called when it is worth asking again."""
+    def __init__(self, concurrency: int, *, active_jobs: ActiveJobs, wakeup: threading.Event) -> None:
+        """`wakeup` is set when polling the queue pays off again."""
         self.concurrency = concurrency
-        self._count_active = count_active
-        self._wake = wake
+        self._active_jobs = active_jobs
+        self._wakeup = wakeup
         self._lock = threading.Lock()
         self._declined = False
         self._free_since: float | None = None
@@ -37,18 +51,19 @@ class Capacity:
         self.held = 0
         """Jobs leased and not committed."""
         self.exclusive = False
-        """Whether a suspect is worked, beside which there must be no other job."""
+        """Whether the node works a job that has crashed a node before, which runs alone."""
 
     @property
     def free(self) -> int:
-        """Jobs it may lease: a few beyond its slots, so that none idles; none while a suspect is worked alone.
+        """Jobs the node may lease: its free slots and a few more, so that no slot idles.
 
-        Nor more than make twice the concurrency with those that wait to be committed.
+        Limited so that jobs in slots and jobs waiting for a commit together are at most twice the concurrency.
+        0 while a job runs alone.
         """
         return self._free(self.held)
 
     def after_commit(self, committed: Sequence[LeasedJob]) -> tuple[int, int, dict[int, int]]:
-        """Once these are committed: jobs it will hold and may lease, and those it will hold that load a host."""
+        """The state once these jobs are committed: jobs held, jobs it may lease, and jobs held by host."""
         held = self.held - len(committed)
         return held, self._free(held), dict(self._jobs_by_host - _count_by_host(committed))
 
@@ -56,10 +71,10 @@ class Capacity:
         if self.exclusive:
             return 0
         slots = self.concurrency
-        return min(slots + slots // _PREFETCH_DIVISOR - self._count_active(), 2 * slots - held)
+        return min(slots + slots // _PREFETCH_DIVISOR - self._active_jobs.count, 2 * slots - held)
 
     def should_dequeue(self) -> bool:
-        """Whether a ring is to be answered now."""
+        """Whether to answer a doorbell now."""
         now, free = time.monotonic(), self.free
         if free <= 0:
             self._free_since = None
@@ -72,18 +87,18 @@ class Capacity:
         return not self._declined
 
     def add_leased(self, jobs: Sequence[LeasedJob]) -> None:
-        """These were leased."""
+        """Count jobs that were leased."""
         with self._lock:
             self.held += len(jobs)
             self._jobs_by_host += _count_by_host(jobs)
             self.exclusive = any(job.crashes for job in jobs)
 
     def mark_refilled(self) -> None:
-        """A commit filled the places it freed, as far as this node's share goes."""
+        """Note that a commit leased again, up to this node's fair share."""
         self._refilled_at = time.monotonic()
 
     def release(self, jobs: Sequence[LeasedJob]) -> None:
-        """These were committed."""
+        """Stop counting jobs that were committed."""
         with self._lock:
             self.held -= len(jobs)
             self._jobs_by_host -= _count_by_host(jobs)
@@ -91,10 +106,10 @@ class Capacity:
         self.notify_freed()
 
     def notify_freed(self) -> None:
-        """There is room again: wake who answers rings, if it was room that it lacked."""
+        """Wake the queue's worker if it declined a doorbell for want of free slots and enough are free now."""
         if self._declined and self.free * _WAKE_DIVISOR >= self.concurrency and not self._recently_refilled():
             self._declined = False
-            self._wake()
+            self._wakeup.set()
 
     def _recently_refilled(self) -> bool:
         now = time.monotonic()

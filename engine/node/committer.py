@@ -1,4 +1,4 @@
-"""The committer: gathers finished jobs and writes them in one fenced transaction, after the bodies they refer to."""
+"""The committer thread: writes batches of finished jobs, each in one fenced transaction."""
 
 import logging
 import threading
@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState
 from engine.node.capacity import Capacity
+from engine.node.commit_queue import CommitQueue
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
@@ -22,17 +23,13 @@ from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
 
-MAX_WAIT_SECONDS = 0.05
-"""Seconds a finished job waits for others at most."""
-_COMMIT_PART, _COMMIT_WHOLE = 3, 4
-"""Of what the node holds, so much is committed together."""
 _RETRY_PAUSE = 0.1
 _BUSY_SECONDS = 3.0
-"""For each of the two databases: between them a tick, so that neither looks like a thread that hangs."""
+"""For each of the two databases. The thread ticks between them, so that a busy database does not look like a stall."""
 
 
 class Committer(threading.Thread):
-    """Commits when three quarters of what the node holds are finished, at the latest after 50 ms."""
+    """Stores the bodies of a batch, then commits it and leases new jobs in its place in one transaction."""
 
     def __init__(
         self,
@@ -40,68 +37,53 @@ class Committer(threading.Thread):
         *,
         node: int,
         run: int,
-        places: PlacementCache,
+        queue: CommitQueue,
+        placements: PlacementCache,
         seen_set: SeenSet,
         ringer: Ringer,
         capacity: Capacity,
-        refill_leaser: Callable[[], Leaser | None],
+        leaser: Leaser | None,
         on_idle: Callable[[], None] = lambda: None,
         on_fenced: Callable[[], None],
         on_error: Callable[[CrawlError], None],
         reextract_stale: bool = True,
     ) -> None:
-        """`refill` tells who leases in the place of what is committed, in the same transaction; None: nobody does.
+        """`leaser` leases in the place of committed jobs; None: freed slots stay free until a doorbell.
 
-        `idle` is called after a commit that leaves the node without a job.
-        `renew`: whether pages that went stale while they were worked are re-extracted.
+        `on_idle` is called after a commit that leaves the node without a job.
+        `reextract_stale`: re-extract pages whose defs changed while they were worked.
         """
         super().__init__(name="committer", daemon=True)
         self._folder = folder
         self._node = node
         self._run = run
-        self._places = places
+        self._queue = queue
+        self._placements = placements
         self._seen_set = seen_set
         self._ringer = ringer
         self._reextract_stale = reextract_stale
         self._capacity = capacity
-        self._refill_leaser = refill_leaser
+        self._leaser = leaser
         self._on_idle = on_idle
         self._on_fenced = on_fenced
         self._on_error = on_error
-        self._condition = threading.Condition()
-        self._pending: list[JobOutcome] = []
-        self._pending_since = 0.0
-        self._stopped = False
         self.ticked_at = time.monotonic()
         self.done = 0
         self.failed = 0
 
-    def add(self, finished: JobOutcome) -> None:
-        """A job is done with; any thread may say so."""
-        with self._condition:
-            if not self._pending:
-                self._pending_since = time.monotonic()
-                self._condition.notify()
-            self._pending.append(finished)
-            if self._is_batch_ready():
-                self._condition.notify()
-
-    def _is_batch_ready(self) -> bool:
-        return len(self._pending) * _COMMIT_WHOLE >= self._capacity.held * _COMMIT_PART
-
     def stop(self) -> None:
-        """Commit what is there and end the thread."""
-        with self._condition:
-            self._stopped = True
-            self._condition.notify()
+        """Commit what is pending, then end the thread."""
+        self._queue.close()
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         try:
             db = Database.open(self._folder / CRAWL, busy_seconds=_BUSY_SECONDS)
             pages = PageStore(self._folder, busy_seconds=_BUSY_SECONDS)
-            while (group := self._next_group()) is not None:
-                self._commit_with_retry(db, pages, group)
+            while (batch := self._queue.take()) is not None:
+                self.ticked_at = time.monotonic()
+                if batch:
+                    self._commit_with_retry(db, pages, batch)
             db.close()
             pages.close()
         except Fenced:
@@ -109,73 +91,59 @@ class Committer(threading.Thread):
         except CrawlError as error:
             self._on_error(error)
 
-    def _next_group(self) -> list[JobOutcome] | None:
-        with self._condition:
-            while True:
-                self.ticked_at = time.monotonic()
-                if self._pending:
-                    left = self._pending_since + MAX_WAIT_SECONDS - time.monotonic()
-                    if left <= 0 or self._stopped or self._is_batch_ready():
-                        group, self._pending = self._pending, []
-                        return group
-                    self._condition.wait(left)
-                elif self._stopped:
-                    return None
-                else:
-                    self._condition.wait(1.0)
-
-    def _commit_with_retry(self, db: Database, pages: PageStore, group: list[JobOutcome]) -> None:
-        """Commit a group, again and again while the database is busy or the disk is full: nothing is dropped."""
+    def _commit_with_retry(self, db: Database, pages: PageStore, batch: list[JobOutcome]) -> None:
+        """Commit a batch; retry while the database is busy or the disk is full, so that nothing is dropped."""
         while True:
             try:
-                _store_bodies(pages, group)
-                result = self._commit(db, group)
+                _store_bodies(pages, batch)
+                result = self._commit(db, batch)
                 break
             except DatabaseBusy as busy:
                 _log.warning("commit waits: %s", busy.message)
                 self.ticked_at = time.monotonic()
                 time.sleep(_RETRY_PAUSE)
-        self._capacity.release([f.job for f in group])
-        self._apply_result(group, result)
+        self._capacity.release([outcome.job for outcome in batch])
+        self._apply_result(batch, result)
         if not self._capacity.held:
             self._on_idle()
 
-    def _commit(self, db: Database, group: list[JobOutcome]) -> CommitResult:
-        """One attempt. The places it frees are filled by the same transaction."""
+    def _commit(self, db: Database, batch: list[JobOutcome]) -> CommitResult:
+        """Try once to commit; the same transaction leases for the slots it frees."""
         with self._capacity.lease_lock:
             self.ticked_at = time.monotonic()
-            slicer = self._refill_leaser()
-            wish = slicer.lease_request([f.job for f in group]) if slicer is not None else None
+            leaser = self._leaser if self._leaser is not None and self._leaser.accepts_jobs else None
+            request = leaser.lease_request([outcome.job for outcome in batch]) if leaser is not None else None
             result = commit(
                 db,
                 self._node,
                 self._run,
-                group,
-                self._places,
+                batch,
+                self._placements,
                 boottime(),
                 reextract_stale=self._reextract_stale,
-                request=wish,
+                request=request,
             )
-            if slicer is not None and (result.leased or result.left_for_others):
-                slicer.dispatch(db, result.leased)
+            if leaser is not None and (result.leased or result.left_for_others):
+                leaser.dispatch(db, result.leased)
                 self._capacity.mark_refilled()
         return result
 
-    def _apply_result(self, group: list[JobOutcome], result: CommitResult) -> None:
-        for f in group:
-            if f.job.id in result.accepted_ids:
-                if f.job.kind is JobKind.PAGE:
-                    self.done += f.state is JobState.DONE
-                    self.failed += f.state is JobState.FAILED
-                self._seen_set.add(child.identity for child in f.children)
+    def _apply_result(self, batch: list[JobOutcome], result: CommitResult) -> None:
+        for outcome in batch:
+            if outcome.job.id in result.accepted_ids:
+                if outcome.job.kind is JobKind.PAGE:
+                    self.done += outcome.state is JobState.DONE
+                    self.failed += outcome.state is JobState.FAILED
+                self._seen_set.add(child.identity for child in outcome.children)
         self._ringer.ring(result.ring)
         for due in result.due:
             self._ringer.arm(due)
 
 
-def _store_bodies(pages: PageStore, group: list[JobOutcome]) -> None:
-    """Put the new documents of a group into pages.db, once."""
-    fresh = [f for f in group if f.document is not None and f.page is None]
-    if fresh:
-        for f, page in zip(fresh, pages.add([f.document for f in fresh if f.document]), strict=True):
-            f.page = page
+def _store_bodies(pages: PageStore, batch: list[JobOutcome]) -> None:
+    """Write the new documents of a batch to pages.db, once even where the commit is retried."""
+    unstored = [outcome for outcome in batch if outcome.document is not None and outcome.page is None]
+    if unstored:
+        page_ids = pages.add([outcome.document for outcome in unstored if outcome.document])
+        for outcome, page_id in zip(unstored, page_ids, strict=True):
+            outcome.page = page_id

@@ -1,4 +1,4 @@
-"""The clerk: what the fetch loop asks of the store. Reads are answered at once; a write goes through a thread."""
+"""The fetch loop's access to the store: reads run on its own thread, the one write on another."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -13,26 +13,26 @@ from engine.store.tables import hosts, jobs
 
 
 class DbAccess:
-    """Used by the fetch loop's thread alone, but for the writes it sends to its own."""
+    """Two readers used by the fetch loop's thread alone, and a writer used by a thread of its own."""
 
     def __init__(self, folder: Path) -> None:
         self._reader = Database.open(folder / CRAWL, read_only=True)
         self._pages = PageStore(folder, read_only=True)
         self._folder = folder
-        self._executor = ThreadPoolExecutor(1, "clerk")
+        self._executor = ThreadPoolExecutor(1, "db-writer")
         self._writer: Database | None = None
 
     def is_backing_off(self, host: int, now: float) -> bool:
-        """Whether the host asked to be left alone at this boot-time second."""
+        """Whether the host is in backoff at this boot-time second."""
         until = hosts.get_backoff(self._reader, host)[1]
         return until is not None and until > now
 
     def strikes(self, host: int) -> int:
-        """Answers 429 or 503 in a row."""
+        """Responses 429 or 503 in a row."""
         return hosts.get_backoff(self._reader, host)[0]
 
     def robots(self, host: int) -> tuple[int, str] | None:
-        """Status and text of the host's robots.txt; None where it does not count."""
+        """Status and text of the host's robots.txt; None where it does not apply."""
         return hosts.get_robots(self._reader, host)
 
     def stored_page(self, run: int, key: bytes) -> StoredPage | None:
@@ -44,7 +44,7 @@ class DbAccess:
         return self._pages.read(page)
 
     async def claim_target(self, job: LeasedJob, target: str) -> bool:
-        """Say that the job goes on to fetch `target`; False: another job is at it, or the lease is lost."""
+        """Record that the job fetches `target` next; False: another job does, or the lease is lost."""
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._claim_target, job, target)
 
     def _claim_target(self, job: LeasedJob, target: str) -> bool:

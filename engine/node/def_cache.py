@@ -1,12 +1,13 @@
-"""What a node knows of the defs: each version read once from the store, its dataDefs compiled once by their meaning."""
+"""Caches the defs in a node: reads each version once from the store, compiles each dataDef once."""
 
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.extract.records import RecordExtractor
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
-from engine.model.definition import Definitions, HostRule, TaskGroup, definition_hash
+from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash
 from engine.model.job import LeasedJob
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -15,12 +16,12 @@ from engine.store.tables.hosts import HostPolicy
 
 _EMPTY_GROUP = TaskGroup(name="")
 _MAX_VERSIONS = 8
-"""A developer saves often: versions nobody works with any more are forgotten, and read again where they are needed."""
+"""A developer saves often: old versions are evicted, and read again if a job still needs them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledDataDef:
-    """One task's dataDef, ready to be applied; `id` is what its rows carry."""
+    """One task's dataDef, ready to apply; `id` is what its rows carry."""
 
     data_def: str
     id: int
@@ -28,13 +29,18 @@ class CompiledDataDef:
 
 
 class DefCache:
-    """Reads def versions through `ask`, which opens a transaction where a dataDef must be written down."""
+    """Serves five threads: fetch loop, two parsers, queue worker and committer.
 
-    def __init__(self, settings: Settings, live: float, ask: Callable[[], Database], run: int) -> None:
-        """`live`: seconds a document serves where its group does not say."""
+    Hits take no lock. Misses read on the cache's own connection, one thread at a time. No thread waits for the
+    database's write lock while it holds the cache's lock, since the committer reads inside its transaction.
+    """
+
+    def __init__(self, db: Database, settings: Settings, run: int) -> None:
+        """`db`: a connection that nothing else uses."""
+        self._db = db
+        self._db_lock = threading.Lock()
         self._settings = settings
-        self._default_live = live
-        self._get_database = ask
+        self._default_live = settings.live_seconds
         self._run = run
         self._versions: dict[int, Definitions] = {}
         self._compiled_by_group: dict[tuple[int, str], tuple[CompiledDataDef, ...]] = {}
@@ -43,22 +49,26 @@ class DefCache:
 
     def definitions(self, version: int) -> Definitions:
         """The defs of a version."""
-        found = self._versions.get(version)
-        if found is None:
-            found = self._versions[version] = versions.read(self._get_database(), version)
-            if len(self._versions) > _MAX_VERSIONS:
-                self._evict(min(self._versions))
-        return found
+        cached = self._versions.get(version)
+        if cached is None:
+            with self._db_lock:
+                cached = self._versions.get(version)
+                if cached is None:
+                    cached = self._versions[version] = versions.read(self._db, version)
+                    if len(self._versions) > _MAX_VERSIONS:
+                        self._evict(min(self._versions))
+        return cached
 
     def _evict(self, version: int) -> None:
         self._versions.pop(version, None)
-        for known in (self._compiled_by_group, self._host_rules):
-            for key in [key for key in list(known) if key[0] == version]:
-                known.pop(key, None)
+        for cache in (self._compiled_by_group, self._host_rules):
+            for key in [key for key in list(cache) if key[0] == version]:
+                cache.pop(key, None)
 
     def current(self) -> Definitions:
-        """The defs in force: new hosts and sequences are treated by them, whatever a page was leased with."""
-        newest = versions.current(self._get_database(), self._run)
+        """The defs in force: they apply to new hosts and sequences, whatever version a page was leased with."""
+        with self._db_lock:
+            newest = versions.current(self._db, self._run)
         return self.definitions(newest) if newest else Definitions()
 
     def task_group(self, version: int, name: str) -> TaskGroup:
@@ -66,33 +76,33 @@ class DefCache:
         return self.definitions(version).task_group(name) or _EMPTY_GROUP
 
     def compiled_data_defs(self, job: LeasedJob) -> tuple[CompiledDataDef, ...]:
-        """What is to be extracted from a job's page."""
+        """What to extract from a job's page."""
         key = (job.defs_version, job.group)
-        found = self._compiled_by_group.get(key)
-        if found is None:
+        cached = self._compiled_by_group.get(key)
+        if cached is None:
             names = dict.fromkeys(task.data_def for task in self.task_group(*key).tasks)
-            found = self._compiled_by_group[key] = tuple(self._compile(job.defs_version, name) for name in names)
-        return found
+            cached = self._compiled_by_group[key] = tuple(self._compile(job.defs_version, name) for name in names)
+        return cached
 
     def host_rule(self, version: int, host_key: str) -> HostRule:
         """The rule for a host (`name:port`)."""
         key = (version, host_key)
-        found = self._host_rules.get(key)
-        if found is None:
-            found = self._host_rules[key] = host_rule_for(self.definitions(version), host_key)
-        return found
+        cached = self._host_rules.get(key)
+        if cached is None:
+            cached = self._host_rules[key] = host_rule_for(self.definitions(version), host_key)
+        return cached
 
     def host_policy(self, host_key: str) -> HostPolicy:
-        """How a host that is met for the first time is to be treated."""
+        """The policy for a host that appears for the first time."""
         return resolve_host_policy(self.current(), self._settings, host_key)
 
     def max_pages(self, group: str) -> int | None:
-        """The limit of pages of a group."""
-        found = self.current().task_group(group)
-        return found.max_pages if found else None
+        """The page limit of a group."""
+        task_group = self.current().task_group(group)
+        return task_group.max_pages if task_group else None
 
     def fresh_since(self, job: LeasedJob) -> float:
-        """The wall-clock second after which a stored document may serve for this job."""
+        """The wall-clock second from which a stored document is fresh enough for this job."""
         live = self.task_group(job.defs_version, job.group).live
         return time.time() - (self._default_live if live is None else live)
 
@@ -104,8 +114,12 @@ class DefCache:
         data_def = self.definitions(version).data_def(name)
         assert data_def is not None, "checked when the defs were loaded"
         priorities = self.priorities(version)
-        told = (definition_hash(data_def), definition_hash(priorities))
-        if told not in self._compiled_by_hash:
-            id_ = versions.ensure_data_def(self._get_database(), data_def)
-            self._compiled_by_hash[told] = CompiledDataDef(name, id_, RecordExtractor(data_def, priorities))
-        return self._compiled_by_hash[told]
+        key = (definition_hash(data_def), definition_hash(priorities))
+        if key not in self._compiled_by_hash:
+            id_ = self._ensure_data_def(data_def)
+            self._compiled_by_hash[key] = CompiledDataDef(name, id_, RecordExtractor(data_def, priorities))
+        return self._compiled_by_hash[key]
+
+    def _ensure_data_def(self, data_def: DataDef) -> int:
+        with self._db_lock:
+            return versions.ensure_data_def(self._db, data_def)

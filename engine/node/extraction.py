@@ -1,5 +1,6 @@
-"""From a page's bytes to what is stored of it: decoded, parsed once, every dataDef applied, links made children."""
+"""Extracts a page: decodes it, parses it once, applies every dataDef, and turns links into child jobs."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,44 +16,50 @@ from engine.model.definition import TaskGroup
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, Rejection
 from engine.node.def_cache import DefCache
-from engine.node.memory import HeapTrimmer
+from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.seen_set import SeenSet
 from engine.store.transactions.outcome import ChildJob, ExtractedRow
 
 
 class UnreadablePage(Exception):
-    """The page cannot be worked at all; says why, and what the user may do."""
+    """The page cannot be extracted at all; the text says why, and what the user may do."""
 
 
 class UnsupportedContent(Exception):
-    """The body is no text: an image, an archive. Says what it is."""
+    """The body is not text, such as an image or an archive; the text names its type."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageExtraction:
-    """What all dataDefs of a group made of one page."""
+    """The results of all dataDefs of a group on one page."""
 
     rows: tuple[ExtractedRow, ...]
     children: tuple[ChildJob, ...]
     rejected: tuple[Rejection, ...]
     damaged: bool
-    """Bytes that are no text in the page's charset were replaced."""
+    """Whether bytes that are invalid in the page's charset were replaced."""
+
+    def rejected_counts(self) -> tuple[tuple[str, int], ...]:
+        """Rejected records by dataDef."""
+        return tuple(Counter(rejection.data_def for rejection in self.rejected).items())
 
 
 class PageExtractor:
-    """Works pages for one node; may be called from several threads."""
+    """Extracts pages for one node; callable from several threads."""
 
-    def __init__(self, knowledge: DefCache, seen: SeenSet, memory: HeapTrimmer, *, run: str, run_time: str) -> None:
-        self._def_cache = knowledge
-        self._seen_set = seen
-        self._heap_trimmer = memory
+    def __init__(
+        self, *, def_cache: DefCache, seen_set: SeenSet, heap_trimmer: HeapTrimmer, run: str, run_time: str
+    ) -> None:
+        self._def_cache = def_cache
+        self._seen_set = seen_set
+        self._heap_trimmer = heap_trimmer
         self._run = run
         self._run_time = run_time
 
     def extract(
         self, job: LeasedJob, *, body: bytes, content_type: str, url: str, status: int, fetched_at: float
     ) -> PageExtraction:
-        """Extract. Raises NotAPage or Unreadable."""
+        """Extract a page. Raises UnsupportedContent or UnreadablePage."""
         try:
             return self._extract(job, body, content_type, url, status, fetched_at)
         finally:
@@ -76,25 +83,26 @@ class PageExtractor:
         links: list[ExtractedLink] = []
         rejected: list[Rejection] = []
         try:
-            for work in self._def_cache.compiled_data_defs(job):
-                kept = work.id in job.extracted_with  # a re-extraction: these rows are there, and as they would be
-                if kept and not job.links_stale:
+            for compiled in self._def_cache.compiled_data_defs(job):
+                unchanged = compiled.id in job.extracted_with  # a re-extraction: its rows stay as they are
+                if unchanged and not job.links_stale:
                     continue
-                found = work.extractor.extract(page, context)
-                links += found.links
-                if not kept:
-                    rows += [ExtractedRow(work.data_def, work.id, encode_row(row)) for row in found.rows]
-                    rejected += found.rejected
+                extraction = compiled.extractor.extract(page, context)
+                links += extraction.links
+                if not unchanged:
+                    rows += [ExtractedRow(compiled.data_def, compiled.id, encode_row(row)) for row in extraction.rows]
+                    rejected += extraction.rejected
         except PageTooDeep as error:
             raise UnreadablePage(str(error)) from error
         return PageExtraction(tuple(rows), self._children(job, links), tuple(rejected), damaged)
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
-        """Of a re-extraction: ids of the dataDefs whose rows stay as they are."""
-        return tuple(work.id for work in self._def_cache.compiled_data_defs(job) if work.id in job.extracted_with)
+        """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
+        compiled = self._def_cache.compiled_data_defs(job)
+        return tuple(data_def.id for data_def in compiled if data_def.id in job.extracted_with)
 
     def _children(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
-        """The links that make a job, as far as this node can tell."""
+        """The links that become jobs, as far as this node knows; the store drops duplicates."""
         depth = job.depth + 1
         children: dict[bytes, ChildJob] = {}
         for link in links if job.links_stale else self._seen_set.filter_new(links):
@@ -116,7 +124,7 @@ class PageExtractor:
 
 
 def parse_page(body: bytes, content_type: str, *, url: str, status: int, fetched_at: float) -> tuple[Page, bool]:
-    """The page a body is, and whether bytes that are no text in its charset were replaced. Raises NotAPage."""
+    """The page of a body, and whether bytes invalid in its charset were replaced. Raises UnsupportedContent."""
     document = decode(body, content_type)
     if document.kind == "binary":
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
@@ -125,12 +133,12 @@ def parse_page(body: bytes, content_type: str, *, url: str, status: int, fetched
 
 
 def within_depth(link: ExtractedLink, depth: int, group: TaskGroup) -> bool:
-    """Whether a link's page, so many links from its locator, is not too deep for the link or for its group."""
+    """Whether a page at that depth (links from its locator) is within the limits of the link and of its group."""
     return all(limit is None or depth <= limit for limit in (link.max_depth, group.max_depth))
 
 
 def encode_row(row: Any) -> str:
-    """A row as it is stored: decimals keep their digits as bare numbers."""
+    """A row as stored JSON: decimals become numbers with all their digits."""
     try:
         return orjson.dumps(row, default=_encode_decimal).decode()
     except TypeError:
@@ -144,7 +152,7 @@ def _encode_decimal(value: Any) -> Any:
 
 
 def _make_encodable(value: Any) -> Any:
-    """The value with what the encoder cannot write made so that it can: huge integers, lone surrogates."""
+    """The value with huge integers and lone surrogates replaced by what the encoder can write."""
     if isinstance(value, dict):
         return {str(_make_encodable(key)): _make_encodable(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -1,22 +1,35 @@
-"""The fetch loop: one asyncio thread that works the leased jobs, each in its slot, and hands on what became of them."""
+"""The asyncio thread that runs leased jobs, each in a slot, and passes on their outcomes."""
 
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import uvloop
 
 from engine import urls
 from engine.model.job import JobState, LeasedJob
-from engine.node.pipeline import Pipeline
+from engine.node.capacity import ActiveJobs
 from engine.store.tables.events import Event
 from engine.store.transactions.outcome import JobOutcome
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
+
+
+class JobRunner(Protocol):
+    """Runs one job: the pipeline, as the fetch loop sees it."""
+
+    async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
+        """The outcome of the job. `started` is called when its request is about to be sent."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        ...
 
 
 @dataclass(slots=True)
@@ -27,7 +40,7 @@ class _Slot:
     running: bool = False
     sending: bool = False
     released: bool = False
-    """To be given back before it begins: a task cancelled before its first step would leave no trace."""
+    """Whether to return the job before it starts: a task cancelled before its first step would leave no trace."""
 
 
 class FetchLoop(threading.Thread):
@@ -36,30 +49,28 @@ class FetchLoop(threading.Thread):
     def __init__(
         self,
         *,
-        build_pipeline: Callable[[], Pipeline],
-        close: Callable[[], Coroutine[None, None, None]],
+        build_pipeline: Callable[[], JobRunner],
+        active_jobs: ActiveJobs,
         on_finished: Callable[[JobOutcome], None],
         on_slot_freed: Callable[[], None],
         concurrency: int,
         source: str,
     ) -> None:
-        """`make` builds the pipeline on the loop's thread; `freed` is called when a job is done with.
+        """`build_pipeline` is called on the loop's thread; `on_slot_freed` when a job has left its slot.
 
-        Of the jobs submitted, `concurrency` are worked at once; those beyond wait, so that a freed slot never idles.
+        Up to `concurrency` jobs run at once; further ones wait, so that a freed slot never idles.
         """
         super().__init__(name="fetch-loop", daemon=True)
         self._build_pipeline = build_pipeline
-        self._close = close
+        self._active_jobs = active_jobs
         self._on_finished = on_finished
         self._on_slot_freed = on_slot_freed
         self._concurrency = concurrency
         self._source = source
         self._slots: dict[int, _Slot] = {}
-        self._submitted = 0  # written by who submits
-        self._completed = 0  # written by the loop
         self._releasing = False
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pipeline: Pipeline | None = None
+        self._pipeline: JobRunner | None = None
         self._semaphore: asyncio.Semaphore
         self._ready = threading.Event()
         self._stop_event: asyncio.Event | None = None
@@ -70,7 +81,7 @@ class FetchLoop(threading.Thread):
     @property
     def active_count(self) -> int:
         """Jobs in slots, or on their way to one."""
-        return self._submitted - self._completed
+        return self._active_jobs.count
 
     def start_and_wait(self) -> None:
         """Start the thread; returns when jobs may be submitted."""
@@ -78,23 +89,23 @@ class FetchLoop(threading.Thread):
         self._ready.wait()
 
     def submit(self, jobs: list[LeasedJob]) -> None:
-        """Work these jobs."""
+        """Run these jobs."""
         assert self._loop is not None
-        self._submitted += len(jobs)
+        self._active_jobs.submitted += len(jobs)
         self._loop.call_soon_threadsafe(self._start_jobs, jobs)
 
     def release_jobs(self, reason: str | None) -> None:
-        """End what runs: jobs unsent, or yet to come, become READY at once; with a reason, sent ones INCOMPLETE."""
+        """End what runs. Unsent and later jobs become READY at once; with a `reason`, sent ones become INCOMPLETE."""
         if self._loop is not None and self._loop.is_running():
             self._loop.call_soon_threadsafe(self._release_slots, reason)
 
     def stop(self) -> None:
-        """End the loop; what still runs is dropped."""
+        """End the loop and drop what still runs."""
         if self._loop is not None and self._stop_event is not None and self._loop.is_running():
             self._loop.call_soon_threadsafe(self._stop_event.set)
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(self._main())
 
@@ -113,7 +124,7 @@ class FetchLoop(threading.Thread):
             self.lag = max(0.0, self.ticked_at - planned)
         for slot in self._slots.values():
             slot.task.cancel()
-        await self._close()
+        await self._pipeline.aclose()
 
     def _start_jobs(self, jobs: list[LeasedJob]) -> None:
         assert self._loop is not None
@@ -133,36 +144,36 @@ class FetchLoop(threading.Thread):
         try:
             if slot.released:
                 raise asyncio.CancelledError
-            if job.send_at is not None:  # it sleeps until its time, and must not keep others from working
-                done = await self._pipeline.process(job, started)
+            if job.send_at is not None:  # it sleeps until its send time and must not block a slot
+                outcome = await self._pipeline.process(job, started)
             else:
                 async with self._semaphore:
-                    done = await self._pipeline.process(job, started)
+                    outcome = await self._pipeline.process(job, started)
         except asyncio.CancelledError as cancelled:
             reason = cancelled.args[0] if cancelled.args else None
             if reason is None and slot.sending:
                 raise
-            done = self._interrupted_outcome(job, slot, reason)
+            outcome = self._interrupted_outcome(job, slot, reason)
         except Exception as error:
             _log.exception("job %s %s", job.id, job.url)
-            reason = f"fault of the program: {type(error).__name__}: {error}"[:300]
+            reason = f"internal error: {type(error).__name__}: {error}"[:300]
             event = Event(time.time(), "ERROR", self._source, "page", f"FAILED {job.url}: {reason}", job.id)
-            done = JobOutcome(
+            outcome = JobOutcome(
                 job=job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,), host_failed=True
             )
         finally:
             del self._slots[job.id]
-            self._completed += 1
-        self._on_finished(done)
+            self._active_jobs.completed += 1
+        self._on_finished(outcome)
         self._on_slot_freed()
 
     def _interrupted_outcome(self, job: LeasedJob, slot: _Slot, reason: str | None) -> JobOutcome:
         if not slot.sending:
             return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
-        why = f"{reason}; under way for {time.monotonic() - slot.started_at:.1f} s"
-        event = Event(time.time(), "WARNING", self._source, "page", f"INCOMPLETE {job.url}: {why}", job.id)
+        detail = f"{reason}; in progress for {time.monotonic() - slot.started_at:.1f} s"
+        event = Event(time.time(), "WARNING", self._source, "page", f"INCOMPLETE {job.url}: {detail}", job.id)
         return JobOutcome(
-            job=job, state=JobState.INCOMPLETE, reason=why, hops=job.hops, target=job.target, events=(event,)
+            job=job, state=JobState.INCOMPLETE, reason=detail, hops=job.hops, target=job.target, events=(event,)
         )
 
     def _release_slots(self, reason: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The way of a job: wait for its time → robots → stored page, or fetch → harvest → what is to be committed."""
+"""Processes a job: wait for its send time → robots.txt → stored page or fetch → extraction."""
 
 import asyncio
 import random
@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from engine import urls
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
+from engine.fetch.hops import RedirectChain, RedirectRejected
 from engine.fetch.politeness import classify_status, host_backoff, retry_wait
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse
@@ -17,7 +18,7 @@ from engine.model.job_key import document_key
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import PageExtraction, PageExtractor, UnreadablePage, UnsupportedContent
-from engine.node.memory import HeapTrimmer
+from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.reextraction import MAX_INLINE_PARSE_BYTES, Reextractor
 from engine.node.robots_job import RobotsHandler
 from engine.node.sitemap_job import SitemapHandler
@@ -33,7 +34,7 @@ _NO_FETCH_STATS = (0, 0.0, 0)
 
 
 class Pipeline:
-    """Works one job at a time for each slot of the fetch loop, which calls `work`."""
+    """Processes one job at a time for each slot of the fetch loop, which calls `process`."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class Pipeline:
         heap_trimmer: HeapTrimmer,
         executor: Executor,
     ) -> None:
-        """`source` names this node in events; `threads` parse large pages."""
+        """`source` names this node in events; `executor` parses large pages."""
         self._source = source
         self._settings = settings
         self._fetcher = fetcher
@@ -61,20 +62,24 @@ class Pipeline:
         self._robots_handler = RobotsHandler(self._send, db_access, settings.user_agent)
         self._sitemap_handler = SitemapHandler(self._send, settings.max_body, heap_trimmer)
         self._fetch_stats: dict[int, tuple[int, float, int]] = {}
-        """By job under way: answers read, their seconds, the bytes of their bodies."""
+        """For each active job: responses read, their seconds, the bytes of their bodies."""
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
-        """What became of the job. `started` is called when its request is about to be sent."""
+        """The outcome of the job. `started` is called when its request is about to be sent."""
         if job.kind is JobKind.EXTRACT:
             return await self._reextractor.reextract(job)
         try:
-            done = await self._process(job, started)
-            effort = self._fetch_stats.get(job.id)
-            if effort is not None:
-                done.fetches, done.fetch_seconds, done.received_bytes = effort
-            return done
+            outcome = await self._process(job, started)
+            stats = self._fetch_stats.get(job.id)
+            if stats is not None:
+                outcome.fetches, outcome.fetch_seconds, outcome.received_bytes = stats
+            return outcome
         finally:
             self._fetch_stats.pop(job.id, None)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._fetcher.aclose()
 
     async def _process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         if job.stored is not None:
@@ -89,7 +94,7 @@ class Pipeline:
         return await self._fetch(job)
 
     async def _wait_to_send(self, job: LeasedJob, send_at: float) -> bool:
-        """Sleep until a delayed request may be sent; False: the host backs off, or the moment was missed."""
+        """Sleep until a delayed request may be sent; False: the host is in backoff, or the send time was missed."""
         wait = send_at - boottime()
         if wait > 0:
             await asyncio.sleep(wait)
@@ -99,125 +104,113 @@ class Pipeline:
         return not self._db_access.is_backing_off(job.host, boottime())
 
     async def _fetch(self, job: LeasedJob) -> JobOutcome:
-        """Fetch, following redirects that stay on a host without delay; another host's clock is its lease's affair."""
-        url, hops, request = job.target or job.url, job.hops, job.request
+        """Fetch a page. Redirects that stay on a host without delay are followed at once; others are leased again."""
+        url, request, earlier_keys = job.url, job.request, []
         if job.target:
-            request = build_redirect_request(request, 302, job.url, job.target)
-        keys = [document_key(url, request.method, request.body)]
-        if job.target:
-            keys.append(document_key(job.url, job.request.method, job.request.body))
+            earlier_keys.append(document_key(url, request.method, request.body))
+            url, request = job.target, build_redirect_request(request, 302, url, job.target)
+        chain = RedirectChain(
+            url, request, limit=self._settings.max_redirects, hops=job.hops, earlier_keys=earlier_keys
+        )
         while True:
-            refusal = self._robots_refusal(job, url)
+            refusal = self._robots_refusal(job, chain.url)
             if refusal is not None:
-                return self._outcome(job, JobState.SKIPPED, refusal, url, hops=hops)
+                return self._outcome(job, JobState.SKIPPED, refusal, chain.url, hops=chain.hops)
+            previous_url = chain.url
             try:
-                answer = await self._send(job, url, request)
-                meaning = classify_status(answer.status)
-                if meaning != "redirect":
-                    return await self._handle_response(job, url, answer, tuple(reversed(keys)), hops)
-                if answer.location is None:
-                    return self._outcome(
-                        job, JobState.FAILED, answer.location_problem or "bad redirect", url, hops=hops
-                    )
-                if hops >= self._settings.max_redirects:
-                    return self._outcome(job, JobState.FAILED, f"more than {hops} redirects", url, hops=hops)
-                request = build_redirect_request(request, answer.status, url, answer.location)
+                response = await self._send(job, chain.url, chain.request)
+                if classify_status(response.status) != "redirect":
+                    return await self._handle_response(job, chain, response)
+                chain.advance(response)
             except FetchFailed as failure:
-                return self._handle_fetch_failure(job, url, failure)
-            url, hops, left = answer.location, hops + 1, url
-            key = document_key(url, request.method, request.body)
-            if key in keys:
-                return self._outcome(job, JobState.FAILED, "redirects in a circle", url, hops=hops)
-            keys.append(key)
-            moved = urls.host_key(left) != urls.host_key(url)
-            if not request.is_plain_get:
-                await asyncio.sleep(job.delay)  # what is sent again with its body cannot be put back
-            elif moved or job.delay or not await self._db_access.claim_target(job, url):
-                place = (urls.host_key(url), urls.origin(url)) if moved else None
-                return JobOutcome(job=job, state=JobState.READY, hops=hops, target=url, next_host=place)
-            stored = self._db_access.stored_page(job.run, key)
+                return self._handle_fetch_failure(job, chain.url, failure)
+            except RedirectRejected as rejected:
+                return self._outcome(job, JobState.FAILED, str(rejected), chain.url, hops=chain.hops)
+            other_host = urls.host_key(previous_url) != urls.host_key(chain.url)
+            if not chain.request.is_plain_get:
+                await asyncio.sleep(job.delay)  # a request that repeats its body cannot be leased again
+            elif other_host or job.delay or not await self._db_access.claim_target(job, chain.url):
+                next_host = (urls.host_key(chain.url), urls.origin(chain.url)) if other_host else None
+                return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url, next_host=next_host)
+            stored = self._db_access.stored_page(job.run, chain.keys[-1])
             if stored is not None:
-                return await self._process_stored(job, stored, hops=hops, target=url)
+                return await self._process_stored(job, stored, hops=chain.hops, target=chain.url)
 
     def _robots_refusal(self, job: LeasedJob, url: str) -> str | None:
-        rules = self._robots_handler.rules(job.host, job.defs_version)
-        if rules is None or rules[1].allowed(url, self._settings.user_agent):
-            return None
-        status = rules[0]
-        return f"robots.txt answered {status}" if status >= 500 else "robots.txt disallows it"
+        robots = self._robots_handler.rules(job.host, job.defs_version)
+        return None if robots is None else robots.refusal(url, self._settings.user_agent)
 
     async def _send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
         rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
-        answer = await self._fetcher.send(
+        response = await self._fetcher.send(
             url, request, headers=rule.headers, cookies=rule.cookies, url_from_defs=job.origin is JobOrigin.LOCATOR
         )
         count, seconds, received = self._fetch_stats.get(job.id, _NO_FETCH_STATS)
-        self._fetch_stats[job.id] = (count + 1, seconds + answer.elapsed, received + answer.received)
-        return answer
+        self._fetch_stats[job.id] = (count + 1, seconds + response.elapsed, received + response.received)
+        return response
 
     async def _read_robots(self, job: LeasedJob) -> JobOutcome:
         try:
-            answer, found = await self._robots_handler.fetch(job)
+            response, robots = await self._robots_handler.fetch(job)
         except FetchFailed as failure:
-            # The pages of the host will say what is wrong with it; its robots.txt must not hide that.
-            event = self._event(job, "WARNING", f"{job.url}: {failure.reason}; taken as allowing everything")
+            # The jobs of the host's pages report what is wrong with it; its robots.txt must not hide that.
+            event = self._event(job, "WARNING", f"{job.url}: {failure.reason}; treated as allowing everything")
             return JobOutcome(
                 job=job, state=JobState.DONE, attempts=1, robots=self._robots_handler.unreachable, events=(event,)
             )
-        if classify_status(answer.status) == "retry" and job.attempts + 1 < self._settings.max_attempts:
-            return self._retry(job, job.url, f"HTTP {answer.status}", answer)
-        level: Level = "WARNING" if answer.status >= 500 else "INFO"
-        event = self._event(job, level, f"{answer.status} {job.url}")
-        return JobOutcome(job=job, state=JobState.DONE, attempts=1, robots=found, events=(event,))
+        if classify_status(response.status) == "retry" and job.attempts + 1 < self._settings.max_attempts:
+            return self._retry(job, job.url, f"HTTP {response.status}", response)
+        level: Level = "WARNING" if response.status >= 500 else "INFO"
+        event = self._event(job, level, f"{response.status} {job.url}")
+        return JobOutcome(job=job, state=JobState.DONE, attempts=1, robots=robots, events=(event,))
 
     async def _read_sitemap(self, job: LeasedJob) -> JobOutcome:
         try:
-            answer, children = await self._sitemap_handler.fetch(job)
+            response, children = await self._sitemap_handler.fetch(job)
         except FetchFailed as failure:
             return self._handle_fetch_failure(job, job.url, failure)
-        if classify_status(answer.status) == "retry":
-            return self._retry(job, job.url, f"HTTP {answer.status}", answer)
-        if classify_status(answer.status) != "ok":
-            return self._failed(job, f"HTTP {answer.status}", job.url)
+        if classify_status(response.status) == "retry":
+            return self._retry(job, job.url, f"HTTP {response.status}", response)
+        if classify_status(response.status) != "ok":
+            return self._failed(job, f"HTTP {response.status}", job.url)
         event = self._event(job, "INFO" if children else "WARNING", f"{job.url}: {len(children)} entries")
         return JobOutcome(job=job, state=JobState.DONE, attempts=1, children=children, events=(event,))
 
-    async def _handle_response(
-        self, job: LeasedJob, url: str, answer: FetchResponse, keys: tuple[bytes, ...], hops: int
-    ) -> JobOutcome:
-        """What the final answer of a fetch means for its job."""
+    async def _handle_response(self, job: LeasedJob, chain: RedirectChain, response: FetchResponse) -> JobOutcome:
+        """The outcome of a job from the final response of its fetch."""
+        url, hops, status = chain.url, chain.hops, response.status
         document = NewDocument(
-            keys=keys,
+            keys=tuple(reversed(chain.keys)),
             url=urls.without_credentials(url),
-            status=answer.status,
-            content_type=answer.content_type,
+            status=status,
+            content_type=response.content_type,
             fetched_at=time.time(),
-            headers=answer.headers,
-            body=answer.body,
+            headers=response.headers,
+            body=response.body,
         )
-        match classify_status(answer.status):
+        match classify_status(status):
             case "ok":
-                done = await self._extract(
-                    job, answer.body, answer.content_type, document.url, answer.status, document.fetched_at,
-                    f"{answer.elapsed * 1000:.0f} ms", hops,
+                outcome = await self._extract(
+                    job, response.body, response.content_type, document.url, status, document.fetched_at,
+                    f"{response.elapsed * 1000:.0f} ms", hops,
                 )  # fmt: skip
-                done.document, done.attempts, done.target = document, 1, url if hops else None
-                return done
+                outcome.document, outcome.attempts, outcome.target = document, 1, url if hops else None
+                return outcome
             case "gone":
-                gone = self._gone_outcome(job, answer.status, url, hops)
+                gone = self._gone_outcome(job, status, url, hops)
                 gone.document, gone.attempts = document, 1
                 return gone
             case "retry":
-                return self._retry(job, url, f"HTTP {answer.status}", answer)
+                return self._retry(job, url, f"HTTP {status}", response)
             case _:
-                refused = self._failed(job, f"HTTP {answer.status}", url, hops)
+                refused = self._failed(job, f"HTTP {status}", url, hops)
                 refused.document = document
                 return refused
 
     async def _process_stored(
         self, job: LeasedJob, stored: StoredPage, *, hops: int = 0, target: str | None = None
     ) -> JobOutcome:
-        """Work a document that was fetched before; an answer that was a refusal is one for this job too."""
+        """The outcome of a job from a document that was fetched before; a stored error status counts for it too."""
         if classify_status(stored.status) == "gone":
             return self._gone_outcome(job, stored.status, stored.url, hops)
         if classify_status(stored.status) != "ok":
@@ -225,47 +218,64 @@ class Pipeline:
         body = self._db_access.page_body(stored.page)
         if body is None:
             return self._outcome(job, JobState.FAILED, "its stored page is missing", stored.url, hops=hops)
-        done = await self._extract(
+        outcome = await self._extract(
             job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops
         )
-        done.page, done.target = stored.page, target
-        return done
+        outcome.page, outcome.target = stored.page, target
+        return outcome
 
     async def _extract(
-        self, job: LeasedJob, body: bytes, kind: str, url: str, status: int, fetched_at: float, took: str, hops: int
+        self,
+        job: LeasedJob,
+        body: bytes,
+        content_type: str,
+        url: str,
+        status: int,
+        fetched_at: float,
+        fetch_time: str,
+        hops: int,
     ) -> JobOutcome:
         def work() -> PageExtraction:
             return self._page_extractor.extract(
-                job, body=body, content_type=kind, url=url, status=status, fetched_at=fetched_at
+                job, body=body, content_type=content_type, url=url, status=status, fetched_at=fetched_at
             )
 
         try:
             if len(body) <= MAX_INLINE_PARSE_BYTES:
-                harvest = work()
+                extraction = work()
             else:
-                harvest = await asyncio.get_running_loop().run_in_executor(self._executor, work)
-        except UnsupportedContent as what:
+                extraction = await asyncio.get_running_loop().run_in_executor(self._executor, work)
+        except UnsupportedContent as error:
             state = JobState.SKIPPED if job.origin is JobOrigin.LINK else JobState.FAILED
-            return self._outcome(job, state, f"not a page: {what}", url, hops=hops)
-        except UnreadablePage as problem:
-            return self._outcome(job, JobState.FAILED, str(problem), url, hops=hops)
-        text = f"{status} {url} {took} {len(body) / 1000:.0f} kB {len(harvest.rows)} rows"
-        notes = [note for note, said in (("empty page", not body), ("bytes replaced", harvest.damaged)) if said]
-        events = [self._event(job, "WARNING" if notes else "INFO", "; ".join([text, *notes]))]
-        told = harvest.rejected[:_MAX_REJECTION_EVENTS]
-        events += [
-            self._event(job, "WARNING", f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}", "row") for r in told
-        ]
-        if len(harvest.rejected) > len(told):
-            more = len(harvest.rejected) - len(told)
-            events.append(self._event(job, "WARNING", f"{more} more records rejected on {url}", "row"))
-        counts: dict[str, int] = {}
-        for rejection in harvest.rejected:
-            counts[rejection.data_def] = counts.get(rejection.data_def, 0) + 1
+            return self._outcome(job, state, f"not a page: {error}", url, hops=hops)
+        except UnreadablePage as error:
+            return self._outcome(job, JobState.FAILED, str(error), url, hops=hops)
         return JobOutcome(
-            job=job, state=JobState.DONE, hops=hops, rows=harvest.rows, children=harvest.children,
-            rejected=tuple(counts.items()), events=tuple(events),
-        )  # fmt: skip
+            job=job,
+            state=JobState.DONE,
+            hops=hops,
+            rows=extraction.rows,
+            children=extraction.children,
+            rejected=extraction.rejected_counts(),
+            events=self._extraction_events(job, extraction, f"{status} {url} {fetch_time}", url, len(body)),
+        )
+
+    def _extraction_events(
+        self, job: LeasedJob, extraction: PageExtraction, fetch: str, url: str, size: int
+    ) -> tuple[Event, ...]:
+        text = f"{fetch} {size / 1000:.0f} kB {len(extraction.rows)} rows"
+        notes = [
+            note for note, applies in (("empty page", not size), ("bytes replaced", extraction.damaged)) if applies
+        ]
+        events = [self._event(job, "WARNING" if notes else "INFO", "; ".join([text, *notes]))]
+        shown = extraction.rejected[:_MAX_REJECTION_EVENTS]
+        events += [
+            self._event(job, "WARNING", f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}", "row") for r in shown
+        ]
+        if len(extraction.rejected) > len(shown):
+            more = len(extraction.rejected) - len(shown)
+            events.append(self._event(job, "WARNING", f"{more} more records rejected on {url}", "row"))
+        return tuple(events)
 
     def _gone_outcome(self, job: LeasedJob, status: int, url: str, hops: int) -> JobOutcome:
         state = JobState.SKIPPED if job.origin is JobOrigin.LINK else JobState.FAILED
@@ -276,11 +286,11 @@ class Pipeline:
             return self._retry(job, url, failure.reason, None)
         return self._failed(job, failure.reason, url)
 
-    def _retry(self, job: LeasedJob, url: str, reason: str, answer: FetchResponse | None) -> JobOutcome:
-        """A later attempt, or the end of them. 429 and 503 leave the whole host alone for a while."""
+    def _retry(self, job: LeasedJob, url: str, reason: str, response: FetchResponse | None) -> JobOutcome:
+        """Retry later, or fail after the last attempt. 429 and 503 put the whole host in backoff."""
         attempt, backoff = job.attempts + 1, None
-        if answer is not None and answer.status in (429, 503):
-            backoff = boottime() + host_backoff(self._db_access.strikes(job.host) + 1, answer.retry_after)
+        if response is not None and response.status in (429, 503):
+            backoff = boottime() + host_backoff(self._db_access.strikes(job.host) + 1, response.retry_after)
         if attempt >= self._settings.max_attempts:
             failed = self._failed(job, f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})", url)
             failed.backoff_until = backoff
@@ -294,7 +304,7 @@ class Pipeline:
         )  # fmt: skip
 
     def _failed(self, job: LeasedJob, reason: str, url: str, hops: int = 0) -> JobOutcome:
-        """A fetch that was made, and came to nothing."""
+        """The outcome of a fetch that was sent and failed."""
         failed = self._outcome(job, JobState.FAILED, reason, url, hops=hops)
         failed.attempts, failed.host_failed = 1, True
         return failed

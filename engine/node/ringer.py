@@ -1,9 +1,9 @@
-"""The ringer: the node's only thread that enqueues, always after COMMIT, and the timers of deadlines it wrote."""
+"""The node's only thread that enqueues: rings after COMMIT, and when a deadline is due."""
 
 import heapq
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from engine.errors import CrawlError
@@ -18,54 +18,54 @@ _DEADLINE_SLACK = 0.005
 
 
 class Ringer(threading.Thread):
-    """Rings what it is told, and looks at the run's deadlines when they are due."""
+    """Rings sequences that have work, and collects those whose deadline is due."""
 
-    def __init__(self, folder: Path, run: int, bells: Callable[[], Doorbells]) -> None:
+    def __init__(self, folder: Path, run: int, doorbells: Doorbells) -> None:
         super().__init__(name="ringer", daemon=True)
         self._folder = folder
         self._run = run
-        self._doorbells = bells
+        self._doorbells = doorbells
         self._condition = threading.Condition()
         self._pending: dict[int, None] = {}
         self._deadlines: list[float] = []
         self._stopped = False
 
     def ring(self, sequences: Iterable[int]) -> None:
-        """Ring these soon; a sequence told twice before that is rung once."""
+        """Ring these sequences soon; one that is added twice before that is rung once."""
         with self._condition:
             self._pending.update(dict.fromkeys(sequences))
             if self._pending:
                 self._condition.notify()
 
     def arm(self, due: float) -> None:
-        """Look for work that became due at that boot-time second."""
+        """Collect due work at that boot-time second."""
         with self._condition:
             if due not in self._deadlines:
                 heapq.heappush(self._deadlines, due)
                 self._condition.notify()
 
     def stop(self) -> None:
-        """End the thread once what waits is rung."""
+        """Ring what is pending, then end the thread."""
         with self._condition:
             self._stopped = True
             self._condition.notify()
 
     def run(self) -> None:
-        """The thread."""
+        """Run the thread."""
         db = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5)
         while True:
             with self._condition:
                 while not self._pending and not self._stopped and not self._is_due():
                     self._condition.wait(self._deadlines[0] - boottime() if self._deadlines else None)
                 rung, self._pending = list(self._pending), {}
-                woken = self._is_due()
+                timer_due = self._is_due()
                 while self._is_due():
                     heapq.heappop(self._deadlines)
                 if self._stopped and not rung:
                     return
-            if woken:
+            if timer_due:
                 rung += self._collect_due(db)
-            self._doorbells().ring(rung)
+            self._doorbells.ring(rung)
 
     def _is_due(self) -> bool:
         return bool(self._deadlines) and self._deadlines[0] <= boottime() + _DEADLINE_SLACK
@@ -76,7 +76,7 @@ class Ringer(threading.Thread):
             with db.transaction():
                 jobs.promote(db, self._run, now)
                 return sequences.ring_all(db, self._run, now)
-        except CrawlError as trouble:  # what is broken for good is told by those who write
-            _log.warning("deadlines looked at later: %s", trouble.message)
+        except CrawlError as error:  # a lasting fault is reported by the threads that commit
+            _log.warning("deadline check postponed: %s", error.message)
             self.arm(boottime() + 0.1)
             return []

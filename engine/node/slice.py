@@ -1,7 +1,8 @@
-"""A slice: one answered ring. Leases a few jobs of the sequence, hands them to the fetch loop, never waits for them."""
+"""Answers doorbells: leases a few jobs of each sequence and hands them to the fetch loop."""
 
 import itertools
 import logging
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import document_key
 from engine.node.capacity import Capacity
+from engine.node.intake import Intake
 from engine.node.ringer import Ringer
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database, DatabaseBusy
@@ -21,9 +23,9 @@ _log = logging.getLogger(__name__)
 
 
 class Leaser:
-    """Leases for one node: `answer` on the queue's worker thread, `wish` and `hand_on` for the committer's, too.
+    """Leases jobs for one node, on the queue's worker thread and inside the committer's transactions.
 
-    One of them leases at a time: the one that holds the room's turn.
+    A slice never waits for its jobs. Both threads hold `Capacity.lease_lock` while they lease.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class Leaser:
         *,
         node: int,
         batch: int,
+        intake: Intake,
         capacity: Capacity,
         submit: Callable[[list[LeasedJob]], None],
         fresh_since: Callable[[LeasedJob], float],
@@ -39,10 +42,11 @@ class Leaser:
         on_fenced: Callable[[], None],
         on_error: Callable[[CrawlError], None],
     ) -> None:
-        """`submit` works jobs; `fresh_since` tells the wall-clock second after which a document lives."""
+        """`submit` starts jobs; `fresh_since` returns the wall-clock second from which a stored document is fresh."""
         self._db = Database.open(folder / CRAWL, durable=False, busy_seconds=5)
         self._node = node
         self._batch = batch
+        self._intake = intake
         self._capacity = capacity
         self._submit = submit
         self._fresh_since = fresh_since
@@ -50,63 +54,83 @@ class Leaser:
         self._on_fenced = on_fenced
         self._on_error = on_error
         self._lease_counter = itertools.count(1)
+        self.ticked_at = time.monotonic()
+        """Monotonic second at which the queue's worker last polled or leased."""
+
+    @property
+    def free_slots(self) -> int:
+        """Jobs the node may lease now."""
+        return self._capacity.free
+
+    @property
+    def accepts_jobs(self) -> bool:
+        """Whether the node takes jobs at all."""
+        return self._intake.accepts_jobs
+
+    def should_dequeue(self) -> bool:
+        """Whether to answer a doorbell now."""
+        self.ticked_at = time.monotonic()
+        return self._capacity.should_dequeue() and self._intake.accepts_jobs
 
     def lease_rung(self, sequences: list[int]) -> None:
-        """Lease for rung sequences. Rings that cannot be answered now are lost, and repaired by the supervisor."""
+        """Lease for rung sequences. A doorbell that cannot be answered now is lost; the supervisor repairs it."""
+        if self._intake.draining.is_set():
+            return
         try:
-            with self._capacity.lease_lock:
-                got = self._lease(sequences)
+            self._lease_and_ring(sequences)
         except Fenced:
             self._on_fenced()
-            return
         except DatabaseBusy as busy:
             _log.warning("no lease: %s", busy.message)
-            return
         except CrawlError as error:
             self._on_error(error)
-            return
-        self._ringer.ring([sequence for sequence, one in zip(sequences, got, strict=True) if one.ring])
-        for one in got:
-            if one.due is not None:
-                self._ringer.arm(one.due)
+        self.ticked_at = time.monotonic()
+
+    def _lease_and_ring(self, sequences: list[int]) -> None:
+        with self._capacity.lease_lock:
+            leases = self._lease(sequences)
+        self._ringer.ring([sequence for sequence, leased in zip(sequences, leases, strict=True) if leased.ring])
+        for leased in leases:
+            if leased.due is not None:
+                self._ringer.arm(leased.due)
 
     def _lease(self, sequences: Sequence[int]) -> list[Lease]:
         free = self._capacity.free
         if free <= 0:
             return [Lease(ring=True) for _ in sequences]
-        wish = LeaseRequest(
+        request = LeaseRequest(
             node=self._node,
-            lease_id=self._next_lease_number(),
+            lease_id=self._next_lease_id(),
             free_slots=free,
             batch=self._batch,
             held_jobs=self._capacity.held,
         )
-        got = lease(self._db, wish, sequences, boottime())
-        self.dispatch(self._db, [job for one in got for job in one.jobs])
-        return got
+        leases = lease(self._db, request, sequences, boottime())
+        self.dispatch(self._db, [job for leased in leases for job in leased.jobs])
+        return leases
 
     def lease_request(self, committed: Sequence[LeasedJob]) -> LeaseRequest | None:
-        """What to ask of the store in the commit of these jobs: no more of a host than this node's fair share."""
-        held, free, on_hosts = self._capacity.after_commit(committed)
+        """The lease to add to the commit of these jobs: at most this node's fair share of each host; None: no lease."""
+        held, free, jobs_by_host = self._capacity.after_commit(committed)
         if free <= 0:
             return None
         return LeaseRequest(
-            node=self._node, lease_id=self._next_lease_number(), free_slots=free, batch=self._batch, held_jobs=held,
-            slots=self._capacity.concurrency, jobs_by_host=on_hosts,
+            node=self._node, lease_id=self._next_lease_id(), free_slots=free, batch=self._batch, held_jobs=held,
+            slots=self._capacity.concurrency, jobs_by_host=jobs_by_host,
         )  # fmt: skip
 
-    def _next_lease_number(self) -> int:
-        """Never used twice: no other node has this epoch, and no other lease of this node this count."""
+    def _next_lease_id(self) -> int:
+        """A number never used twice: no other node has this epoch, and no other lease of this node this count."""
         return (self._node << 32) | next(self._lease_counter)
 
-    def dispatch(self, db: Database, taken: Sequence[LeasedJob]) -> None:
-        """Give leased jobs to the fetch loop, with the documents that spare fetches, read on a connection."""
-        if not taken:
+    def dispatch(self, db: Database, leased: Sequence[LeasedJob]) -> None:
+        """Hand leased jobs to the fetch loop, with the stored documents that replace fetches, read through `db`."""
+        if not leased:
             return
         try:
-            jobs = retry_busy(lambda: _attach_documents(db, taken, self._fresh_since))
+            jobs = retry_busy(lambda: _attach_documents(db, leased, self._fresh_since))
         except CrawlError as error:
-            # Leased, and never to be worked: the node must go, so that its jobs are taken over.
+            # Leased, but never to be worked: the node must exit so that another one takes its jobs over.
             self._on_error(error)
             return
         self._capacity.add_leased(jobs)
@@ -116,13 +140,13 @@ class Leaser:
 def _attach_documents(
     db: Database, jobs: Sequence[LeasedJob], fresh_since: Callable[[LeasedJob], float]
 ) -> list[LeasedJob]:
-    """The jobs, each with the stored document that spares its fetch."""
+    """The jobs, each with the stored document that replaces its fetch, if there is one."""
     pages = [job for job in jobs if job.kind is JobKind.PAGE]
     if not pages:
         return list(jobs)
     keys = {job.id: document_key(job.target or job.url, job.request.method, job.request.body) for job in pages}
     oldest = min(fresh_since(job) for job in pages)
-    found = documents.find_stored(db, pages[0].run, list(keys.values()), oldest)
-    if not found:
+    stored = documents.find_stored(db, pages[0].run, list(keys.values()), oldest)
+    if not stored:
         return list(jobs)
-    return [job._replace(stored=found.get(keys[job.id])) if job.id in keys else job for job in jobs]
+    return [job._replace(stored=stored.get(keys[job.id])) if job.id in keys else job for job in jobs]

@@ -1,37 +1,44 @@
-"""Keeps the threads of a node together on one processor, for as long as it has that to itself. Linux; else nothing.
+"""Tunes a node's process: CPU pinning and batch scheduling (Linux), garbage collection.
 
-The threads take turns at the interpreter. On two processors each turn moves the lock and all it guards from one cache
-to the other, and what runs beside the interpreter takes the place of another node: a tenth of a page's time.
+Pinning: the threads take turns at the GIL. On two CPUs each turn moves the lock and the data it guards from one cache
+to the other, and code that runs outside the GIL takes the CPU of another node: a tenth of a page's time.
 """
 
 import contextlib
+import gc
 import os
+import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 _CONTENTION_THRESHOLD = 0.45
-"""The part of the time in which a thread waits for a processor that makes the node look for another one."""
+"""Fraction of the time the busiest thread waits for a CPU above which the threads are unpinned."""
 _INITIAL_PAUSE, _MAX_PAUSE = 0.25, 16.0
-"""Seconds in which the system places the threads, before they are kept together again."""
+"""Seconds the threads stay unpinned, so that the scheduler can place them, before they are pinned again."""
 _STABLE_SECONDS = 4.0
-"""Seconds on one processor after which it counts as a good place."""
+"""Seconds pinned without contention after which the pause is reset."""
 _NANOSECONDS = 1e9
 
 
 def use_batch_scheduling() -> None:
-    """Have threads of this process that wake wait for those that work, instead of pushing them aside."""
+    """Let threads that wake up wait for those that run, instead of preempting them."""
     if hasattr(os, "SCHED_BATCH"):
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
-class CpuPinner:
-    """Places the threads of this process where one of them, the busiest, runs."""
+def tune_garbage_collection() -> None:
+    """Collect rarely, and never scan imported objects: that costs a twentieth of a page's time."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+    gc.enable()
 
-    def __init__(self, thread: Callable[[], int | None]) -> None:
-        """`thread` tells the native id of the busiest one; None: it does not run yet."""
-        self._get_thread_id = thread
+
+class CpuPinner:
+    """Pins all threads of this process to the CPU on which the busiest one runs; unpins them under contention."""
+
+    def __init__(self, busiest: threading.Thread) -> None:
+        self._busiest = busiest
         self._allowed_cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
         self._pinned_since: float | None = None
         self._sampled_at = 0.0
@@ -40,13 +47,13 @@ class CpuPinner:
         self._unpinned_until = self._disabled_until = 0.0
 
     def adjust(self) -> None:
-        """Look at how long the thread had to wait; keep the threads together, or let them go. To be called often."""
+        """Sample how long the busiest thread waited for a CPU, then pin or unpin. Call it a few times a second."""
         now = time.monotonic()
-        if len(self._allowed_cpus) < 2 or now < self._disabled_until or (thread := self._get_thread_id()) is None:
+        if len(self._allowed_cpus) < 2 or now < self._disabled_until or (thread := self._busiest.native_id) is None:
             return
         try:
             self._adjust(Path(f"/proc/self/task/{thread}"), now)
-        except (OSError, ValueError, IndexError):  # the system does not tell, or does not let us, perhaps for a while
+        except (OSError, ValueError, IndexError):  # /proc or the affinity call is not available, perhaps for a while
             self._disabled_until, self._pinned_since = now + _MAX_PAUSE, None
             with contextlib.suppress(OSError):
                 self._set_affinity(self._allowed_cpus)
@@ -54,22 +61,22 @@ class CpuPinner:
     def _adjust(self, task: Path, now: float) -> None:
         ran, waited = map(int, (task / "schedstat").read_text().split()[:2])
         if not ran:
-            raise ValueError("a kernel that keeps no account tells nothing but zeros")
-        crowded = (waited - self._waited_ns) / _NANOSECONDS > _CONTENTION_THRESHOLD * (now - self._sampled_at)
+            raise ValueError("a kernel without scheduler statistics reports nothing but zeros")
+        contended = (waited - self._waited_ns) / _NANOSECONDS > _CONTENTION_THRESHOLD * (now - self._sampled_at)
         self._waited_ns, self._sampled_at = waited, now
         if self._pinned_since is None:
             if now >= self._unpinned_until:
-                # after the name, which may hold anything: state is the first, the processor the 37th
+                # the name may hold any character: behind it, the state is the first field and the CPU the 37th
                 self._set_affinity({int((task / "stat").read_text().rpartition(")")[2].split()[36])})
                 self._pinned_since = now
-        elif crowded:
+        elif contended:
             self._pause = (
                 _INITIAL_PAUSE if now - self._pinned_since > _STABLE_SECONDS else min(self._pause * 2, _MAX_PAUSE)
             )
             self._set_affinity(self._allowed_cpus)
             self._pinned_since, self._unpinned_until = None, now + self._pause
 
-    def _set_affinity(self, processors: set[int]) -> None:
+    def _set_affinity(self, cpus: set[int]) -> None:
         for thread in Path("/proc/self/task").iterdir():
-            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
-                os.sched_setaffinity(int(thread.name), processors)
+            with contextlib.suppress(ProcessLookupError):  # the thread has ended
+                os.sched_setaffinity(int(thread.name), cpus)

@@ -1,0 +1,1 @@
+"""Previews: what defs extract from a page, outside a run."""

@@ -1,6 +1,6 @@
-"""One page tried on a dataDef: worked as a node works it, so that what it shows is what a crawl would write.
+"""Applies a dataDef to one page as a node does, so that the result is what a crawl would write.
 
-Fetches nothing, stores nothing, queues nothing.
+No network, no database.
 """
 
 import time
@@ -21,7 +21,7 @@ from engine.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialDocument:
-    """A page's bytes, and where they are from."""
+    """The bytes of a page, and their origin."""
 
     body: bytes
     content_type: str
@@ -30,12 +30,12 @@ class TrialDocument:
     fetched_at: float
     """Seconds since 1970."""
     origin: str
-    """`fetched`, `file`, `job 12`."""
+    """For example `fetched`, `file`, `job 12`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageOrigin:
-    """How a page was come by: what the variables of its rows are filled with."""
+    """How a crawl reached a page: the values of the variables in its rows."""
 
     group: str
     locator: str
@@ -47,42 +47,42 @@ class PageOrigin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """What a dataDef made of one page."""
+    """The result of a dataDef on one page."""
 
     rows: tuple[str, ...]
-    """As they would be stored: JSON objects, fields in written order."""
+    """As a crawl would store them: JSON objects, fields in the order of the defs."""
     links: tuple[ExtractedLink, ...]
-    """Those a crawl would follow, were they new."""
+    """Links a crawl would follow if they are new to it."""
     rejected: tuple[Rejection, ...]
     filtered: int
 
 
 def find_data_def(definitions: Definitions, name: str) -> DataDef:
-    """The dataDef of that name. Raises UsageError, which lists those there are."""
-    found = definitions.data_def(name)
-    if found is None:
-        known = [d.name for d in definitions.data_defs]
-        listed = ", ".join(known) or "none"
-        raise UsageError(f"unknown dataDef '{name}'{suggest(name, known)}", f"The defs have: {listed}.")
-    return found
+    """The dataDef of that name. Raises UsageError, which lists the existing names."""
+    data_def = definitions.data_def(name)
+    if data_def is None:
+        names = [d.name for d in definitions.data_defs]
+        listed = ", ".join(names) or "none"
+        raise UsageError(f"unknown dataDef '{name}'{suggest(name, names)}", f"The defs have: {listed}.")
+    return data_def
 
 
 def groups_using(definitions: Definitions, data_def: str) -> list[TaskGroup]:
-    """The task groups whose pages the dataDef is applied to."""
+    """The task groups that apply the dataDef to their pages."""
     return [g for g in definitions.task_groups if any(task.data_def == data_def for task in g.tasks)]
 
 
 def locator_origin(definitions: Definitions, data_def: str, url: str, settings: Settings) -> PageOrigin:
-    """As if the page were a locator's, in the first group that has a task for the dataDef."""
+    """The origin as if the page were a locator, in the first group with a task for the dataDef."""
     group = next((g.name for g in groups_using(definitions, data_def)), "")
-    located = next((g for g in definitions.locator_groups if g.name == group), None)
-    name = located.locators[0].name if located and located.locators else group
+    locators = next((g.locators for g in definitions.locator_groups if g.name == group), ())
+    name = locators[0].name if locators else group
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return PageOrigin(group=group, locator=name, locator_url=url, run="try", run_time=settings.run_time or now)
 
 
 def parse_document(document: TrialDocument) -> Page:
-    """The document as selectors see it. Raises NoPage where it is no text."""
+    """Parse the document. Raises PageUnavailable where it is not text."""
     try:
         page, _ = parse_page(
             document.body,
@@ -91,42 +91,42 @@ def parse_document(document: TrialDocument) -> Page:
             status=document.status,
             fetched_at=document.fetched_at,
         )
-    except UnsupportedContent as what:
-        raise PageUnavailable(f"{document.url}: not a page: {what}", "Selectors need HTML, XML or JSON.") from what
+    except UnsupportedContent as error:
+        raise PageUnavailable(f"{document.url}: not a page: {error}", "Selectors need HTML, XML or JSON.") from error
     return page
 
 
 class PageTrial:
-    """A dataDef compiled once, to be tried on many pages."""
+    """A dataDef, compiled once to be applied to many pages."""
 
     def __init__(self, definitions: Definitions, data_def: DataDef) -> None:
         self._definitions = definitions
         self._extractor = RecordExtractor(data_def, {group.name: group.priority for group in definitions.task_groups})
 
-    def run(self, page: Page, way: PageOrigin) -> TrialResult:
-        """What the page gives. Raises NoPage where it cannot be parsed."""
+    def run(self, page: Page, origin: PageOrigin) -> TrialResult:
+        """Extract the page. Raises PageUnavailable where it is nested too deep."""
         try:
-            found = self._extractor.extract(page, self._context(page, way))
+            extraction = self._extractor.extract(page, self._context(page, origin))
         except PageTooDeep as error:
             raise PageUnavailable(error.message, error.remedy) from error
         return TrialResult(
-            rows=tuple(encode_row(row) for row in found.rows),
-            links=tuple(self._followable_links(found.links, way.depth + 1)),
-            rejected=found.rejected,
-            filtered=found.filtered,
+            rows=tuple(encode_row(row) for row in extraction.rows),
+            links=tuple(self._followable_links(extraction.links, origin.depth + 1)),
+            rejected=extraction.rejected,
+            filtered=extraction.filtered,
         )
 
-    def _context(self, page: Page, way: PageOrigin) -> Context:
+    def _context(self, page: Page, origin: PageOrigin) -> Context:
         nofollow = True
         if urls.is_http_url(page.url):
             nofollow = host_rule_for(self._definitions, urls.host_key(page.url)).nofollow
         return Context(
-            group=way.group,
-            locator=way.locator,
-            locator_url=way.locator_url,
-            depth=way.depth,
-            run=way.run,
-            run_time=way.run_time,
+            group=origin.group,
+            locator=origin.locator,
+            locator_url=origin.locator_url,
+            depth=origin.depth,
+            run=origin.run,
+            run_time=origin.run_time,
             nofollow=nofollow,
         )
 

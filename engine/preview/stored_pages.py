@@ -1,6 +1,6 @@
-"""Stored pages extracted with defs that are not in force, beside the rows they gave: no network, nothing committed.
+"""Extracts stored pages with edited defs and compares the rows; fetches and commits nothing.
 
-Rows of a page are paired by their dataDef's `key`; without one, equal rows first, and what is left in its order.
+Rows of a page are paired by their dataDef's `key`. Without a key, equal rows are paired first, the rest in order.
 """
 
 import time
@@ -29,14 +29,14 @@ DEFAULT_PAGES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """One row before and after. Values are texts, as CSV would show them; None: there was, or is, no such row."""
+    """One row before and after. Values are texts as in CSV; None: the row does not exist."""
 
     before: Mapping[str, str] | None
     after: Mapping[str, str] | None
     fields: tuple[str, ...] = ()
-    """Those that differ."""
+    """Fields that differ."""
     emptied: tuple[str, ...] = ()
-    """Those that had a value and have none now."""
+    """Fields that had a value and have none now."""
 
     @property
     def kind(self) -> str:
@@ -50,7 +50,7 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PagePreview:
-    """One stored page: its rows in order, vanished ones last, and what else the dataDef made of it."""
+    """The result on one stored page: its rows in order, vanished rows last, links and rejected records."""
 
     job: int
     url: str
@@ -58,14 +58,14 @@ class PagePreview:
     links: int
     rejected: tuple[Rejection, ...]
     rows: tuple[str, ...] = ()
-    """Those it gives now, as JSON: what a later preview may be compared with."""
+    """The rows after, as JSON: a later preview may be compared with them."""
     problem: str = ""
-    """Why the page could not be worked."""
+    """Why the page could not be extracted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
-    """What a dataDef, as it is written now, would make of stored pages."""
+    """The result of an edited dataDef on stored pages."""
 
     data_def: str
     columns: tuple[str, ...]
@@ -75,12 +75,12 @@ class Preview:
     @property
     def counts(self) -> dict[str, int]:
         """Rows by kind: `added`, `changed`, `vanished`, `same`."""
-        counted = Counter(change.kind for page in self.pages for change in page.changes)
-        return {kind: counted[kind] for kind in ("added", "changed", "vanished", "same")}
+        counts = Counter(change.kind for page in self.pages for change in page.changes)
+        return {kind: counts[kind] for kind in ("added", "changed", "vanished", "same")}
 
     @property
     def emptied(self) -> dict[str, int]:
-        """By field: in how many rows it had a value and has none now."""
+        """By field: the number of rows in which it had a value and has none now."""
         return dict(Counter(name for page in self.pages for change in page.changes for name in change.emptied))
 
 
@@ -88,16 +88,16 @@ def preview_stored_pages(
     folder: Path, definitions: Definitions, data_def: str, *, pages: int = DEFAULT_PAGES, job: int | None = None,
     before: Mapping[int, Sequence[str]] | None = None,
 ) -> Preview:  # fmt: skip
-    """Extract the newest `pages` stored pages of the latest run (or the page of one `job`), and compare their rows.
+    """Extract the newest `pages` stored pages of the latest run, or the page of one `job`, and compare their rows.
 
-    They are compared with `before`, rows by job; where that has none, with the rows that are committed.
-    With `before` the pages are its own, so that two previews show the same.
+    `before` holds rows by job to compare with. Given, its jobs are the pages, so that two previews show the same pages;
+    else the committed rows are compared.
 
     Raises UsageError on an unknown dataDef or job, and where nothing was crawled; StorageError.
     """
-    began = time.monotonic()
+    started_at = time.monotonic()
     target = find_data_def(definitions, data_def)
-    trier = PageTrial(definitions, target)
+    trial = PageTrial(definitions, target)
     if not (folder / CRAWL).exists():
         raise UsageError(f"{folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     db = Database.open(folder / CRAWL, read_only=True, busy_seconds=2)
@@ -107,40 +107,40 @@ def preview_stored_pages(
         if run is None:
             raise UsageError(f"{folder}: no run yet", "Run `crawl-console run` first.")
         if before:
-            found = [_require_page(worked_pages.get_by_job(db, told), told) for told in before]
+            selected = [_require_page(worked_pages.get_by_job(db, id_), id_) for id_ in before]
         elif job is None:
             groups = [group.name for group in groups_using(definitions, data_def)]
-            found = worked_pages.list_newest(db, run.seq, groups, pages)
+            selected = worked_pages.list_newest(db, run.seq, groups, pages)
         else:
-            found = [_require_page(worked_pages.get_by_job(db, job), job)]
-        known = before or {}
-        shown = [
+            selected = [_require_page(worked_pages.get_by_job(db, job), job)]
+        rows_before = before or {}
+        previews = [
             _preview_page(
-                known[at.job] if at.job in known else worked_pages.list_rows(db, at.job, data_def),
+                rows_before[page.job] if page.job in rows_before else worked_pages.list_rows(db, page.job, data_def),
                 bodies,
                 run,
-                at,
-                trier,
+                page,
+                trial,
                 target.key,
             )
-            for at in found
+            for page in selected
         ]
     finally:
         bodies.close()
         db.close()
     return Preview(
-        data_def=data_def, columns=target.columns, pages=tuple(shown), seconds=time.monotonic() - began
-    )  # fmt: skip
+        data_def=data_def, columns=target.columns, pages=tuple(previews), seconds=time.monotonic() - started_at
+    )
 
 
-def stored_document(bodies: PageStore, at: WorkedPage) -> TrialDocument:
-    """The document a job used. Raises NoPage where none is stored."""
-    stored = at.stored
+def stored_document(bodies: PageStore, page: WorkedPage) -> TrialDocument:
+    """The document of a job's page. Raises PageUnavailable where none is stored."""
+    stored = page.stored
     body = None if stored is None else bodies.read(stored.page)
     if stored is None or body is None:
         raise PageUnavailable(
-            f"job {at.job}: no page is stored ({at.state} {at.url})",
-            "Name a job that is DONE, or give the URL.",
+            f"job {page.job}: no page is stored ({page.state} {page.url})",
+            "Choose a job that is DONE, or pass the URL.",
         )
     return TrialDocument(
         body=body,
@@ -148,86 +148,89 @@ def stored_document(bodies: PageStore, at: WorkedPage) -> TrialDocument:
         url=stored.url,
         status=stored.status,
         fetched_at=stored.fetched_at,
-        origin=f"job {at.job}",
+        origin=f"job {page.job}",
     )
 
 
-def page_origin(at: WorkedPage, run: Run) -> PageOrigin:
-    """How the run came by the page."""
+def page_origin(page: WorkedPage, run: Run) -> PageOrigin:
+    """How the run reached the page."""
     return PageOrigin(
-        group=at.group,
-        locator=at.locator,
-        locator_url=at.locator_url,
-        depth=at.depth,
+        group=page.group,
+        locator=page.locator,
+        locator_url=page.locator_url,
+        depth=page.depth,
         run=run.id,
         run_time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.created_at)),
     )
 
 
-def _require_page(at: WorkedPage | None, job: int) -> WorkedPage:
-    if at is None:
-        raise UsageError(f"there is no job {job} of a page", "Name the id of a job of this data directory.")
-    return at
+def _require_page(page: WorkedPage | None, job: int) -> WorkedPage:
+    if page is None:
+        raise UsageError(f"no page has job id {job}", "Use the id of a job in this data directory.")
+    return page
 
 
 def _preview_page(
-    before: Sequence[str], bodies: PageStore, run: Run, at: WorkedPage, trier: PageTrial, key: Sequence[str]
+    before: Sequence[str], bodies: PageStore, run: Run, worked: WorkedPage, trial: PageTrial, key: Sequence[str]
 ) -> PagePreview:
     try:
-        page: Page = parse_document(stored_document(bodies, at))
-        trial = trier.run(page, page_origin(at, run))
-    except PageUnavailable as problem:
-        return PagePreview(job=at.job, url=at.url, changes=(), links=0, rejected=(), problem=problem.message)
+        page: Page = parse_document(stored_document(bodies, worked))
+        result = trial.run(page, page_origin(worked, run))
+    except PageUnavailable as error:
+        return PagePreview(job=worked.job, url=worked.url, changes=(), links=0, rejected=(), problem=error.message)
     return PagePreview(
-        job=at.job,
+        job=worked.job,
         url=page.url,
-        changes=tuple(compare_rows(before, trial.rows, key)),
-        rows=tuple(trial.rows),
-        links=len(trial.links),
-        rejected=trial.rejected,
+        changes=tuple(compare_rows(before, result.rows, key)),
+        rows=tuple(result.rows),
+        links=len(result.links),
+        rejected=result.rejected,
     )
 
 
 def compare_rows(before: Sequence[str], after: Sequence[str], key: Sequence[str]) -> list[RowChange]:
-    """What became of the rows of one page: each new row with the old one it stands for, vanished ones last."""
-    old: list[int | None] = [None] * len(after)
-    left = list(range(len(before)))
-    _pair_rows(old, left, list(before), list(after))
+    """Pair the rows of one page: each new row with its old one, vanished rows last."""
+    pairs: list[int | None] = [None] * len(after)
+    unpaired = list(range(len(before)))
+    _pair_equal(pairs, unpaired, list(before), list(after))
     if key:
-        _pair_rows(old, left, [_key_values(row, key) for row in before], [_key_values(row, key) for row in after])
+        keys_before, keys_after = ([_key_values(row, key) for row in rows] for rows in (before, after))
+        _pair_equal(pairs, unpaired, keys_before, keys_after)
     else:
         for new in range(len(after)):
-            if old[new] is None and left:
-                old[new] = left.pop(0)
-    changes = [_row_change(None if at is None else before[at], row) for at, row in zip(old, after, strict=True)]
-    return changes + [RowChange(before=_csv_texts(before[at]), after=None) for at in left]
+            if pairs[new] is None and unpaired:
+                pairs[new] = unpaired.pop(0)
+    changes = [_row_change(None if old is None else before[old], row) for old, row in zip(pairs, after, strict=True)]
+    return changes + [RowChange(before=_csv_texts(before[old]), after=None) for old in unpaired]
 
 
-def _pair_rows(old: list[int | None], left: list[int], before: Sequence[object], after: Sequence[object]) -> None:
-    """Give each new row that has none yet the first old one left that looks the same."""
-    places: dict[object, list[int]] = {}
-    for at in left:
-        places.setdefault(before[at], []).append(at)
-    for new, looks in enumerate(after):
-        if old[new] is None and places.get(looks):
-            old[new] = places[looks].pop(0)
-    taken = {at for at in old if at is not None}
-    left[:] = [at for at in left if at not in taken]
+def _pair_equal(
+    pairs: list[int | None], unpaired: list[int], before: Sequence[object], after: Sequence[object]
+) -> None:
+    """Pair each new row without a partner with the first unpaired old row of an equal value."""
+    old_by_value: dict[object, list[int]] = {}
+    for old in unpaired:
+        old_by_value.setdefault(before[old], []).append(old)
+    for new, value in enumerate(after):
+        if pairs[new] is None and old_by_value.get(value):
+            pairs[new] = old_by_value[value].pop(0)
+    paired = {old for old in pairs if old is not None}
+    unpaired[:] = [old for old in unpaired if old not in paired]
 
 
 def _row_change(before: str | None, after: str) -> RowChange:
-    shown = _csv_texts(after)
+    texts_after = _csv_texts(after)
     if before is None:
-        return RowChange(before=None, after=shown)
+        return RowChange(before=None, after=texts_after)
     if before == after:
-        return RowChange(before=shown, after=shown)
-    was, told, now = _csv_texts(before), split_fields(before), split_fields(after)
-    names = dict.fromkeys((*now, *told))
+        return RowChange(before=texts_after, after=texts_after)
+    texts_before, fields_before, fields_after = _csv_texts(before), split_fields(before), split_fields(after)
+    names = dict.fromkeys((*fields_after, *fields_before))
     return RowChange(
-        before=was,
-        after=shown,
-        fields=tuple(name for name in names if told.get(name) != now.get(name)),
-        emptied=tuple(name for name in names if was.get(name) and not shown.get(name)),
+        before=texts_before,
+        after=texts_after,
+        fields=tuple(name for name in names if fields_before.get(name) != fields_after.get(name)),
+        emptied=tuple(name for name in names if texts_before.get(name) and not texts_after.get(name)),
     )
 
 
@@ -236,5 +239,5 @@ def _csv_texts(row: str) -> dict[str, str]:
 
 
 def _key_values(row: str, key: Sequence[str]) -> tuple[str | None, ...]:
-    told = split_fields(row)
-    return tuple(told.get(name) for name in key)
+    fields = split_fields(row)
+    return tuple(fields.get(name) for name in key)

@@ -1,0 +1,1 @@
+"""Building blocks of a process: clock, beat file, wakeup pipe, process identity, logs, disk space."""

@@ -1,6 +1,6 @@
-"""The heartbeat: one fixed record a process writes in place, so that no database is needed to see it alive.
+"""The heartbeat file: one fixed record, overwritten in place, so that liveness needs no database.
 
-The writer never waits for a disk; the reader judges by its own clock when the number last changed.
+The writer never waits for the disk; the reader notes on its own clock when the number last changed.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 INTERVAL = 0.25
 """Seconds between two beats."""
 SUPERVISOR_BEAT = "supervisor"
-"""The name of the supervisor's beat, whose `now` is its alarm: it can be read while no table can be written."""
+"""Name of the supervisor's beat. Its `now` holds the alarm, readable while no table can be written."""
 
 _RECORD = struct.Struct("<QB3xIQQQddQQ200s")
 _CHECKSUM = struct.Struct("<I")
@@ -21,7 +21,7 @@ _STATES = ("STARTING", "READY", "DONE", "STANDBY", "DRAINING", "SHUTDOWN")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
-    """What a process says of itself. `number` grows by one a beat."""
+    """What a process reports of itself. `number` grows by one with each beat."""
 
     number: int
     state: str
@@ -29,16 +29,16 @@ class Beat:
     done: int = 0
     failed: int = 0
     rss: int = 0
-    """Bytes of memory in use."""
+    """Resident memory in bytes."""
     lag: float = 0.0
-    """Seconds its loop ran late."""
+    """Seconds its event loop ran late."""
     flush_ms: float = 0.0
     """Milliseconds the last flush took (appender)."""
     rows: int = 0
     """Rows written so far by this process (appender)."""
     bytes: int = 0
     now: str = ""
-    """What it works on; cut to 200 bytes."""
+    """What it works on now; cut to 200 bytes."""
 
 
 class BeatWriter:
@@ -67,12 +67,12 @@ class BeatWriter:
         os.pwrite(self._fd, body + _CHECKSUM.pack(zlib.crc32(body)), 0)
 
     def close(self) -> None:
-        """Close the file; the last record stays."""
+        """Close the file, leaving the last record."""
         os.close(self._fd)
 
 
 def read_beat(path: Path) -> Beat | None:
-    """The last whole record; None where there is none yet or it is being written."""
+    """The last complete record; None where there is none yet or it is being written."""
     try:
         record = path.read_bytes()
     except OSError:
@@ -99,7 +99,7 @@ def read_beat(path: Path) -> Beat | None:
 
 
 def resident_bytes() -> int:
-    """Memory this process uses; 0 where the system does not tell cheaply."""
+    """Resident memory of this process; 0 where the system has no cheap way to read it."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

@@ -1,4 +1,4 @@
-"""The clock of deadlines: it runs while the machine sleeps and ignores every change of the wall clock."""
+"""The clock for deadlines: it runs while the machine sleeps and ignores changes of the wall clock."""
 
 import subprocess
 import sys
@@ -16,11 +16,11 @@ def boottime() -> float:
 
 @cache
 def boot_id() -> str:
-    """Names this boot: a deadline stored under another boot means nothing."""
+    """An id of this boot: a deadline stored under another boot is void."""
     linux = Path("/proc/sys/kernel/random/boot_id")
     if linux.exists():
         return linux.read_text().strip()
     if sys.platform == "darwin":
-        told = subprocess.run(["sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=False)
-        return told.stdout.strip()
+        result = subprocess.run(["sysctl", "-n", "kern.bootsessionuuid"], capture_output=True, text=True, check=False)
+        return result.stdout.strip()
     return ""

@@ -1,4 +1,4 @@
-"""A child process's log: lines on stderr, of which the same one is said once in ten seconds."""
+"""A child process's log on stderr: an identical line is written once in ten seconds."""
 
 import logging
 import sys
@@ -9,34 +9,34 @@ _MAX_ENTRIES = 200
 
 
 class DedupFilter(logging.Filter):
-    """Lets a line pass that was not said lately; the next one that passes tells how often it was held back."""
+    """Drops repeated lines; the next one that passes says how many were dropped."""
 
     def __init__(self) -> None:
         super().__init__()
         self._logged: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is written."""
+        """Whether the line is written."""
         if record.exc_info:
             return True
         try:
             text, now = record.getMessage(), time.monotonic()
         except (TypeError, ValueError):
-            return True  # who writes it tells what is wrong with it
-        said_at, held_back = self._logged.get(text, (-_DEDUP_SECONDS, 0))
-        if now - said_at < _DEDUP_SECONDS:
-            self._logged[text] = said_at, held_back + 1
+            return True  # the handler reports what is wrong with the record
+        logged_at, dropped = self._logged.get(text, (-_DEDUP_SECONDS, 0))
+        if now - logged_at < _DEDUP_SECONDS:
+            self._logged[text] = logged_at, dropped + 1
             return False
         if len(self._logged) >= _MAX_ENTRIES:
             self._logged.clear()
         self._logged[text] = now, 0
-        if held_back:
-            record.msg, record.args = f"{text} ({held_back} times more since)", ()
+        if dropped:
+            record.msg, record.args = f"{text} (repeated {dropped} times)", ()
         return True
 
 
 def log_to_stderr() -> None:
-    """Write this process's log to stderr, which its supervisor leads into a file."""
+    """Write this process's log to stderr, which its supervisor redirects to a file."""
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(DedupFilter())
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])

@@ -1,4 +1,4 @@
-"""A nudge wakes a sleeper at once: a signal gives it, another thread, or another process that was handed its file."""
+"""A self-pipe that wakes a sleeping loop from a signal handler, thread or child process."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ import signal
 
 
 class Wakeup:
-    """A pipe one thread sleeps on. Nudges given meanwhile are not lost: the next sleep is over at once."""
+    """A pipe that one thread sleeps on. A notification sent while it is awake ends the next sleep at once."""
 
     def __init__(self) -> None:
         self._read_fd, self.write_fd = os.pipe()
@@ -17,7 +17,7 @@ class Wakeup:
         self._selector.register(self._read_fd, selectors.EVENT_READ)
 
     def install_signal_wakeup(self) -> None:
-        """Every signal that has a handler in Python is a nudge from now on. Only the main thread may ask for it."""
+        """Have every signal with a Python handler wake the sleeper. Call it from the main thread."""
         signal.set_wakeup_fd(self.write_fd, warn_on_full_buffer=False)
 
     def notify(self) -> None:
@@ -25,20 +25,20 @@ class Wakeup:
         notify_fd(self.write_fd)
 
     def wait(self, seconds: float) -> None:
-        """Sleep until a nudge comes, at most so long. Those that came so far are used up."""
+        """Sleep until a notification comes, at most so long; consumes all notifications sent so far."""
         if self._selector.select(seconds):
             with contextlib.suppress(BlockingIOError):
                 while os.read(self._read_fd, 4096):
                     pass
 
     def close(self) -> None:
-        """Let go of the pipe; nobody may give or wait any more. Not for one that heeds signals: it lasts to the end."""
+        """Close the pipe; nothing may notify or wait after that. Not for one installed for signals."""
         self._selector.close()
         os.close(self._read_fd)
         os.close(self.write_fd)
 
 
-def notify_fd(file: int) -> None:
-    """Nudge whoever sleeps on the other end, if anybody is left there; a pipe full of nudges needs no more."""
+def notify_fd(fd: int) -> None:
+    """Wake the sleeper at the other end, if there is still one; a full pipe needs no further byte."""
     with contextlib.suppress(OSError):
-        os.write(file, b"\0")
+        os.write(fd, b"\0")

@@ -118,9 +118,9 @@ def test_redirects_in_a_circle_end(house: House, site: Site, second_site: Site) 
     house.write(defs(site.url("/self"), site.url("/a"), site.url("/far")))
     done = house.crawl(code=1)
     assert done.jobs == {"failed": 3}
-    assert "redirects" in house.job(site.url("/self"))["reason"]
-    assert "redirects" in house.job(site.url("/a"))["reason"]
-    assert "redirects" in house.job(site.url("/far"))["reason"]
+    assert "redirect loop" in house.job(site.url("/self"))["reason"]
+    assert "redirect loop" in house.job(site.url("/a"))["reason"]
+    assert "redirect loop" in house.job(site.url("/far"))["reason"]
     assert len(site.paths) + len(second_site.paths) <= 20
 
 

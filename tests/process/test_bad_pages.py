@@ -236,4 +236,4 @@ def random_pages(house: House, site: Site, seed: int) -> None:
     assert done.code in (0, 1), done.err
     house.assert_clean(done)
     house.assert_nobody_left(2)
-    assert "fault of the program" not in str(house.query("SELECT reason FROM jobs WHERE reason IS NOT NULL"))
+    assert "internal error" not in str(house.query("SELECT reason FROM jobs WHERE reason IS NOT NULL"))

@@ -86,4 +86,4 @@ def test_what_cannot_be_a_command_is_refused(house: House, site: Site) -> None:
     for wrong in ("notify", "[]", '[""]', "[1]", '{"a": 1}'):
         done = house.run("run", "--no-ui", "--set", f"on_end={wrong}")
         assert done.code == 2, wrong
-        assert "a list of texts" in done.err
+        assert "a list of strings" in done.err

@@ -116,7 +116,7 @@ def test_while_nodes_drain(house: House, site: Site, fate: str) -> None:
         [(state, reason)] = house.query("SELECT state, reason FROM jobs WHERE url LIKE '%book/0-1'")
         assert state == "INCOMPLETE"
         assert "grace" in reason
-        assert "under way for" in reason
+        assert "in progress for" in reason
     hold.set()
     made_whole(house, library)
 

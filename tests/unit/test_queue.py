@@ -1,4 +1,4 @@
-"""Doorbells: what is rung is answered, nothing read from the file can run, and a lost file heals by itself."""
+"""Doorbells are answered, no data read from the file can execute, and a lost or damaged file is replaced."""
 
 import json
 import logging
@@ -12,46 +12,48 @@ from pathlib import Path
 
 import pytest
 
-from engine.queue import QUEUE_FILE, Doorbells, discard_queue
+from engine.queue import QUEUE_FILE, Doorbells, _Consumer, _Storage, discard_queue
 
 
-class Listener:
-    """A process that answers rings, in a thread."""
+class Consumer:
+    """A process that answers doorbells, in a thread."""
 
-    def __init__(self, folder: Path, gate: Callable[[], bool] = lambda: True, room: int = 1) -> None:
-        self.heard: list[int] = []
-        self.together: list[int] = []
-        self.bells = Doorbells(folder, on_slice=self._answer, gate=gate, capacity=lambda: room)
-        self.thread = threading.Thread(target=self.bells.consume, daemon=True)
+    def __init__(self, folder: Path, gate: Callable[[], bool] = lambda: True, free_slots: int = 1) -> None:
+        self.answered: list[int] = []
+        self.batch_sizes: list[int] = []
+        self.free_slots = free_slots
+        self.should_dequeue = gate
+        self.doorbells = Doorbells(folder)
+        self.thread = threading.Thread(target=self.doorbells.consume, args=(self,), daemon=True)
 
-    def _answer(self, sequences: list[int]) -> None:
-        self.together.append(len(sequences))
-        self.heard += sequences
+    def lease_rung(self, sequences: list[int]) -> None:
+        self.batch_sizes.append(len(sequences))
+        self.answered += sequences
         if 13 in sequences:
             raise RuntimeError("an unlucky slice")
 
-    def hears(self, *expected: int, seconds: float = 5.0) -> bool:
+    def answers(self, *expected: int, seconds: float = 5.0) -> bool:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if self.heard == list(expected):
+            if self.answered == list(expected):
                 return True
             time.sleep(0.005)
         return False
 
 
 @contextmanager
-def listening(folder: Path, gate: Callable[[], bool] = lambda: True, room: int = 1) -> Iterator[Listener]:
-    listener = Listener(folder, gate, room)
-    listener.thread.start()
+def consuming(folder: Path, gate: Callable[[], bool] = lambda: True, free_slots: int = 1) -> Iterator[Consumer]:
+    consumer = Consumer(folder, gate, free_slots)
+    consumer.thread.start()
     deadline = time.monotonic() + 5
-    while listener.bells._consumer is None and time.monotonic() < deadline:
+    while consumer.doorbells._consumer is None and time.monotonic() < deadline:
         time.sleep(0.001)
     try:
-        yield listener
+        yield consumer
     finally:
-        listener.bells.stop()
-        listener.thread.join(5)
-        listener.bells.close()
+        consumer.doorbells.stop()
+        consumer.thread.join(5)
+        consumer.doorbells.close()
 
 
 def _messages(folder: Path) -> list[bytes]:
@@ -65,49 +67,49 @@ def _insert(folder: Path, data: bytes) -> None:
         db.execute("INSERT INTO task (queue, data, priority) VALUES (?, ?, 0)", (name[0], data))
 
 
-def test_rings_are_answered_in_order(tmp_path: Path) -> None:
-    with listening(tmp_path) as node:
+def test_doorbells_are_answered_in_order(tmp_path: Path) -> None:
+    with consuming(tmp_path) as node:
         Doorbells(tmp_path).ring([3, 1, 2, 1])
-        assert node.hears(3, 1, 2, 1)
-        node.bells.ring([9])
-        assert node.hears(3, 1, 2, 1, 9)
+        assert node.answers(3, 1, 2, 1)
+        node.doorbells.ring([9])
+        assert node.answers(3, 1, 2, 1, 9)
 
 
-def test_rings_that_wait_are_answered_together_as_far_as_there_is_room(tmp_path: Path) -> None:
+def test_waiting_doorbells_are_answered_together_up_to_the_free_slots(tmp_path: Path) -> None:
     Doorbells(tmp_path).ring([*range(40), 5])
-    with listening(tmp_path, room=10) as node:
-        assert node.hears(*range(40), 5)
-        assert node.together == [10, 10, 10, 10, 1]
+    with consuming(tmp_path, free_slots=10) as node:
+        assert node.answers(*range(40), 5)
+        assert node.batch_sizes == [10, 10, 10, 10, 1]
 
 
-def test_a_message_nobody_understands_costs_no_other_ring(tmp_path: Path) -> None:
-    bells = Doorbells(tmp_path)
-    bells.ring([1])
+def test_an_invalid_message_costs_no_other_doorbell(tmp_path: Path) -> None:
+    doorbells = Doorbells(tmp_path)
+    doorbells.ring([1])
     _insert(tmp_path, b"no message")
-    bells.ring([2])
-    with listening(tmp_path, room=10) as node:
-        assert node.hears(1, 2)
+    doorbells.ring([2])
+    with consuming(tmp_path, free_slots=10) as node:
+        assert node.answers(1, 2)
 
 
-def test_each_ring_is_answered_by_one_node(tmp_path: Path) -> None:
-    with listening(tmp_path) as one, listening(tmp_path) as two:
+def test_each_doorbell_is_answered_by_one_node(tmp_path: Path) -> None:
+    with consuming(tmp_path) as one, consuming(tmp_path) as two:
         Doorbells(tmp_path).ring(range(60))
         deadline = time.monotonic() + 10
-        while len(one.heard) + len(two.heard) < 60 and time.monotonic() < deadline:
+        while len(one.answered) + len(two.answered) < 60 and time.monotonic() < deadline:
             time.sleep(0.01)
         time.sleep(0.05)
-        assert sorted(one.heard + two.heard) == list(range(60))
+        assert sorted(one.answered + two.answered) == list(range(60))
 
 
-def test_a_message_is_json_and_says_only_which_sequence(tmp_path: Path) -> None:
-    bells = Doorbells(tmp_path)
-    assert bells.has_pending() is False
-    bells.ring([7])
-    assert bells.has_pending() is True
+def test_a_message_is_json_and_holds_only_the_sequence(tmp_path: Path) -> None:
+    doorbells = Doorbells(tmp_path)
+    assert doorbells.has_pending() is False
+    doorbells.ring([7])
+    assert doorbells.has_pending() is True
     (message,) = _messages(tmp_path)
-    told = json.loads(message)
-    assert [7] in told
-    assert any(isinstance(part, str) and part.endswith("crawl_slice") for part in told)
+    parts = json.loads(message)
+    assert [7] in parts
+    assert any(isinstance(part, str) and part.endswith("crawl_slice") for part in parts)
     assert (tmp_path / QUEUE_FILE).stat().st_mode & 0o777 == 0o600
 
 
@@ -119,61 +121,61 @@ class _Harm:
         return (Path.write_text, (Path(self.path), "harm"))
 
 
-def test_nothing_that_is_read_from_the_file_can_run(tmp_path: Path) -> None:
+def test_no_data_read_from_the_file_can_execute(tmp_path: Path) -> None:
     target = tmp_path / "harm"
     Doorbells(tmp_path)
     _insert(tmp_path, pickle.dumps(_Harm(str(target))))
     _insert(tmp_path, b"not a message at all")
     _insert(tmp_path, b'["x","no_such_task",null,[],{}]')
     _insert(tmp_path, b"{}")
-    with listening(tmp_path) as node:
+    with consuming(tmp_path) as node:
         Doorbells(tmp_path).ring([5])
-        assert node.hears(5), "the next ring is answered all the same"
+        assert node.answers(5), "the next doorbell is still answered"
     assert not target.exists()
 
 
 def test_a_slice_that_raises_does_not_stop_the_next(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
-    with listening(tmp_path) as node:
+    with consuming(tmp_path) as node:
         Doorbells(tmp_path).ring([13, 4])
-        assert node.hears(13, 4)
+        assert node.answers(13, 4)
 
 
-def test_a_closed_gate_leaves_rings_to_others(tmp_path: Path) -> None:
+def test_a_closed_gate_leaves_doorbells_to_others(tmp_path: Path) -> None:
     open_ = threading.Event()
-    bells = Doorbells(tmp_path)
-    bells.ring([1])
-    with listening(tmp_path, gate=open_.is_set) as node:
+    doorbells = Doorbells(tmp_path)
+    doorbells.ring([1])
+    with consuming(tmp_path, gate=open_.is_set) as node:
         time.sleep(0.15)
-        assert node.heard == []
+        assert node.answered == []
         assert len(_messages(tmp_path)) == 1
         open_.set()
-        node.bells.wake()
-        assert node.hears(1)
-    assert bells.has_pending() is False
+        node.doorbells.wake()
+        assert node.answers(1)
+    assert doorbells.has_pending() is False
 
 
-def test_a_wake_answers_at_once(tmp_path: Path) -> None:
-    with listening(tmp_path) as node:
+def test_a_wakeup_polls_at_once(tmp_path: Path) -> None:
+    with consuming(tmp_path) as node:
         time.sleep(0.1)
         waits = []
         for i in range(20):
-            began = time.monotonic()
-            node.bells.ring([i])
-            assert node.hears(*range(i + 1))
-            waits.append(time.monotonic() - began)
+            started = time.monotonic()
+            node.doorbells.ring([i])
+            assert node.answers(*range(i + 1))
+            waits.append(time.monotonic() - started)
         assert sorted(waits)[10] < 0.1
 
 
 @pytest.mark.parametrize("how", ["replaced", "damaged"])
-def test_a_queue_that_was_replaced_or_damaged_heals_while_nodes_consume(
+def test_a_replaced_or_damaged_queue_recovers_while_nodes_consume(
     tmp_path: Path, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL)
     supervisor = Doorbells(tmp_path)
-    with listening(tmp_path) as node:
+    with consuming(tmp_path) as node:
         supervisor.ring([1])
-        assert node.hears(1)
+        assert node.answers(1)
         assert supervisor.has_pending() is not None
         if how == "damaged":
             with (tmp_path / QUEUE_FILE).open("r+b") as file:
@@ -185,19 +187,19 @@ def test_a_queue_that_was_replaced_or_damaged_heals_while_nodes_consume(
         discard_queue(tmp_path)
         supervisor = Doorbells(tmp_path)
         supervisor.ring([2])
-        assert node.hears(1, 2)
-        node.bells.ring([3])
-        assert node.hears(1, 2, 3)
+        assert node.answers(1, 2)
+        node.doorbells.ring([3])
+        assert node.answers(1, 2, 3)
     supervisor.close()
 
 
-def test_of_a_missing_or_foreign_file_nothing_is_said(tmp_path: Path) -> None:
-    bells = Doorbells(tmp_path)
-    assert bells.has_pending() is False
+def test_a_missing_or_replaced_file_has_no_known_state(tmp_path: Path) -> None:
+    doorbells = Doorbells(tmp_path)
+    assert doorbells.has_pending() is False
     discard_queue(tmp_path)
-    assert bells.has_pending() is None
+    assert doorbells.has_pending() is None
     other = Doorbells(tmp_path)
-    assert bells.has_pending() is None, "another file has its name now"
+    assert doorbells.has_pending() is None, "another file has its name"
     assert other.has_pending() is False
     discard_queue(tmp_path)
     (tmp_path / QUEUE_FILE).write_bytes(b"not a database" * 1000)
@@ -209,54 +211,68 @@ def test_of_a_missing_or_foreign_file_nothing_is_said(tmp_path: Path) -> None:
     assert other.has_pending() is None
 
 
-def test_a_ring_that_cannot_be_written_is_logged_and_not_raised(
+def test_a_doorbell_that_cannot_be_written_is_logged_and_not_raised(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    bells = Doorbells(tmp_path)
+    doorbells = Doorbells(tmp_path)
     with sqlite3.connect(tmp_path / QUEUE_FILE) as db:
         db.execute("DROP TABLE task")
-    bells.ring([1])
-    assert "rings lost" in caplog.text
+    doorbells.ring([1])
+    assert "doorbells lost" in caplog.text
 
 
-def test_discard_takes_everything_away_and_may_be_repeated(tmp_path: Path) -> None:
+def test_discard_deletes_everything_and_may_be_repeated(tmp_path: Path) -> None:
     Doorbells(tmp_path).ring([1])
     for _ in range(2):
         discard_queue(tmp_path)
         assert list(tmp_path.iterdir()) == []
 
 
-def test_a_consumer_stops_within_two_seconds_with_rings_left_for_others(tmp_path: Path) -> None:
-    with listening(tmp_path) as node:
-        node.bells.ring([1])
-        assert node.hears(1)
-        began = time.monotonic()
-        node.bells.stop()
+def test_a_consumer_stops_within_two_seconds_and_leaves_doorbells_for_others(tmp_path: Path) -> None:
+    with consuming(tmp_path) as node:
+        node.doorbells.ring([1])
+        assert node.answers(1)
+        started = time.monotonic()
+        node.doorbells.stop()
         node.thread.join(4)
         assert not node.thread.is_alive()
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - started < 2.0
         Doorbells(tmp_path).ring([2])
         time.sleep(0.05)
-        assert node.heard == [1]
+        assert node.answered == [1]
     assert len(_messages(tmp_path)) == 1
 
 
 def test_stop_may_be_repeated(tmp_path: Path) -> None:
-    with listening(tmp_path) as node:
-        node.bells.stop()
-        node.bells.stop()
+    with consuming(tmp_path) as node:
+        node.doorbells.stop()
+        node.doorbells.stop()
         node.thread.join(4)
-        node.bells.stop()
+        node.doorbells.stop()
         assert not node.thread.is_alive()
 
 
-def test_a_stop_before_consuming_is_not_forgotten(tmp_path: Path) -> None:
-    listener = Listener(tmp_path)
-    listener.bells.stop()
-    listener.thread.start()
+def test_a_stop_before_consuming_takes_effect(tmp_path: Path) -> None:
+    consumer = Consumer(tmp_path)
+    consumer.doorbells.stop()
+    consumer.thread.start()
     try:
-        listener.thread.join(1)
-        assert not listener.thread.is_alive()
+        consumer.thread.join(1)
+        assert not consumer.thread.is_alive()
     finally:
-        listener.bells.stop()
-        listener.thread.join(4)
+        consumer.doorbells.stop()
+        consumer.thread.join(4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hook"), [(_Storage, "_create_connection"), (_Storage, "conn"), (_Consumer, "_set_signal_handlers")]
+)
+def test_the_hooks_of_huey_that_are_overridden_exist(kind: type, hook: str) -> None:
+    """They are not public: a Huey that renames one would ignore the override without an error."""
+    assert hasattr(kind.__mro__[1], hook)
+
+
+def test_huey_keeps_its_connection_where_it_is_reset_after_damage(tmp_path: Path) -> None:
+    storage = Doorbells(tmp_path)._huey.storage
+    storage.sql("SELECT 1")
+    assert storage._conn is storage.conn

@@ -9,42 +9,42 @@ from engine.errors import UsageError
 from engine.settings import Settings, default_nodes, duration_seconds, load_settings, parse_assignment, resolve_settings
 
 
-def _origins(told: list[settings.Setting]) -> dict[str, tuple[Any, str]]:
-    return {s.name: (s.value, s.origin) for s in told}
+def _origins(resolved: list[settings.Setting]) -> dict[str, tuple[Any, str]]:
+    return {s.name: (s.value, s.origin) for s in resolved}
 
 
 def test_flags_win_over_environment_over_file_over_default(tmp_path: Path) -> None:
     (tmp_path / "crawl.toml").write_text("delay = 1.5\nbatch = 5\ngrace = 3\n")
     environment = {"CRAWL_DELAY": "2.5", "CRAWL_BATCH": "6", "OTHER": "x"}
-    told = _origins(resolve_settings({"delay": "3.5", "grace": None}, environment=environment, folder=tmp_path))
-    assert told["delay"] == (3.5, "flag")
-    assert told["batch"] == (6, "env CRAWL_BATCH")
-    assert told["grace"] == (3.0, "crawl.toml")
-    assert told["deadline"] == (30.0, "default")
-    assert list(told) == [f.name for f in fields(Settings)]
+    values = _origins(resolve_settings({"delay": "3.5", "grace": None}, environment=environment, folder=tmp_path))
+    assert values["delay"] == (3.5, "flag")
+    assert values["batch"] == (6, "env CRAWL_BATCH")
+    assert values["grace"] == (3.0, "crawl.toml")
+    assert values["deadline"] == (30.0, "default")
+    assert list(values) == [f.name for f in fields(Settings)]
 
 
-def test_load_gives_what_explain_tells(tmp_path: Path) -> None:
-    made = load_settings({"robots": "no", "max_pages": 9}, environment={"CRAWL_MAX_TIME": "5"}, folder=tmp_path)
-    assert (made.robots, made.max_pages, made.max_time) == (False, 9, 5.0)
+def test_load_returns_the_resolved_values(tmp_path: Path) -> None:
+    loaded = load_settings({"robots": "no", "max_pages": 9}, environment={"CRAWL_MAX_TIME": "5"}, folder=tmp_path)
+    assert (loaded.robots, loaded.max_pages, loaded.max_time) == (False, 9, 5.0)
 
 
 def test_defaults_are_those_of_the_design(tmp_path: Path) -> None:
-    made = load_settings({}, environment={}, folder=tmp_path)
-    told = {
+    loaded = load_settings({}, environment={}, folder=tmp_path)
+    values = {
         "backups": 0, "concurrency": 32, "batch": 32, "grace": 25.0, "deadline": 30.0, "max_attempts": 4,
         "max_body": 20_000_000, "max_redirects": 10, "max_failed": 0, "robots": True, "delay": 0.0,
-        "host_concurrency": 8, "live": "PT0S", "on_reload": "reextract", "refresh": 2.0, "max_pages": None,
-        "max_time": None, "min_free": 64_000_000, "on_end": None, "base_url": None, "allow_file": False,
-        "default_steps": "jsoupDefault", "fact_blank": "-", "fact_not_found": "not found",
+        "host_concurrency": 8, "live": "PT0S", "on_reload": "reextract", "refresh": 2.0, "cpu_affinity": "auto",
+        "max_pages": None, "max_time": None, "min_free": 64_000_000, "on_end": None, "base_url": None,
+        "allow_file": False, "default_steps": "jsoupDefault", "fact_blank": "-", "fact_not_found": "not found",
     }  # fmt: skip
-    assert {name: getattr(made, name) for name in told} == told
-    assert made.nodes == default_nodes()
-    assert made.user_agent.startswith("crawl-console/")
+    assert {name: getattr(loaded, name) for name in values} == values
+    assert loaded.nodes == default_nodes()
+    assert loaded.user_agent.startswith("crawl-console/")
 
 
 @pytest.mark.parametrize(("cpus", "nodes"), [(1, 2), (2, 2), (3, 3), (4, 4), (64, 4)])
-def test_as_many_nodes_as_cpus_but_two_at_least_and_four_at_most(
+def test_one_node_for_each_cpu_at_least_two_at_most_four(
     monkeypatch: pytest.MonkeyPatch, cpus: int, nodes: int
 ) -> None:
     monkeypatch.setattr(settings, "usable_cpus", lambda: cpus)
@@ -55,7 +55,8 @@ GOOD: list[tuple[str, Any, Any]] = [
     ("robots", "true", True), ("robots", "No", False), ("robots", False, False), ("robots", "1", True),
     ("nodes", "3", 3), ("nodes", 3, 3), ("max_body", "20_000_000", 20_000_000), ("max_pages", "none", None),
     ("max_pages", "", None), ("max_time", "0.5", 0.5), ("delay", 2, 2.0), ("user_agent", "me", "me"),
-    ("on_reload", "new_only", "new_only"), ("base_url", "none", None), ("base_url", "http://a/", "http://a/"),
+    ("on_reload", "new_only", "new_only"), ("cpu_affinity", "off", "off"),
+    ("base_url", "none", None), ("base_url", "http://a/", "http://a/"),
     ("fact_blank", "none", "none"),
 ]  # fmt: skip
 
@@ -70,20 +71,21 @@ def test_values_are_read_by_their_type(name: str, written: Any, read: Any) -> No
 BAD: list[tuple[str, Any]] = [
     ("nodes", "-1"), ("nodes", "two"), ("nodes", "1.5"), ("nodes", True), ("batch", "0"), ("concurrency", 0),
     ("delay", "-0.1"), ("delay", "nan"), ("deadline", "0"), ("max_attempts", 0), ("refresh", "0"), ("max_pages", "0"),
-    ("robots", "maybe"), ("robots", 2), ("on_reload", "never"), ("max_time", "soon"), ("grace", []),
+    ("robots", "maybe"), ("robots", 2), ("on_reload", "never"), ("cpu_affinity", "0,1"),
+    ("cpu_affinity", False), ("max_time", "soon"), ("grace", []),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "written"), BAD)
-def test_a_bad_value_is_refused_with_its_origin(name: str, written: Any) -> None:
-    with pytest.raises(UsageError) as told:
+def test_an_invalid_value_is_rejected_with_its_origin(name: str, written: Any) -> None:
+    with pytest.raises(UsageError) as raised:
         load_settings({name: written}, environment={})
-    assert told.value.message == f"--set {name}: {name} cannot be {written!r}"
-    assert told.value.remedy
-    assert told.value.exit_code == 2
+    assert raised.value.message == f"--set {name}: {name} cannot be {written!r}"
+    assert raised.value.remedy
+    assert raised.value.exit_code == 2
 
 
-def test_a_bad_value_names_the_variable_or_the_file_it_stands_in(tmp_path: Path) -> None:
+def test_the_error_names_the_variable_or_the_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="env CRAWL_NODES: nodes cannot be 'x'"):
         load_settings({}, environment={"CRAWL_NODES": "x"}, folder=tmp_path)
     (tmp_path / "crawl.toml").write_text("nodes = 'x'")
@@ -91,11 +93,11 @@ def test_a_bad_value_names_the_variable_or_the_file_it_stands_in(tmp_path: Path)
         load_settings({}, environment={}, folder=tmp_path)
 
 
-def test_a_value_that_is_overruled_need_not_be_good(tmp_path: Path) -> None:
+def test_an_overridden_value_is_not_validated(tmp_path: Path) -> None:
     assert load_settings({"nodes": "3"}, environment={"CRAWL_NODES": "x"}, folder=tmp_path).nodes == 3
 
 
-def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_unknown_names_are_rejected_with_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--set: unknown setting 'nodse' \(did you mean 'nodes'\?\)"):
         load_settings({"nodse": 3}, environment={}, folder=tmp_path)
     (tmp_path / "crawl.toml").write_text("dealy = 1")
@@ -104,13 +106,13 @@ def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"delay = ", b"delay = 1\ndelay = 2", b"\xff\xfe"])
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, text: bytes) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "crawl.toml").write_bytes(text)
     with pytest.raises(UsageError, match=r"crawl\.toml"):
         load_settings({}, environment={}, folder=tmp_path)
 
 
-def test_set_takes_name_and_value() -> None:
+def test_set_has_name_and_value() -> None:
     assert parse_assignment("delay=0.5") == ("delay", "0.5")
     assert parse_assignment("host-concurrency = 4 ") == ("host_concurrency", "4")
     assert parse_assignment("user_agent=a=b") == ("user_agent", "a=b")
@@ -120,10 +122,10 @@ def test_set_takes_name_and_value() -> None:
         parse_assignment("delya=1")
 
 
-def test_children_are_told_the_same_settings() -> None:
-    made = load_settings({"nodes": 3, "max_time": 2.5, "base_url": "http://ü/"}, environment={})
-    assert Settings.from_json(made.to_json()) == made
-    assert "\n" not in made.to_json()
+def test_children_receive_the_same_settings() -> None:
+    loaded = load_settings({"nodes": 3, "max_time": 2.5, "base_url": "http://ü/"}, environment={})
+    assert Settings.from_json(loaded.to_json()) == loaded
+    assert "\n" not in loaded.to_json()
 
 
 @pytest.mark.parametrize(
@@ -139,19 +141,19 @@ def test_durations(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "15M", "1h", "P1Y", "P1M", "soon"])
-def test_what_is_no_duration_of_fixed_length_is_refused(text: str) -> None:
-    with pytest.raises(UsageError) as told:
+def test_a_duration_without_fixed_length_is_rejected(text: str) -> None:
+    with pytest.raises(UsageError) as raised:
         duration_seconds(text)
-    assert text in told.value.message
-    assert told.value.remedy
+    assert text in raised.value.message
+    assert raised.value.remedy
 
 
 @pytest.mark.parametrize("text", ["PT5", "PT1H30", "-PT5S"])
-def test_half_written_and_negative_durations_are_refused(text: str) -> None:
+def test_incomplete_and_negative_durations_are_rejected(text: str) -> None:
     with pytest.raises(UsageError):
         duration_seconds(text)
 
 
-def test_a_bad_duration_is_refused_when_settings_are_loaded() -> None:
+def test_an_invalid_duration_is_rejected_when_settings_are_loaded() -> None:
     with pytest.raises(UsageError):
         load_settings({"live": "banana"}, environment={})

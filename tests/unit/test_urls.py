@@ -1,4 +1,4 @@
-"""URLs: the WHATWG rules, and that the cheap string work agrees with the parser."""
+"""URLs follow the WHATWG rules, and the fast string functions agree with the parser."""
 
 import ada_url
 import pytest
@@ -48,7 +48,7 @@ def test_normalize_as_browsers_do(written: str, normal: str) -> None:
         *("http://", "http://a b/", "http://a:99999/", "http://[::1/", "http://\ud800/", "http://a%00b/", "file:///a"),
     ],
 )
-def test_what_is_no_web_url_is_none(written: str) -> None:
+def test_any_other_text_is_none(written: str) -> None:
     assert urls.normalize(written) is None
 
 
@@ -91,7 +91,7 @@ def test_an_invalid_url_shows_no_password_either(invalid: str) -> None:
     assert "sec" not in urls.without_credentials(invalid)
 
 
-def test_text_without_credentials_stays_as_it_is() -> None:
+def test_text_without_credentials_is_unchanged() -> None:
     for text in ("https://h/?mail=a@b.example", "https://h/@user", "mailto:a@b.example", "no url"):
         assert urls.without_credentials(text) == text
 
@@ -122,6 +122,6 @@ def test_join_keeps_fragment_and_scheme_when_asked() -> None:
     assert urls.join("https://h/a", "http://[", keep_fragment=True) is None
 
 
-def test_is_web_looks_at_the_scheme() -> None:
+def test_is_http_url_checks_the_scheme() -> None:
     assert urls.is_http_url("HTTPS://x") and urls.is_http_url("http://x")
     assert not urls.is_http_url("ftp://x") and not urls.is_http_url("/http://x") and not urls.is_http_url("")

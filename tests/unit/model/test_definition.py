@@ -26,7 +26,7 @@ from engine.model.variables import render, variable_names
 
 
 def _full(kind: Any, depth: int = 0) -> Any:
-    """An instance in which nothing is left at its default, built from the type hints alone."""
+    """An instance without any default value, built from the type hints."""
     if kind is SourcePosition:
         return SourcePosition("defs/shop.yml", 3, 7 + depth)
     hints = typing.get_type_hints(kind)
@@ -48,28 +48,28 @@ def _value(hint: Any, name: str, depth: int) -> Any:
         return arguments[-1]
     if hint is Any:
         return ["a", {"b": None}, 1.5]
-    told = [a for a in arguments if a is not type(None)]
-    plain = told[0] if told else hint
+    alternatives = [a for a in arguments if a is not type(None)]
+    plain = alternatives[0] if alternatives else hint
     return {str: f"{name} ☃\n", int: 7, float: 2.5, bool: True}[plain]
 
 
 FULL = _full(Definitions)
 
 
-def test_what_is_stored_reads_back_the_same_with_everything_set() -> None:
+def test_the_stored_form_reads_back_the_same_with_every_value_set() -> None:
     text = FULL.to_json()
     back = Definitions.from_json(text)
     assert back == FULL
     assert back.to_json() == text
-    for name, made in (("locators", LocatorGroup), ("fields", DataDef)):
-        assert any(f.name == name for f in fields(made))
+    for name, kind in (("locators", LocatorGroup), ("fields", DataDef)):
+        assert any(f.name == name for f in fields(kind))
     inner = back.data_defs[0].fields[0].fields[0]
     assert isinstance(inner, Field)
     assert isinstance(inner.place, SourcePosition)
     assert isinstance(back.locator_groups[0].locators[0].headers, Mapping)
 
 
-def test_defaults_read_back_too_and_unknown_keys_of_other_versions_are_let_be() -> None:
+def test_defaults_read_back_too_and_unknown_keys_of_other_versions_are_ignored() -> None:
     assert Definitions.from_json(Definitions().to_json()) == Definitions()
     assert Definitions.from_json("{}") == Definitions()
     assert Definitions.from_json('{"from_the_future": [1]}') == Definitions()
@@ -106,7 +106,7 @@ def test_every_change_of_a_field_changes_the_meaning_of_its_data_def(f: Any) -> 
     assert definition_hash(changed) != definition_hash(full)
 
 
-def test_where_a_thing_is_written_is_no_part_of_its_meaning() -> None:
+def test_positions_are_not_part_of_the_meaning() -> None:
     moved = replace(FULL.data_defs[0], place=SourcePosition("other.yml", 1, 1))
     assert definition_hash(moved) == definition_hash(FULL.data_defs[0])
     field = replace(moved.fields[0], place=SourcePosition("other.yml", 9, 9))
@@ -123,7 +123,7 @@ def test_the_order_of_fields_is_part_of_the_meaning_and_that_of_headers_is_not()
     assert definition_hash(HostRule(name="h", headers=one)) == definition_hash(HostRule(name="h", headers=other))
 
 
-def test_things_are_found_by_name() -> None:
+def test_parts_are_found_by_name() -> None:
     defs = Definitions(
         task_groups=(TaskGroup(name="g"), TaskGroup(name="h", priority=2)),
         data_defs=(DataDef(name="d", fields=(Field(name="x"), Field(name="y"))),),
@@ -135,7 +135,7 @@ def test_things_are_found_by_name() -> None:
     assert defs.data_defs[0].columns == ("x", "y")
 
 
-def test_a_host_rule_with_the_port_wins() -> None:
+def test_a_host_rule_with_the_port_takes_precedence() -> None:
     bare, ported = HostRule(name="a.example"), HostRule(name="a.example:8080")
     defs = Definitions(hosts=(bare, ported))
     assert defs.host_rule("a.example", 8080) is ported
@@ -144,7 +144,7 @@ def test_a_host_rule_with_the_port_wins() -> None:
     assert defs.host_rule("b.example", 80) is None
 
 
-def test_an_appender_that_names_no_data_def_takes_all() -> None:
+def test_an_appender_without_data_defs_takes_all() -> None:
     every, some = AppenderDef(name="every"), AppenderDef(name="some", data_defs=("d",))
     defs = Definitions(appenders=(every, some))
     assert defs.appenders_of("d") == (every, some)
@@ -152,14 +152,14 @@ def test_an_appender_that_names_no_data_def_takes_all() -> None:
     assert [a.type for a in Definitions().appenders_of("d")] == ["csv"]
 
 
-def test_a_place_is_told_as_editors_read_it() -> None:
+def test_a_position_is_written_as_editors_read_it() -> None:
     assert str(SourcePosition("defs/shop.yml", 3, 7)) == "defs/shop.yml:3:7"
 
 
-def test_variables_are_found_and_filled_in() -> None:
+def test_variables_are_found_and_substituted() -> None:
     text = "%{document.url}?%%{x}&%{run.id}%{nothing}%{}"
     assert variable_names(text) == ("document.url", "run.id", "nothing", "")
-    known = {"document.url": "http://a/%{run.id}", "run.id": "7"}
-    assert render(text, known.get) == "http://a/%{run.id}?%{x}&7%{nothing}%{}"
-    assert render("100 %", known.get) == "100 %"
-    assert render("%%{", known.get) == "%{"
+    values = {"document.url": "http://a/%{run.id}", "run.id": "7"}
+    assert render(text, values.get) == "http://a/%{run.id}?%{x}&7%{nothing}%{}"
+    assert render("100 %", values.get) == "100 %"
+    assert render("%%{", values.get) == "%{"

@@ -13,7 +13,7 @@ def test_keys_are_16_bytes_and_stay_the_same() -> None:
         assert len(key) == 16
 
 
-def test_no_kind_of_key_is_another() -> None:
+def test_kinds_of_keys_are_disjoint() -> None:
     keys = {
         link_key("g", URL), locator_key("g", "", URL, "GET", None), robots_key(URL), document_key(URL, "g"),
         robots_key("g"), link_key("", "g"),
@@ -40,11 +40,11 @@ def test_parts_never_run_into_each_other(a: str, b: str, c: str, d: str) -> None
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=20))
-def test_any_text_has_a_key_even_half_a_character(text: str) -> None:
+def test_any_text_has_a_key_even_a_lone_surrogate(text: str) -> None:
     assert len(link_key("g", text)) == 16
 
 
-def test_a_plain_request_is_what_a_link_would_send() -> None:
+def test_a_plain_request_is_one_a_link_would_send() -> None:
     assert Request().is_plain_get
     assert not Request(method="POST").is_plain_get
     assert not Request(body="x").is_plain_get

@@ -12,7 +12,9 @@ from engine.model.quota import lease_limit, quota
         (63, 64, 2), (64, 64, 2), (65, 64, 1), (1000, 64, 1), (2, 1, 1), (3, 10, 4), (2, 0, 1), (1, 0, 0),
     ],
 )  # fmt: skip
-def test_quota_is_all_slots_for_one_else_one_more_than_an_equal_part(active: int, slots: int, expected: int) -> None:
+def test_quota_is_all_slots_for_one_sequence_else_an_equal_part_plus_one(
+    active: int, slots: int, expected: int
+) -> None:
     assert quota(active, slots) == expected
 
 
@@ -34,7 +36,7 @@ def test_quota_is_all_slots_for_one_else_one_more_than_an_equal_part(active: int
         (1, 0, 0, 10, 10, 0),
     ],
 )
-def test_share_of_one_lease(active: int, slots: int, running: int, free: int, batch: int, expected: int) -> None:
+def test_limit_of_one_lease(active: int, slots: int, running: int, free: int, batch: int, expected: int) -> None:
     assert lease_limit(active=active, slots=slots, running=running, free=free, batch=batch) == expected
 
 
@@ -42,7 +44,7 @@ few = st.integers(0, 300)
 
 
 @given(active=few, slots=few, running=few, free=few, batch=few)
-def test_a_share_is_never_more_than_any_of_its_bounds(
+def test_the_limit_never_exceeds_any_of_its_bounds(
     active: int, slots: int, running: int, free: int, batch: int
 ) -> None:
     got = lease_limit(active=active, slots=slots, running=running, free=free, batch=batch)
@@ -53,5 +55,5 @@ def test_a_share_is_never_more_than_any_of_its_bounds(
 
 
 @given(active=st.integers(2, 300), slots=st.integers(1, 300))
-def test_every_sequence_has_room_for_one_job(active: int, slots: int) -> None:
+def test_every_sequence_may_run_one_job(active: int, slots: int) -> None:
     assert lease_limit(active=active, slots=slots, running=0, free=1, batch=1) == 1

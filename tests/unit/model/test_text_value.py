@@ -1,4 +1,4 @@
-"""A value's written text."""
+"""Values formatted as text."""
 
 import json
 from decimal import Decimal
@@ -34,7 +34,7 @@ from engine.model.text_value import to_text
         ([["a"], "b"], '[["a"],"b"]'),
     ],
 )
-def test_written(value: object, text: str) -> None:
+def test_text_of_a_value(value: object, text: str) -> None:
     assert to_text(value) == text
 
 

@@ -1,4 +1,4 @@
-"""What the tables of transitions say, written down a second time as an operator would."""
+"""The transition tables, written a second time as an operator would describe them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -30,7 +30,7 @@ TABLES: list[tuple[type[StrEnum], Mapping[Any, frozenset[Any]], StrEnum]] = [
 
 
 @pytest.mark.parametrize(("enum", "table", "first"), TABLES)
-def test_each_state_has_its_line_and_can_be_reached(
+def test_each_state_has_an_entry_and_can_be_reached(
     enum: type[StrEnum], table: Mapping[Any, frozenset[Any]], first: StrEnum
 ) -> None:
     assert set(table) == set(enum)
@@ -74,7 +74,7 @@ def test_nodes_never_come_back_from_the_dead() -> None:
     assert NodeState.DONE in NODE_TRANSITIONS[NodeState.READY]
 
 
-def test_roles_and_hearts() -> None:
+def test_roles_and_heartbeats() -> None:
     assert _words(ROLE_TRANSITIONS) == {
         "INITIAL": {"RUNNER", "BACKUP_RUNNER"}, "RUNNER": {"DEAD_RUNNER"},
         "BACKUP_RUNNER": {"RUNNER", "DEAD_BACKUP_RUNNER"}, "DEAD_RUNNER": set(), "DEAD_BACKUP_RUNNER": set(),
@@ -96,7 +96,7 @@ def test_a_run_is_done_only_through_draining_and_every_other_end_can_be_resumed(
     assert RunState.READY in RUN_TRANSITIONS[RunState.DRAINING], "a new def version flips it back"
 
 
-def test_stages_end_in_one_way() -> None:
+def test_stages_have_one_end() -> None:
     assert STAGE_TRANSITIONS[Stage.SHUTDOWN_COMPLETE] == frozenset()
     assert [s for s in Stage if Stage.SHUTDOWN_COMPLETE in STAGE_TRANSITIONS[s]] == [Stage.ABORT, Stage.RELEASING_LOCK]
     assert [s for s in Stage if Stage.CRAWL_COMPLETE in STAGE_TRANSITIONS[s]] == [Stage.RUNNING]

@@ -1,10 +1,10 @@
-"""Jobs as a node has them in its hands."""
+"""Leased jobs for tests of a node's parts."""
 
 from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 
 
 def leased(number: int) -> LeasedJob:
-    """A plain job of a link; its host is 1."""
+    """A job of a link; its host id is 1."""
     url = f"http://a/{number}"
     return LeasedJob(
         id=number, lease=1, run=1, sequence=1, host=1, kind=JobKind.PAGE, group="g", locator_id=None, root=number,

@@ -1,118 +1,133 @@
-"""When a node asks for more, how much it may take, and when it leaves the rings to others."""
+"""When a node answers doorbells, how much it may lease, and when it leaves doorbells to other nodes."""
 
-from dataclasses import dataclass, field
+import threading
 from itertools import pairwise
 
 import pytest
 
-from engine.node.capacity import Capacity
+from engine.node.capacity import ActiveJobs, Capacity
 from tests.unit.node.leased_jobs import leased
 
 
-@dataclass
+class CountedEvent(threading.Event):
+    """Counts how often it was set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def set(self) -> None:
+        super().set()
+        self.count += 1
+
+
 class Node:
-    busy: int = 0
-    woken: int = 0
-    now: float = 100.0
-    room: Capacity = field(init=False)
+    """A capacity of 32 slots whose jobs and clock the test moves."""
 
-    def __post_init__(self) -> None:
-        self.room = Capacity(32, count_active=lambda: self.busy, wake=self._wake)
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.jobs = ActiveJobs()
+        self.wakeup = CountedEvent()
+        self.capacity = Capacity(32, active_jobs=self.jobs, wakeup=self.wakeup)
 
-    def _wake(self) -> None:
-        self.woken += 1
+    @property
+    def woken(self) -> int:
+        return self.wakeup.count
+
+    def set_active(self, count: int) -> None:
+        self.jobs.completed = self.jobs.submitted - count
 
     def take(self, count: int) -> None:
-        self.room.add_leased([leased(number) for number in range(count)])
-        self.busy += count
+        self.capacity.add_leased([leased(number) for number in range(count)])
+        self.jobs.submitted += count
 
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Node:
-    made = Node()
-    monkeypatch.setattr("time.monotonic", lambda: made.now)
-    return made
+    node = Node()
+    monkeypatch.setattr("time.monotonic", lambda: node.now)
+    return node
 
 
 def test_an_empty_node_may_take_its_slots_and_a_few_more(node: Node) -> None:
-    assert node.room.free == 40
-    assert node.room.should_dequeue()
+    assert node.capacity.free == 40
+    assert node.capacity.should_dequeue()
 
 
-def test_what_waits_to_be_committed_takes_room_too(node: Node) -> None:
+def test_jobs_that_wait_for_a_commit_reduce_the_free_slots(node: Node) -> None:
     node.take(40)
-    node.busy = 0
-    assert node.room.free == 24
-    node.room.release([leased(number) for number in range(40)])
-    assert node.room.free == 40
+    node.set_active(0)
+    assert node.capacity.free == 24
+    node.capacity.release([leased(number) for number in range(40)])
+    assert node.capacity.free == 40
 
 
-def test_a_few_free_slots_are_gathered_for_a_moment(node: Node) -> None:
+def test_a_few_free_slots_wait_for_more_for_a_moment(node: Node) -> None:
     node.take(30)
-    assert node.room.free == 10
-    assert not node.room.should_dequeue()
+    assert node.capacity.free == 10
+    assert not node.capacity.should_dequeue()
     node.now += 0.005
-    assert not node.room.should_dequeue()
+    assert not node.capacity.should_dequeue()
     node.now += 0.005
-    assert node.room.should_dequeue()
+    assert node.capacity.should_dequeue()
 
 
-def test_who_starved_is_woken_once_there_is_room(node: Node) -> None:
+def test_the_worker_is_woken_once_enough_slots_are_free(node: Node) -> None:
     node.take(40)
-    assert not node.room.should_dequeue()
-    node.busy = 30
-    node.room.notify_freed()
+    assert not node.capacity.should_dequeue()
+    node.set_active(30)
+    node.capacity.notify_freed()
     assert node.woken == 0, "ten slots are too few"
-    node.busy = 20
-    node.room.notify_freed()
-    node.room.notify_freed()
+    node.set_active(20)
+    node.capacity.notify_freed()
+    node.capacity.notify_freed()
     assert node.woken == 1
-    assert node.room.should_dequeue()
+    assert node.capacity.should_dequeue()
 
 
-def test_a_fed_node_leaves_the_rings_to_others_for_a_moment(node: Node) -> None:
-    assert node.room.should_dequeue()
+def test_a_refilled_node_leaves_doorbells_to_others_for_a_moment(node: Node) -> None:
+    assert node.capacity.should_dequeue()
     node.take(20)
-    node.room.mark_refilled()
-    assert node.room.free == 20
-    assert not node.room.should_dequeue()
-    node.room.notify_freed()
+    node.capacity.mark_refilled()
+    assert node.capacity.free == 20
+    assert not node.capacity.should_dequeue()
+    node.capacity.notify_freed()
     assert node.woken == 0
     node.now += 0.06
-    assert node.room.should_dequeue(), "nobody else wanted it"
-    node.room.mark_refilled()
-    node.busy = 0
-    assert not node.room.should_dequeue(), "the commit of what it holds will lease"
-    node.room.release([leased(number) for number in range(20)])
-    assert node.room.should_dequeue(), "it has nothing to work"
+    assert node.capacity.should_dequeue(), "no other node answered it"
+    node.capacity.mark_refilled()
+    node.set_active(0)
+    assert not node.capacity.should_dequeue(), "the commit of what it holds will lease"
+    node.capacity.release([leased(number) for number in range(20)])
+    assert node.capacity.should_dequeue(), "it holds no job"
 
 
-def test_a_node_that_every_commit_feeds_asks_all_the_same_now_and_then(node: Node) -> None:
-    """A host with a delay is served by its ring alone: beside a fast host it must not wait for that one's end."""
+def test_a_node_refilled_by_every_commit_still_polls_now_and_then(node: Node) -> None:
+    """Only a doorbell serves a host with a delay: it must not wait until a fast host is done."""
     node.take(20)
-    asked = []
+    polls = []
     for _ in range(100):
         node.now += 0.01
-        node.room.mark_refilled()
-        if node.room.should_dequeue():
-            asked.append(node.now)
-    assert len(asked) >= 10
-    assert all(later - earlier <= 0.1 for earlier, later in pairwise(asked))
+        node.capacity.mark_refilled()
+        if node.capacity.should_dequeue():
+            polls.append(node.now)
+    assert len(polls) >= 10
+    assert all(later - earlier <= 0.1 for earlier, later in pairwise(polls))
 
 
-def test_what_will_be_free_is_told_before_it_is(node: Node) -> None:
+def test_the_capacity_after_a_commit_is_known_before_it(node: Node) -> None:
     node.take(40)
-    node.busy = 12
-    assert node.room.after_commit([leased(number) for number in range(28)]) == (12, 28, {1: 12})
-    assert node.room.held == 40
+    node.set_active(12)
+    assert node.capacity.after_commit([leased(number) for number in range(28)]) == (12, 28, {1: 12})
+    assert node.capacity.held == 40
 
 
-def test_beside_a_suspect_there_is_no_room(node: Node) -> None:
-    node.room.add_leased([leased(1)._replace(crashes=1)])
-    node.busy = 1
-    assert node.room.exclusive
-    assert node.room.free == 0
-    node.busy = 0
-    node.room.release([leased(1)])
-    assert not node.room.exclusive
-    assert node.room.free == 40
+def test_a_job_that_crashed_a_node_runs_alone(node: Node) -> None:
+    node.capacity.add_leased([leased(1)._replace(crashes=1)])
+    node.set_active(1)
+    assert node.capacity.exclusive
+    assert node.capacity.free == 0
+    node.set_active(0)
+    node.capacity.release([leased(1)])
+    assert not node.capacity.exclusive
+    assert node.capacity.free == 40

@@ -1,23 +1,24 @@
-"""The fetch loop gives back what it was handed too late."""
+"""The fetch loop returns jobs that are submitted after the release."""
 
 import asyncio
 import queue
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 from engine.model.job import JobState, LeasedJob
+from engine.node.capacity import ActiveJobs
 from engine.node.fetch_loop import FetchLoop
 from engine.store.transactions.outcome import JobOutcome
 from tests.unit.node.leased_jobs import leased
 
 
-class Fetching:
-    """A pipeline that sends at once and answers a little later."""
+class FakePipeline:
+    """Sends at once and returns an outcome 0.1 s later."""
 
     def __init__(self) -> None:
         self.sent: list[int] = []
+        self.closed = False
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         self.sent.append(job.id)
@@ -25,10 +26,13 @@ class Fetching:
         await asyncio.sleep(0.1)
         return JobOutcome(job=job, state=JobState.DONE)
 
+    async def aclose(self) -> None:
+        self.closed = True
+
 
 @pytest.fixture
-def pipeline() -> Fetching:
-    return Fetching()
+def pipeline() -> FakePipeline:
+    return FakePipeline()
 
 
 @pytest.fixture
@@ -37,26 +41,31 @@ def finished() -> "queue.Queue[JobOutcome]":
 
 
 @pytest.fixture
-def loop(pipeline: Any, finished: "queue.Queue[JobOutcome]") -> Iterator[FetchLoop]:
-    made = FetchLoop(
-        build_pipeline=lambda: pipeline, close=lambda: asyncio.sleep(0), on_finished=finished.put, on_slot_freed=lambda: None,
-        concurrency=2, source="n1",
-    )  # fmt: skip
-    made.start_and_wait()
-    yield made
-    made.stop()
-    made.join(5)
+def loop(pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]") -> Iterator[FetchLoop]:
+    loop = FetchLoop(
+        build_pipeline=lambda: pipeline,
+        active_jobs=ActiveJobs(),
+        on_finished=finished.put,
+        on_slot_freed=lambda: None,
+        concurrency=2,
+        source="n1",
+    )
+    loop.start_and_wait()
+    yield loop
+    loop.stop()
+    loop.join(5)
+    assert pipeline.closed
 
 
-def test_jobs_that_come_after_the_order_to_give_back_are_not_sent(
-    loop: FetchLoop, pipeline: Fetching, finished: "queue.Queue[JobOutcome]"
+def test_jobs_submitted_after_the_release_are_not_sent(
+    loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]"
 ) -> None:
     loop.submit([leased(1)])
     while not pipeline.sent:
         pass
     loop.release_jobs(None)
     loop.submit([leased(2)])
-    ended = {done.job.id: done.state for done in (finished.get(timeout=5), finished.get(timeout=5))}
-    assert ended == {1: JobState.DONE, 2: JobState.READY}
+    states = {outcome.job.id: outcome.state for outcome in (finished.get(timeout=5), finished.get(timeout=5))}
+    assert states == {1: JobState.DONE, 2: JobState.READY}
     assert pipeline.sent == [1]
     assert loop.active_count == 0

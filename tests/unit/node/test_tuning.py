@@ -1,4 +1,4 @@
-"""A node's threads stay together on one processor while it has room for them, and leave one that is crowded."""
+"""A node's threads are pinned to one CPU, and unpinned while that CPU is contended."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from engine.node.tuning import CpuPinner
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists() or len(os.sched_getaffinity(0)) < 2,
-    reason="the system does not tell how long threads wait, or has one processor",
+    reason="needs scheduler statistics and two CPUs",
 )
 
 BUSY = """
@@ -32,9 +32,9 @@ def work():
 
 worker = threading.Thread(target=work, daemon=True)
 worker.start()
-processor = CpuPinner(lambda: worker.native_id)
+pinner = CpuPinner(worker)
 for line in sys.stdin:
-    processor.adjust()
+    pinner.adjust()
     print(*sorted({tuple(sorted(os.sched_getaffinity(int(t)))) for t in os.listdir("/proc/self/task")}), flush=True)
 """
 
@@ -49,92 +49,99 @@ def node() -> Iterator["subprocess.Popen[str]"]:
     process.communicate()
 
 
-def looked(node: "subprocess.Popen[str]") -> list[tuple[int, ...]]:
-    """The processors its threads may use, after one look."""
+def adjust(node: "subprocess.Popen[str]") -> list[tuple[int, ...]]:
+    """The CPU sets of its threads, after one adjustment."""
     assert node.stdin
     assert node.stdout
     node.stdin.write("\n")
     node.stdin.flush()
-    told = node.stdout.readline().strip()
-    return [tuple(int(n) for n in part.strip("()").split(",") if n.strip()) for part in told.split(") (")]
+    line = node.stdout.readline().strip()
+    return [tuple(int(n) for n in part.strip("()").split(",") if n.strip()) for part in line.split(") (")]
 
 
-def test_threads_are_kept_together_until_the_processor_is_crowded(node: "subprocess.Popen[str]") -> None:
-    [one] = looked(node)
-    assert len(one) == 1, "all its threads are on the processor of the busy one"
-    crowd = [
+def test_threads_are_pinned_until_the_cpu_is_contended(node: "subprocess.Popen[str]") -> None:
+    [one] = adjust(node)
+    assert len(one) == 1, "all its threads are on the CPU of the busy one"
+    rivals = [
         subprocess.Popen([sys.executable, "-c", BUSY, str(one[0])], stdout=subprocess.PIPE, text=True) for _ in range(3)
     ]
     try:
-        for busy in crowd:
+        for busy in rivals:
             assert busy.stdout
             busy.stdout.readline()
-        looked(node)
+        adjust(node)
         deadline = time.monotonic() + 10
-        while looked(node) == [one]:
-            assert time.monotonic() < deadline, "it stayed in the crowd"
+        while adjust(node) == [one]:
+            assert time.monotonic() < deadline, "it stayed pinned"
             time.sleep(0.25)
     finally:
-        for busy in crowd:
+        for busy in rivals:
             busy.kill()
             busy.communicate()
 
 
-class Task:
-    """What the system tells of a thread, as files."""
+class FakeTask:
+    """The files of a thread in /proc."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.now, self.waited, self.processor = 100.0, 0.0, 1
+        self.now, self.waited, self.cpu = 100.0, 0.0, 1
 
-    def look(self, processor: CpuPinner, seconds: float, waited: float) -> None:
+    def advance(self, pinner: CpuPinner, seconds: float, waited: float) -> None:
         self.now += seconds
         self.waited += waited
         (self.folder / "schedstat").write_text(f"1 {int(self.waited * 1e9)} 7\n")
-        fields = ["S", *["0"] * 35, str(self.processor), "0"]
+        fields = ["S", *["0"] * 35, str(self.cpu), "0"]
         (self.folder / "stat").write_text(f"1 (odd) name) {' '.join(fields)}\n")
-        processor._adjust(self.folder, self.now)
+        pinner._adjust(self.folder, self.now)
 
 
-class Recorded(CpuPinner):
-    """Says where threads would be placed."""
+class RecordingPinner(CpuPinner):
+    """Records the CPU sets instead of applying them."""
 
-    def __init__(self) -> None:
-        super().__init__(threading.get_native_id)
+    def __init__(self, busiest: threading.Thread | None = None) -> None:
+        super().__init__(busiest or threading.current_thread())
         self.placed: list[set[int]] = []
 
-    def _set_affinity(self, processors: set[int]) -> None:
-        self.placed.append(processors)
+    def _set_affinity(self, cpus: set[int]) -> None:
+        self.placed.append(cpus)
 
 
-def test_who_is_crowded_again_and_again_is_let_go_for_longer(tmp_path: Path) -> None:
-    processor, task = Recorded(), Task(tmp_path)
+class EndedThread(threading.Thread):
+    """A thread whose id the system does not know."""
+
+    @property
+    def native_id(self) -> int:
+        return 2**22 + 1
+
+
+def test_repeated_contention_unpins_for_longer(tmp_path: Path) -> None:
+    pinner, task = RecordingPinner(), FakeTask(tmp_path)
     everywhere = os.sched_getaffinity(0)
     for pause in (0.5, 1.0, 2.0):
-        task.look(processor, 0.25, 0.0)
-        assert processor.placed[-1] == {1}
-        task.look(processor, 1.0, 0.3)
-        assert processor.placed[-1] == {1}, "a third of the time is no crowd"
-        task.look(processor, 1.0, 0.6)
-        assert processor.placed[-1] == everywhere
-        task.look(processor, pause - 0.1, 0.0)
-        assert processor.placed[-1] == everywhere
-    task.look(processor, 0.25, 0.0)
-    task.look(processor, 10.0, 0.0)
-    task.look(processor, 1.0, 0.9)
-    task.look(processor, 0.3, 0.0)
-    assert processor.placed[-1] == {1}, "a place that was good for long is looked for again at once"
+        task.advance(pinner, 0.25, 0.0)
+        assert pinner.placed[-1] == {1}
+        task.advance(pinner, 1.0, 0.3)
+        assert pinner.placed[-1] == {1}, "waiting a third of the time is no contention"
+        task.advance(pinner, 1.0, 0.6)
+        assert pinner.placed[-1] == everywhere
+        task.advance(pinner, pause - 0.1, 0.0)
+        assert pinner.placed[-1] == everywhere
+    task.advance(pinner, 0.25, 0.0)
+    task.advance(pinner, 10.0, 0.0)
+    task.advance(pinner, 1.0, 0.9)
+    task.advance(pinner, 0.3, 0.0)
+    assert pinner.placed[-1] == {1}, "after a long stable time the pause is short again"
 
 
-def test_a_kernel_that_keeps_no_account_is_not_believed(tmp_path: Path) -> None:
+def test_a_kernel_without_scheduler_statistics_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "schedstat").write_text("0 0 0\n")
     with pytest.raises(ValueError, match="nothing but zeros"):
-        Recorded()._adjust(tmp_path, 100.0)
+        RecordingPinner()._adjust(tmp_path, 100.0)
 
 
-def test_where_the_system_tells_nothing_threads_are_let_go() -> None:
-    processor = Recorded()
-    processor._get_thread_id = lambda: 2**22 + 1
-    processor.adjust()
-    processor.adjust()
-    assert processor.placed == [os.sched_getaffinity(0)], "wherever they were kept, they are let go, once"
+def test_without_statistics_threads_are_unpinned() -> None:
+    pinner = RecordingPinner(EndedThread())
+    pinner.adjust()
+    pinner.adjust()
+    assert pinner.placed == [os.sched_getaffinity(0)], "unpinned once"

@@ -31,11 +31,11 @@ def test_a_beat_reads_back_and_is_overwritten_in_place(path: Path) -> None:
     writer = BeatWriter(path)
     sizes = set()
     for number, state in enumerate(("STARTING", "READY", "DONE", "STANDBY", "DRAINING", "SHUTDOWN")):
-        told = Beat(number=number, state=state, now="x" * (300 * (number % 2)))
-        writer.write(told)
+        beat = Beat(number=number, state=state, now="x" * (300 * (number % 2)))
+        writer.write(beat)
         got = read_beat(path)
         assert got is not None
-        assert (got.number, got.state, got.now) == (number, state, told.now[:200])
+        assert (got.number, got.state, got.now) == (number, state, beat.now[:200])
         sizes.add(path.stat().st_size)
     assert len(sizes) == 1
     writer.write(FULL)
@@ -97,14 +97,14 @@ def test_any_text_is_cut_to_whole_characters(tmp_path_factory: pytest.TempPathFa
     assert got.now == text or len(text[: len(got.now) + 1].encode()) > 200, "one more would not fit"
 
 
-def test_half_a_character_does_not_stop_a_beat(path: Path) -> None:
+def test_a_lone_surrogate_does_not_prevent_a_beat(path: Path) -> None:
     BeatWriter(path).write(Beat(number=1, state="READY", now="http://a/\ud800"))
     got = read_beat(path)
     assert got is not None
     assert got.now == "http://a/?"
 
 
-def test_a_reader_beside_a_writer_sees_whole_beats_only(path: Path) -> None:
+def test_a_reader_beside_a_writer_sees_only_complete_beats(path: Path) -> None:
     writer, stop = BeatWriter(path), threading.Event()
 
     def write() -> None:
@@ -126,11 +126,11 @@ def test_a_reader_beside_a_writer_sees_whole_beats_only(path: Path) -> None:
     assert [b.number for b in seen] == sorted(b.number for b in seen)
 
 
-def test_the_check_is_of_the_whole_record(record: bytes) -> None:
+def test_the_checksum_covers_the_whole_record(record: bytes) -> None:
     assert struct.unpack("<I", record[-4:])[0] == zlib.crc32(record[:-4])
 
 
-def test_memory_in_use_is_told() -> None:
+def test_resident_memory_is_reported() -> None:
     if Path("/proc/self/statm").exists():
         assert resident_bytes() > 5_000_000
         assert resident_bytes() % os.sysconf("SC_PAGE_SIZE") == 0

@@ -10,40 +10,40 @@ from engine.runtime.wakeup import Wakeup, notify_fd
 LONG = 20.0
 
 
-def slept(nudge: Wakeup, seconds: float) -> float:
-    begun = time.monotonic()
-    nudge.wait(seconds)
-    return time.monotonic() - begun
+def slept(wakeup: Wakeup, seconds: float) -> float:
+    started = time.monotonic()
+    wakeup.wait(seconds)
+    return time.monotonic() - started
 
 
-def test_a_nudge_given_before_the_sleep_ends_it_at_once_and_is_used_up() -> None:
-    nudge = Wakeup()
-    nudge.notify()
-    nudge.notify()
-    assert slept(nudge, LONG) < LONG / 2
-    assert slept(nudge, 0.05) >= 0.04
+def test_a_notification_before_the_sleep_ends_it_at_once_and_is_consumed() -> None:
+    wakeup = Wakeup()
+    wakeup.notify()
+    wakeup.notify()
+    assert slept(wakeup, LONG) < LONG / 2
+    assert slept(wakeup, 0.05) >= 0.04
 
 
 def test_another_thread_wakes_the_sleeper() -> None:
-    nudge = Wakeup()
-    threading.Timer(0.1, nudge.notify).start()
-    assert slept(nudge, LONG) < LONG / 2
+    wakeup = Wakeup()
+    threading.Timer(0.1, wakeup.notify).start()
+    assert slept(wakeup, LONG) < LONG / 2
 
 
-def test_another_process_wakes_the_sleeper_by_the_file_it_was_handed() -> None:
-    nudge = Wakeup()
-    text = f"from engine.runtime.wakeup import notify_fd; notify_fd({nudge.write_fd})"
-    process = subprocess.Popen([sys.executable, "-c", text], pass_fds=[nudge.write_fd])
-    assert slept(nudge, LONG) < LONG / 2
+def test_another_process_wakes_the_sleeper_by_an_inherited_descriptor() -> None:
+    wakeup = Wakeup()
+    text = f"from engine.runtime.wakeup import notify_fd; notify_fd({wakeup.write_fd})"
+    process = subprocess.Popen([sys.executable, "-c", text], pass_fds=[wakeup.write_fd])
+    assert slept(wakeup, LONG) < LONG / 2
     assert process.wait(timeout=LONG) == 0
 
 
-def test_a_full_pipe_and_one_nobody_reads_are_no_trouble() -> None:
-    nudge = Wakeup()
+def test_a_full_pipe_and_a_pipe_without_reader_do_no_harm() -> None:
+    wakeup = Wakeup()
     for _ in range(100_000):
-        nudge.notify()
-    assert slept(nudge, LONG) < LONG / 2
-    assert slept(nudge, 0.05) >= 0.04, "one sleep uses all of them up"
+        wakeup.notify()
+    assert slept(wakeup, LONG) < LONG / 2
+    assert slept(wakeup, 0.05) >= 0.04, "one sleep consumes all of them"
     read, write = os.pipe()
     os.close(read)
     notify_fd(write)
@@ -54,12 +54,12 @@ WAKES = """
 import os, signal, sys, threading, time
 from engine.runtime.wakeup import Wakeup
 signal.signal(signal.SIGTERM, lambda *_: None)
-nudge = Wakeup()
-nudge.install_signal_wakeup()
+wakeup = Wakeup()
+wakeup.install_signal_wakeup()
 print("ready", flush=True)
-begun = time.monotonic()
-nudge.wait(20)
-print(time.monotonic() - begun)
+started = time.monotonic()
+wakeup.wait(20)
+print(time.monotonic() - started)
 """
 
 
@@ -78,14 +78,14 @@ from console.cli.commands.run import _Signals
 signals = _Signals()
 child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
 child.stdin.close()
-begun = time.monotonic()
+started = time.monotonic()
 signals.sleep(20)
-print(time.monotonic() - begun, child.wait())
+print(time.monotonic() - started, child.wait())
 """
 
 
 def test_the_end_of_a_child_wakes_a_headless_supervisor() -> None:
-    told = subprocess.run([sys.executable, "-c", CHILD_ENDS], capture_output=True, text=True, timeout=2 * LONG)
-    seconds, code = told.stdout.split()
+    result = subprocess.run([sys.executable, "-c", CHILD_ENDS], capture_output=True, text=True, timeout=2 * LONG)
+    seconds, code = result.stdout.split()
     assert float(seconds) < LONG / 2
     assert int(code) == 1

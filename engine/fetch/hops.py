@@ -1,0 +1,61 @@
+"""Follows redirects one hop at a time; the caller sends each request."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from engine.fetch.redirects import build_redirect_request
+from engine.fetch.response import FetchResponse
+from engine.model.job import Request
+from engine.model.job_key import document_key
+
+SendHop = Callable[[str, Request], Awaitable[FetchResponse]]
+"""Sends one request. Raises FetchFailed."""
+
+
+class RedirectRejected(Exception):
+    """A redirect that is not followed: no valid target, too many hops, or a loop. The text says which."""
+
+
+class TooManyRedirects(RedirectRejected):
+    """The limit of redirects is reached."""
+
+
+class RedirectChain:
+    """The hops of one fetch: the URL and request to send next, and the document keys of all URLs so far."""
+
+    __slots__ = ("_limit", "hops", "keys", "request", "url")
+
+    def __init__(
+        self, url: str, request: Request, *, limit: int, hops: int = 0, earlier_keys: Sequence[bytes] = ()
+    ) -> None:
+        """`limit`: redirects to follow, `hops` of them already followed, from the URLs of `earlier_keys`."""
+        self.url = url
+        self.request = request
+        self.hops = hops
+        self.keys = [document_key(url, request.method, request.body), *earlier_keys]
+        self._limit = limit
+
+    def advance(self, response: FetchResponse) -> None:
+        """Move to a redirect's target. Raises RedirectRejected; FetchFailed where a secret would leave its site."""
+        if response.location is None:
+            raise RedirectRejected(response.location_problem or "invalid redirect")
+        if self.hops >= self._limit:
+            raise TooManyRedirects(f"more than {self.hops} redirects")
+        self.request = build_redirect_request(self.request, response.status, self.url, response.location)
+        self.url = response.location
+        self.hops += 1
+        key = document_key(self.url, self.request.method, self.request.body)
+        if key in self.keys:
+            raise RedirectRejected("redirect loop")
+        self.keys.append(key)
+
+
+async def follow_redirects(url: str, request: Request, send: SendHop, *, limit: int) -> tuple[str, FetchResponse]:
+    """The last response and its URL, after at most `limit` redirects; it may be a redirect too. Raises FetchFailed."""
+    response = await send(url, request)
+    for _ in range(limit):
+        if response.location is None:
+            break
+        request = build_redirect_request(request, response.status, url, response.location)
+        url = response.location
+        response = await send(url, request)
+    return url, response

@@ -1,0 +1,203 @@
+"""Builds the parts of a node in order and passes each what it needs."""
+
+import logging
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from engine.errors import CrawlError
+from engine.fetch.client import Fetcher
+from engine.model.node import Role
+from engine.node.beat_thread import NodeBeatThread
+from engine.node.capacity import ActiveJobs, Capacity
+from engine.node.commit_queue import CommitQueue
+from engine.node.committer import Committer
+from engine.node.db_access import DbAccess
+from engine.node.def_cache import DefCache
+from engine.node.extraction import PageExtractor
+from engine.node.fetch_loop import FetchLoop
+from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.intake import Intake
+from engine.node.pipeline import Pipeline
+from engine.node.registration import Registration
+from engine.node.ringer import Ringer
+from engine.node.seen_set import SeenSet
+from engine.node.slice import Leaser
+from engine.node.status import NodeStatus
+from engine.node.tuning import CpuPinner
+from engine.queue import Doorbells
+from engine.runtime.wakeup import notify_fd
+from engine.settings import Settings
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL
+from engine.store.tables import runs
+from engine.store.tables.runs import Run
+from engine.store.transactions.placement import PlacementCache
+
+_log = logging.getLogger(__name__)
+_PARSE_THREADS = 2
+_DEFS_BUSY_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeParts:
+    """The parts of a node that its process starts and stops."""
+
+    name: str
+    epoch: int
+    settings: Settings
+    intake: Intake
+    capacity: Capacity
+    doorbells: Doorbells
+    leaser: Leaser
+    loop: FetchLoop
+    committer: Committer
+    ringer: Ringer
+    registration: Registration
+    status: NodeStatus
+    beat: NodeBeatThread
+
+
+def build_node(
+    folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, wakeup_fd: int | None = None
+) -> NodeParts:
+    """Build a node; nothing runs yet. Through `wakeup_fd` it wakes the supervisor when it runs out of work.
+
+    Raises StorageError where a database cannot be opened, UsageError where a setting is invalid.
+    """
+    name = f"n{number}"
+    exit_now = _ImmediateExit(name, epoch)
+    wakeup = threading.Event()
+    intake = Intake(folder, standby=role is Role.BACKUP_RUNNER, min_free=settings.min_free)
+    active_jobs = ActiveJobs()
+    capacity = Capacity(settings.concurrency, active_jobs=active_jobs, wakeup=wakeup)
+    registration = Registration(folder, epoch=epoch, intake=intake, wakeup=wakeup, on_fenced=exit_now.on_fenced)
+    doorbells = Doorbells(folder, wakeup=wakeup)
+    ringer = Ringer(folder, run, doorbells)
+    seen_set = SeenSet()
+    heap_trimmer = HeapTrimmer()
+    defs_db = Database.open(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS)
+    run_row = runs.get(defs_db, run)
+    def_cache = DefCache(defs_db, settings, run)
+    commit_queue = CommitQueue(capacity)
+    loop = FetchLoop(
+        build_pipeline=partial(
+            _build_pipeline,
+            folder,
+            name=name,
+            run=run_row,
+            settings=settings,
+            def_cache=def_cache,
+            seen_set=seen_set,
+            heap_trimmer=heap_trimmer,
+        ),
+        active_jobs=active_jobs,
+        on_finished=commit_queue.put,
+        on_slot_freed=capacity.notify_freed,
+        concurrency=settings.concurrency,
+        source=name,
+    )
+    leaser = Leaser(
+        folder,
+        node=epoch,
+        batch=settings.batch,
+        intake=intake,
+        capacity=capacity,
+        submit=loop.submit,
+        fresh_since=def_cache.fresh_since,
+        ringer=ringer,
+        on_fenced=exit_now.on_fenced,
+        on_error=exit_now.on_error,
+    )
+    committer = Committer(
+        folder,
+        node=epoch,
+        run=run,
+        queue=commit_queue,
+        placements=PlacementCache(run, def_cache.host_policy, def_cache.max_pages),
+        seen_set=seen_set,
+        ringer=ringer,
+        capacity=capacity,
+        leaser=leaser,
+        on_idle=_do_nothing if wakeup_fd is None else partial(notify_fd, wakeup_fd),
+        on_fenced=exit_now.on_fenced,
+        on_error=exit_now.on_error,
+        reextract_stale=settings.on_reload == "reextract",
+    )
+    status = NodeStatus(intake=intake, capacity=capacity, ticking=(committer, leaser, loop), deadline=settings.deadline)
+    beat = NodeBeatThread(
+        folder / "beats" / f"n{epoch}",
+        status=status,
+        registration=registration,
+        intake=intake,
+        capacity=capacity,
+        committer=committer,
+        loop=loop,
+        heap_trimmer=heap_trimmer,
+        cpu_pinner=CpuPinner(loop) if settings.cpu_affinity == "auto" else None,
+    )
+    return NodeParts(
+        name=name,
+        epoch=epoch,
+        settings=settings,
+        intake=intake,
+        capacity=capacity,
+        doorbells=doorbells,
+        leaser=leaser,
+        loop=loop,
+        committer=committer,
+        ringer=ringer,
+        registration=registration,
+        status=status,
+        beat=beat,
+    )
+
+
+def _build_pipeline(
+    folder: Path,
+    *,
+    name: str,
+    run: Run,
+    settings: Settings,
+    def_cache: DefCache,
+    seen_set: SeenSet,
+    heap_trimmer: HeapTrimmer,
+) -> Pipeline:
+    """Build the pipeline, on the fetch loop's thread: its HTTP client belongs to that loop."""
+    run_time = settings.run_time or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.created_at))
+    return Pipeline(
+        source=name,
+        settings=settings,
+        fetcher=Fetcher.from_settings(settings, connections=settings.concurrency),
+        db_access=DbAccess(folder),
+        def_cache=def_cache,
+        page_extractor=PageExtractor(
+            def_cache=def_cache, seen_set=seen_set, heap_trimmer=heap_trimmer, run=run.id, run_time=run_time
+        ),
+        heap_trimmer=heap_trimmer,
+        executor=ThreadPoolExecutor(_PARSE_THREADS, "parse"),
+    )
+
+
+class _ImmediateExit:
+    """Ends the process at once, from whatever thread: nothing may be written after a fence or a storage error."""
+
+    def __init__(self, name: str, epoch: int) -> None:
+        self._name = name
+        self._epoch = epoch
+
+    def on_fenced(self) -> None:
+        _log.error("%s: epoch %s is over; nothing more is written", self._name, self._epoch)
+        os._exit(3)
+
+    def on_error(self, error: CrawlError) -> None:
+        _log.error("%s: %s", self._name, error)
+        os._exit(3)
+
+
+def _do_nothing() -> None:
+    pass

@@ -1,0 +1,62 @@
+"""Collects finished jobs until there are enough of them for one commit."""
+
+import threading
+import time
+
+from engine.node.capacity import Capacity
+from engine.store.transactions.outcome import JobOutcome
+
+MAX_WAIT_SECONDS = 0.05
+"""Longest wait of a finished job for others."""
+_IDLE_WAIT_SECONDS = 1.0
+_BATCH_NUMERATOR, _BATCH_DENOMINATOR = 3, 4
+"""A batch is ready when this fraction of the node's jobs is finished."""
+
+
+class CommitQueue:
+    """Passes outcomes from the fetch loop to the committer: a batch is 3/4 of the node's jobs, or what 50 ms bring."""
+
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
+        self._condition = threading.Condition()
+        self._pending: list[JobOutcome] = []
+        self._pending_since = 0.0
+        self._closed = False
+
+    def put(self, outcome: JobOutcome) -> None:
+        """Add a finished job. Callable from any thread."""
+        with self._condition:
+            if not self._pending:
+                self._pending_since = time.monotonic()
+                self._condition.notify()
+            self._pending.append(outcome)
+            if self._is_batch_ready():
+                self._condition.notify()
+
+    def close(self) -> None:
+        """Have `take` return what is pending at once, and None after that."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify()
+
+    def take(self) -> list[JobOutcome] | None:
+        """The next batch. Empty where none became ready within a second or so; None once the queue is closed."""
+        with self._condition:
+            batch = self._ready_batch()
+            if batch or (self._closed and not self._pending):
+                return batch or None
+            left = self._pending_since + MAX_WAIT_SECONDS - time.monotonic()
+            self._condition.wait(left if self._pending else _IDLE_WAIT_SECONDS)
+            return self._ready_batch()
+
+    def _ready_batch(self) -> list[JobOutcome]:
+        if not self._pending:
+            return []
+        waited = time.monotonic() - self._pending_since
+        if waited < MAX_WAIT_SECONDS and not self._closed and not self._is_batch_ready():
+            return []
+        batch, self._pending = self._pending, []
+        return batch
+
+    def _is_batch_ready(self) -> bool:
+        return len(self._pending) * _BATCH_DENOMINATOR >= self._capacity.held * _BATCH_NUMERATOR

@@ -1,0 +1,60 @@
+"""The node's row in the `nodes` table: registers, follows role changes, records the shutdown."""
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.model.node import NodeState, Role
+from engine.node.intake import Intake
+from engine.runtime.process_identity import identity_of
+from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.retry_busy import retry_busy
+from engine.store.db.schema import CRAWL
+from engine.store.tables import nodes
+
+_BUSY_SECONDS = 0.5
+"""Short, so that a node which waits for a busy database to register can write beats between two attempts."""
+
+
+class Registration:
+    """Registers and ends on the main thread; `sync_role` runs on the beat thread, with a connection of its own."""
+
+    def __init__(
+        self, folder: Path, *, epoch: int, intake: Intake, wakeup: threading.Event, on_fenced: Callable[[], None]
+    ) -> None:
+        """`wakeup` is set when a backup becomes a runner; `on_fenced` is called when the epoch is over."""
+        self._db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
+        self._role_reader = Database.open(folder / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS)
+        self._epoch = epoch
+        self._intake = intake
+        self._wakeup = wakeup
+        self._on_fenced = on_fenced
+
+    def register(self) -> bool | None:
+        """Record this process in the node's row. False: its epoch is over; None: the database is busy or full."""
+        identity = identity_of(os.getpid()) or ""
+        try:
+            with self._db.transaction():
+                return nodes.register(
+                    self._db, self._epoch, "STANDBY" if self._intake.standby else "DONE", os.getpid(), identity
+                )
+        except DatabaseBusy:
+            return None
+
+    def sync_role(self) -> None:
+        """Follow the supervisor's changes to the row: a backup becomes a runner, or the epoch is over."""
+        role = nodes.get_live_role(self._role_reader, self._epoch)
+        if role is None and not self._intake.draining.is_set():
+            self._on_fenced()
+        if role is Role.RUNNER and self._intake.standby:
+            self._intake.standby = False
+            self._wakeup.set()
+
+    def record_shutdown(self, seconds: float) -> None:
+        """Record the shutdown; retry for so many seconds while the database is busy. Raises DatabaseBusy."""
+        retry_busy(self._set_shutdown, seconds=seconds)
+
+    def _set_shutdown(self) -> None:
+        with self._db.transaction():
+            nodes.set_state(self._db, self._epoch, NodeState.SHUTDOWN)

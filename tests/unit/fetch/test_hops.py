@@ -1,0 +1,76 @@
+"""Following redirects: which hop comes next, and which are rejected."""
+
+from typing import Any
+
+import pytest
+
+from engine.fetch.errors import FetchFailed
+from engine.fetch.hops import RedirectChain, RedirectRejected, TooManyRedirects, follow_redirects
+from engine.fetch.response import FetchResponse
+from engine.model.job import Request
+from engine.model.job_key import document_key
+
+
+def response(status: int, location: str | None = None, problem: str | None = None) -> FetchResponse:
+    return FetchResponse(
+        url="", status=status, headers=(), body=b"", received=0, elapsed=0.0, content_type="", location=location,
+        location_problem=problem, retry_after=None,
+    )  # fmt: skip
+
+
+def test_each_hop_moves_to_the_target_and_keeps_its_key() -> None:
+    chain = RedirectChain("http://a/1", Request(), limit=5, hops=1, earlier_keys=[document_key("http://a/0")])
+    chain.advance(response(302, "http://a/2"))
+    assert (chain.url, chain.hops) == ("http://a/2", 2)
+    assert chain.keys == [document_key(url) for url in ("http://a/1", "http://a/0", "http://a/2")]
+
+
+@pytest.mark.parametrize("target", ["http://a/1", "http://a/0"])
+def test_a_loop_is_rejected_at_the_repeated_url(target: str) -> None:
+    chain = RedirectChain("http://a/1", Request(), limit=5, hops=1, earlier_keys=[document_key("http://a/0")])
+    with pytest.raises(RedirectRejected, match="redirect loop"):
+        chain.advance(response(302, target))
+    assert (chain.url, chain.hops) == (target, 2)
+
+
+def test_the_limit_is_of_all_hops() -> None:
+    chain = RedirectChain("http://a/1", Request(), limit=2, hops=1)
+    chain.advance(response(302, "http://a/2"))
+    with pytest.raises(TooManyRedirects, match="more than 2 redirects"):
+        chain.advance(response(302, "http://a/3"))
+    assert chain.url == "http://a/2"
+
+
+def test_a_redirect_without_a_valid_target_says_why() -> None:
+    with pytest.raises(RedirectRejected, match="redirect without a Location"):
+        RedirectChain("http://a/1", Request(), limit=2).advance(response(302, problem="redirect without a Location"))
+
+
+def test_a_secret_in_the_body_stops_the_chain_before_it_moves() -> None:
+    chain = RedirectChain("http://a/1", Request(method="POST", body="%{env.KEY}"), limit=2)
+    with pytest.raises(FetchFailed):
+        chain.advance(response(307, "http://b/2"))
+    assert (chain.url, chain.hops) == ("http://a/1", 0)
+
+
+async def test_following_ends_at_the_limit_with_the_redirect_itself() -> None:
+    sent: list[str] = []
+
+    async def send(url: str, request: Request) -> FetchResponse:
+        sent.append(url)
+        return response(302, f"http://a/{len(sent)}")
+
+    url, last = await follow_redirects("http://a/0", Request(), send, limit=2)
+    assert sent == ["http://a/0", "http://a/1", "http://a/2"]
+    assert (url, last.status) == ("http://a/2", 302)
+
+
+async def test_following_returns_the_final_response_and_its_url() -> None:
+    pages: dict[str, Any] = {"http://a/0": response(301, "http://a/1"), "http://a/1": response(200)}
+
+    async def send(url: str, request: Request) -> FetchResponse:
+        answer: FetchResponse = pages[url]
+        return answer
+
+    url, last = await follow_redirects("http://a/0", Request(), send, limit=5)
+    assert (url, last.status) == ("http://a/1", 200)

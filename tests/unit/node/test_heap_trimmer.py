@@ -1,0 +1,118 @@
+"""The heap is trimmed after large pages, once for a group of them."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.node import heap_trimmer
+from engine.node.extraction import PageExtractor, UnsupportedContent
+from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.seen_set import SeenSet
+from engine.node.sitemap_job import SitemapHandler
+from tests.unit.node.leased_jobs import leased
+
+LARGE = 2_000_000
+_HOLE = """
+import itertools, os, threading
+from engine.node import heap_trimmer
+clock = itertools.count(0.0, 1.5)
+heap_trimmer.time.monotonic = lambda: next(clock)
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+hole = [b"x" * (100_000 + i) for i in range(600)]
+behind = [b"y" * (100_000 + i) for i in range(10)]
+full = resident()
+del hole
+kept = resident()
+trimmer = heap_trimmer.HeapTrimmer()
+trimmer.record_page(2_000_000)
+for _ in range(2):
+    trimmer.trim_if_due()
+for thread in threading.enumerate():
+    if thread is not threading.main_thread():
+        thread.join()
+print(full - kept, kept - resident())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs glibc")
+def test_freed_memory_before_a_used_block_is_returned() -> None:
+    env = {**os.environ, "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "2097152"}
+    process = subprocess.run([sys.executable, "-c", _HOLE], capture_output=True, text=True, check=True, env=env)
+    freed_before_trim, returned = map(int, process.stdout.split())
+    assert freed_before_trim < 10_000_000
+    assert returned > 50_000_000
+
+
+class Clock:
+    """Replaces the time, and records when the heap was trimmed."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.trims: list[float] = []
+
+    def run(self, trimmer: HeapTrimmer, pages: Sequence[tuple[float, int]], *, until: float) -> None:
+        """Record pages, given as second and size, and call the trimmer every tenth of a second."""
+        left = deque(pages)
+        for tenth in range(round(until * 10)):
+            self.now = tenth / 10
+            while left and left[0][0] <= self.now:
+                trimmer.record_page(left.popleft()[1])
+            trimmer.trim_if_due()
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(heap_trimmer.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(heap_trimmer, "_trim_heap", lambda: clock.trims.append(clock.now))
+    return clock
+
+
+def test_one_trim_serves_large_pages_that_come_together(clock: Clock) -> None:
+    clock.run(HeapTrimmer(), [(1.0, 999_999), (4.0, 1_000_000), (4.0, LARGE), (4.1, 1), (9.0, LARGE)], until=20)
+    assert clock.trims == [5.0, 10.0]
+
+
+def test_a_large_page_just_before_a_trim_gets_another_trim(clock: Clock) -> None:
+    clock.run(HeapTrimmer(), [(4.0, LARGE), (4.9, LARGE)], until=20)
+    assert clock.trims == [5.0, 5.9]
+
+
+def test_an_unbroken_series_of_large_pages_does_not_postpone_the_trim(clock: Clock) -> None:
+    clock.run(HeapTrimmer(), [(at, LARGE) for at in (4.0, 4.8, 5.6, 6.4, 7.2)], until=20)
+    assert clock.trims == [5.0, 5.8, 6.6, 7.4, 8.2]
+
+
+def test_a_large_body_that_is_no_page_counts(clock: Clock) -> None:
+    trimmer = HeapTrimmer()
+    nothing: Any = None
+    extractor = PageExtractor(def_cache=nothing, seen_set=SeenSet(), heap_trimmer=trimmer, run="r", run_time="")
+    with pytest.raises(UnsupportedContent):
+        extractor.extract(
+            leased(1), body=b"\x89PNG" + bytes(LARGE), content_type="image/png", url="", status=200, fetched_at=0
+        )
+    clock.run(trimmer, [], until=5)
+    assert clock.trims == [1.0]
+
+
+def test_a_large_sitemap_counts(clock: Clock) -> None:
+    trimmer = HeapTrimmer()
+    urls = "".join(f"<url><loc>http://a/{i}</loc></url>" for i in range(40_000))
+    response: Any = SimpleNamespace(location=None, status=200, body=f"<urlset>{urls}</urlset>".encode())
+
+    async def send(*_: object) -> Any:
+        return response
+
+    _, children = asyncio.run(SitemapHandler(send, 10_000_000, trimmer).fetch(leased(1)))
+    assert len(children) == 40_000
+    clock.run(trimmer, [], until=5)
+    assert clock.trims == [1.0]
