@@ -1,4 +1,4 @@
-"""Watches the defs on disk: a thread that loads changed defs and keeps the result for its caller to publish.
+"""Watches the defs on disk in a thread, and loads them when they change.
 
 It watches the directory, not the files, because editors save by renaming. A notification is only a hint: a hash of all
 files decides whether something changed, and it is also checked periodically.

@@ -1,4 +1,4 @@
-"""The httpx transport over aiohttp: sends URLs unchanged, limits body size, maps errors to `FetchFailed`."""
+"""The httpx transport over aiohttp: exact URLs, limited bodies, errors as `FetchFailed`."""
 
 import errno
 import socket

@@ -1,4 +1,4 @@
-"""A raw HTTP server on loopback for the tests of engine.fetch: each path is a function that writes the response."""
+"""A raw HTTP server on loopback: each path is a function that writes the response."""
 
 import socket
 import struct
@@ -20,7 +20,7 @@ class Exchange:
     body: bytes
     connection: socket.socket
 
-    def answer(self, body: bytes = b"", *headers: str, status: str = "200 OK", length: int | None = None) -> None:
+    def respond(self, body: bytes = b"", *headers: str, status: str = "200 OK", length: int | None = None) -> None:
         head = [f"HTTP/1.1 {status}", f"Content-Length: {len(body) if length is None else length}", *headers]
         self.connection.sendall("\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + body)
 

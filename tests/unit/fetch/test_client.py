@@ -40,7 +40,9 @@ def fetch(url: str, request: Request = GET, max_body: int = 20_000_000, **option
 
 
 def test_a_response_is_complete(site: Site) -> None:
-    site.pages["/a"] = lambda x: x.answer(b"<p>hello", "Content-Type: text/html; charset=utf-8", "X-Two: a", "X-Two: b")
+    site.pages["/a"] = lambda x: x.respond(
+        b"<p>hello", "Content-Type: text/html; charset=utf-8", "X-Two: a", "X-Two: b"
+    )
     response = fetch(site.url("/a?q=1"))
     assert (response.status, response.body, response.content_type) == (200, b"<p>hello", "text/html; charset=utf-8")
     assert response.url == site.url("/a?q=1")
@@ -55,14 +57,14 @@ def test_a_response_is_complete(site: Site) -> None:
 
 
 def test_the_url_is_sent_unchanged(site: Site) -> None:
-    site.pages["/%7Ea|b"] = lambda x: x.answer()
+    site.pages["/%7Ea|b"] = lambda x: x.respond()
     path = "/%7Ea|b?next=http%3A%2F%2Fh%2F&x={y}&z=%27&e=%zz"
     fetch(site.url(path))
     assert site.requests[0].path == path
 
 
 def test_form_bodies_and_headers_are_sent(site: Site) -> None:
-    site.pages["/form"] = lambda x: x.answer()
+    site.pages["/form"] = lambda x: x.respond()
     fetch(
         site.url("/form"),
         Request(
@@ -84,14 +86,14 @@ def test_form_bodies_and_headers_are_sent(site: Site) -> None:
 
 
 def test_a_body_without_a_type_has_no_content_type(site: Site) -> None:
-    site.pages["/raw"] = lambda x: x.answer()
+    site.pages["/raw"] = lambda x: x.respond()
     fetch(site.url("/raw"), Request(method="PUT", body="x"))
     assert "content-type" not in site.requests[0].headers
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_redirects_are_reported_and_not_followed(site: Site, status: int) -> None:
-    site.pages["/old/"] = lambda x: x.answer(b"moved", "Location: ../new?x=1#part", status=f"{status} Moved")
+    site.pages["/old/"] = lambda x: x.respond(b"moved", "Location: ../new?x=1#part", status=f"{status} Moved")
     response = fetch(site.url("/old/"))
     assert (response.status, response.location, response.body) == (status, site.url("/new?x=1"), b"")
     assert len(site.requests) == 1
@@ -112,14 +114,14 @@ def test_redirects_are_reported_and_not_followed(site: Site, status: int) -> Non
     ],
 )
 def test_redirect_targets(site: Site, location: str, target: str | None, problem: str | None) -> None:
-    site.pages["/"] = lambda x: x.answer(b"", location, status="302 Found")
+    site.pages["/"] = lambda x: x.respond(b"", location, status="302 Found")
     response = fetch(site.url("/"))
     assert response.location == (site.url(target) if target and target.startswith("/") else target)
     assert response.location_problem == problem
 
 
 def test_a_redirect_with_an_endless_body_is_still_a_redirect(site: Site) -> None:
-    site.pages["/"] = lambda x: x.answer(b"x" * 300_000, "Location: /b", status="302 Found", length=10**9)
+    site.pages["/"] = lambda x: x.respond(b"x" * 300_000, "Location: /b", status="302 Found", length=10**9)
     assert fetch(site.url("/")).location == site.url("/b")
 
 
@@ -140,7 +142,7 @@ def test_a_redirect_with_an_endless_body_is_still_a_redirect(site: Site) -> None
 def test_one_encoding_is_decompressed(site: Site, name: str, pack: object) -> None:
     page = b"<p>" + bytes(range(256)) * 400
     packed = pack(page)  # type: ignore[operator]
-    site.pages["/"] = lambda x: x.answer(packed, f"Content-Encoding: {name}")
+    site.pages["/"] = lambda x: x.respond(packed, f"Content-Encoding: {name}")
     assert fetch(site.url("/")).body == page
 
 
@@ -167,7 +169,7 @@ def test_responses_without_a_body(site: Site) -> None:
 
 def test_a_page_of_50_mb(site: Site) -> None:
     page = b"0123456789abcdef" * (50_000_000 // 16)
-    site.pages["/"] = lambda x: x.answer(page)
+    site.pages["/"] = lambda x: x.respond(page)
     assert fetch(site.url("/"), max_body=60_000_000).body == page
     with pytest.raises(FetchFailed, match="body over 20000000 bytes"):
         fetch(site.url("/"))
@@ -175,13 +177,13 @@ def test_a_page_of_50_mb(site: Site) -> None:
 
 def test_of_three_nested_gzips_one_layer_is_removed(site: Site) -> None:
     inner = gzip.compress(gzip.compress(b"\0" * 10_000_000))
-    site.pages["/"] = lambda x: x.answer(gzip.compress(inner), "Content-Encoding: gzip")
+    site.pages["/"] = lambda x: x.respond(gzip.compress(inner), "Content-Encoding: gzip")
     assert fetch(site.url("/")).body == inner
 
 
 def test_a_bomb_stops_at_max_body_with_little_memory(site: Site) -> None:
     bomb = gzip.compress(b"\0" * 200_000_000, 1)
-    site.pages["/"] = lambda x: x.answer(bomb, "Content-Encoding: gzip")
+    site.pages["/"] = lambda x: x.respond(bomb, "Content-Encoding: gzip")
     tracemalloc.start()
     try:
         with pytest.raises(FetchFailed, match=r"body over 1000000 bytes \(max_body\)"):
@@ -192,9 +194,9 @@ def test_a_bomb_stops_at_max_body_with_little_memory(site: Site) -> None:
 
 
 def test_connections_are_reused(site: Site) -> None:
-    site.pages["/a"] = lambda x: x.answer(b"a" * 70_000)
-    site.pages["/b"] = lambda x: x.answer(b"", "Location: /a", status="302 Found")
-    site.pages["/c"] = lambda x: x.answer(b"gone", status="404 Not Found")
+    site.pages["/a"] = lambda x: x.respond(b"a" * 70_000)
+    site.pages["/b"] = lambda x: x.respond(b"", "Location: /a", status="302 Found")
+    site.pages["/c"] = lambda x: x.respond(b"gone", status="404 Not Found")
 
     async def many() -> None:
         fetcher = Fetcher(user_agent="t", deadline=5, max_body=100_000, connections=4)
@@ -207,8 +209,8 @@ def test_connections_are_reused(site: Site) -> None:
 
 
 def test_cookies_are_sent_only_to_their_site(site: Site) -> None:
-    site.pages["/set"] = lambda x: x.answer(b"", "Set-Cookie: sid=1; Path=/", "Set-Cookie: lang=en; Path=/set")
-    site.pages["/get"] = lambda x: x.answer()
+    site.pages["/set"] = lambda x: x.respond(b"", "Set-Cookie: sid=1; Path=/", "Set-Cookie: lang=en; Path=/set")
+    site.pages["/get"] = lambda x: x.respond()
 
     async def visits() -> None:
         fetcher = Fetcher(user_agent="t", deadline=5, max_body=1000, connections=4)
@@ -228,7 +230,7 @@ def test_cookies_are_sent_only_to_their_site(site: Site) -> None:
 def test_environment_variables_are_expanded_when_sending(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_KEY", "s3cret/&é")
     monkeypatch.setenv("SHOP_PLAIN", "s3cret")
-    site.pages["/s3cret%2F%26%C3%A9"] = lambda x: x.answer()
+    site.pages["/s3cret%2F%26%C3%A9"] = lambda x: x.respond()
     url = site.url("/%%7Benv.SHOP_KEY%7D?k=%{env.SHOP_KEY}&lit=%%{env.SHOP_KEY}")
     response = fetch(
         url,
@@ -251,7 +253,7 @@ def test_environment_variables_are_expanded_when_sending(site: Site, monkeypatch
 
 def test_a_page_cannot_read_our_environment(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_KEY", "s3cret")
-    site.pages["/"] = lambda x: x.answer()
+    site.pages["/"] = lambda x: x.respond()
     fetch(site.url("/?k=%{env.SHOP_KEY}"))
     assert site.requests[0].path == "/?k=%{env.SHOP_KEY}"
 
@@ -273,7 +275,7 @@ def test_an_unset_variable_is_named(site: Site, request_: Request, url: str) -> 
 
 
 def test_credentials_in_the_url_are_sent_and_never_shown(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    site.pages["/"] = lambda x: x.answer(b"", f"Location: {site.url('/next')}", status="301 Moved")
+    site.pages["/"] = lambda x: x.respond(b"", f"Location: {site.url('/next')}", status="301 Moved")
     response = fetch(f"http://us%3Aer:pa%40ss@127.0.0.1:{site.port}/")
     kind, _, code = site.requests[0].headers["authorization"].partition(" ")
     assert (kind, b64decode(code)) == ("Basic", b"us:er:pa@ss")
@@ -287,7 +289,7 @@ def test_credentials_in_the_url_are_sent_and_never_shown(site: Site, monkeypatch
 
 
 def test_credentials_are_not_sent_to_another_origin(site: Site) -> None:
-    site.pages["/"] = lambda x: x.answer(b"", "Location: http://other.example/", status="301 Moved")
+    site.pages["/"] = lambda x: x.respond(b"", "Location: http://other.example/", status="301 Moved")
     assert fetch(f"http://u:p@127.0.0.1:{site.port}/").location == "http://other.example/"
 
 
@@ -303,7 +305,7 @@ def test_credentials_are_not_sent_to_another_origin(site: Site) -> None:
     ],
 )
 def test_retry_after(site: Site, header: str, seconds: float | None) -> None:
-    site.pages["/"] = lambda x: x.answer(b"busy", f"Retry-After: {header}", status="503 Busy")
+    site.pages["/"] = lambda x: x.respond(b"busy", f"Retry-After: {header}", status="503 Busy")
     response = fetch(site.url("/"))
     assert (response.status, response.body) == (503, b"busy")
     if len(header) < 100:
@@ -318,23 +320,23 @@ def test_a_retry_after_date_is_relative_to_the_servers_clock(site: Site) -> None
         f"Date: {format_datetime(wrong_now, True)}",
         f"Retry-After: {format_datetime(wrong_now + timedelta(0, 90), True)}",
     )
-    site.pages["/"] = lambda x: x.answer(b"", *dates, status="429 Slow down")
+    site.pages["/"] = lambda x: x.respond(b"", *dates, status="429 Slow down")
     assert fetch(site.url("/")).retry_after == 90.0
 
 
 def test_latin_1_in_a_header(site: Site) -> None:
-    site.pages["/"] = lambda x: x.answer(b"", "X-Town: K\xf6ln", "X-Utf: K\xc3\xb6ln")
+    site.pages["/"] = lambda x: x.respond(b"", "X-Town: K\xf6ln", "X-Utf: K\xc3\xb6ln")
     headers = dict(fetch(site.url("/")).headers)
     assert headers["x-town"] == headers["x-utf"] == "Köln"
 
 
 def test_a_huge_header_is_read(site: Site) -> None:
-    site.pages["/"] = lambda x: x.answer(b"ok", "X-Policy: " + "p" * 60_000)
+    site.pages["/"] = lambda x: x.respond(b"ok", "X-Policy: " + "p" * 60_000)
     assert len(dict(fetch(site.url("/")).headers)["x-policy"]) == 60_000
 
 
 def test_an_error_status_survives_an_unreadable_body(site: Site) -> None:
-    site.pages["/bad"] = lambda x: x.answer(b"no gzip", "Content-Encoding: gzip", status="503 Busy")
-    site.pages["/long"] = lambda x: x.answer(b"x" * 2000, status="404 Not Found")
+    site.pages["/bad"] = lambda x: x.respond(b"no gzip", "Content-Encoding: gzip", status="503 Busy")
+    site.pages["/long"] = lambda x: x.respond(b"x" * 2000, status="404 Not Found")
     assert (fetch(site.url("/bad")).status, fetch(site.url("/bad")).body) == (503, b"")
     assert fetch(site.url("/long"), max_body=1000).status == 404

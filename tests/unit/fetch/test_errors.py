@@ -91,7 +91,7 @@ def test_a_slow_response_ends_at_the_deadline(site: Site, slow: str) -> None:
 
 def test_a_deadline_frees_its_connection(site: Site) -> None:
     site.pages["/slow"] = lambda x: site.stopping.wait(10) and None
-    site.pages["/quick"] = lambda x: x.answer(b"ok")
+    site.pages["/quick"] = lambda x: x.respond(b"ok")
 
     async def both() -> FetchResponse:
         fetcher = Fetcher(user_agent="t", deadline=0.3, max_body=1000, connections=1)
@@ -149,7 +149,7 @@ def test_a_resolver_failure_is_retryable() -> None:
 
 
 def test_the_resolver_provides_the_address(site: Site) -> None:
-    site.pages["/"] = lambda x: x.answer(b"here")
+    site.pages["/"] = lambda x: x.respond(b"here")
     answer = asyncio.run(_send(f"http://shop.example:{site.port}/", resolver=Resolver("127.0.0.1")))
     assert answer.body == b"here"
     assert site.requests[0].headers["host"] == f"shop.example:{site.port}"
@@ -158,14 +158,14 @@ def test_the_resolver_provides_the_address(site: Site) -> None:
 def test_a_body_shorter_than_declared(site: Site) -> None:
     @site.page("/")
     def _(x: Exchange) -> None:
-        x.answer(b"half", length=100)
+        x.respond(b"half", length=100)
         x.connection.close()
 
     assert summary(failure(site.url("/"))) == ("connection lost while reading the body", "connection", True)
 
 
 def test_a_body_longer_than_declared_is_refused(site: Site) -> None:
-    site.pages["/"] = lambda x: x.answer(b"0123456789", length=4)
+    site.pages["/"] = lambda x: x.respond(b"0123456789", length=4)
     assert summary(failure(site.url("/")))[1:] == ("protocol", False)
 
 
@@ -201,7 +201,7 @@ def test_a_body_over_the_limit_is_not_read_to_its_end(site: Site, declared: bool
 def test_bodies_that_do_not_match_their_encoding(
     site: Site, encoding: str, body: bytes, reason: str, retryable: bool
 ) -> None:
-    site.pages["/"] = lambda x: x.answer(body, f"Content-Encoding: {encoding}")
+    site.pages["/"] = lambda x: x.respond(body, f"Content-Encoding: {encoding}")
     assert summary(failure(site.url("/"))) == (reason, "encoding", retryable)
 
 
@@ -214,7 +214,7 @@ def test_a_response_that_is_not_http(site: Site) -> None:
 
 
 def test_an_oversized_header(site: Site) -> None:
-    site.pages["/"] = lambda x: x.answer(b"", "X-Huge: " + "x" * 2_000_000)
+    site.pages["/"] = lambda x: x.respond(b"", "X-Huge: " + "x" * 2_000_000)
     assert failure(site.url("/")).kind == "protocol"
 
 

@@ -44,13 +44,13 @@ ACCEPT = "Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.
 
 
 def test_a_plain_get_has_exactly_these_headers(site: Site) -> None:
-    site.pages["/a"] = lambda x: x.answer()
+    site.pages["/a"] = lambda x: x.respond()
     send(site.url("/a"))
     assert site.requests[0].head.decode() == head("GET /a HTTP/1.1", site, ACCEPT)
 
 
 def test_headers_of_a_post_keep_their_case_and_order(site: Site) -> None:
-    site.pages["/f"] = lambda x: x.answer(b"", "Set-Cookie: sid=1; Path=/", "Set-Cookie: b=2")
+    site.pages["/f"] = lambda x: x.respond(b"", "Set-Cookie: sid=1; Path=/", "Set-Cookie: b=2")
     request = Request(
         method="POST",
         headers=(("Accept-Language", "de"), ("accept", "text/plain"), ("X-Two", "1"), ("X-Two", "é")),
@@ -89,7 +89,7 @@ def test_headers_of_a_post_keep_their_case_and_order(site: Site) -> None:
     ],
 )
 def test_the_normalized_url_is_sent_unchanged(site: Site, url: str, path: str) -> None:
-    site.pages[path.partition("?")[0]] = lambda x: x.answer(b"", "Set-Cookie: a=1; Path=/")
+    site.pages[path.partition("?")[0]] = lambda x: x.respond(b"", "Set-Cookie: a=1; Path=/")
     send(site.url(url), site.url(url))
     assert [exchange.path for exchange in site.requests] == [path, path]
     assert [exchange.headers.get("cookie") for exchange in site.requests] == [None, "a=1"]
@@ -97,7 +97,7 @@ def test_the_normalized_url_is_sent_unchanged(site: Site, url: str, path: str) -
 
 def test_a_request_is_sent_once(site: Site) -> None:
     """aiohttp repeats a request when a reused connection fails; `Transport` disables that by a private attribute."""
-    site.pages["/a"] = lambda x: x.answer(b"ok")
+    site.pages["/a"] = lambda x: x.respond(b"ok")
 
     @site.page("/b")
     def _(x: Exchange) -> None:
@@ -111,13 +111,13 @@ def test_a_request_is_sent_once(site: Site) -> None:
 def test_the_environment_sets_no_proxy_and_no_credentials(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    site.pages["/a"] = lambda x: x.answer()
+    site.pages["/a"] = lambda x: x.respond()
     send(site.url("/a"))
     assert len(site.requests) == 1
 
 
 def test_a_response_is_freed_without_the_garbage_collector(site: Site) -> None:
-    site.pages["/a"] = lambda x: x.answer(b"ok")
+    site.pages["/a"] = lambda x: x.respond(b"ok")
 
     async def count_garbage() -> int:
         fetcher = Fetcher(user_agent="tester/1", deadline=5, max_body=10_000, connections=1)
@@ -137,7 +137,7 @@ def test_a_response_is_freed_without_the_garbage_collector(site: Site) -> None:
 
 
 def test_no_url_is_logged(site: Site, caplog: pytest.LogCaptureFixture) -> None:
-    site.pages["/a"] = lambda x: x.answer()
+    site.pages["/a"] = lambda x: x.respond()
     with caplog.at_level(logging.INFO):
         send(site.url("/a"))
     assert caplog.records == []
