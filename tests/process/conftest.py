@@ -22,8 +22,16 @@ def second_site() -> Iterator[Site]:
 
 
 ONE_NODE = {
-    *("test_answers", "test_bad_pages", "test_bad_storage", "test_checkpoints", "test_inspect", "test_limits"),
-    *("test_locators", "test_memory", "test_new_rows", "test_odd_places", "test_on_end", "test_outputs"),
+    *(
+        "test_answers",
+        "test_bad_pages",
+        "test_checkpoints",
+        "test_damaged_database",
+        "test_data_dir",
+        "test_inspect",
+        "test_limits",
+    ),
+    *("test_inspect", "test_limits", "test_locators", "test_memory", "test_new_rows", "test_odd_places", "test_on_end", "test_outputs"),
     "test_whole_crawl",
 }
 """Modules whose point is not what nodes do together: a process less to start in each of their crawls."""

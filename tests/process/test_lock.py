@@ -1,6 +1,8 @@
 """One supervisor a data dir: of many started at once one runs, and a holder that dies in any stage bars nobody."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ from engine.supervise.lock import Lock
 from .house import House, Running, until
 from .library import Library
 from .site import Site
+from .stopwatch import Stopwatch
 from .test_deaths import kill
 
 pytestmark = pytest.mark.timeout(120)
@@ -159,3 +162,53 @@ def test_a_refused_start_imports_little(house: House) -> None:
     heavy = ("pydantic", "yaml", "httpx", "huey", "sqlite3", "orjson", "textual", "rich", "engine.store.db.connector")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines() if "|" in line}
     assert not [name for name in imported if name.startswith(heavy)]
+
+
+def test_a_second_supervisor_leaves_at_once_naming_the_first(house: House, site: Site) -> None:
+    library = Library(site, shelves=4, delay=0.2)
+    house.write(library.defs(concurrency=2))
+    first = house.start()
+    assert until(lambda: len(site.paths) > 2)
+    watch = Stopwatch()
+    second = house.start().wait()
+    assert watch.seconds() < 2
+    assert second.code == 4
+    assert str(first.pid) in second.err
+    assert house.status()["run"] in second.err
+    assert second.out == ""
+    done = first.wait()
+    assert done.code == 0
+    assert house.counted("entry", "book") == library.rows()
+    house.assert_clean(done)
+
+
+def test_of_many_started_at_once_one_wins(house: House, site: Site) -> None:
+    library = Library(site, shelves=2, delay=0.1)
+    house.write(library.defs())
+    codes = sorted(running.wait().code for running in [house.start() for _ in range(4)])
+    assert set(codes) <= {0, 4}, codes
+    assert codes.count(0) >= 1
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_a_dead_holder_blocks_nobody(house: House, site: Site) -> None:
+    library = Library(site, shelves=4, delay=0.2)
+    house.write(library.defs(concurrency=2))
+    first = house.start()
+    assert until(lambda: len(site.paths) > 2)
+    first.send(signal.SIGKILL)
+    first.wait()
+    watch = Stopwatch()
+    second = house.start()
+    assert until(lambda: (house.data / "crawl.db").exists() and house.status()["supervisor"] is not None)
+    assert watch.seconds() < 4
+    assert second.wait().code == 0
+    assert house.counted("entry", "book") == library.rows()
+
+
+def test_a_stale_lock_file_blocks_nobody(house: House, site: Site) -> None:
+    house.write(Library(site, shelves=1).defs())
+    house.data.mkdir(mode=0o700)
+    for text in ("not json", f'{{"pid": {os.getpid()}, "identity": "x", "run": "y"}}'):
+        (house.data / "supervisor.lock").write_text(text)
+        house.crawl()

@@ -160,3 +160,20 @@ def test_a_program_that_is_imported_elsewhere_is_not_misled(house: House, site: 
     )
     assert done.returncode == 0, done.stderr
     assert house.counted("entry", "book") == library.rows()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_a_full_stdout_ends_without_a_traceback(house: House, site: Site) -> None:
+    house.write(Library(site, shelves=1).defs())
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "console", "run", "--no-ui", "--json", "--defs", house.defs, "--data", house.data],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            cwd=house.folder,
+            check=False,
+        )
+    assert b"Traceback" not in done.stderr
+    assert house.status()["state"] == "DONE"
