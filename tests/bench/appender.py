@@ -39,9 +39,8 @@ def main() -> int:
             settle(appender)
             seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
         assert len(house.found()) == options.rows
-    print(
-        f"{options.type}: {options.rows} rows in {seconds:.2f} s ({cpu:.2f} s CPU), {options.rows / seconds:,.0f} rows/s"
-    )
+    rate = options.rows / seconds
+    print(f"{options.type}: {options.rows} rows in {seconds:.2f} s ({cpu:.2f} s CPU), {rate:,.0f} rows/s")
     return 0
 
 
