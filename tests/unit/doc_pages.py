@@ -11,7 +11,7 @@ README, DEFS, COMMANDS, SETTINGS = (
 )
 
 
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def blocks(text, kind):
@@ -19,26 +19,26 @@ def blocks(text, kind):
 
 
 def prose(text):
-    """The text without its blocks of code."""
+    """The text without its code blocks."""
     return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def quoted(text):
-    """All that stands in backticks."""
+    """All texts in backticks."""
     return re.findall(r"`([^`\n]+)`", prose(text))
 
 
 def section(text, title):
-    """What stands below a heading, to the next one of the same level or a higher one."""
-    found = re.search(rf"^(#+) {re.escape(title)}\n", text, re.MULTILINE)
-    assert found, f"no heading {title!r}"
-    rest = text[found.end() :]
-    end = re.search(rf"^#{{1,{len(found.group(1))}}} ", rest, re.MULTILINE)
+    """The text below a heading, up to the next heading of the same or a higher level."""
+    heading = re.search(rf"^(#+) {re.escape(title)}\n", text, re.MULTILINE)
+    assert heading, f"no heading {title!r}"
+    rest = text[heading.end() :]
+    end = re.search(rf"^#{{1,{len(heading.group(1))}}} ", rest, re.MULTILINE)
     return rest[: end.start()] if end else rest
 
 
 def table(text):
-    """The rows of the tables in a text, cells stripped; an escaped bar is part of its cell."""
+    """The rows of the tables in a text, with stripped cells; an escaped bar is part of its cell."""
     rows = [line for line in text.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
     return [row for number, row in enumerate(cells) if set("".join(row)) - set("-: ") and not is_heading(cells, number)]

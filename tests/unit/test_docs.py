@@ -45,17 +45,17 @@ def test_an_example_is_a_complete_set_of_defs(number, tmp_path):
 
 
 def terms():
-    """Every mapping of the language and its keys as written."""
-    found = {}
+    """Every mapping of the language, with its keys as they are written."""
+    mappings = {}
     for value in vars(language).values():
         if isinstance(value, type) and issubclass(value, language.Term) and value is not language.Term:
-            found[value.__name__] = {field.alias or name for name, field in value.model_fields.items()}
-    return found
+            mappings[value.__name__] = {field.alias or name for name, field in value.model_fields.items()}
+    return mappings
 
 
 def test_there_is_an_example_of_every_key():
     examples = "\n".join(YAML)
-    unbuilt = {"steps"}  # may name a built-in set, which changes nothing
+    unbuilt = {"steps"}  # may only name a built-in set, which changes nothing
     for name, keys in terms().items():
         missing = {key for key in keys - unbuilt if not re.search(rf"(?<![\w.]){re.escape(key)}:", examples)}
         assert missing == set(), name
@@ -68,29 +68,29 @@ def test_every_key_is_explained():
     assert set(SECTIONS) <= words
 
 
-def test_every_key_that_is_refused_is_told():
-    told = section(DEFS, "What is refused")
+def test_every_refused_key_is_documented():
+    documented = section(DEFS, "What is refused")
     refused = {key for term in vars(language).values() for key in getattr(term, "not_built", {})}
     assert refused
     for key in {*refused, *language.AXES}:
-        assert f"`{key}`" in told
+        assert f"`{key}`" in documented
 
 
 @pytest.mark.parametrize("key", ["login", "auth", "proxy", "tls", "http2", "throttle", "private"])
-def test_a_refused_key_of_hosts_is_known_to_be_refused(key):
+def test_refused_keys_of_hosts_are_not_implemented(key):
     assert key in language.HostTerm.not_built
     assert key not in {field.alias for field in language.HostTerm.model_fields.values()}
 
 
-def test_every_type_and_method_is_told():
+def test_every_type_and_method_is_documented():
     types = {row[0].strip("`") for row in table(DEFS) if row[0].strip("`") in language.TYPES.__args__}
     assert types == set(language.TYPES.__args__)
     assert {f"`{method}`" for method in language.METHODS.__args__} <= set(re.findall(r"`[A-Z]+`", DEFS))
 
 
-def test_every_variable_is_told_and_no_other():
-    told = set(re.findall(r"%\{([\w.]+)\}", section(DEFS, "Variables")))
-    assert told == {*DOCUMENT_VARIABLES, "env.NAME"}
+def test_every_variable_is_documented_and_no_other():
+    documented = set(re.findall(r"%\{([\w.]+)\}", section(DEFS, "Variables")))
+    assert documented == {*DOCUMENT_VARIABLES, "env.NAME"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -117,7 +117,7 @@ def test_the_readme_links_every_page_of_the_docs():
         assert f"(docs/{page.name})" in README
 
 
-def test_the_two_commands_of_the_readme_are_as_they_always_were():
+def test_the_two_commands_of_the_readme_are_unchanged():
     commands = [line for block in blocks(README, "sh") for line in block.splitlines()]
     assert DEMO in commands
     assert TESTS in commands
@@ -127,3 +127,24 @@ def test_the_two_commands_of_the_readme_are_as_they_always_were():
 def test_the_constraints_name_versions_and_no_address():
     for line in (ROOT / "constraints.txt").read_text("utf-8").splitlines():
         assert re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+(\s*;.*)?|#.*|", line), line
+
+
+def test_every_test_named_as_proof_exists():
+    guarantees = (ROOT / "docs/guarantees.md").read_text("utf-8")
+    named = [name for name in quoted(guarantees) if "test_" in name]
+    files = {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in (ROOT / "tests").rglob("test_*.py")}
+    for name in named:
+        file, _, function = name.rpartition("::") if "::" in name else (name, "", "")
+        if not file.endswith(".py"):
+            file, function = "", name
+        matching = [text for path, text in files.items() if not file or path.endswith(f"/{file}")]
+        assert matching, name
+        assert not function or any(f"def {function}(" in text for text in matching), name
+
+
+def test_every_file_named_for_contributors_exists():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    paths = [name for name in quoted(text) if re.fullmatch(r"(engine|console|tests|docs)/[\w./-]+", name)]
+    assert len(paths) > 20
+    missing = [path for path in paths if "NAME" not in path and not (ROOT / path).exists()]
+    assert missing == []

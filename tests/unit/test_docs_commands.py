@@ -6,11 +6,10 @@ import click
 import orjson
 import pytest
 
-from console.cli.commands.check import problem_as_dict as told_of
+from console.cli.commands.check import problem_as_dict
 from console.cli.commands.listing import job_as_dict
 from console.cli.commands.status import status_as_dict
 from console.cli.main import crawl_console
-from console.cli.steering import CONTROL_COMMANDS
 from console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMERIC_KEYS
 from engine.errors import Problem
 from engine.model.job import JobState
@@ -41,25 +40,28 @@ def options(command):
 SHARED = {"--data", "--set"}
 
 
-COMMAND_NAMES = sorted(crawl_console.commands)
+CONTEXT = click.Context(crawl_console)
+COMMAND_NAMES = crawl_console.list_commands(CONTEXT)
+CLI = {name: crawl_console.get_command(CONTEXT, name) for name in COMMAND_NAMES}
+CONTROL = ("cancel", "kill", "drain", "restart", "scale", "pause", "resume", "reload")
 
 
-TITLES = {command.name: "Steering a run" for command in CONTROL_COMMANDS}
+TITLES = dict.fromkeys(CONTROL, "Steering a run")
 
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)
 def test_a_command_and_each_of_its_options_are_documented(name):
     assert any(entry.startswith(f"`{name}`") or f"[`{name}`]" in entry for entry, *_ in table(COMMANDS))
-    command = crawl_console.commands[name]
+    command = CLI[name]
     title = TITLES.get(name, name)
-    told = {flag for row in table(section(COMMANDS, title)) for flag in re.findall(r"^`(-[\w-]+)", row[0])}
+    documented = {flag for row in table(section(COMMANDS, title)) for flag in re.findall(r"^`(-[\w-]+)", row[0])}
     assert options(command) >= SHARED
-    assert told == options(command) - SHARED
+    assert documented == options(command) - SHARED
 
 
-def test_what_all_commands_take_is_documented():
-    told = {flag for row in table(COMMANDS) for flag in re.findall(r"^`(-[\w-]+)", row[0])}
-    assert told >= SHARED
+def test_shared_options_are_documented():
+    documented = {flag for row in table(COMMANDS) for flag in re.findall(r"^`(-[\w-]+)", row[0])}
+    assert documented >= SHARED
     assert {"--version", "--help", "-h"} <= set(re.findall(r"`(?:crawl-console )?(-[\w-]+)`", COMMANDS))
 
 
@@ -67,29 +69,29 @@ def test_what_all_commands_take_is_documented():
 def test_the_default_of_an_option_is_documented(name):
     title = TITLES.get(name, name)
     rows = {re.split(r"[` ]", row[0])[1]: row for row in table(section(COMMANDS, title))}
-    for option in crawl_console.commands[name].params:
-        told = [rows[flag] for flag in option.opts if flag in rows]
+    for option in CLI[name].params:
+        matching = [rows[flag] for flag in option.opts if flag in rows]
         shown = getattr(option, "show_default", False) or isinstance(option.default, (int, float))
-        if told and shown and option.default is not None and not option.is_flag:
+        if matching and shown and option.default is not None and not option.is_flag:
             default = f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
-            assert told[0][1].strip("`") == default
+            assert matching[0][1].strip("`") == default
 
 
 USERS = [page for page in PAGES if page.name != "performance.md" and page.parent.name != "decisions"]
-"""What users read to run it; the others may name flags of other tools."""
+"""Pages for users; the others may mention flags of other tools."""
 
 
 @pytest.mark.parametrize("page", USERS, ids=lambda page: page.name)
-def test_every_flag_that_is_named_exists(page):
-    known = {"--version", "--help", "-h", "--list"}.union(*map(options, crawl_console.commands.values()))
+def test_every_flag_mentioned_exists(page):
+    existing = {"--version", "--help", "-h", "--list"}.union(*map(options, CLI.values()))
     text = page.read_text("utf-8")
     lines = [line for line in text.splitlines() if not re.search(r"\b(pip|pytest|ruff|venv|just kills)\b", line)]
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", "\n".join(lines)))
-    assert named - known == set()
+    assert named - existing == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_that_is_named_exists(page):
+def test_every_command_mentioned_exists(page):
     named = re.findall(r"crawl-console ([a-z]+)\b", page.read_text("utf-8"))
     inline = [name for name in named if name not in COMMAND_NAMES]
     prose_words = {"supervises"}  # "`crawl-console` supervises": a verb, no command
@@ -98,7 +100,7 @@ def test_every_command_that_is_named_exists(page):
 
 def test_arguments_are_documented():
     for name, metavar in (("check", "DEFS"), ("export", "DATADEF"), ("kill", "NODE")):
-        assert [p.name for p in crawl_console.commands[name].params if isinstance(p, click.Argument)]
+        assert [p.name for p in CLI[name].params if isinstance(p, click.Argument)]
         assert f"`[{metavar}]`" in COMMANDS
 
 
@@ -113,13 +115,13 @@ def test_the_keys_of_the_summary_are_documented():
     )
 
 
-def test_the_keys_status_adds_are_documented():
+def test_the_additional_keys_of_status_are_documented():
     added = set(status_as_dict(EMPTY_SNAPSHOT)) - set(snapshot.build_report(EMPTY_SNAPSHOT, exit_code=None))
     assert first_column(COMMANDS.split("## The snapshot")[1].split("###")[0]) == added
 
 
 def literal_keys(function):
-    """The keys of the objects a function of the snapshot makes, from its source: no run is needed to know them."""
+    """The keys of the objects that a function of the snapshot creates, read from its source, without a run."""
     source = (ROOT / "engine/store/read/snapshot.py").read_text("utf-8")
     body = re.search(rf"^def {function}\(.*?(?=^def |\Z)", source, re.MULTILINE | re.DOTALL)
     assert body
@@ -139,17 +141,17 @@ def test_the_keys_of_sequences_are_documented():
 
 
 def test_the_keys_of_metrics_are_documented():
-    told = {row[0].strip("`"): row for row in table(section(COMMANDS, "Metrics"))}
-    found = build_metrics([GroupTotals("g", 0, 0, 0, 0, 0)], [], {"n1": 1}, 1.0, 0)
-    assert set(told) == set(found)
+    documented = {row[0].strip("`"): row for row in table(section(COMMANDS, "Metrics"))}
+    metrics = build_metrics([GroupTotals("g", 0, 0, 0, 0, 0)], [], {"n1": 1}, 1.0, 0)
+    assert set(documented) == set(metrics)
     for name in ("groups", "shares"):
-        assert set(re.findall(r"`([a-z_]+)`", told[name][1])) == set(found[name][0])
+        assert set(re.findall(r"`([a-z_]+)`", documented[name][1])) == set(metrics[name][0])
 
 
 def test_the_keys_of_a_checkpoint_are_documented():
-    found = to_state_record(Checkpoint(step="loader", group="g", content_hash=""), "run")
-    told = {row[0].strip("`") for row in table(section(COMMANDS, "state"))} - {"--json"}
-    assert told == set(found)
+    record = to_state_record(Checkpoint(step="loader", group="g", content_hash=""), "run")
+    documented = {row[0].strip("`") for row in table(section(COMMANDS, "state"))} - {"--json"}
+    assert documented == set(record)
 
 
 def test_the_keys_of_a_job_are_documented():
@@ -163,24 +165,25 @@ def test_the_keys_of_an_event_are_documented():
 
 
 def test_the_keys_of_filters_are_documented():
-    told = section(COMMANDS, "Filters")
+    documented = section(COMMANDS, "Filters")
     for key in (*JOB_KEYS, *EVENT_KEYS):
-        assert f"{key}:" in told
+        assert f"{key}:" in documented
     for number in JOB_NUMERIC_KEYS:
-        assert re.search(rf"`{number}\W", told)
+        assert re.search(rf"`{number}\W", documented)
 
 
 def test_the_keys_of_a_problem_are_documented():
     (row,) = [row for row in table(section(COMMANDS, "check")) if row[0] == "`--json`"]
     problem = Problem(file="", line=1, column=1, code="", message="")
-    assert set(re.findall(r'"([a-z]+)"', row[1])) == {"ok", "problems", *told_of(problem)}
+    assert set(re.findall(r'"([a-z]+)"', row[1])) == {"ok", "problems", *problem_as_dict(problem)}
 
 
-def test_the_snapshot_without_a_run_is_what_the_page_says():
-    told = orjson.loads(orjson.dumps(status_as_dict(EMPTY_SNAPSHOT)))
-    assert told["state"] is None
-    assert told["supervisor"] is None
-    assert told["hosts"] == told["sequences"] == told["nodes"] == told["defs_problems"] == []
+def test_the_snapshot_without_a_run_is_as_documented():
+    snapshot_object = orjson.loads(orjson.dumps(status_as_dict(EMPTY_SNAPSHOT)))
+    assert snapshot_object["state"] is None
+    assert snapshot_object["supervisor"] is None
+    for name in ("hosts", "sequences", "nodes", "defs_problems"):
+        assert snapshot_object[name] == []
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import tomllib
 from dataclasses import fields
 
+import click
 import pytest
 
 from console.cli.main import crawl_console
@@ -35,23 +36,27 @@ def test_the_default_of_a_setting_is_documented(field):
 
 
 def test_the_flag_of_a_setting_is_documented_and_exists():
-    own = {option.name: option.opts[0] for option in crawl_console.commands["run"].params if option.name}
+    flags = {
+        option.name: option.opts[0]
+        for option in crawl_console.get_command(click.Context(crawl_console), "run").params
+        if option.name
+    }
     for name, row in settings_rows().items():
-        assert row[3].strip("`") == own.get(name, "")
+        assert row[3].strip("`") == flags.get(name, "")
 
 
-def test_the_example_of_settings_is_read_and_does_what_the_page_says(tmp_path):
+def test_the_example_of_settings_works_as_documented(tmp_path):
     (toml,) = blocks(SETTINGS, "toml")
     (tmp_path / "crawl.toml").write_text(toml, "utf-8")
-    found = {
+    resolved = {
         setting.name: (setting.value, setting.origin)
         for setting in resolve_settings(
             {"nodes": 4, "deadline": "60"}, environment={"CRAWL_DELAY": "1"}, folder=tmp_path
         )
     }
-    assert found["nodes"] == (4, "flag")
-    assert found["deadline"] == (60.0, "flag")
-    assert found["delay"] == (1.0, "env CRAWL_DELAY")
-    assert found["live"] == ("PT12H", "crawl.toml")
-    assert found["grace"] == (25.0, "default")
-    assert set(tomllib.loads(toml)) <= set(found)
+    assert resolved["nodes"] == (4, "flag")
+    assert resolved["deadline"] == (60.0, "flag")
+    assert resolved["delay"] == (1.0, "env CRAWL_DELAY")
+    assert resolved["live"] == ("PT12H", "crawl.toml")
+    assert resolved["grace"] == (25.0, "default")
+    assert set(tomllib.loads(toml)) <= set(resolved)
