@@ -1,4 +1,4 @@
-"""Runs all measurements and prints them as ratios: python -m tests.bench [--only PART,…] [--json FILE]."""
+"""Runs all measurements and prints them as ratios: `python -m tests.bench [--only PART,…]`."""
 
 import argparse
 import os

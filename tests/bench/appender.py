@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures rows per second of the appender: reading from crawl.db, encoding, fsync and cursors included.
+"""Measures rows per second of the appender, with reading, encoding, fsync and cursors.
 
 usage: appender.py [--rows N] [--type csv|jsonl|sqlite]      prints one line: type, rows, seconds, rows/s
 """

@@ -1,4 +1,4 @@
-"""Measures the console on a large data dir in a pty: start, CPU, memory, bytes drawn; idle and under load.
+"""Measures the console on a large data dir in a pty: start, CPU, memory, bytes; idle and under load.
 
     python -m tests.bench.console [--jobs N] [--hosts N] [--nodes N] [--seconds S] [--soak MINUTES] [--folder DIR]
 

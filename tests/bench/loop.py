@@ -1,6 +1,6 @@
-"""The ceiling: two processes crawl a site in memory, each the URLs whose hash is its own; nothing is queued or stored.
+"""The ceiling: two processes crawl a site in memory; nothing is queued or stored.
 
-The parent works like the supervisor: it loads the defs and spawns `python -m` children, with the allocator settings
+They share the URLs by hash. The parent works like the supervisor: it loads the defs and spawns `python -m` children, with the allocator settings
 of nodes. It prints a JSON object.
 """
 

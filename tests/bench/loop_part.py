@@ -1,4 +1,4 @@
-"""One of the two processes of the ceiling: fetch, decode, parse, extract; sends links of the other half to it.
+"""One of the two processes of the ceiling: fetch, decode, parse, extract; sends the rest to the other.
 
 It uses the engine's code, except for what makes a crawl durable: no queue, no database, no stored documents.
 """

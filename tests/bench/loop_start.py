@@ -1,4 +1,4 @@
-"""`python -m tests.bench.loop_start`: starts one half of the ceiling with the process settings of a node.
+"""Starts one half of the ceiling with the process settings of a node.
 
 The same as in `engine.node`: no garbage collection during imports, imported objects frozen, the collector's thresholds,
 batch scheduling. `loop` sets the allocator's environment variables, and `loop_part` pins the process to a CPU.

@@ -1,4 +1,4 @@
-"""Measures single things: leases, snapshots, starts. Each beside the number of jobs it was measured with."""
+"""Measures leases, commits, snapshots and starts, each with its number of jobs."""
 
 import argparse
 import os

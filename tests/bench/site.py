@@ -1,4 +1,4 @@
-"""Serves the bench sites, each in its own process: a documentation package, a generated site, a slow site.
+"""Serves the bench sites, each in its own process: documentation, a generated site, a slow site.
 
 Run as a program, it serves until Enter is pressed.
 """

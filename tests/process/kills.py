@@ -1,6 +1,6 @@
-"""Kills random processes of crawl after crawl and counts rows: python -m tests.process.kills [--kills N] [--seed S].
+"""Kills random processes of crawl after crawl and counts rows lost and doubled.
 
-Exits with 0 when no row was lost and none doubled.
+Usage: python -m tests.process.kills [--kills N] [--seed S]. Exits with 0 when no row was lost and none doubled.
 """
 
 import argparse

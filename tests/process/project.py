@@ -1,4 +1,4 @@
-"""A project folder with defs and a data dir, and the program run in it as real processes with time limits."""
+"""A project folder with defs and a data dir; runs the program in it as real processes."""
 
 import contextlib
 import csv

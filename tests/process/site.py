@@ -1,4 +1,4 @@
-"""A programmable web site on loopback: delays, statuses by attempt, dropped connections. Logs requests."""
+"""A programmable web site on loopback: delays, statuses by attempt, dropped connections."""
 
 import asyncio
 import contextlib

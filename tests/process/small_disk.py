@@ -1,4 +1,4 @@
-"""A disk small enough to fill: a tmpfs in a private mount namespace, which disappears with the process."""
+"""A disk small enough to fill: a tmpfs in a private mount namespace."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""Checkpoints and metrics of runs: interrupted steps are incomplete, a resume does the rest, sums are exact."""
+"""Checkpoints and metrics: interrupted steps are incomplete, a resume does the rest, sums are exact."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""The wall clock jumps: no process is declared dead, no retry comes early, no wait grows. Only time is mocked."""
+"""The wall clock jumps (mocked): no process is declared dead, no retry comes early, no wait grows."""
 
 import signal
 from pathlib import Path

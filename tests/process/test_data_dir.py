@@ -1,4 +1,4 @@
-"""Data dirs that cannot be used, are read-only, or vanish during a run: exit 3, the path named, nothing changed."""
+"""Data dirs that are unusable, read-only, or vanish during a run: exit 3, nothing changed."""
 
 import hashlib
 import os

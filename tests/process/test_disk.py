@@ -1,4 +1,4 @@
-"""Disks that fill up: intake pauses visibly, resumes when there is space, and no row is lost or doubled."""
+"""Disks that fill up: intake pauses visibly and resumes with space; no row is lost or doubled."""
 
 import contextlib
 import os

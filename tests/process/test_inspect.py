@@ -1,4 +1,4 @@
-"""`jobs`, `retry`, `events`, `logs`, with and without a supervisor; a retry is never lost and doubles no row."""
+"""`jobs`, `retry`, `events`, `logs`: with and without a supervisor; retries double no row."""
 
 import contextlib
 import json

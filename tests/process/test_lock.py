@@ -1,4 +1,4 @@
-"""One supervisor per data dir: of many started at once one runs; a dead holder does not block the next."""
+"""One supervisor per data dir: of many started at once one runs; a dead holder blocks no other."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Pages already fetched end with the rows of the new defs, as a fresh crawl would give them, without a request."""
+"""Fetched pages get the rows of the new defs without a request, the same as in a fresh crawl."""
 
 import signal
 import sqlite3

@@ -1,4 +1,4 @@
-"""Seeded sweeps: kills during re-extraction and saves at random moments; results equal a fresh crawl's."""
+"""Seeded sweeps: kills during re-extraction, saves at random moments; compared with a fresh crawl."""
 
 import os
 import random
