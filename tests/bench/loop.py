@@ -1,7 +1,7 @@
 """The ceiling: two processes crawl a site in memory; nothing is queued or stored.
 
-They share the URLs by hash. The parent works like the supervisor: it loads the defs and spawns `python -m` children, with the allocator settings
-of nodes. It prints a JSON object.
+They share the URLs by hash. The parent works like the supervisor: it loads the defs and spawns `python -m` children,
+with the allocator settings of nodes. It prints a JSON object.
 """
 
 import argparse

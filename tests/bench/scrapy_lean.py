@@ -1,7 +1,7 @@
 """Scrapy in its fastest honest form: one parse per page, unneeded middlewares off, no JOBDIR.
 
-It also has its own seen-set and uvloop. What stays: retries, redirects, the timeout, the check for errors and the CSV feed. Scrapy runs the spider with
-`scrapy runspider`; run as a program, this module measures it.
+It also has its own seen-set and uvloop. What stays: retries, redirects, the timeout, the check for errors and the CSV
+feed. Scrapy runs the spider with `scrapy runspider`; run as a program, this module measures it.
 """
 
 import sys
