@@ -1,25 +1,29 @@
-# `just` alone = lint + types + arch + tests
+# `just` alone runs lint, types, arch, dead and test
 
-default: lint types arch test
+default: lint types arch dead test
 
-# what ruff finds
+# ruff: rules and format
 lint:
     ruff check .
     ruff format --check .
 
-# strict types
+# mypy, strict
 types:
     mypy
 
-# which room may import which
+# import contracts
 arch:
     lint-imports
 
-# every test but the long sweeps; one worker more than cores, since many tests wait
+# dead code, except for the names that [tool.vulture] in pyproject.toml lists with their reasons
+dead:
+    vulture
+
+# all tests except the long sweeps; one worker more than CPUs, because many tests wait
 test *ARGS:
     pytest -n $(({{num_cpus()}} + 1)) {{ARGS}}
 
-# tests against real processes and signals
+# tests with real processes and signals
 test-process *ARGS:
     pytest tests/process {{ARGS}}
 
@@ -27,37 +31,37 @@ test-process *ARGS:
 sweep *ARGS:
     pytest -m sweep --timeout 3600 {{ARGS}}
 
-# kill random processes of crawl after crawl, and count what is lost or doubled
+# kill random processes of many crawls; count rows lost and doubled
 kills *ARGS:
     python -m tests.process.kills {{ARGS}}
 
-# format, and mend what can be mended
+# fix and format
 fmt:
     ruff check --fix .
     ruff format .
 
-# measure ourselves beside a ceiling and Scrapy
+# compare with a ceiling and with Scrapy
 bench *ARGS:
     python -m tests.bench {{ARGS}}
 
-# crawl the bundled shop
+# crawl the bundled demo shop
 demo *ARGS:
     crawl-console demo --no-ui --data data {{ARGS}}
 
-# coverage of the tests, child processes not counted
+# test coverage, without child processes
 cover:
     coverage run -m pytest tests/unit tests/contract
     coverage combine
     coverage report
 
-# pin what is installed here: names and versions, no addresses
+# pin the installed packages: names and versions, no addresses
 lock:
     pip freeze --exclude-editable | grep -v '^crawl-console' > constraints.txt
 
-# draw the golden screens of the console anew; then look at what changed
+# redraw the golden screens of the console; check the difference
 snap:
     SNAP=1 pytest tests/console/test_golden.py
 
-# draw the pictures of the console that the documents show
+# draw the console screenshots of the documentation
 shots:
     python -m tests.console.shots

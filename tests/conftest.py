@@ -1,6 +1,6 @@
-"""What holds for all tests."""
+"""Settings for all tests."""
 
 from hypothesis import settings
 
-settings.register_profile("untimed", deadline=None)  # seconds are a matter of the bench, and of the stopwatch
+settings.register_profile("untimed", deadline=None)  # time limits are tested by the bench and with the stopwatch
 settings.load_profile("untimed")

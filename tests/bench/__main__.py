@@ -1,4 +1,4 @@
-"""All measurements in one run, side by side, as ratios: python -m tests.bench [--only PART,…] [--json FILE]."""
+"""Runs all measurements and prints them as ratios: `python -m tests.bench [--only PART,…]`."""
 
 import argparse
 import os
@@ -18,6 +18,7 @@ from tests.bench.contest import (
     NODES,
     OURS,
     SCRAPY,
+    SCRAPY_LEAN,
     SCRAPY_SEEN,
     Contestant,
     Crawl,
@@ -35,25 +36,27 @@ _QUIET = 0.1
 
 @dataclass(slots=True)
 class Bench:
-    """What was measured so far."""
+    """Results and budgets so far."""
 
     json: Path | None
     budgets: list[list[Any]] = field(default_factory=list)
 
-    def tell(self, result: dict[str, Any]) -> None:
-        """Keep one result."""
+    def record(self, result: dict[str, Any]) -> None:
+        """Append one result to the JSON file."""
         put(self.json, {**result, **machine()})
 
-    def budget(self, what: str, measured: float, sign: str, limit: float) -> None:
+    def budget(self, name: str, measured: float, sign: str, limit: float) -> None:
         """Compare with a budget: `≥` or `≤`."""
         held = measured >= limit if sign == "≥" else measured <= limit
-        self.budgets.append([what, measured, f"{sign} {cell(limit)}", held])
-        self.tell({"bench": "budget", "what": what, "measured": measured, "budget": f"{sign} {limit:g}", "held": held})
+        self.budgets.append([name, measured, f"{sign} {cell(limit)}", held])
+        self.record(
+            {"bench": "budget", "what": name, "measured": measured, "budget": f"{sign} {limit:g}", "held": held}
+        )
 
 
 def crawls(bench: Bench, site: Site, times: int, *, scrapy: bool) -> None:
-    """Our crawl and the ceiling by turns, then Scrapy in both ways."""
-    turns: Sequence[Contestant] = [CEILING, OURS] * times + ([SCRAPY_SEEN, SCRAPY] if scrapy else [])
+    """Our crawl and the ceiling in turn, then Scrapy in its three forms."""
+    turns: Sequence[Contestant] = [CEILING, OURS] * times + ([SCRAPY_LEAN, SCRAPY_SEEN, SCRAPY] if scrapy else [])
     done = [_crawl(bench, contestant, site) for contestant in turns]
     print(f"\n{site.name}\n{crawls_table(done)}")
     _warn(done)
@@ -64,36 +67,41 @@ def crawls(bench: Bench, site: Site, times: int, *, scrapy: bool) -> None:
         bench.budget("pages/s ÷ Scrapy", _rate(ours) / _rate(plain), "≥", 10)
         bench.budget("pages/s ÷ Scrapy with a seen-set", _rate(ours) / _rate(seen), "≥", 4)
         bench.budget("CPU a page ÷ Scrapy's", _cpu(ours) / _cpu(plain), "≤", 0.2)
-    bench.budget("a node's steady memory, MB", max(c.took.parts["engine.node"].steady for c in ours) / 1e6, "≤", 150)
-    print(f"\n{OURS.name}, the last crawl\n{parts_table(ours[-1].took)}")
+    bench.budget("a node's steady memory, MB", max(c.usage.parts["engine.node"].steady for c in ours) / 1e6, "≤", 150)
+    if scrapy:
+        lean = _of(SCRAPY_LEAN, done)
+        print(f"\npages/s ÷ {SCRAPY_LEAN.name} (in memory, no budget): {_rate(ours) / _rate(lean):.2f}")
+        print(f"CPU a page ÷ {SCRAPY_LEAN.name}'s: {_cpu(ours) / _cpu(lean):.2f}")
+    print(f"\n{OURS.name}, the last crawl\n{parts_table(ours[-1].usage)}")
     print(f"CPU a page ÷ ceiling's: {_cpu(ours) / _cpu(ceiling):.2f}")
+    print("the ceiling runs with the garbage-collection thresholds, allocator settings and CPU settings of a node")
 
 
 def slow(bench: Bench) -> None:
-    """Sites that take their time: how much of what the slots allow is reached."""
+    """Slow sites: pages/s compared with what the slots allow."""
     rows = []
     for latency, pages in ((0.02, 60), (0.2, 80)):
         with slow_site(latency, pages=pages) as site:
             done = [_crawl(bench, contestant, site) for contestant in (CEILING, OURS)]
             allowed = NODES * _SLOTS / latency
-            rows += [[site.name, c.contestant, c.rows, c.took.wall, c.pages_per_s, allowed, c.cpu_ms] for c in done]
+            rows += [[site.name, c.contestant, c.rows, c.usage.wall, c.pages_per_s, allowed, c.cpu_ms] for c in done]
             _warn(done)
     heads = ["site", "crawler", "pages", "s", "pages/s", f"{NODES * _SLOTS} slots allow", "CPU ms/page"]
     print(f"\n{table(heads, rows)}")
 
 
 def appender(bench: Bench) -> None:
-    """Rows a second of the appender, by its own program."""
+    """Rows per second of the appender, measured by its own program."""
     rows = []
     for kind in ("csv", "jsonl", "sqlite"):
         command = [sys.executable, "-m", "tests.bench.appender", "--type", kind]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-        found = re.search(r"([\d,]+) rows/s", done.stdout)
-        if done.returncode or not found:
+        match = re.search(r"([\d,]+) rows/s", done.stdout)
+        if done.returncode or not match:
             raise RuntimeError(f"appender.py: exit {done.returncode}\n{done.stdout}{done.stderr}")
-        speed = float(found[1].replace(",", ""))
+        speed = float(match[1].replace(",", ""))
         rows.append([kind, speed])
-        bench.tell({"bench": "appender", "type": kind, "rows_per_s": speed})
+        bench.record({"bench": "appender", "type": kind, "rows_per_s": speed})
         if kind == "csv":
             bench.budget("appender, CSV rows/s", speed, "≥", 100_000)
     print(f"\n{table(['appender', 'rows/s'], rows)}")
@@ -104,25 +112,25 @@ def single(bench: Bench, jobs: int) -> None:
     results = []
     for result in micro.measurements(jobs):
         results.append(result)
-        bench.tell(result)
+        bench.record(result)
         if result["budget"]:
-            jobs_told = f", {result['jobs']:,} jobs" if result["jobs"] else ""
+            jobs_text = f", {result['jobs']:,} jobs" if result["jobs"] else ""
             limit = float(result["budget"].removeprefix("≤ "))
-            bench.budget(f"{result['what']}{jobs_told}, {result['unit']}", result["value"], "≤", limit)
+            bench.budget(f"{result['what']}{jobs_text}, {result['unit']}", result["value"], "≤", limit)
     print(f"\n{micro.micro_table(results)}")
 
 
 def profile(bench: Bench, site: Site) -> None:
-    """Where the ceiling's CPU goes."""
-    found = stages.stages(site, 2000)
-    bench.tell({"bench": "stages", "micros": {stage.name: stage.micros for stage in found}})
-    print(f"\n{stages.stages_table(found)}")
+    """CPU of the stages of a page."""
+    results = stages.stages(site, 2000)
+    bench.record({"bench": "stages", "micros": {stage.name: stage.micros for stage in results}})
+    print(f"\n{stages.stages_table(results)}")
 
 
 def _crawl(bench: Bench, contestant: Contestant, site: Site) -> Crawl:
     print(f"… {contestant.name} on {site.name}", file=sys.stderr, flush=True)
     done = crawl(contestant, site)
-    bench.tell(done.told())
+    bench.record(done.as_dict())
     return done
 
 
@@ -141,9 +149,9 @@ def _cpu(done: Sequence[Crawl]) -> float:
 def _warn(done: Sequence[Crawl]) -> None:
     pages = {c.contestant: c.rows for c in done}
     if len(set(pages.values())) > 1:
-        print(f"not the same pages: {pages}")
+        print(f"crawlers fetched different numbers of pages: {pages}")
     if any(c.others > _QUIET for c in done):
-        print("others keep this machine busy: wall times, and ratios of them, mean little in this run")
+        print("other processes keep this machine busy: wall times and their ratios mean little in this run")
 
 
 def main() -> int:
@@ -151,33 +159,33 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(PARTS), metavar="PART,…", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--site", default="auto", help="auto, generated, or a folder")
     parser.add_argument("--pages", type=int, default=10_000, help="of a generated site")
-    parser.add_argument("--times", type=int, default=2, help="crawls of ours and of the ceiling, by turns")
+    parser.add_argument("--times", type=int, default=2, help="crawls of ours and of the ceiling, in turn")
     parser.add_argument("--jobs", type=int, default=micro.MANY, help="READY jobs of the large data dir")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append results as JSON lines")
-    asked = parser.parse_args()
-    wanted = asked.only.split(",")
-    if unknown := set(wanted) - set(PARTS):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    bench, began = Bench(asked.json), time.monotonic()
+    options = parser.parse_args()
+    chosen = options.only.split(",")
+    if unknown := set(chosen) - set(PARTS):
+        parser.error(f"unknown part: {', '.join(sorted(unknown))}; choose from {', '.join(PARTS)}")
+    bench, started = Bench(options.json), time.monotonic()
     print(f"{machine_line()}\nload {os.getloadavg()[0]:.2f}")
-    if {"crawl", "scrapy", "stages"} & set(wanted):
-        with chosen_site(asked.site, asked.pages) as site:
-            if {"crawl", "scrapy"} & set(wanted):
-                crawls(bench, site, asked.times, scrapy="scrapy" in wanted)
-            if "stages" in wanted:
+    if {"crawl", "scrapy", "stages"} & set(chosen):
+        with chosen_site(options.site, options.pages) as site:
+            if {"crawl", "scrapy"} & set(chosen):
+                crawls(bench, site, options.times, scrapy="scrapy" in chosen)
+            if "stages" in chosen:
                 profile(bench, site)
     parts: dict[str, Callable[[], None]] = {
         "slow": lambda: slow(bench),
         "appender": lambda: appender(bench),
-        "micro": lambda: single(bench, asked.jobs),
+        "micro": lambda: single(bench, options.jobs),
     }
     for name, work in parts.items():
-        if name in wanted:
+        if name in chosen:
             print(f"… {name}", file=sys.stderr, flush=True)
             work()
     if bench.budgets:
-        print(f"\n{table(['budget', 'measured', 'wanted', 'held'], bench.budgets)}")
-    print(f"\n{time.monotonic() - began:.0f} s")
+        print(f"\n{table(['budget', 'measured', 'limit', 'held'], bench.budgets)}")
+    print(f"\n{time.monotonic() - started:.0f} s")
     return 0
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many rows a second the appender writes: reading from crawl.db, encoding, fsync and cursors included.
+"""Measures rows per second of the appender, with reading, encoding, fsync and cursors.
 
 usage: appender.py [--rows N] [--type csv|jsonl|sqlite]      prints one line: type, rows, seconds, rows/s
 """
@@ -12,17 +12,17 @@ from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
-from tests.contract.append.harness import Harness, run_until_idle
+from tests.contract.append.house import House, settle
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--type", default="csv", choices=["csv", "jsonl", "sqlite"])
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        harness = Harness(Path(folder), asked.type)
-        made = [
+        house = House(Path(folder), options.type)
+        rows = [
             {
                 "title": f"Book {i}, a catalogue page",
                 "price": Decimal(f"{i % 90}.{i % 100:02d}"),
@@ -30,16 +30,17 @@ def main() -> int:
                 "tags": ["fiction", "used"],
                 "parts": f"http://shop.example/catalogue/{i}/index.html",
             }
-            for i in range(asked.rows)
+            for i in range(options.rows)
         ]
-        harness.add(made)
-        with closing(harness.appender()) as appender:
-            appender.run_turn()  # the file stands, with its header
-            began, cpu = time.perf_counter(), time.process_time()
-            run_until_idle(appender)
-            seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
-        assert len(harness.written()) == asked.rows
-    print(f"{asked.type}: {asked.rows} rows in {seconds:.2f} s ({cpu:.2f} s CPU), {asked.rows / seconds:,.0f} rows/s")
+        house.add(rows)
+        with closing(house.appender()) as appender:
+            appender.run_turn()  # writes the file's header
+            started, cpu = time.perf_counter(), time.process_time()
+            settle(appender)
+            seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+        assert len(house.found()) == options.rows
+    rate = options.rows / seconds
+    print(f"{options.type}: {options.rows} rows in {seconds:.2f} s ({cpu:.2f} s CPU), {rate:,.0f} rows/s")
     return 0
 
 

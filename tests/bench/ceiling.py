@@ -1,4 +1,4 @@
-"""Measures the ceiling: what the same client, parser and extraction give in two processes without queue or database."""
+"""Measures the ceiling: the same client and extraction in two processes without queue or database."""
 
 import sys
 

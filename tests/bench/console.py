@@ -1,8 +1,8 @@
-"""The console on a large data dir, in a pty: start to a full screen, CPU, memory, bytes drawn; idle and in full flow.
+"""Measures the console on a large data dir in a pty: start, CPU, memory, bytes; idle and under load.
 
     python -m tests.bench.console [--jobs N] [--hosts N] [--nodes N] [--seconds S] [--soak MINUTES] [--folder DIR]
 
-The data dir is filled by the store; this process plays the supervisor, and in full flow ends 1,000 jobs a second.
+The store fills the data dir. This process acts as the supervisor and, under load, finishes 1,000 jobs a second.
 """
 
 import argparse
@@ -33,16 +33,16 @@ from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import NewLink
 from engine.store.transactions.placement import PlacementCache
 
-GROUP, FLOW = "docs", 1_000
-_WAY = (Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING)
+GROUP, JOBS_PER_S = "docs", 1_000
+_STAGES = (Stage.CHECK_LOCK, Stage.START_APPENDER, Stage.START_NODES, Stage.RUNNING)
 _DEFS = Definitions(
     data_defs=(DataDef(name="page", fields=(Field(name="title"),)),),
     task_groups=(TaskGroup(name=GROUP, tasks=(Task(name="t", data_def="page"),)),),
 )
 
 
-def filled(folder: Path, count: int, hosts: int, crew: int) -> tuple[int, list[int]]:
-    """A data dir with a running run, governed by this process; its number, and the epochs of its nodes."""
+def filled(folder: Path, count: int, hosts: int, node_count: int) -> tuple[int, list[int]]:
+    """Fill a data dir with a running run whose supervisor is this process; return its number and node epochs."""
     migrate_databases(folder)
     db = Database.open(folder / CRAWL, durable=False)
     now = time.time()
@@ -53,9 +53,9 @@ def filled(folder: Path, count: int, hosts: int, crew: int) -> tuple[int, list[i
         runs.set_version(db, run, versions.publish(db, _DEFS, now))
         runs.set_state(db, run, RunState.SEEDING)
         runs.set_state(db, run, RunState.READY)
-        for stage in _WAY:
+        for stage in _STAGES:
             runs.enter_stage(db, run, stage)
-        epochs = [nodes.insert(db, run, epoch, Role.RUNNER, None, now)[0] for _ in range(crew)]
+        epochs = [nodes.insert(db, run, epoch, Role.RUNNER, None, now)[0] for _ in range(node_count)]
         for node in epochs:
             nodes.register(db, node, "DONE", os.getpid(), identity_of(os.getpid()) or "")
         db.execute("UPDATE nodes SET heart = 'HEALTHY', state = 'READY'")
@@ -72,18 +72,18 @@ def filled(folder: Path, count: int, hosts: int, crew: int) -> tuple[int, list[i
     return run, epochs
 
 
-class Flow:
-    """Ends jobs, writes events, moves nodes, as a crawl would."""
+class Load:
+    """Finishes jobs, writes events and updates nodes, as a crawl would."""
 
-    def __init__(self, folder: Path, run: int, epochs: list[int], part: int = FLOW // 20) -> None:
-        """`part`: jobs each 50 ms; with none only nodes beat, once a second."""
+    def __init__(self, folder: Path, run: int, epochs: list[int], part: int = JOBS_PER_S // 20) -> None:
+        """`part`: jobs every 50 ms; with 0 only the nodes send heartbeats, once a second."""
         self._part = part
-        self._over = threading.Event()
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, args=(folder, run, epochs), daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
     def _work(self, folder: Path, run: int, epochs: list[int]) -> None:
@@ -91,16 +91,16 @@ class Flow:
         db.execute("PRAGMA wal_autocheckpoint = 1000")
         at = int(db.value("SELECT coalesce(max(id), 0) FROM jobs WHERE state = 'DONE'"))
         part = self._part
-        while not self._over.wait(0.05 if part else 1.0):
+        while not self._stopped.wait(0.05 if part else 1.0):
             now = time.time()
             with db.transaction():
                 db.execute(
                     "UPDATE jobs SET state = 'DONE', changed_at = ? WHERE id > ? AND id <= ?", (now, at, at + part)
                 )
-                told = f"200 http://host{at % 500}.example/catalogue/item-{at}.html 31 ms 15 kB 3 rows"
-                events.add(db, run, [Event(now, "INFO", f"n{at % 16 + 1}", "page", told, at)] * part)
+                text = f"200 http://host{at % 500}.example/catalogue/item-{at}.html 31 ms 15 kB 3 rows"
+                events.add(db, run, [Event(now, "INFO", f"n{at % 16 + 1}", "page", text, at)] * part)
                 runs.add_time(
-                    db, run, 0.05, {"pages_per_s": FLOW + at % 97 if part else 0.0, "rows_per_s": 60.0 * part}
+                    db, run, 0.05, {"pages_per_s": JOBS_PER_S + at % 97 if part else 0.0, "rows_per_s": 60.0 * part}
                 )
                 beats = [
                     (e, "READY", 0.1 + now * 7 % 3 / 10, 20 + at % 7, at // len(epochs), 0, 90_000_000 + at, 0.0,
@@ -113,12 +113,12 @@ class Flow:
 
 
 class Screen:
-    """The console in a pty of its own: what it wrote, what it costs."""
+    """The console in a pty: bytes written, CPU, memory."""
 
     def __init__(self, folder: Path, width: int, height: int, *flags: str) -> None:
         self.written = 0
         self.text = b""
-        self.began = time.monotonic()
+        self.started = time.monotonic()
         self.pid, self._tty = pty.fork()
         if self.pid == 0:
             os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}
@@ -150,7 +150,7 @@ class Screen:
     def rss(self) -> float:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
-    def end(self) -> None:
+    def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
         self.read(3)
@@ -160,9 +160,9 @@ class Screen:
 
 
 def measured(screen: Screen, seconds: float) -> str:
-    cpu, written, began = screen.cpu(), screen.written, time.monotonic()
+    cpu, written, started = screen.cpu(), screen.written, time.monotonic()
     screen.read(seconds)
-    passed = time.monotonic() - began
+    passed = time.monotonic() - started
     share, speed = (screen.cpu() - cpu) / passed * 100, (screen.written - written) / passed
     return f"{share:5.1f} % of a core  {speed / 1000:6.1f} kB/s  {screen.rss():6.1f} MB"
 
@@ -174,47 +174,47 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--size", default="160x48")
-    parser.add_argument("--soak", type=float, default=0, help="minutes in full flow, the screens in turn")
+    parser.add_argument("--soak", type=float, default=0, help="minutes under load, the screens in turn")
     parser.add_argument("--folder", type=Path)
-    asked = parser.parse_args()
-    width, height = map(int, asked.size.split("x"))
+    options = parser.parse_args()
+    width, height = map(int, options.size.split("x"))
     with tempfile.TemporaryDirectory() as temporary:
-        folder = asked.folder or Path(temporary) / "data"
-        began = time.monotonic()
+        folder = options.folder or Path(temporary) / "data"
+        started = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
-        run, epochs = filled(folder, asked.jobs, asked.hosts, asked.nodes)
-        took = time.monotonic() - began
-        print(f"{asked.jobs} jobs, {asked.hosts} hosts, {asked.nodes} nodes: filled in {took:.0f} s")
+        run, epochs = filled(folder, options.jobs, options.hosts, options.nodes)
+        seconds = time.monotonic() - started
+        print(f"{options.jobs} jobs, {options.hosts} hosts, {options.nodes} nodes: filled in {seconds:.0f} s")
         starts = []
         for _ in range(4):
             screen = Screen(folder, width, height)
-            found = screen.read(10, b"host1")
-            starts.append(time.monotonic() - screen.began if found else float("nan"))
-            screen.end()
+            drawn = screen.read(10, b"host1")
+            starts.append(time.monotonic() - screen.started if drawn else float("nan"))
+            screen.close()
         print("start to a full screen: " + ", ".join(f"{s * 1000:.0f} ms" for s in starts))
         screen = Screen(folder, width, height)
         screen.read(4)
         effects = []
-        for key, told in ((b"3", b"ROBOTS"), (b"6", b"follow"), (b"1", b"JOB/S"), (b"2", b"URL"), (b"?", b"Keys")):
+        for key, text in ((b"3", b"ROBOTS"), (b"6", b"follow"), (b"1", b"JOB/S"), (b"2", b"URL"), (b"?", b"Keys")):
             screen.text, pressed = b"", time.monotonic()
             screen.press(key)
-            screen.read(3, told)
+            screen.read(3, text)
             effects.append(time.monotonic() - pressed)
             screen.read(1)
         screen.press(b"q")
         print("key to its screen, the first time: " + ", ".join(f"{s * 1000:.0f} ms" for s in effects))
-        for kind in ("idle", "quiet", "flow"):
-            flow = Flow(folder, run, epochs, FLOW // 20 if kind == "flow" else 0) if kind != "idle" else None
+        for kind in ("idle", "quiet", "load"):
+            load = Load(folder, run, epochs, JOBS_PER_S // 20 if kind == "load" else 0) if kind != "idle" else None
             for number, name in enumerate(("nodes", "jobs", "hosts", "failed", "defs", "log", "plots"), 1):
                 screen.press(str(number).encode())
                 screen.read(3)
-                print(f"{kind:<6}{name:<7}{measured(screen, asked.seconds)}", flush=True)
-            if flow is not None:
-                for minute in range(round(asked.soak) if kind == "flow" else 0):
+                print(f"{kind:<6}{name:<7}{measured(screen, options.seconds)}", flush=True)
+            if load is not None:
+                for minute in range(round(options.soak) if kind == "load" else 0):
                     screen.press(str(minute % 7 + 1).encode())
                     print(f"minute {minute + 1} {measured(screen, 60)}", flush=True)
-                flow.stop()
-        screen.end()
+                load.stop()
+        screen.close()
 
 
 if __name__ == "__main__":

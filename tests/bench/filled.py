@@ -1,4 +1,4 @@
-"""A data dir with many READY jobs: begun by a real run of crawl-console, then filled as its commits would."""
+"""Creates a data dir with many READY jobs: started by a real run, then filled as its commits would."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ GROUP = "docs"
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """The data dir, its defs, and where its jobs lie."""
+    """A data dir, its defs, and the run and sequence of its jobs."""
 
     data: Path
     defs: Path
@@ -36,21 +36,21 @@ class Filled:
 
 
 def begin(site: Site, folder: Path) -> Filled:
-    """A run that fetched a page or a few and was then cut by its limit: resumable."""
+    """Start a run that stops at its page limit and can be resumed."""
     defs, data = write_defs(site.starts[:1], folder), folder / "data"
     run(site, data, defs, pages=1)
     db = Database.open(data / CRAWL, read_only=True)
     try:
-        found = runs.latest(db)
-        assert found is not None
-        sequence = int(db.value(_A_JOB, (found.seq,)))
-        return Filled(data, defs, found.seq, sequence, int(db.value(_COUNT, (found.seq,))))
+        latest = runs.latest(db)
+        assert latest is not None
+        sequence = int(db.value(_A_JOB, (latest.seq,)))
+        return Filled(data, defs, latest.seq, sequence, int(db.value(_COUNT, (latest.seq,))))
     finally:
         db.close()
 
 
 def fill(filled: Filled, site: Site, upto: int) -> Filled:
-    """The same data dir with `upto` READY jobs; they are links to pages of the site."""
+    """Add jobs until `upto` are READY; they are links to pages of the site."""
     db = Database.open(filled.data / CRAWL, durable=False)
     try:
         _, locator, root, id_ = db.all(_A_JOB, (filled.run,))[0]
@@ -73,7 +73,7 @@ def fill(filled: Filled, site: Site, upto: int) -> Filled:
 
 
 def spread(filled: Filled, hosts: int, each: int) -> Filled:
-    """The same data dir with `each` jobs more on each of so many other hosts. It is not to be run any more."""
+    """Add `each` jobs on each of `hosts` more hosts. The data dir cannot be run after that."""
     db = Database.open(filled.data / CRAWL, durable=False)
     places = PlacementCache(filled.run, lambda _: HostPolicy(0.0, 1, False), lambda _: None)
     ready = filled.ready
@@ -83,11 +83,11 @@ def spread(filled: Filled, hosts: int, each: int) -> Filled:
             for host in range(hosts):
                 origin = f"http://host{host}.invalid"
                 place = places.find_or_create(db, GROUP, f"host{host}.invalid:80", origin)
-                found = [f"{origin}{path_of(number)}" for number in range(each)]
-                keys = [link_key(GROUP, url) for url in found]
+                pages = [f"{origin}{path_of(number)}" for number in range(each)]
+                keys = [link_key(GROUP, url) for url in pages]
                 links = [
                     NewLink(filled.run, place.sequence, 0, 1, locator, root or id_, url, key)
-                    for url, key in zip(found, keys, strict=True)
+                    for url, key in zip(pages, keys, strict=True)
                 ]
                 jobs.add_links(db, links)
                 ready += len(links)
@@ -97,7 +97,7 @@ def spread(filled: Filled, hosts: int, each: int) -> Filled:
 
 
 def run(site: Site, data: Path, defs: Path, *, pages: int) -> subprocess.CompletedProcess[str]:
-    """`crawl-console run` of a data dir until it has fetched so many pages, all its starts together."""
+    """`crawl-console run` of a data dir until it has fetched `pages` pages in all its runs."""
     command = [*console(), "run", "--no-ui", "--json", "--nodes", "2", "--data", str(data), "--defs", str(defs)]
     done = subprocess.run(
         [*command, "--max-pages", str(pages)], capture_output=True, text=True, cwd=PROJECT, timeout=300

@@ -1,6 +1,6 @@
-"""One of the two processes of the ceiling: fetch, decode, parse, extract; links it does not own go to the other.
+"""One of the two processes of the ceiling: fetch, decode, parse, extract; sends the rest to the other.
 
-Everything is the engine's but what makes a crawl durable: no queue, no database, no stored documents.
+It uses the engine's code, except for what makes a crawl durable: no queue, no database, no stored documents.
 """
 
 import argparse
@@ -8,6 +8,7 @@ import asyncio
 import json
 import socket
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -26,14 +27,17 @@ from engine.fetch.decode import decode
 from engine.fetch.errors import FetchFailed
 from engine.model.definition import Definitions
 from engine.model.job import Request
+from engine.node.tuning import CpuPinner
 from engine.settings import Settings
 
 _BATCH = 64
 _FLUSH_SECONDS = 0.005
+_PIN_SECONDS = 0.25
+"""As often as the heartbeat thread of a node adjusts its CPU."""
 
 
 class Neighbour:
-    """The other process: batches of URLs to it, and the knowledge that both are out of work."""
+    """The other process: sends it batches of URLs, and detects that both are out of work."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._socket = stream
@@ -43,26 +47,26 @@ class Neighbour:
         self.sent = 0
         self.received = 0
         self._idle_at: tuple[int, int] | None = None
-        """What the other had sent and received when it last ran out of work."""
+        """URLs the other had sent and received when it last ran out of work."""
 
     async def listen(self, part: "Part") -> None:
-        """Take URLs until both are out of work."""
+        """Receive URLs until both are out of work."""
         reader, self._writer = await asyncio.open_connection(sock=self._socket, limit=2**24)
-        part.look()
+        part.check_done()
         while line := await reader.readline():
-            told = orjson.loads(line)
-            if isinstance(told, list):
-                self.received += len(told)
-                part.take(told)
+            message = orjson.loads(line)
+            if isinstance(message, list):
+                self.received += len(message)
+                part.take(message)
             else:
-                self._idle_at = told["sent"], told["received"]
-            part.look()
-            if part.over:
+                self._idle_at = message["sent"], message["received"]
+            part.check_done()
+            if part.done:
                 break
         self._writer.close()
 
     def send(self, url: str) -> None:
-        """Hand over a URL, soon."""
+        """Queue a URL for the other process."""
         self._waiting.append(url)
         if len(self._waiting) >= _BATCH:
             self.flush()
@@ -70,7 +74,7 @@ class Neighbour:
             self._timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Hand over what waits."""
+        """Send the queued URLs."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -79,23 +83,23 @@ class Neighbour:
             self._write(self._waiting)
             self._waiting = []
 
-    def say_idle(self) -> None:
-        """Tell that this part has no work."""
+    def report_idle(self) -> None:
+        """Report that this part has no work."""
         self.flush()
         self._write({"sent": self.sent, "received": self.received})
 
     @property
     def idle(self) -> bool:
-        """Whether the other was out of work, with nothing under way between the two."""
+        """Whether the other is out of work and no URL is in transit."""
         return self._idle_at == (self.received, self.sent)
 
-    def _write(self, told: Any) -> None:
+    def _write(self, message: Any) -> None:
         if self._writer is not None:
-            self._writer.write(orjson.dumps(told) + b"\n")
+            self._writer.write(orjson.dumps(message) + b"\n")
 
 
 class Part:
-    """The crawl's half that this process owns."""
+    """The half of the crawl that this process owns."""
 
     def __init__(self, number: int, definitions: Definitions, settings: Settings, neighbour: Neighbour) -> None:
         self._number = number
@@ -110,18 +114,18 @@ class Part:
         self._group = definitions.locator_groups[0].name
         group = definitions.task_group(self._group)
         assert group is not None
-        found = [definitions.data_def(task.data_def) for task in group.tasks]
-        self._extractors = [RecordExtractor(data_def) for data_def in found if data_def is not None]
+        data_defs = [definitions.data_def(task.data_def) for task in group.tasks]
+        self._extractors = [RecordExtractor(data_def) for data_def in data_defs if data_def is not None]
         self._starts = [url for locator in definitions.locator_groups[0].locators for url in locator.urls]
         self._seen: set[str] = set()
         self._queue: deque[str] = deque()
         self._running = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._said: tuple[int, int] | None = None
+        self._reported: tuple[int, int] | None = None
         self.pages = 0
         self.failed = 0
         self.rows: list[Mapping[str, Any]] = []
-        self.over = False
+        self.done = False
 
     async def crawl(self) -> None:
         """Crawl until both parts are out of work."""
@@ -129,9 +133,9 @@ class Part:
         await self._neighbour.listen(self)
         await self._fetcher.aclose()
 
-    def follow(self, found: Iterable[str]) -> None:
-        """Work the URLs nobody met before, or have them worked."""
-        for url in found:
+    def follow(self, links: Iterable[str]) -> None:
+        """Crawl new URLs, or send them to the part that owns them."""
+        for url in links:
             if url in self._seen:
                 continue
             self._seen.add(url)
@@ -141,24 +145,24 @@ class Part:
                 self._neighbour.send(url)
         self._start()
 
-    def take(self, handed: Iterable[str]) -> None:
-        """Work URLs the other part found."""
-        for url in handed:
+    def take(self, received: Iterable[str]) -> None:
+        """Crawl URLs received from the other part."""
+        for url in received:
             if url not in self._seen:
                 self._seen.add(url)
                 self._queue.append(url)
         self._start()
 
-    def look(self) -> None:
-        """Whether there is work left, here or there."""
+    def check_done(self) -> None:
+        """Report when this part is out of work; set `done` when both are."""
         if self._running or self._queue:
             return
         self._neighbour.flush()
-        standing = (self._neighbour.sent, self._neighbour.received)
-        if standing != self._said:
-            self._said = standing
-            self._neighbour.say_idle()
-        self.over = self._neighbour.idle
+        counts = (self._neighbour.sent, self._neighbour.received)
+        if counts != self._reported:
+            self._reported = counts
+            self._neighbour.report_idle()
+        self.done = self._neighbour.idle
 
     def _owns(self, url: str) -> bool:
         return crc32(url.encode()) & 1 == self._number
@@ -176,20 +180,20 @@ class Part:
         while self._queue:
             await self._work(self._queue.popleft(), request)
         self._running -= 1
-        self.look()
+        self.check_done()
 
     async def _work(self, url: str, request: Request) -> None:
         try:
-            answer = await self._fetcher.send(url, request)
+            response = await self._fetcher.send(url, request)
         except FetchFailed:
             self.failed += 1
             return
-        if answer.status != 200:
+        if response.status != 200:
             return
-        document = decode(answer.body, answer.content_type)
+        document = decode(response.body, response.content_type)
         if document.kind == "binary":
             return
-        page = Page(url=url, text=document.text, kind=document.kind, status=answer.status, fetched_at=time.time())
+        page = Page.of(url=url, text=document.text, kind=document.kind, status=response.status, fetched_at=time.time())
         context = Context(group=self._group, locator="", locator_url="", depth=0, run="", run_time="")
         self.pages += 1
         for extractor in self._extractors:
@@ -198,33 +202,48 @@ class Part:
             self.follow(link.url for link in extraction.links)
 
 
+def _keep_on_one_cpu() -> None:
+    """Pin the threads of this process together, as a node does."""
+    busiest = threading.get_native_id()
+    pinner = CpuPinner(lambda: busiest)
+
+    def adjust() -> None:
+        while True:
+            pinner.adjust()
+            time.sleep(_PIN_SECONDS)
+
+    threading.Thread(target=adjust, daemon=True, name="pin").start()
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description="A part of the ceiling; started by tests.bench.loop.")
+    parser = argparse.ArgumentParser(description="One half of the ceiling; started by tests.bench.loop.")
     parser.add_argument("--part", type=int, required=True)
     parser.add_argument("--socket", type=int, required=True)
     parser.add_argument("--profile", metavar="FILE")
-    asked = parser.parse_args()
-    told = json.loads(sys.stdin.readline())
-    stream = socket.socket(fileno=asked.socket)
+    options = parser.parse_args()
+    setup = json.loads(sys.stdin.readline())
+    stream = socket.socket(fileno=options.socket)
     stream.setblocking(False)
+
+    _keep_on_one_cpu()
 
     async def crawl() -> Part:
         part = Part(
-            asked.part,
-            Definitions.from_json(told["definitions"]),
-            Settings.from_json(told["settings"]),
+            options.part,
+            Definitions.from_json(setup["definitions"]),
+            Settings.from_json(setup["settings"]),
             Neighbour(stream),
         )
         await part.crawl()
         return part
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        if asked.profile:
+        if options.profile:
             import cProfile
 
             with cProfile.Profile() as profile:
                 part = runner.run(crawl())
-            profile.dump_stats(asked.profile)
+            profile.dump_stats(options.profile)
         else:
             part = runner.run(crawl())
     print(json.dumps({"pages": part.pages, "rows": len(part.rows), "failed": part.failed}))

@@ -1,7 +1,7 @@
-"""Runs a command and measures it from outside: wall time, CPU and memory of all its processes. Knows no crawler.
+"""Runs a command and measures it from outside: wall time, CPU and memory of all its processes.
 
-CPU is that of a control group of its own where one may be made: exact, grandchildren that nobody reaped included.
-Elsewhere every process is looked at each 50 ms and its last value kept, so that up to 50 ms of each are missing.
+CPU is exact where a control group can be created: it includes grandchildren that were not reaped. Elsewhere every
+process is sampled each 50 ms and its last value kept, so that up to 50 ms of each are missing.
 """
 
 import argparse
@@ -22,29 +22,29 @@ import psutil
 from tests.bench.processes import GONE, Group, Processes, Tree
 from tests.bench.report import machine, put, table
 
-EVERY = 0.05
-_UNSETTLED = 10
-"""Looks at a new process that may still show the command line of the one it was forked from."""
+SAMPLE_SECONDS = 0.05
+_LABEL_SAMPLES = 10
+"""Samples of a new process in which it may still have the command line of its parent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a command took. Seconds and bytes."""
+    """Resources used by a command, in seconds and bytes."""
 
     exit_code: int
     wall: float
     cpu: float
     cpu_by: Literal["control group", "processes"]
     peak: int
-    """The largest sum of the resident sizes of all processes at one moment; shared pages count in each."""
+    """The largest sum of the resident sizes of all processes; shared pages count in each."""
     largest: int
     """The largest resident size of one process."""
     parts: dict[str, "Part"]
-    """What processes of one kind took, by the module or program they run; the last 50 ms of each are missing."""
+    """Resources by the module or program that processes run; the last 50 ms of each are missing."""
     others: float
-    """Seconds of CPU that everything else on the machine took meanwhile, a virtual machine's host included."""
-    began: float
-    """`time.monotonic()` when it was started."""
+    """CPU seconds of everything else on the machine meanwhile, including steal time."""
+    started: float
+    """`time.monotonic()` at the start."""
     stdout: str
     stderr: str
 
@@ -57,19 +57,19 @@ class Part:
     cpu: float = 0.0
     largest: int = 0
     steady: int = 0
-    """The median of what one process had at each look, of the one that had most."""
+    """The largest median resident size of one process."""
 
 
-class _Watch(threading.Thread):
-    """Looks at the processes while they run."""
+class _Sampler(threading.Thread):
+    """Samples the processes while they run."""
 
     def __init__(self, processes: Processes, root: int) -> None:
         super().__init__(daemon=True)
         self._processes = processes
         self._root = root
         self._ended = threading.Event()
-        self._known: dict[int, psutil.Process] = {}
-        self._looks: dict[int, int] = {}
+        self._handles: dict[int, psutil.Process] = {}
+        self._samples: dict[int, int] = {}
         self._labels: dict[int, str] = {}
         self._resident: dict[int, list[int]] = {}
         self.cpu: dict[int, float] = {}
@@ -78,16 +78,16 @@ class _Watch(threading.Thread):
 
     def run(self) -> None:
         while not self._ended.is_set():
-            self.look()
-            self._ended.wait(EVERY)
+            self.sample()
+            self._ended.wait(SAMPLE_SECONDS)
 
-    def look(self) -> None:
+    def sample(self) -> None:
         total = 0
         for pid in self._processes.alive(self._root):
             try:
-                process = self._known.get(pid) or self._known.setdefault(pid, psutil.Process(pid))
-                looks = self._looks[pid] = self._looks.get(pid, 0) + 1
-                if looks <= _UNSETTLED:
+                process = self._handles.get(pid) or self._handles.setdefault(pid, psutil.Process(pid))
+                samples = self._samples[pid] = self._samples.get(pid, 0) + 1
+                if samples <= _LABEL_SAMPLES:
                     self._labels[pid] = _label(process.cmdline())
                 resident, times = process.memory_info().rss, process.cpu_times()
             except GONE:
@@ -103,7 +103,7 @@ class _Watch(threading.Thread):
         self.join()
 
     def kill(self) -> None:
-        """End what we started."""
+        """Kill the processes."""
         for pid in self._processes.alive(self._root):
             try:
                 os.kill(pid, signal.SIGKILL)
@@ -111,20 +111,20 @@ class _Watch(threading.Thread):
                 pass
 
     def parts(self) -> dict[str, Part]:
-        """By kind, the most CPU first."""
-        found: dict[str, Part] = {}
+        """Resources by label, the most CPU first."""
+        parts: dict[str, Part] = {}
         for pid in sorted(self.cpu, key=lambda pid: -self.cpu[pid]):
-            part = found.setdefault(self._labels[pid], Part())
+            part = parts.setdefault(self._labels[pid], Part())
             part.processes += 1
             part.cpu += self.cpu[pid]
-            seen = sorted(self._resident[pid])
-            part.largest = max(part.largest, seen[-1])
-            part.steady = max(part.steady, seen[len(seen) // 2])
-        return found
+            sizes = sorted(self._resident[pid])
+            part.largest = max(part.largest, sizes[-1])
+            part.steady = max(part.steady, sizes[len(sizes) // 2])
+        return parts
 
 
 def _label(words: Sequence[str]) -> str:
-    """What a command line runs: the module after `-m`, else the script, else the program."""
+    """The module after `-m` in a command line, else the script, else the program."""
     if "-m" in words[1:-1]:
         return words[words.index("-m") + 1]
     names = [Path(word).name for word in words[:2]]
@@ -132,7 +132,7 @@ def _label(words: Sequence[str]) -> str:
 
 
 def _busy() -> float:
-    """Seconds of CPU the whole machine has worked, or was kept from working."""
+    """CPU seconds of the whole machine, including steal time."""
     times = psutil.cpu_times()._asdict()
     return float(sum(times.values()) - sum(times.get(name, 0.0) for name in ("idle", "iowait", "guest", "guest_nice")))
 
@@ -144,51 +144,51 @@ def measure(
     env: Mapping[str, str] | None = None,
     timeout: float = 600.0,
 ) -> Measured:
-    """Run a command to its end; one that takes longer than `timeout` seconds is killed, and so is what it started."""
+    """Run a command to its end; after `timeout` seconds it is killed with its children."""
     processes: Processes = Group.make() or Tree()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
-        busy, began = _busy(), time.monotonic()
+        busy, started = _busy(), time.monotonic()
         process = subprocess.Popen(
             processes.enter(command), cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=errors
         )
-        watch = _Watch(processes, process.pid)
-        watch.start()
-        alarm = threading.Timer(timeout, watch.kill)
+        sampler = _Sampler(processes, process.pid)
+        sampler.start()
+        alarm = threading.Timer(timeout, sampler.kill)
         alarm.start()
         try:
             _, status, usage = os.wait4(process.pid, 0)
-            wall = time.monotonic() - began
+            wall = time.monotonic() - started
         except BaseException:
-            watch.kill()
+            sampler.kill()
             raise
         finally:
             alarm.cancel()
-            watch.end()
+            sampler.end()
         process.returncode = os.waitstatus_to_exitcode(status)
         everything = _busy() - busy
-        looked = max(sum(watch.cpu.values()), usage.ru_utime + usage.ru_stime)
-        counted = processes.cpu()
+        sampled = max(sum(sampler.cpu.values()), usage.ru_utime + usage.ru_stime)
+        group_cpu = processes.cpu()
         processes.close()
         out.seek(0)
         errors.seek(0)
-        cpu = looked if counted is None else counted
+        cpu = sampled if group_cpu is None else group_cpu
         return Measured(
             exit_code=process.returncode,
             wall=wall,
             cpu=cpu,
             cpu_by=processes.kind,
-            peak=watch.peak,
-            largest=watch.largest,
-            parts=watch.parts(),
+            peak=sampler.peak,
+            largest=sampler.largest,
+            parts=sampler.parts(),
             others=max(0.0, everything - cpu),
-            began=began,
+            started=started,
             stdout=out.read().decode(errors="replace"),
             stderr=errors.read().decode(errors="replace"),
         )
 
 
 def parts_table(done: Measured) -> str:
-    """What each kind of process took."""
+    """Resources of each kind of process."""
     return table(
         ["process", "number", "CPU s", "steady MB", "largest MB"],
         [[name, part.processes, part.cpu, part.steady / 1e6, part.largest / 1e6] for name, part in done.parts.items()],
@@ -200,14 +200,14 @@ def main() -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="append the result as a JSON line")
     parser.add_argument("--timeout", type=float, default=600.0, metavar="S")
     parser.add_argument("command", nargs=argparse.REMAINDER)
-    asked = parser.parse_args()
-    command = asked.command[1:] if asked.command[:1] == ["--"] else asked.command
+    options = parser.parse_args()
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
-        parser.error("name the command to run")
-    done = measure(command, timeout=asked.timeout)
+        parser.error("no command given")
+    done = measure(command, timeout=options.timeout)
     sys.stdout.write(done.stdout)
     sys.stderr.write(done.stderr)
-    told = {name: value for name, value in asdict(done).items() if name not in ("stdout", "stderr", "began")}
+    result = {name: value for name, value in asdict(done).items() if name not in ("stdout", "stderr", "started")}
     print(
         table(
             ["exit", "wall s", "CPU s", "counted by", "peak MB", "largest MB"],
@@ -215,7 +215,7 @@ def main() -> int:
         )
     )
     print(parts_table(done))
-    put(asked.json, {"bench": "measure", "command": command, **told, **machine()})
+    put(options.json, {"bench": "measure", "command": command, **result, **machine()})
     return done.exit_code
 
 

@@ -1,4 +1,4 @@
-"""Measures single things: leases, snapshots, starts. Each beside the number of jobs it was measured with."""
+"""Measures leases, commits, snapshots and starts, each with its number of jobs."""
 
 import argparse
 import os
@@ -34,30 +34,30 @@ from tests.bench.site import Site, served_pages
 
 FEW, MANY = 1_000, 1_000_000
 _HOSTS = 1_000
-_LOOKS = 30
+_REPEATS = 30
 
 
 def start_times(times: int = 5) -> float:
     """Seconds from starting `crawl-console run` on a fresh data dir to the first request at the server; the median."""
-    took = []
+    seconds = []
     with served_pages(FEW) as site:
         for _ in range(times):
             with tempfile.TemporaryDirectory(prefix="bench-") as folder:
                 site.forget()
-                began = time.monotonic()
+                started = time.monotonic()
                 begin(site, Path(folder))
-                took.append(_first(site) - began)
-    return statistics.median(took)
+                seconds.append(_first(site) - started)
+    return statistics.median(seconds)
 
 
 def version_time(times: int = 10) -> float:
     """Seconds `crawl-console --version` takes; the median."""
-    took = []
+    seconds = []
     for _ in range(times):
-        began = time.monotonic()
+        started = time.monotonic()
         subprocess.run([*console(), "--version"], check=True, capture_output=True)
-        took.append(time.monotonic() - began)
-    return statistics.median(took)
+        seconds.append(time.monotonic() - started)
+    return statistics.median(seconds)
 
 
 def resume_time(filled: Filled, site: Site) -> float:
@@ -66,25 +66,25 @@ def resume_time(filled: Filled, site: Site) -> float:
     done = snapshot.read(db).jobs["done"]
     db.close()
     site.forget()
-    began = time.monotonic()
+    started = time.monotonic()
     run(site, filled.data, filled.defs, pages=done + 1)
-    return _first(site) - began
+    return _first(site) - started
 
 
 def snapshot_time(filled: Filled) -> float:
-    """Seconds one look at the data dir takes, connection open; the median."""
+    """Seconds to read a snapshot over an open connection; the median."""
     db = Database.open(filled.data / CRAWL, read_only=True)
     try:
         snapshot.read(db)
-        return statistics.median(_timed(lambda: snapshot.read(db)) for _ in range(_LOOKS))
+        return statistics.median(_timed(lambda: snapshot.read(db)) for _ in range(_REPEATS))
     finally:
         db.close()
 
 
 def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, float]:
-    """Jobs a second one node leases, and jobs a second it commits as DONE with a row and an event each.
+    """Jobs per second leased by one node, and jobs per second committed as DONE with a row and an event each.
 
-    The connections are as a node has them: NORMAL for leases, FULL for commits.
+    The connections are those of a node: NORMAL for leases, FULL for commits.
     """
     leasing = Database.open(filled.data / CRAWL, durable=False)
     committing = Database.open(filled.data / CRAWL)
@@ -93,26 +93,26 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
         places = PlacementCache(filled.run, lambda _: HostPolicy(0.0, CONCURRENCY, False), lambda _: None)
         leased, leasing_s, committing_s = 0, 0.0, 0.0
         while leased < min(upto, filled.ready - batch):
-            began = time.perf_counter()
-            wish = LeaseRequest(node=node, lease_id=(node << 32) | (leased + 1), free_slots=batch, batch=batch)
-            (got,) = lease(leasing, wish, [filled.sequence], boottime())
+            started = time.perf_counter()
+            request = LeaseRequest(node=node, lease_id=(node << 32) | (leased + 1), free_slots=batch, batch=batch)
+            (result,) = lease(leasing, request, [filled.sequence], boottime())
             between = time.perf_counter()
-            if not got.jobs:
-                raise RuntimeError(f"a lease gave nothing after {leased} jobs")
+            if not result.jobs:
+                raise RuntimeError(f"a lease returned no job after {leased} jobs")
             finished = [
                 JobOutcome(
                     job=job, state=JobState.DONE, attempts=1, rows=(ExtractedRow("page", 1, f'{{"url":"{job.url}"}}'),),
                     events=(Event(time.time(), "INFO", "n1", "page", f"200 {job.url} 1 ms 28 kB 1 rows", job.id),),
                 )
-                for job in got.jobs
+                for job in result.jobs
             ]  # fmt: skip
             prepared = time.perf_counter()
-            won = commit(committing, node, filled.run, finished, places, boottime()).accepted_ids
+            accepted = commit(committing, node, filled.run, finished, places, boottime()).accepted_ids
             committing_s += time.perf_counter() - prepared
-            leasing_s += between - began
-            if len(won) != len(got.jobs):
-                raise RuntimeError(f"{len(got.jobs) - len(won)} of {len(got.jobs)} leases were lost")
-            leased += len(got.jobs)
+            leasing_s += between - started
+            if len(accepted) != len(result.jobs):
+                raise RuntimeError(f"{len(result.jobs) - len(accepted)} of {len(result.jobs)} leases were lost")
+            leased += len(result.jobs)
         return leased / leasing_s, leased / committing_s
     finally:
         leasing.close()
@@ -120,7 +120,7 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
 
 
 def _node(db: Database, run_seq: int) -> int:
-    """A node of this process, alive in the eyes of the store, in a run that gives leases."""
+    """Register this process as a live node of a run that accepts leases."""
     with db.transaction():
         identity = identity_of(os.getpid()) or ""
         epoch = supervisors.begin(db, identity, run_seq, time.time())
@@ -141,33 +141,33 @@ def _first(site: Site) -> float:
 
 
 def _timed(work: Callable[[], Any]) -> float:
-    began = time.perf_counter()
+    started = time.perf_counter()
     work()
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 def measurements(many: int = MANY) -> Iterator[dict[str, Any]]:
-    """Every one, as it is done: what, with how many jobs, value, unit, budget."""
+    """Yield each measurement: what, number of jobs, value, unit, budget."""
 
-    def told(what: str, jobs: int | None, value: float, unit: str, budget: str | None = None) -> dict[str, Any]:
+    def result(what: str, jobs: int | None, value: float, unit: str, budget: str | None = None) -> dict[str, Any]:
         return {"bench": "micro", "what": what, "jobs": jobs, "value": value, "unit": unit, "budget": budget}
 
-    yield told("crawl-console --version", None, version_time() * 1000, "ms", "≤ 80")
-    yield told("start → first fetch", None, start_times() * 1000, "ms", "≤ 1500")
+    yield result("crawl-console --version", None, version_time() * 1000, "ms", "≤ 80")
+    yield result("start → first fetch", None, start_times() * 1000, "ms", "≤ 1500")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, served_pages(2 * many + 1000) as site:
         filled = fill(begin(site, Path(folder)), site, FEW)
-        yield told("snapshot", filled.ready, snapshot_time(filled) * 1000, "ms")
-        began = time.perf_counter()
+        yield result("snapshot", filled.ready, snapshot_time(filled) * 1000, "ms")
+        started = time.perf_counter()
         more = fill(filled, site, many)
-        seconds = time.perf_counter() - began
-        yield told("jobs made, one process", more.ready, (more.ready - filled.ready) / seconds, "jobs/s")
-        yield told("snapshot", more.ready, snapshot_time(more) * 1000, "ms", "≤ 20")
-        yield told("resume → first fetch", more.ready, resume_time(more, site), "s", "≤ 10")
+        seconds = time.perf_counter() - started
+        yield result("jobs created, one process", more.ready, (more.ready - filled.ready) / seconds, "jobs/s")
+        yield result("snapshot", more.ready, snapshot_time(more) * 1000, "ms", "≤ 20")
+        yield result("resume → first fetch", more.ready, resume_time(more, site), "s", "≤ 10")
         leased, committed = leases(more)
-        yield told("leases of 32, one node", more.ready, leased, "jobs/s")
-        yield told("commits of 32, one node", more.ready, committed, "jobs/s")
+        yield result("leases of 32, one node", more.ready, leased, "jobs/s")
+        yield result("commits of 32, one node", more.ready, committed, "jobs/s")
         wide = spread(more, _HOSTS, 10)
-        yield told(f"snapshot, {_HOSTS:,} hosts", wide.ready, snapshot_time(wide) * 1000, "ms", "≤ 20")
+        yield result(f"snapshot, {_HOSTS:,} hosts", wide.ready, snapshot_time(wide) * 1000, "ms", "≤ 20")
 
 
 def micro_table(results: list[dict[str, Any]]) -> str:
@@ -182,12 +182,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Measure leases, snapshots and starts.")
     parser.add_argument("--jobs", type=int, default=MANY, help="READY jobs of the large data dir")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append results as JSON lines")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print(machine_line())
-    results = list(measurements(asked.jobs))
+    results = list(measurements(options.jobs))
     print(micro_table(results))
     for result in results:
-        put(asked.json, {**result, **machine()})
+        put(options.json, {**result, **machine()})
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Measures crawl-console: 2 nodes, everything durable, documents stored, rows in a CSV file."""
+"""Measures crawl-console: 2 nodes, durable, documents stored, rows in a CSV file."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The pages of the generated sites: like Java API documentation, heavy with links, every page reachable. Pure."""
+"""Generates the pages of the bench sites: link-heavy like API documentation, every page reachable."""
 
 from functools import lru_cache
 
@@ -15,7 +15,7 @@ def path_of(number: int) -> str:
 
 
 def number_of(path: str) -> int | None:
-    """The number of the page at a path; None: there is none."""
+    """The number of the page at a path; None when there is none."""
     if path in ("/", "/index.html"):
         return 0
     name = path.rpartition("/c")[2].removesuffix(".html")
@@ -25,7 +25,7 @@ def number_of(path: str) -> int | None:
 
 
 def page(number: int, count: int, size: int = _BYTES) -> bytes:
-    """A page of about `size` bytes with some 60 links, 25 of them different: its children, neighbours, the common ones.
+    """A page of about `size` bytes with about 60 links, 25 of them distinct: children, neighbours, common pages.
 
     Page n has the children 4n+1 … 4n+4, so all `count` pages are reachable from page 0.
     """
@@ -46,7 +46,7 @@ def page(number: int, count: int, size: int = _BYTES) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _filler(size: int) -> str:
-    """The long part of the page: sections of text and markup, as descriptions of methods have."""
+    """The long part of the page: sections of text and markup like descriptions of methods."""
     parts, length = [], 20
     for k in range(10_000):
         part = (

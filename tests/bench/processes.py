@@ -1,4 +1,4 @@
-"""All processes of one command: where their CPU is counted, and which of them live. Starts none itself."""
+"""Tracks all processes of a command: their CPU, and which of them are alive."""
 
 import os
 import time
@@ -13,21 +13,21 @@ _PAUSE = 0.05
 
 
 class Processes(Protocol):
-    """All processes of a command: where their CPU is counted, and which live."""
+    """All processes of a command."""
 
     kind: Literal["control group", "processes"]
 
     def enter(self, command: Sequence[str]) -> list[str]:
-        """The command, started inside."""
+        """The command line that starts the command in this group."""
 
     def alive(self, root: int) -> list[int]:
-        """Process numbers."""
+        """Pids of live processes."""
 
     def cpu(self) -> float | None:
-        """Seconds so far; None: not known here."""
+        """CPU seconds so far; None when unknown."""
 
     def close(self) -> None:
-        """Take it away."""
+        """Remove the group."""
 
 
 class Group:
@@ -40,7 +40,7 @@ class Group:
 
     @classmethod
     def make(cls) -> "Group | None":
-        """A new group below our own; None where that may not be done."""
+        """Create a group below our own; None when that is not permitted."""
         for parent in _own_groups():
             path = parent / f"bench-{os.getpid()}-{time.monotonic_ns()}"
             try:
@@ -66,8 +66,8 @@ class Group:
         try:
             if (self._path / "cpuacct.usage").exists():
                 return int((self._path / "cpuacct.usage").read_text()) / 1e9
-            told = dict(line.split() for line in (self._path / "cpu.stat").read_text().splitlines())
-            return int(told["usage_usec"]) / 1e6
+            stat = dict(line.split() for line in (self._path / "cpu.stat").read_text().splitlines())
+            return int(stat["usage_usec"]) / 1e6
         except (OSError, KeyError, ValueError):
             return None
 
@@ -83,12 +83,12 @@ class Group:
 
 
 class Tree:
-    """The children of the command's process, and theirs; found by looking."""
+    """The command's process and its descendants, found by polling."""
 
     kind: Literal["control group", "processes"] = "processes"
 
     def __init__(self) -> None:
-        self._met: dict[int, psutil.Process] = {}
+        self._known: dict[int, psutil.Process] = {}
 
     def enter(self, command: Sequence[str]) -> list[str]:
         return list(command)
@@ -96,32 +96,32 @@ class Tree:
     def alive(self, root: int) -> list[int]:
         try:
             top = psutil.Process(root)
-            self._met.update({p.pid: p for p in [top, *top.children(recursive=True)]})
+            self._known.update({p.pid: p for p in [top, *top.children(recursive=True)]})
         except GONE:
             pass
-        # One whose parent died is nobody's child any more, but still ours.
-        return [pid for pid, process in self._met.items() if process.is_running()]
+        # A process whose parent died is no longer a descendant, but still counts.
+        return [pid for pid, process in self._known.items() if process.is_running()]
 
     def cpu(self) -> float | None:
         return None
 
     def close(self) -> None:
-        self._met.clear()
+        self._known.clear()
 
 
 def _own_groups() -> list[Path]:
-    """Folders of the groups this process is in, that count CPU."""
+    """Folders of the control groups of this process that count CPU."""
     try:
         mine = dict(line.split(":", 2)[1:] for line in Path("/proc/self/cgroup").read_text().splitlines())
         mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
     except (OSError, ValueError):
         return []
-    found = []
+    folders = []
     for _, folder, kind, options, *_ in mounts:
         names = next((n for n in mine if "cpuacct" in n.split(",")), None) if kind == "cgroup" else ""
         if names is None or kind not in ("cgroup", "cgroup2") or (kind == "cgroup" and "cpuacct" not in options):
             continue
         own = mine.get(names, "/").lstrip("/")
-        # In a container the path may be the host's, and mean nothing here.
-        found += [Path(folder, own), Path(folder)] if own else [Path(folder)]
-    return [path for path in found if path.is_dir()]
+        # In a container the path may be that of the host and not exist here.
+        folders += [Path(folder, own), Path(folder)] if own else [Path(folder)]
+    return [path for path in folders if path.is_dir()]

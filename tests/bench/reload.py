@@ -1,7 +1,7 @@
-"""Measures re-extraction: pages/s from store beside pages/s of the crawl that stored them, on one machine in one go.
+"""Measures re-extraction: pages/s from the store compared with pages/s of the crawl that stored them.
 
-Both are taken between 10 % and 90 % of the pages, so that starts and ends of processes count in neither. Prints one
-object: rates, their ratio, requests the server saw while pages were re-extracted, seconds from save to first commit.
+Both are measured between 10 % and 90 % of the pages, so that starting and ending processes do not count. Prints a JSON
+object: the rates, their ratio, and the requests during re-extraction.
 """
 
 import argparse
@@ -34,42 +34,42 @@ _DONE = "SELECT total(done) FROM sequences WHERE kind = 'page'"
 _WORKED = "SELECT reextracted FROM runs ORDER BY seq DESC LIMIT 1"
 
 
-class _Watch(threading.Thread):
-    """Looks at a number in crawl.db every few milliseconds."""
+class _Sampler(threading.Thread):
+    """Polls a number in crawl.db every 10 ms."""
 
     def __init__(self, path: Path, sql: str) -> None:
         super().__init__(daemon=True)
         self._path, self._sql = path, sql
-        self.seen: list[tuple[float, float]] = []
-        self.over = threading.Event()
+        self.samples: list[tuple[float, float]] = []
+        self.stopped = threading.Event()
 
     def run(self) -> None:
         while not self._path.exists():
-            if self.over.wait(0.01):
+            if self.stopped.wait(0.01):
                 return
         db = sqlite3.connect(f"{self._path.as_uri()}?mode=ro", uri=True, timeout=5)
-        while not self.over.wait(0.01):
+        while not self.stopped.wait(0.01):
             with contextlib.suppress(sqlite3.Error, TypeError):
-                self.seen.append((time.monotonic(), float(db.execute(self._sql).fetchone()[0])))
+                self.samples.append((time.monotonic(), float(db.execute(self._sql).fetchone()[0])))
         db.close()
 
     def rate(self) -> float:
-        """Per second, between a tenth and nine tenths of the way."""
-        last = max(value for _, value in self.seen)
-        inner = [(at, value) for at, value in self.seen if 0.1 * last <= value <= 0.9 * last]
-        (began, first), (ended, final) = inner[0], inner[-1]
-        return (final - first) / (ended - began)
+        """Per second, between 10 % and 90 % of the last value."""
+        last = max(value for _, value in self.samples)
+        inner = [(at, value) for at, value in self.samples if 0.1 * last <= value <= 0.9 * last]
+        (started, first), (ended, final) = inner[0], inner[-1]
+        return (final - first) / (ended - started)
 
 
 def _timed(command: list[str], folder: Path, sql: str) -> float:
-    watch = _Watch(folder / "data" / "crawl.db", sql)
-    watch.start()
+    sampler = _Sampler(folder / "data" / "crawl.db", sql)
+    sampler.start()
     try:
         subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     finally:
-        watch.over.set()
-        watch.join()
-    return watch.rate()
+        sampler.stopped.set()
+        sampler.join()
+    return sampler.rate()
 
 
 def measure(site: Site, concurrency: int) -> dict[str, float]:
@@ -100,13 +100,13 @@ def measure(site: Site, concurrency: int) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pages", type=int, default=5000)
-    asked = parser.parse_args()
-    told = {}
-    with generated_site(asked.pages) as site:
-        told["fast"] = measure(site, 64)
-    with slow_site(0.02, hosts=1, pages=min(asked.pages, 2000), size=28_000) as site:
-        told["20 ms"] = measure(site, 8)
-    print(json.dumps(told, indent=2))
+    options = parser.parse_args()
+    results = {}
+    with generated_site(options.pages) as site:
+        results["fast"] = measure(site, 64)
+    with slow_site(0.02, hosts=1, pages=min(options.pages, 2000), size=28_000) as site:
+        results["20 ms"] = measure(site, 8)
+    print(json.dumps(results, indent=2))
     return 0
 
 

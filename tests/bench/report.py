@@ -1,4 +1,4 @@
-"""Results as a table for people and as JSON lines for programs, with the machine they were measured on."""
+"""Formats results as tables and JSON lines, with the machine they were measured on."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Columns as wide as they need; numbers to the right, with as many digits as they are good for."""
+    """A text table: numbers right-aligned, with three significant digits."""
     texts = [[cell(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(heads, *texts, strict=True)]
     right = [all(isinstance(row[i], int | float) or row[i] is None for row in rows) for i in range(len(heads))]
@@ -26,7 +26,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def cell(value: Any) -> str:
-    """One value: three digits that count, thousands parted."""
+    """One value: three significant digits, thousands separated."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -40,14 +40,14 @@ def cell(value: Any) -> str:
 
 
 def put(file: Path | None, result: Mapping[str, Any]) -> None:
-    """Append a result to a file of JSON lines; nothing without a file."""
+    """Append a result to a file of JSON lines, if one is given."""
     if file is not None:
         with file.open("a") as lines:
             lines.write(json.dumps(result, default=str) + "\n")
 
 
 def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
+    """Machine and versions that the results depend on."""
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "cpu": _cpu(),
@@ -60,12 +60,12 @@ def machine() -> dict[str, Any]:
 
 
 def machine_line() -> str:
-    """The same in two lines, for people."""
-    told = machine()
-    versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items() if version)
+    """The same in two lines of text."""
+    info = machine()
+    versions = ", ".join(f"{name} {version}" for name, version in info["versions"].items() if version)
     return (
-        f"{told['date']}  {told['cpu']}, {told['cores']} cores, {told['system']}\n"
-        f"Python {told['python']}, SQLite {told['sqlite']}, {versions}"
+        f"{info['date']}  {info['cpu']}, {info['cores']} cores, {info['system']}\n"
+        f"Python {info['python']}, SQLite {info['sqlite']}, {versions}"
     )
 
 
@@ -80,9 +80,9 @@ def _cpu() -> str:
 
 
 def _sqlite() -> str:
-    from engine.store.db.connector import sqlite3 as ours
+    from engine.store.db.connector import sqlite3 as crawl_sqlite
 
-    return f"{ours.sqlite_version} (crawl.db), {sqlite3.sqlite_version} (queue.db)"
+    return f"{crawl_sqlite.sqlite_version} (crawl.db), {sqlite3.sqlite_version} (queue.db)"
 
 
 def _version(name: str) -> str | None:

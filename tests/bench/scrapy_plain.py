@@ -1,6 +1,6 @@
-"""Scrapy as its users write it: every link of a page is followed, and Scrapy drops those it has met.
+"""Scrapy as its users write it: every link of a page is followed, and Scrapy drops duplicates.
 
-As a program of its own it is measured; Scrapy runs the spider with `scrapy runspider`.
+Scrapy runs the spider with `scrapy runspider`; run as a program, this module measures it.
 """
 
 import sys
@@ -15,7 +15,7 @@ class DocsSpider(scrapy.Spider):
     """Every page of a site: URL, title, headings."""
 
     name = "docs"
-    custom_settings = {  # noqa: RUF012  # as Scrapy has it
+    custom_settings = {  # noqa: RUF012  # the type that Scrapy declares
         "CONCURRENT_REQUESTS": 64,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 64,
         "DOWNLOAD_DELAY": 0,
@@ -24,8 +24,8 @@ class DocsSpider(scrapy.Spider):
         "TELNETCONSOLE_ENABLED": False,
     }
 
-    def __init__(self, starts: str = "", **told: Any) -> None:
-        super().__init__(**told)
+    def __init__(self, starts: str = "", **options: Any) -> None:
+        super().__init__(**options)
         self.start_urls = starts.split()
         self.allowed_domains = [url.split("/")[2].split(":")[0] for url in self.start_urls]
 

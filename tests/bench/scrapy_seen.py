@@ -1,6 +1,6 @@
-"""Scrapy with what its experts add by hand: a set of the URLs met, asked before a Request is made of a link.
+"""Scrapy with a hand-written seen-set: a Request is created only for URLs not seen before.
 
-As a program of its own it is measured; Scrapy runs the spider with `scrapy runspider`.
+Scrapy runs the spider with `scrapy runspider`; run as a program, this module measures it.
 """
 
 import sys
@@ -15,7 +15,7 @@ class DocsSpider(scrapy.Spider):
     """Every page of a site: URL, title, headings."""
 
     name = "docs"
-    custom_settings = {  # noqa: RUF012  # as Scrapy has it
+    custom_settings = {  # noqa: RUF012  # the type that Scrapy declares
         "CONCURRENT_REQUESTS": 64,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 64,
         "DOWNLOAD_DELAY": 0,
@@ -24,11 +24,11 @@ class DocsSpider(scrapy.Spider):
         "TELNETCONSOLE_ENABLED": False,
     }
 
-    def __init__(self, starts: str = "", **told: Any) -> None:
-        super().__init__(**told)
+    def __init__(self, starts: str = "", **options: Any) -> None:
+        super().__init__(**options)
         self.start_urls = starts.split()
         self.allowed_domains = [url.split("/")[2].split(":")[0] for url in self.start_urls]
-        self.met = set(self.start_urls)
+        self.seen = set(self.start_urls)
 
     def parse(self, response: Response) -> Iterator[dict[str, Any] | Request]:
         yield {
@@ -38,8 +38,8 @@ class DocsSpider(scrapy.Spider):
         }
         for href in response.css("a::attr(href)").getall():
             url = response.urljoin(href).partition("#")[0]
-            if url not in self.met and url.endswith((".html", ".htm")):
-                self.met.add(url)
+            if url not in self.seen and url.endswith((".html", ".htm")):
+                self.seen.add(url)
                 yield Request(url, callback=self.parse)
 
 

@@ -1,7 +1,7 @@
-"""A web server in one process of its own: a folder's files, or generated pages, at once or after a wait.
+"""A web server in its own process: files of a folder, or generated pages, at once or after a delay.
 
-`/.bench` tells, as JSON, the requests answered since it was last asked to forget (`/.bench?forget`), and when the
-first came (`time.monotonic()`, which all processes of a machine share).
+`/.bench` returns, as JSON, the number of requests since the last reset (`/.bench?forget`) and the time of the first
+(`time.monotonic()`, which all processes of a machine share).
 """
 
 import argparse
@@ -24,7 +24,7 @@ _NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Len
 
 
 class _Counter:
-    """What was asked of the server."""
+    """Counts requests."""
 
     def __init__(self) -> None:
         self.hits = 0
@@ -35,18 +35,18 @@ class _Counter:
         if self.first is None:
             self.first = time.monotonic()
 
-    def answer(self, *, forget: bool) -> bytes:
-        told = json.dumps({"hits": self.hits, "first": self.first}).encode()
+    def respond(self, *, forget: bool) -> bytes:
+        body = json.dumps({"hits": self.hits, "first": self.first}).encode()
         if forget:
             self.hits, self.first = 0, None
-        return _answer(told, "application/json")
+        return _response(body, "application/json")
 
 
 class _Connection(asyncio.Protocol):
     """One connection, kept alive; GET only."""
 
-    def __init__(self, answer: Callable[[str], bytes], counter: _Counter, latency: float) -> None:
-        self._answer = answer
+    def __init__(self, respond: Callable[[str], bytes], counter: _Counter, latency: float) -> None:
+        self._respond = respond
         self._counter = counter
         self._latency = latency
         self._transport: asyncio.Transport | None = None
@@ -65,56 +65,56 @@ class _Connection(asyncio.Protocol):
         assert self._transport is not None
         path, _, query = target.partition("?")
         if path == "/.bench":
-            self._transport.write(self._counter.answer(forget=query == "forget"))
+            self._transport.write(self._counter.respond(forget=query == "forget"))
             return
         self._counter.hit()
-        answer = self._answer(path)
+        response = self._respond(path)
         if self._latency:
-            asyncio.get_running_loop().call_later(self._latency, self._write, answer)
+            asyncio.get_running_loop().call_later(self._latency, self._write, response)
         else:
-            self._transport.write(answer)
+            self._transport.write(response)
 
-    def _write(self, answer: bytes) -> None:
+    def _write(self, response: bytes) -> None:
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(answer)
+            self._transport.write(response)
 
 
-def _answer(body: bytes, kind: str) -> bytes:
+def _response(body: bytes, kind: str) -> bytes:
     return f"HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 def of_folder(root: Path) -> Callable[[str], bytes]:
-    """Answers with the files below a folder."""
+    """Responds with files of a folder."""
     top = root.resolve()
 
-    def answer(path: str) -> bytes:
+    def respond(path: str) -> bytes:
         file = (top / unquote(path).lstrip("/")).resolve()
         if not file.is_relative_to(top) or not file.is_file():
             return _NOT_FOUND
-        return _answer(file.read_bytes(), mimetypes.guess_type(file.name)[0] or "application/octet-stream")
+        return _response(file.read_bytes(), mimetypes.guess_type(file.name)[0] or "application/octet-stream")
 
-    return answer
+    return respond
 
 
 def of_pages(count: int, size: int) -> Callable[[str], bytes]:
-    """Answers with generated pages."""
+    """Responds with generated pages."""
 
     @lru_cache(maxsize=256)
-    def answer(path: str) -> bytes:
+    def respond(path: str) -> bytes:
         number = number_of(path)
         if number is None or number >= count:
             return _NOT_FOUND
-        return _answer(page(number, count, size), "text/html; charset=utf-8")
+        return _response(page(number, count, size), "text/html; charset=utf-8")
 
-    return answer
+    return respond
 
 
-async def serve(answer: Callable[[str], bytes], addresses: list[tuple[str, int]], latency: float) -> None:
-    """Serve until stdin ends; prints the addresses, as JSON, once it listens."""
+async def serve(respond: Callable[[str], bytes], addresses: list[tuple[str, int]], latency: float) -> None:
+    """Serve until stdin ends; print the addresses as JSON once it listens."""
     loop, counter = asyncio.get_running_loop(), _Counter()
     servers = []
     for host, port in addresses:
-        server = await loop.create_server(lambda: _Connection(answer, counter, latency), host, port, backlog=512)
+        server = await loop.create_server(lambda: _Connection(respond, counter, latency), host, port, backlog=512)
         servers.append(server)
     print(json.dumps([server.sockets[0].getsockname()[:2] for server in servers]), flush=True)
     await loop.run_in_executor(None, sys.stdin.read)
@@ -127,11 +127,11 @@ def main() -> int:
     parser.add_argument("--size", type=int, default=28_000, metavar="BYTES")
     parser.add_argument("--latency", type=float, default=0.0, metavar="MS")
     parser.add_argument("--listen", action="append", metavar="HOST:PORT", help="may be repeated")
-    asked = parser.parse_args()
-    answer = of_folder(asked.root) if asked.root else of_pages(asked.pages, asked.size)
-    addresses = [(text.rpartition(":")[0], int(text.rpartition(":")[2])) for text in asked.listen or ["127.0.0.1:0"]]
+    options = parser.parse_args()
+    respond = of_folder(options.root) if options.root else of_pages(options.pages, options.size)
+    addresses = [(text.rpartition(":")[0], int(text.rpartition(":")[2])) for text in options.listen or ["127.0.0.1:0"]]
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(serve(answer, addresses, asked.latency / 1000))
+        runner.run(serve(respond, addresses, options.latency / 1000))
     return 0
 
 

@@ -1,6 +1,6 @@
-"""The sites that are crawled, each served by its own process: a documentation package, a generated one, a slow one.
+"""Serves the bench sites, each in its own process: documentation, a generated site, a slow site.
 
-Run alone it serves until Enter is pressed.
+Run as a program, it serves until Enter is pressed.
 """
 
 import argparse
@@ -59,25 +59,25 @@ class Site:
     pid: int
     start: str = "/index.html"
     latency: float = 0.0
-    """Seconds a page takes."""
-    _asked: int = field(default=0, repr=False)
-    """Requests of ours, which nginx counts too."""
+    """Seconds per page."""
+    _own_requests: int = field(default=0, repr=False)
+    """Our own requests for the count, which nginx counts too."""
 
     @property
     def starts(self) -> list[str]:
-        """The URLs to begin with, one on each host."""
+        """The start URLs, one for each host."""
         return [origin + self.start for origin in self.origins]
 
     def hits(self) -> int:
         """Requests answered, since `forget` where the server is ours."""
-        return self._told()[0]
+        return self._counts()[0]
 
     def first_hit(self) -> float | None:
-        """`time.monotonic()` of the first request since `forget`; None: there was none, or nginx serves."""
-        return self._told()[1]
+        """`time.monotonic()` of the first request since `forget`; None when there was none, or with nginx."""
+        return self._counts()[1]
 
     def forget(self) -> None:
-        """Count from nothing."""
+        """Reset the counts."""
         self._ask("?forget")
 
     def cpu(self) -> float:
@@ -85,24 +85,24 @@ class Site:
         times = psutil.Process(self.pid).cpu_times()
         return float(times.user + times.system)
 
-    def _told(self) -> tuple[int, float | None]:
+    def _counts(self) -> tuple[int, float | None]:
         text = self._ask("")
         if text.startswith("{"):
-            told = json.loads(text)
-            return int(told["hits"]), told["first"]
-        self._asked += 1
-        return int(text.splitlines()[2].split()[2]) - self._asked, None
+            counts = json.loads(text)
+            return int(counts["hits"]), counts["first"]
+        self._own_requests += 1
+        return int(text.splitlines()[2].split()[2]) - self._own_requests, None
 
     def _ask(self, query: str) -> str:
-        with urllib.request.urlopen(f"{self.origins[0]}/.bench{query}", timeout=10) as answer:
-            return str(answer.read().decode())
+        with urllib.request.urlopen(f"{self.origins[0]}/.bench{query}", timeout=10) as response:
+            return str(response.read().decode())
 
 
 @contextlib.contextmanager
 def folder_site(root: Path, start: str = "/index.html") -> Iterator[Site]:
     """A folder's files: by nginx where it is installed, else by our own server."""
     root = root.resolve()
-    for file in root.rglob("*.htm*"):  # into the page cache, so that the first crawl is not the one that waits
+    for file in root.rglob("*.htm*"):  # warms the page cache, so that the first crawl is not slower
         file.read_bytes()
     if not NGINX.exists():
         with _server(f"{root} by Python", ["--root", str(root)]) as site:
@@ -141,7 +141,7 @@ def generated_site(pages: int = 10_000, size: int = 28_000) -> Iterator[Site]:
 
 @contextlib.contextmanager
 def served_pages(pages: int, size: int = 28_000) -> Iterator[Site]:
-    """Generated pages by our own server, which knows when the first request came."""
+    """Generated pages by our own server, which reports the time of the first request."""
     with _server(f"{pages:,} generated pages by Python", ["--pages", str(pages), "--size", str(size)]) as site:
         yield site
 
@@ -187,7 +187,7 @@ def _server(name: str, arguments: list[str]) -> Iterator[Site]:
 def _listening(stdout: IO[bytes]) -> list[tuple[str, int]]:
     line = stdout.readline()
     if not line:
-        raise RuntimeError("the site's server did not start; what it says is above")
+        raise RuntimeError("the site's server did not start; its message is above")
     return [(host, port) for host, port in json.loads(line)]
 
 
@@ -204,7 +204,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
         time.sleep(0.02)
-    raise RuntimeError("nginx did not start; what it says is above")
+    raise RuntimeError("nginx did not start; its message is above")
 
 
 def main() -> int:
@@ -212,9 +212,13 @@ def main() -> int:
     parser.add_argument("--site", default="auto", help="auto, generated, slow, or a folder")
     parser.add_argument("--pages", type=int, default=10_000, help="of a generated site, or of each slow host")
     parser.add_argument("--latency", type=float, default=20.0, metavar="MS", help="of the slow site")
-    asked = parser.parse_args()
-    slow = asked.site == "slow"
-    with slow_site(asked.latency / 1000, pages=asked.pages) if slow else chosen_site(asked.site, asked.pages) as site:
+    options = parser.parse_args()
+    slow = options.site == "slow"
+    with (
+        slow_site(options.latency / 1000, pages=options.pages)
+        if slow
+        else chosen_site(options.site, options.pages) as site
+    ):
         print(f"{site.name}: {site.starts[0]}", "" if len(site.starts) == 1 else f"… {site.starts[-1]}", flush=True)
         sys.stdin.readline()
         print(f"{site.hits():,} requests, {site.cpu():.2f} s of CPU", flush=True)

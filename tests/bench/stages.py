@@ -1,4 +1,4 @@
-"""Measures where the ceiling's time goes: CPU of each stage of a page, one process, one stage at a time."""
+"""Measures the CPU of each stage of a page, in one process, one stage at a time."""
 
 import argparse
 import asyncio
@@ -45,34 +45,34 @@ class Stage:
 
     name: str
     micros: float
-    """CPU, microseconds a page."""
+    """CPU microseconds per page."""
     part: bool
     """Whether it is a part of the stage above it."""
 
 
 def stages(site: Site, pages: int) -> list[Stage]:
-    """Every stage, over the first pages of a site."""
+    """All stages, over the first pages of a site."""
     with tempfile.TemporaryDirectory() as folder:
         definition = load(write_defs(site.starts, Path(folder))).definitions.data_def("page")
     assert definition is not None
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        answers = runner.run(_walk(site, definition, pages))
-        wanted = [answer.url for answer in answers]
-        raw = runner.run(_raw(wanted))
-        fetch = runner.run(_fetch(wanted))
-    found = [Stage("fetch (engine.fetch.client)", fetch, False), Stage("of it bare aiohttp", raw, True)]
-    return found + _worked(answers, definition)
+        responses = runner.run(_walk(site, definition, pages))
+        page_urls = [response.url for response in responses]
+        raw = runner.run(_raw(page_urls))
+        fetch = runner.run(_fetch(page_urls))
+    results = [Stage("fetch (engine.fetch.client)", fetch, False), Stage("of it bare aiohttp", raw, True)]
+    return results + _extraction_stages(responses, definition)
 
 
-def _worked(answers: Sequence[FetchResponse], definition: DataDef) -> list[Stage]:
+def _extraction_stages(responses: Sequence[FetchResponse], definition: DataDef) -> list[Stage]:
     """The stages after the fetch."""
     rows_only = RecordExtractor(DataDef(name=definition.name, fields=definition.fields))
     links_only = LinkExtractor(definition, {})
-    texts = [decode(answer.body, answer.content_type).text for answer in answers]
+    texts = [decode(response.body, response.content_type).text for response in responses]
 
     def fresh() -> Iterator[Page]:
-        for answer, text in zip(answers, texts, strict=True):
-            yield Page(url=answer.url, text=text, kind="html", status=200, fetched_at=0.0)
+        for response, text in zip(responses, texts, strict=True):
+            yield Page.of(url=response.url, text=text, kind="html", status=200, fetched_at=0.0)
 
     def lowered() -> Iterator[Page]:
         for page in fresh():
@@ -85,9 +85,9 @@ def _worked(answers: Sequence[FetchResponse], definition: DataDef) -> list[Stage
             yield page
 
     links = [[link.url for link in links_only.extract(Budget(page, _CONTEXT))[0]] for page in parsed()]
-    met: set[str] = set()
+    seen: set[str] = set()
     return [
-        Stage("decode", _each(answers, lambda a: decode(a.body, a.content_type)), False),
+        Stage("decode", _each(responses, lambda a: decode(a.body, a.content_type)), False),
         Stage("parse (Page.tree)", _each(fresh(), lambda page: page.tree), False),
         Stage("of it bytes and lower case", _each(fresh(), lambda page: page._lower), True),
         Stage("of it depth", _each(lowered(), lambda page: nests_too_deep(page._lower)), True),
@@ -95,7 +95,7 @@ def _worked(answers: Sequence[FetchResponse], definition: DataDef) -> list[Stage
         Stage("links", _each(parsed(), lambda page: links_only.extract(Budget(page, _CONTEXT))), False),
         Stage("of it the selector a[href]", _each(parsed(), _select), True),
         Stage("dropping the tree", _each(parsed(), lambda page: page.__dict__.clear()), False),
-        Stage("seen-set of URLs", _each(links, lambda found: met.update(u for u in found if u not in met)), False),
+        Stage("seen-set of URLs", _each(links, lambda urls: seen.update(u for u in urls if u not in seen)), False),
         Stage("beyond the ceiling: link_key of each", _each(links, lambda f: [link_key("docs", u) for u in f]), False),
     ]
 
@@ -105,41 +105,41 @@ def _select(page: Page) -> object:
     return page.tree.css("a[href]")
 
 
-def _each(things: Iterable[T], work: Callable[[T], object]) -> float:
-    """CPU microseconds of the work on a thing; making and dropping it do not count. Pages come one at a time.
+def _each(items: Iterable[T], work: Callable[[T], object]) -> float:
+    """Mean CPU microseconds of `work`; creating and dropping its argument does not count.
 
-    Thousands of trees at once would measure the memory they need.
+    Pages are created one at a time: thousands of trees at once would measure memory.
     """
-    took, count = 0.0, 0
-    for thing in things:
-        began = time.process_time()
-        result = work(thing)
-        took += time.process_time() - began
+    spent, count = 0.0, 0
+    for item in items:
+        started = time.process_time()
+        result = work(item)
+        spent += time.process_time() - started
         count += 1
-        del thing, result
-    return took / count * 1e6
+        del item, result
+    return spent / count * 1e6
 
 
 async def _walk(site: Site, definition: DataDef, pages: int) -> list[FetchResponse]:
     """The first pages of the site, in the order a crawl meets them."""
     fetcher, extractor = _fetcher(), RecordExtractor(definition)
     todo = [url for url in map(urls.normalize, site.starts) if url]
-    met, answers = set(todo), []
+    seen, responses = set(todo), []
     for url in todo:
-        answer = await fetcher.send(url, Request())
-        if answer.status != 200:
+        response = await fetcher.send(url, Request())
+        if response.status != 200:
             continue
-        answers.append(answer)
-        if len(answers) == pages:
+        responses.append(response)
+        if len(responses) == pages:
             break
-        text = decode(answer.body, answer.content_type).text
-        page = Page(url=url, text=text, kind="html", status=200, fetched_at=0.0)
+        text = decode(response.body, response.content_type).text
+        page = Page.of(url=url, text=text, kind="html", status=200, fetched_at=0.0)
         for link in extractor.extract(page, _CONTEXT).links:
-            if link.url not in met:
-                met.add(link.url)
+            if link.url not in seen:
+                seen.add(link.url)
                 todo.append(link.url)
     await fetcher.aclose()
-    return answers
+    return responses
 
 
 def _fetcher() -> Fetcher:
@@ -149,45 +149,45 @@ def _fetcher() -> Fetcher:
     )
 
 
-async def _fetch(wanted: Sequence[str]) -> float:
+async def _fetch(page_urls: Sequence[str]) -> float:
     fetcher, request = _fetcher(), Request()
 
     async def slot(todo: list[str]) -> None:
         while todo:
             await fetcher.send(todo.pop(), request)
 
-    todo = list(wanted)
-    began = time.process_time()
+    todo = list(page_urls)
+    started = time.process_time()
     await asyncio.gather(*(slot(todo) for _ in range(_SLOTS)))
-    took = time.process_time() - began
+    spent = time.process_time() - started
     await fetcher.aclose()
-    return took / len(wanted) * 1e6
+    return spent / len(page_urls) * 1e6
 
 
-async def _raw(wanted: Sequence[str]) -> float:
+async def _raw(page_urls: Sequence[str]) -> float:
     connector = aiohttp.TCPConnector(limit=_SLOTS)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
 
         async def slot(todo: list[str]) -> None:
             while todo:
-                async with session.get(todo.pop()) as answer:
-                    await answer.read()
+                async with session.get(todo.pop()) as response:
+                    await response.read()
 
-        todo = list(wanted)
-        began = time.process_time()
+        todo = list(page_urls)
+        started = time.process_time()
         await asyncio.gather(*(slot(todo) for _ in range(_SLOTS)))
-        return (time.process_time() - began) / len(wanted) * 1e6
+        return (time.process_time() - started) / len(page_urls) * 1e6
 
 
-def together(found: Sequence[Stage]) -> float:
+def total(results: Sequence[Stage]) -> float:
     """Microseconds of all stages that the ceiling has."""
-    return sum(stage.micros for stage in found if not stage.part and not stage.name.startswith("beyond"))
+    return sum(stage.micros for stage in results if not stage.part and not stage.name.startswith("beyond"))
 
 
-def stages_table(found: Sequence[Stage]) -> str:
+def stages_table(results: Sequence[Stage]) -> str:
     """All of them, parts below their whole."""
-    whole = together(found)
-    rows = [[("  " if stage.part else "") + stage.name, stage.micros] for stage in found]
+    whole = total(results)
+    rows = [[("  " if stage.part else "") + stage.name, stage.micros] for stage in results]
     return (
         f"{table(['stage', 'CPU µs/page'], rows)}\n"
         f"together {whole:.0f} µs a page: {2e6 / whole:,.0f} pages/s in two processes at most"
@@ -200,20 +200,20 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=2000)
     parser.add_argument("--times", type=int, default=3, help="the median of so many")
     parser.add_argument("--json", type=Path, metavar="FILE", help="append results as JSON lines")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print(machine_line())
     with contextlib.ExitStack() as stack:
-        site = stack.enter_context(chosen_site(asked.site, asked.pages))
+        site = stack.enter_context(chosen_site(options.site, options.pages))
         print(site.name)
-        rounds = [stages(site, asked.pages) for _ in range(asked.times)]
-    found = [
+        rounds = [stages(site, options.pages) for _ in range(options.times)]
+    results = [
         Stage(same[0].name, statistics.median(stage.micros for stage in same), same[0].part)
         for same in zip(*rounds, strict=True)
     ]
-    print(stages_table(found))
+    print(stages_table(results))
     put(
-        asked.json,
-        {"bench": "stages", "micros": {s.name: s.micros for s in found}, "together": together(found), **machine()},
+        options.json,
+        {"bench": "stages", "micros": {s.name: s.micros for s in results}, "together": total(results), **machine()},
     )
     return 0
 

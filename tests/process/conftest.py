@@ -1,40 +1,57 @@
-"""What every test against real processes starts from: a site, a folder, and nothing alive afterwards."""
+"""Fixtures for tests with real processes: a site, a project folder, and no process left afterwards."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .house import House
-from .site import Site, serving
+from .project import Project
+from .site import Site, serve_site
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with serving() as site:
+    with serve_site() as site:
         yield site
 
 
 @pytest.fixture
 def second_site() -> Iterator[Site]:
-    with serving() as site:
+    with serve_site() as site:
         yield site
 
 
 ONE_NODE = {
-    *("test_answers", "test_bad_pages", "test_bad_storage", "test_checkpoints", "test_inspect", "test_limits"),
-    *("test_locators", "test_memory", "test_new_rows", "test_odd_places", "test_on_end", "test_outputs"),
+    *(
+        "test_answers",
+        "test_bad_pages",
+        "test_checkpoints",
+        "test_damaged_database",
+        "test_data_dir",
+        "test_inspect",
+        "test_limits",
+    ),
+    *(
+        "test_inspect",
+        "test_limits",
+        "test_locators",
+        "test_memory",
+        "test_new_rows",
+        "test_odd_places",
+        "test_on_end",
+        "test_outputs",
+    ),
     "test_whole_crawl",
 }
-"""Modules whose point is not what nodes do together: a process less to start in each of their crawls."""
+"""Test modules that need only one node; each of their crawls starts one process less."""
 
 
 @pytest.fixture
-def house(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[House]:
-    house = House(tmp_path)
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Project]:
+    project = Project(tmp_path)
     if request.node.module.__name__.rpartition(".")[2] in ONE_NODE:
-        house.nodes = 1
+        project.nodes = 1
     try:
-        yield house
+        yield project
     finally:
-        house.end_all()
+        project.kill_all()

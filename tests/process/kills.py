@@ -1,6 +1,6 @@
-"""Kill random processes of crawl after crawl, and count: python -m tests.process.kills [--kills N] [--seed S].
+"""Kills random processes of crawl after crawl and counts rows lost and doubled.
 
-Exit 0 when no row was lost and none doubled.
+Usage: python -m tests.process.kills [--kills N] [--seed S]. Exits with 0 when no row was lost and none doubled.
 """
 
 import argparse
@@ -11,47 +11,47 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.process.house import House
-from tests.process.site import Site, serving
+from tests.process.project import Project
+from tests.process.site import Site, serve_site
 from tests.process.test_deaths import KINDS, kill, library_of, victims
 
 
-def crawl_once(folder: Path, site: Site, dice: random.Random, kills: int) -> tuple[int, int, int]:
-    """One crawl, killed at most so often and then let end; kills, rows lost, rows doubled."""
-    house = House(folder)
-    library = library_of(house, site, delay=0.03)
+def crawl_once(folder: Path, site: Site, rng: random.Random, kills: int) -> tuple[int, int, int]:
+    """One crawl with at most `kills` kills, then run to its end; returns kills, rows lost, rows doubled."""
+    project = Project(folder)
+    library = library_of(project, site, delay=0.03)
     done = 0
     while True:
-        running = house.start("--backups", "1")
-        while done < kills and not running.over:
-            time.sleep(dice.uniform(0.05, 1.2))
-            if not running.over:
-                struck = victims(house, running, dice.choice(KINDS), dice)
-                kill(*struck)
-                done += len(struck)
-        ended = running.wait()
-        if ended.code == 0:
+        running = project.start("--backups", "1")
+        while done < kills and not running.exited:
+            time.sleep(rng.uniform(0.05, 1.2))
+            if not running.exited:
+                pids = victims(project, running, rng.choice(KINDS), rng)
+                kill(*pids)
+                done += len(pids)
+        result = running.wait()
+        if result.code == 0:
             break
-        if ended.code not in (-signal.SIGKILL, 3):
-            raise AssertionError(f"exit {ended.code}\n{ended.err}\n{house.logs()[-3000:]}")
-        house.assert_nobody_left()
-    house.assert_clean(ended)
-    made, wanted = house.counted("entry", "book"), library.rows()
-    return done, (wanted - made).total(), (made - wanted).total()
+        if result.code not in (-signal.SIGKILL, 3):
+            raise AssertionError(f"exit {result.code}\n{result.err}\n{project.logs()[-3000:]}")
+        project.assert_no_process_left()
+    project.assert_clean(result)
+    actual, expected = project.count_rows("entry", "book"), library.rows()
+    return done, (expected - actual).total(), (actual - expected).total()
 
 
 def main() -> int:
-    """Crawl until so many kills were dealt."""
+    """Crawl until `--kills` processes were killed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
-    dice = random.Random(asked.seed)
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
     crawls = kills = lost = doubled = 0
-    while kills < asked.kills:
-        with serving() as site, tempfile.TemporaryDirectory() as folder:
-            dealt, missing, extra = crawl_once(Path(folder), site, dice, dice.randint(4, 12))
-        crawls, kills, lost, doubled = crawls + 1, kills + dealt, lost + missing, doubled + extra
+    while kills < options.kills:
+        with serve_site() as site, tempfile.TemporaryDirectory() as folder:
+            count, missing, extra = crawl_once(Path(folder), site, rng, rng.randint(4, 12))
+        crawls, kills, lost, doubled = crawls + 1, kills + count, lost + missing, doubled + extra
         print(f"crawls {crawls}, kills {kills}, rows lost {lost}, rows doubled {doubled}", flush=True)
     return 1 if lost or doubled else 0
 

@@ -1,9 +1,9 @@
-"""A library to crawl: shelves in a row, each naming its books; with the rows an exact crawl must give."""
+"""A site to crawl: a chain of shelves that link to books; with the rows that an exact crawl extracts."""
 
 from collections import Counter
 from dataclasses import replace
 
-from .site import Asked, Page, Site, html
+from .site import Page, Request, Site, html
 
 DEFS = """\
 locatorGroups:
@@ -35,7 +35,7 @@ hosts:
 
 
 class Library:
-    """`shelves` pages with `books` each, all but instant or `delay` seconds slow."""
+    """`shelves` pages with `books` each, answered at once or after `delay` seconds."""
 
     def __init__(self, site: Site, shelves: int = 4, books: int = 5, delay: float = 0.0) -> None:
         self.site, self.shelves, self.books, self.delay = site, shelves, books, delay
@@ -44,8 +44,8 @@ class Library:
             for book in range(books):
                 site[f"/book/{shelf}-{book}"] = self._slow(html(f"<b>ISBN {shelf:03d}-{book}</b>"))
 
-    def pace(self, delay: float) -> None:
-        """Answer so slowly from now on."""
+    def set_delay(self, delay: float) -> None:
+        """Answer with this delay from now on."""
         for path in self.pages:
             page = self.site.pages[path]
             if isinstance(page, Page):
@@ -65,12 +65,12 @@ class Library:
         return DEFS.format(start=self.site.url("/shelf/0")) + hosts + more
 
     def rows(self) -> Counter[tuple[str, ...]]:
-        found: Counter[tuple[str, ...]] = Counter()
+        rows: Counter[tuple[str, ...]] = Counter()
         for s in range(self.shelves):
             for b in range(self.books):
-                found["entry", f'Book "{s}", {b}; née', f"{s}.{b:02d}"] += 1
-                found["book", f"ISBN {s:03d}-{b}", self.site.url(f"/book/{s}-{b}")] += 1
-        return found
+                rows["entry", f'Book "{s}", {b}; née', f"{s}.{b:02d}"] += 1
+                rows["book", f"ISBN {s:03d}-{b}", self.site.url(f"/book/{s}-{b}")] += 1
+        return rows
 
     def _shelf(self, shelf: int) -> str:
         entries = "".join(
@@ -84,5 +84,5 @@ class Library:
         return Page(body, delay=self.delay)
 
 
-def ok(_: Asked) -> Page:
+def ok(_: Request) -> Page:
     return Page(html("<b>here</b>"))

@@ -1,4 +1,4 @@
-"""A web site on loopback whose every page is programmed: delays, statuses by attempt, drops. It logs requests."""
+"""A programmable web site on loopback: delays, statuses by attempt, dropped connections."""
 
 import asyncio
 import contextlib
@@ -12,8 +12,8 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """One request as it came. `attempt` counts, from 1, the requests for this path."""
+class Request:
+    """A request. `attempt` counts the requests for this path, from 1."""
 
     method: str
     path: str
@@ -24,7 +24,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer. `hold` keeps it back until the event is set."""
+    """A response. `hold` delays it until the event is set."""
 
     body: bytes | str = b""
     status: int = 200
@@ -38,39 +38,39 @@ class Page:
         return self.body.encode() if isinstance(self.body, str) else self.body
 
 
-Program = Page | Callable[[Asked], Page]
+Program = Page | Callable[[Request], Page]
 
 
 @dataclass(slots=True)
-class Visit:
-    """A request in the log; monotonic seconds."""
+class Exchange:
+    """A logged request; times are monotonic seconds."""
 
-    asked: Asked
-    begun: float
+    request: Request
+    started: float
     ended: float | None = None
 
     @property
     def path(self) -> str:
-        return self.asked.path
+        return self.request.path
 
 
 def html(body: str, *, title: str = "page") -> str:
     return f"<!doctype html><title>{title}</title><body>{body}"
 
 
-def moved(to: str, status: int = 302) -> Page:
+def redirect(to: str, status: int = 302) -> Page:
     return Page(status=status, headers={"Location": to})
 
 
 class Site:
-    """Answers from `pages`, else from `otherwise`, else 404. Both may be changed at any time."""
+    """Responds from `pages`, else from `fallback`, else with 404. Both may be changed at any time."""
 
     def __init__(self) -> None:
         self.pages: dict[str, Program] = {}
-        self.otherwise: Callable[[Asked], Page] | None = None
-        self.visits: list[Visit] = []
-        self.most_at_once = 0
-        self.faults: list[Exception] = []
+        self.fallback: Callable[[Request], Page] | None = None
+        self.exchanges: list[Exchange] = []
+        self.max_concurrent = 0
+        self.errors: list[Exception] = []
         self.port = 0
         self._counts: Counter[str] = Counter()
         self._running = 0
@@ -85,19 +85,21 @@ class Site:
 
     @property
     def paths(self) -> list[str]:
-        """What was asked for, in order, without robots.txt."""
-        return [visit.path for visit in list(self.visits) if visit.path != "/robots.txt"]
+        """Requested paths in order, without robots.txt."""
+        return [exchange.path for exchange in list(self.exchanges) if exchange.path != "/robots.txt"]
 
-    def times(self, path: str) -> int:
-        return sum(visit.path == path for visit in list(self.visits))
+    def count(self, path: str) -> int:
+        return sum(exchange.path == path for exchange in list(self.exchanges))
 
-    def begun(self, *paths: str) -> list[float]:
-        """When requests came, in order; of these paths, or of all but robots.txt."""
-        return sorted(v.begun for v in list(self.visits) if (v.path in paths if paths else v.path != "/robots.txt"))
+    def start_times(self, *paths: str) -> list[float]:
+        """Sorted start times of the requests for these paths, or for all but robots.txt."""
+        return sorted(
+            v.started for v in list(self.exchanges) if (v.path in paths if paths else v.path != "/robots.txt")
+        )
 
-    def forget(self) -> None:
-        """Start the log and the counts of attempts anew."""
-        self.visits, self.most_at_once = [], 0
+    def clear_log(self) -> None:
+        """Clear the log and the counts of attempts."""
+        self.exchanges, self.max_concurrent = [], 0
         self._counts.clear()
 
     def open(self, port: int = 0) -> None:
@@ -119,11 +121,11 @@ class Site:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            while (asked := await self._next(reader)) is not None and await self._answer(asked, writer):
+            while (request := await self._next(reader)) is not None and await self._respond(request, writer):
                 pass
         writer.close()
 
-    async def _next(self, reader: asyncio.StreamReader) -> Asked | None:
+    async def _next(self, reader: asyncio.StreamReader) -> Request | None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         except asyncio.IncompleteReadError:
@@ -133,41 +135,41 @@ class Site:
         headers = {name.strip().lower(): value.strip() for name, value in pairs}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         self._counts[path] += 1
-        return Asked(method=method, path=path, headers=headers, body=body, attempt=self._counts[path])
+        return Request(method=method, path=path, headers=headers, body=body, attempt=self._counts[path])
 
-    async def _answer(self, asked: Asked, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; whether the connection goes on."""
-        visit = Visit(asked, time.monotonic())
-        self.visits.append(visit)
+    async def _respond(self, request: Request, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; return whether to keep the connection."""
+        exchange = Exchange(request, time.monotonic())
+        self.exchanges.append(exchange)
         self._running += 1
-        self.most_at_once = max(self.most_at_once, self._running)
+        self.max_concurrent = max(self.max_concurrent, self._running)
         try:
-            page = self._page(asked)
+            page = self._page(request)
             if page.delay:
                 await asyncio.sleep(page.delay)
             while page.hold is not None and not page.hold.is_set():
                 await asyncio.sleep(0.01)
             if page.drop == "unanswered":
                 return False
-            return await _send(page, asked, writer)
+            return await _send(page, request, writer)
         finally:
             self._running -= 1
-            visit.ended = time.monotonic()
+            exchange.ended = time.monotonic()
 
-    def _page(self, asked: Asked) -> Page:
-        program = self.pages.get(asked.path)
+    def _page(self, request: Request) -> Page:
+        program = self.pages.get(request.path)
         if program is None:
-            program = self.otherwise
+            program = self.fallback
         if program is None:
             return Page("nothing here", 404)
         try:
-            return program(asked) if callable(program) else program
-        except Exception as fault:
-            self.faults.append(fault)
-            return Page("the test's own fault", 500)
+            return program(request) if callable(program) else program
+        except Exception as error:
+            self.errors.append(error)
+            return Page("error in the test", 500)
 
 
-async def _send(page: Page, asked: Asked, writer: asyncio.StreamWriter) -> bool:
+async def _send(page: Page, request: Request, writer: asyncio.StreamWriter) -> bool:
     content = page.content
     headers = {"Content-Type": "text/html; charset=utf-8", "Content-Length": str(len(content)), **page.headers}
     lines = [f"HTTP/1.1 {page.status} {HTTPStatus(page.status).phrase}", *(f"{k}: {v}" for k, v in headers.items())]
@@ -176,18 +178,18 @@ async def _send(page: Page, asked: Asked, writer: asyncio.StreamWriter) -> bool:
         writer.write(content[: len(content) // 2])
         await writer.drain()
         return False
-    if asked.method != "HEAD":
+    if request.method != "HEAD":
         writer.write(content)
     await writer.drain()
     return True
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Site]:
+def serve_site() -> Iterator[Site]:
     site = Site()
     site.open()
     try:
         yield site
     finally:
         site.close()
-    assert not site.faults
+    assert not site.errors

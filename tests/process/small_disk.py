@@ -1,4 +1,4 @@
-"""A disk small enough to fill: a tmpfs in a mount namespace of this process's own, so that nothing is left of it."""
+"""A disk small enough to fill: a tmpfs in a private mount namespace."""
 
 import contextlib
 import ctypes
@@ -19,11 +19,11 @@ class SmallDisk:
 
     @property
     def free(self) -> int:
-        told = os.statvfs(self.path)
-        return told.f_bavail * told.f_frsize
+        stats = os.statvfs(self.path)
+        return stats.f_bavail * stats.f_frsize
 
     def fill(self, leave: int = 0) -> Path:
-        """A ballast file that leaves so many bytes; delete it to make room."""
+        """Write a ballast file that leaves this many bytes free; delete it to free space."""
         ballast = self.path / "ballast"
         with ballast.open("ab", buffering=0) as file, contextlib.suppress(OSError):
             while (more := self.free - leave) > 0:
@@ -31,15 +31,15 @@ class SmallDisk:
         return ballast
 
     def read_only(self) -> None:
-        """Let nobody write to it, not even root."""
+        """Remount read-only, also for root."""
         _call("mount", b"crawl", bytes(self.path), b"tmpfs", _REMOUNT | _READ_ONLY, None)
 
 
 @contextlib.contextmanager
 def small_disk(folder: Path, size: str = "24m") -> Iterator[SmallDisk]:
-    """A tmpfs at `folder`; skips the test, with the reason, where this system lets nobody mount one.
+    """Mount a tmpfs at `folder`; skip the test, with the reason, where mounting is not possible.
 
-    From here on the thread of the tests and the processes it starts see mounts nobody else sees.
+    From then on the test thread and its child processes have a private mount namespace.
     """
     folder.mkdir(exist_ok=True)
     try:

@@ -1,4 +1,4 @@
-"""Seconds of a machine that has time for us: what is promised in seconds is tested on busy machines too."""
+"""Measures seconds corrected for a busy machine, so that time limits can be tested on one."""
 
 import os
 import subprocess
@@ -9,22 +9,22 @@ _WORK = "for _ in range(3_000_000): pass"
 
 
 class Stopwatch:
-    """Runs from its making."""
+    """Starts when it is created."""
 
     def __init__(self) -> None:
         self._slowness = slowness()
-        self._began = time.monotonic()
+        self._started_at = time.monotonic()
 
     def seconds(self) -> float:
-        """Wall time since then, divided by how many times slower than alone a process ran, before or now."""
-        passed = time.monotonic() - self._began
+        """Wall time since the start, divided by the slowdown of a process then or now, whichever is greater."""
+        passed = time.monotonic() - self._started_at
         return passed / max(self._slowness, slowness())
 
 
 def slowness() -> float:
-    """The wall time a busy process takes here, by its processor time; 1 where it never waits for a processor."""
-    began = time.monotonic()
+    """Wall time of a busy process divided by its CPU time; 1 when it never waits for a CPU."""
+    started_at = time.monotonic()
     process = subprocess.Popen([sys.executable, "-I", "-S", "-c", _WORK])
     _, _, used = os.wait4(process.pid, 0)
     process.returncode = 0
-    return max(1.0, (time.monotonic() - began) / (used.ru_utime + used.ru_stime))
+    return max(1.0, (time.monotonic() - started_at) / (used.ru_utime + used.ru_stime))

@@ -1,4 +1,4 @@
-"""Defs with mistakes: exit 2, every mistake at file:line:col, nothing started, never a traceback."""
+"""Defs with mistakes: exit 2, each mistake with file:line:col, nothing started, no traceback."""
 
 import json
 import re
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from .house import House
 from .library import Library
+from .project import Project
 from .site import Site
 
 pytestmark = pytest.mark.timeout(60)
@@ -61,21 +61,21 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_each_mistake_is_told_by_place(house: House, name: str) -> None:
+def test_each_mistake_is_reported_with_its_position(project: Project, name: str) -> None:
     text, line = MISTAKES[name]
-    house.write(text)
-    done = house.run("check", str(house.defs))
+    project.write(text)
+    done = project.run_command("check", str(project.defs))
     assert done.code == 2, done.out
     assert "Traceback" not in done.err
     assert "fault of the program" not in done.err
-    places = re.findall(r"^defs(?:/crawl\.yml)?:(\d+):(\d+): ([a-z0-9-]+) \S", done.err, re.MULTILINE)
-    assert places, done.err
-    assert not line or line in {int(place[0]) for place in places}, done.err
+    positions = re.findall(r"^defs(?:/crawl\.yml)?:(\d+):(\d+): ([a-z0-9-]+) \S", done.err, re.MULTILINE)
+    assert positions, done.err
+    assert not line or line in {int(position[0]) for position in positions}, done.err
 
 
-def test_mistakes_as_json(house: House) -> None:
-    house.write(MISTAKES["unknown field key"][0])
-    done = house.run("check", str(house.defs), "--json")
+def test_mistakes_as_json(project: Project) -> None:
+    project.write(MISTAKES["unknown field key"][0])
+    done = project.run_command("check", str(project.defs), "--json")
     assert done.code == 2
     assert done.summary["ok"] is False
     [problem] = done.summary["problems"]
@@ -83,56 +83,56 @@ def test_mistakes_as_json(house: House) -> None:
     assert (problem["file"], problem["line"], problem["code"]) == ("defs/crawl.yml", 3, "unknown-key")
 
 
-def test_all_mistakes_are_told_at_once_and_nothing_is_started(house: House, site: Site) -> None:
+def test_all_mistakes_are_reported_at_once_and_nothing_is_started(project: Project, site: Site) -> None:
     text = GOOD.replace("dataDef: d", "dataDef: e").replace("selector: b", "selctor: b") + "hosts: {h: {delay: x}}\n"
-    house.write(text.replace("http://127.0.0.1:1/", site.url("/")))
-    done = house.start().wait()
+    project.write(text.replace("http://127.0.0.1:1/", site.url("/")))
+    done = project.start().wait()
     assert done.code == 2
     assert {int(line) for line in re.findall(r"^defs/crawl\.yml:(\d+):\d+: ", done.err, re.MULTILINE)} >= {2, 3, 4}
     assert "3 problems" in done.err
     assert done.out == ""
-    assert not (house.data / "crawl.db").exists()
-    assert site.visits == []
-    house.assert_nobody_left(1)
+    assert not (project.data / "crawl.db").exists()
+    assert site.exchanges == []
+    project.assert_no_process_left(1)
 
 
-def test_bad_defs_leave_an_unfinished_run_as_it_is(house: House, site: Site) -> None:
+def test_bad_defs_leave_an_unfinished_run_as_it_is(project: Project, site: Site) -> None:
     library = Library(site, shelves=2)
-    house.write(library.defs())
-    house.crawl("--max-pages", "3")
-    before = house.status()
-    house.write(library.defs().replace("selector:", "selctor:"))
-    assert house.start().wait().code == 2
-    assert house.status() == before
-    house.write(library.defs())
-    house.crawl()
-    assert house.counted("entry", "book") == library.rows()
+    project.write(library.defs())
+    project.crawl("--max-pages", "3")
+    before = project.status()
+    project.write(library.defs().replace("selector:", "selctor:"))
+    assert project.start().wait().code == 2
+    assert project.status() == before
+    project.write(library.defs())
+    project.crawl()
+    assert project.count_rows("entry", "book") == library.rows()
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
-def test_missing_defs_directory(house: House, command: str) -> None:
-    where = str(house.folder / "nowhere")
-    arguments = ["check", where] if command == "check" else ["run", "--no-ui", "--defs", where, "--data", "data"]
-    done = house.run(*arguments)
+def test_missing_defs_directory(project: Project, command: str) -> None:
+    missing = str(project.folder / "nowhere")
+    arguments = ["check", missing] if command == "check" else ["run", "--no-ui", "--defs", missing, "--data", "data"]
+    done = project.run_command(*arguments)
     assert done.code == 2
     assert "nowhere" in done.err
     assert "Traceback" not in done.err
 
 
-def test_defs_without_a_file_and_binary_defs(house: House) -> None:
-    assert "no-defs" in house.run("check", str(house.defs)).err
-    Path(house.defs, "x.yml").write_bytes(b"\xff\xfe\x00\x01" * 20)
-    done = house.run("check", str(house.defs))
+def test_defs_without_a_file_and_binary_defs(project: Project) -> None:
+    assert "no-defs" in project.run_command("check", str(project.defs)).err
+    Path(project.defs, "x.yml").write_bytes(b"\xff\xfe\x00\x01" * 20)
+    done = project.run_command("check", str(project.defs))
     assert done.code == 2
     assert re.match(r"defs/x\.yml:1:1: not-utf8 ", done.err), done.err
 
 
-def test_good_defs_pass_the_check(house: House, site: Site) -> None:
-    house.write(Library(site).defs())
-    done = house.run("check", str(house.defs))
+def test_good_defs_pass_the_check(project: Project, site: Site) -> None:
+    project.write(Library(site).defs())
+    done = project.run_command("check", str(project.defs))
     assert (done.code, done.err) == (0, "")
-    told = json.loads(house.run("check", str(house.defs), "--json").out)
-    assert told == {"ok": True, "problems": []}
+    result = json.loads(project.run_command("check", str(project.defs), "--json").out)
+    assert result == {"ok": True, "problems": []}
 
 
 @pytest.mark.parametrize(
@@ -159,35 +159,35 @@ def test_good_defs_pass_the_check(house: House, site: Site) -> None:
     ],
     ids=" ".join,
 )
-def test_usage_errors_exit_2(house: House, arguments: list[str]) -> None:
-    house.write(GOOD)
-    done = house.run(*arguments)
+def test_usage_errors_exit_2(project: Project, arguments: list[str]) -> None:
+    project.write(GOOD)
+    done = project.run_command(*arguments)
     assert done.code == 2, done.err
     assert "Traceback" not in done.err
     assert done.err.strip()
     assert done.out == ""
-    assert house.status()["run"] is None, "nothing was started"
+    assert project.status()["run"] is None, "nothing was started"
 
 
-def test_a_bad_crawl_toml_or_environment_is_told(house: House) -> None:
-    house.write(GOOD)
+def test_a_bad_crawl_toml_is_reported(project: Project) -> None:
+    project.write(GOOD)
     for text in ("delay = 'x'\n", "delai = 1\n", "= = =\n"):
-        (house.folder / "crawl.toml").write_text(text)
-        done = house.run("run", "--no-ui")
+        (project.folder / "crawl.toml").write_text(text)
+        done = project.run_command("run", "--no-ui")
         assert done.code == 2, done.err
         assert "crawl.toml" in done.err
 
 
-def test_a_url_without_a_base_is_warned_of(house: House) -> None:
-    house.write(GOOD.replace("http://127.0.0.1:1/", "/shelf"))
-    told = house.run("check", str(house.defs))
-    assert told.code == 0
-    assert told.err.startswith("defs/crawl.yml:1:")
-    assert "warning no-base relative URL '/shelf'" in told.err
-    [problem] = house.run("check", str(house.defs), "--json").summary["problems"]
+def test_a_relative_url_without_a_base_is_a_warning(project: Project) -> None:
+    project.write(GOOD.replace("http://127.0.0.1:1/", "/shelf"))
+    result = project.run_command("check", str(project.defs))
+    assert result.code == 0
+    assert result.err.startswith("defs/crawl.yml:1:")
+    assert "warning no-base relative URL '/shelf'" in result.err
+    [problem] = project.run_command("check", str(project.defs), "--json").summary["problems"]
     assert (problem["code"], problem["line"], problem["warning"]) == ("no-base", 1, True)
-    refused = house.start().wait()
+    refused = project.start().wait()
     assert refused.code == 2
     assert "relative URL '/shelf'" in refused.err
-    house.write(GOOD.replace("http://127.0.0.1:1/", "/shelf") + "baseUrl: http://127.0.0.1:1/\n")
-    assert house.run("check", str(house.defs)).err == ""
+    project.write(GOOD.replace("http://127.0.0.1:1/", "/shelf") + "baseUrl: http://127.0.0.1:1/\n")
+    assert project.run_command("check", str(project.defs)).err == ""

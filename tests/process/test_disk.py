@@ -1,4 +1,4 @@
-"""Disks that fill up: intake pauses and says so, goes on when there is space, and nothing is lost or doubled."""
+"""Disks that fill up: intake pauses visibly and resumes with space; no row is lost or doubled."""
 
 import contextlib
 import os
@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from .house import House, Running, until
 from .library import Library
+from .project import Project, Running, until
 from .site import Site
 from .small_disk import SmallDisk, small_disk
 from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(120)
 
-LEAST = 4_000_000
+MIN_FREE = 4_000_000
 
 
 @pytest.fixture
@@ -28,79 +28,81 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 @pytest.fixture
-def small(house: House, disk: SmallDisk) -> House:
-    """Its data dir lies on the small disk."""
-    house.data = disk.path / "data"
-    return house
+def project_on_disk(project: Project, disk: SmallDisk) -> Project:
+    """A project whose data dir is on the small disk."""
+    project.data = disk.path / "data"
+    return project
 
 
-def library_of(house: House, site: Site, shelves: int = 6, delay: float = 0.05) -> Library:
+def library_of(project: Project, site: Site, shelves: int = 6, delay: float = 0.05) -> Library:
     library = Library(site, shelves=shelves, books=8, delay=delay)
-    house.write(library.defs(concurrency=6, more="appenders: {rows: {type: csv}, lines: {type: jsonl}}\n"))
+    project.write(library.defs(concurrency=6, more="appenders: {rows: {type: csv}, lines: {type: jsonl}}\n"))
     return library
 
 
-def under_way(house: House, site: Site, *arguments: str, least: int = LEAST, fetched: int = 6) -> Running:
-    running = house.start("--set", f"min_free={least}", *arguments)
-    assert until(lambda: len(site.paths) >= fetched or running.over), running.err
-    assert not running.over, running.err
+def start_crawl(project: Project, site: Site, *arguments: str, min_free: int = MIN_FREE, fetched: int = 6) -> Running:
+    running = project.start("--set", f"min_free={min_free}", *arguments)
+    assert until(lambda: len(site.paths) >= fetched or running.exited), running.err
+    assert not running.exited, running.err
     return running
 
 
-def quiet(site: Site, seconds: float = 1.0) -> bool:
-    """Whether nobody asks for pages any more."""
-    asked = len(site.paths)
+def no_requests(site: Site, seconds: float = 1.0) -> bool:
+    """Whether no page is requested for this long."""
+    fetched = len(site.paths)
     time.sleep(seconds)
-    return len(site.paths) == asked
+    return len(site.paths) == fetched
 
 
-def assert_exact(house: House, site: Site, library: Library) -> None:
-    house.assert_clean()
-    assert house.counted("entry", "book") == library.rows()
-    assert house.output("book.jsonl").read_bytes().count(b"\n") == len(house.rows("book"))
-    assert house.query("SELECT count(*), count(DISTINCT url) FROM jobs WHERE state = 'DONE'") == [
+def assert_exact(project: Project, site: Site, library: Library) -> None:
+    project.assert_clean()
+    assert project.count_rows("entry", "book") == library.rows()
+    assert project.output("book.jsonl").read_bytes().count(b"\n") == len(project.rows("book"))
+    assert project.query("SELECT count(*), count(DISTINCT url) FROM jobs WHERE state = 'DONE'") == [
         (library.size, library.size)
     ]
 
 
-@pytest.mark.parametrize("leave", [LEAST // 2, 0])
-def test_a_full_disk_pauses_the_run_until_there_is_space(small: House, disk: SmallDisk, site: Site, leave: int) -> None:
-    library = library_of(small, site, shelves=12, delay=0.15)
-    running = under_way(small, site)
+@pytest.mark.parametrize("leave", [MIN_FREE // 2, 0])
+def test_a_full_disk_pauses_the_run_until_there_is_space(
+    project_on_disk: Project, disk: SmallDisk, site: Site, leave: int
+) -> None:
+    library = library_of(project_on_disk, site, shelves=12, delay=0.15)
+    running = start_crawl(project_on_disk, site)
     ballast = disk.fill(leave)
     assert until(lambda: "PAUSED: disk nearly full" in running.err, 15), running.err
-    assert until(lambda: quiet(site), 10)
+    assert until(lambda: no_requests(site), 10)
     assert len(set(site.paths)) < library.size
-    told = small.status()
-    assert "disk nearly full" in told["alarm"]
-    assert "ALARM: disk nearly full" in small.order("status").out
+    status = project_on_disk.status()
+    assert "disk nearly full" in status["alarm"]
+    assert "ALARM: disk nearly full" in project_on_disk.run_with_data("status").out
     if leave:
-        assert until(lambda: small.status()["paused"] == "disk", 15)
-        assert until(lambda: any("disk nearly full" in node["now"] for node in small.status()["nodes"]), 15)
-    assert not running.over
+        assert until(lambda: project_on_disk.status()["paused"] == "disk", 15)
+        assert until(lambda: any("disk nearly full" in node["now"] for node in project_on_disk.status()["nodes"]), 15)
+    assert not running.exited
     ballast.unlink()
     done = running.wait()
     assert done.code == 0, done.err
-    assert "disk space is free again" in done.err
-    assert_exact(small, site, library)
-    assert sorted(site.paths) == sorted(library.pages), "what was under way was kept"
-    told_of = small.query("SELECT level FROM events WHERE kind = 'disk' ORDER BY id")
-    assert told_of == [("ERROR",), ("INFO",)]
-    assert small.query("SELECT paused FROM runs") == [(None,)]
+    assert "there is space again" in done.err
+    assert_exact(project_on_disk, site, library)
+    assert sorted(site.paths) == sorted(library.pages), "pages in flight were kept"
+    levels = project_on_disk.query("SELECT level FROM events WHERE kind = 'disk' ORDER BY id")
+    assert levels == [("ERROR",), ("INFO",)]
+    assert project_on_disk.query("SELECT paused FROM runs") == [(None,)]
 
 
 @pytest.mark.sweep
-def test_without_a_least_space_a_full_disk_only_delays(small: House, disk: SmallDisk, site: Site) -> None:
-    """Nobody looks at the space, and every write fails: what is fetched is kept in hand until it can be committed."""
-    library = library_of(small, site)
-    running = under_way(small, site, least=0)
+def test_without_min_free_a_full_disk_only_delays(project_on_disk: Project, disk: SmallDisk, site: Site) -> None:
+    """Free space is not checked and every write fails: fetched pages stay in memory until they can be committed."""
+    library = library_of(project_on_disk, site)
+    running = start_crawl(project_on_disk, site, min_free=0)
     ballast = disk.fill()
-    assert until(lambda: quiet(site), 20)
-    assert not running.over
+    assert until(lambda: no_requests(site), 20)
+    assert not running.exited
     ballast.unlink()
     done = running.wait()
     assert done.code == 0, done.err
-    assert_exact(small, site, library)
+    assert_exact(project_on_disk, site, library)
     assert sorted(site.paths) == sorted(library.pages)
 
 
@@ -108,26 +110,26 @@ def test_without_a_least_space_a_full_disk_only_delays(small: House, disk: Small
     ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.sweep)]
 )
 def test_a_cancel_on_a_full_disk_ends_in_time_and_loses_nothing(
-    small: House, disk: SmallDisk, site: Site, number: signal.Signals, code: int
+    project_on_disk: Project, disk: SmallDisk, site: Site, number: signal.Signals, code: int
 ) -> None:
-    library = library_of(small, site, delay=0.1)
-    running = under_way(small, site, "--grace", "1")
+    library = library_of(project_on_disk, site, delay=0.1)
+    running = start_crawl(project_on_disk, site, "--grace", "1")
     ballast = disk.fill()
     time.sleep(1.5 if number == signal.SIGINT else 0.1)
     watch = Stopwatch()
     running.send(number)
     done = running.wait()
-    assert watch.seconds() < 1 + 5 + 3, "the grace, what a node has beyond it, and a little"
+    assert watch.seconds() < 1 + 5 + 3, "the grace, the extra time of a node, and a margin"
     assert done.code == code, done.err
-    small.assert_nobody_left(2)
+    project_on_disk.assert_no_process_left(2)
     ballast.unlink()
-    small.crawl("--set", f"min_free={LEAST}")
-    assert_exact(small, site, library)
+    project_on_disk.crawl("--set", f"min_free={MIN_FREE}")
+    assert_exact(project_on_disk, site, library)
 
 
-def test_a_hard_kill_on_a_full_disk_ends_at_once(small: House, disk: SmallDisk, site: Site) -> None:
-    library = library_of(small, site, delay=0.1)
-    running = under_way(small, site)
+def test_a_hard_kill_on_a_full_disk_ends_at_once(project_on_disk: Project, disk: SmallDisk, site: Site) -> None:
+    library = library_of(project_on_disk, site, delay=0.1)
+    running = start_crawl(project_on_disk, site)
     ballast = disk.fill()
     running.send(signal.SIGTERM)
     time.sleep(0.5)
@@ -135,43 +137,43 @@ def test_a_hard_kill_on_a_full_disk_ends_at_once(small: House, disk: SmallDisk, 
     running.send(signal.SIGTERM)
     assert running.wait().code == 137
     assert watch.seconds() < 3
-    small.assert_nobody_left(2)
+    project_on_disk.assert_no_process_left(2)
     ballast.unlink()
-    small.crawl("--set", f"min_free={LEAST}")
-    assert_exact(small, site, library)
+    project_on_disk.crawl("--set", f"min_free={MIN_FREE}")
+    assert_exact(project_on_disk, site, library)
 
 
 def test_a_node_that_dies_on_a_full_disk_is_replaced_when_there_is_space(
-    small: House, disk: SmallDisk, site: Site
+    project_on_disk: Project, disk: SmallDisk, site: Site
 ) -> None:
-    library = library_of(small, site)
-    running = under_way(small, site)
+    library = library_of(project_on_disk, site)
+    running = start_crawl(project_on_disk, site)
     ballast = disk.fill()
-    os.kill(small.children("node")[0], signal.SIGKILL)
-    os.kill(small.children("append")[0], signal.SIGKILL)
+    os.kill(project_on_disk.children("node")[0], signal.SIGKILL)
+    os.kill(project_on_disk.children("append")[0], signal.SIGKILL)
     time.sleep(4)
-    assert not running.over
+    assert not running.exited
     ballast.unlink()
     done = running.wait()
     assert done.code == 0, done.err
-    assert_exact(small, site, library)
+    assert_exact(project_on_disk, site, library)
 
 
-def test_a_full_disk_of_the_output_alone(house: House, disk: SmallDisk, site: Site) -> None:
-    """The database could go on; the rows would pile up in it, and nobody would know."""
+def test_a_full_disk_of_the_output_alone(project: Project, disk: SmallDisk, site: Site) -> None:
+    """The database still has space; without a pause the rows would pile up in it unnoticed."""
     library = Library(site, shelves=6, books=8, delay=0.05)
-    house.write(library.defs(concurrency=6))
+    project.write(library.defs(concurrency=6))
     output = disk.path / "rows.db"
-    running = under_way(house, site, "-o", str(output))
+    running = start_crawl(project, site, "-o", str(output))
     ballast = disk.fill()
-    assert until(lambda: house.status()["paused"] == "disk", 15)
-    assert until(lambda: quiet(site), 10)
-    told = house.status()
-    assert str(disk.path) in told["alarm"]
+    assert until(lambda: project.status()["paused"] == "disk", 15)
+    assert until(lambda: no_requests(site), 10)
+    status = project.status()
+    assert str(disk.path) in status["alarm"]
     ballast.unlink()
     done = running.wait()
     assert done.code == 0, done.err
-    house.assert_clean(done)
+    project.assert_clean(done)
     with contextlib.closing(sqlite3.connect(output)) as db:
         assert db.execute("SELECT count(*), count(DISTINCT isbn) FROM book").fetchone() == (48, 48)
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
@@ -179,42 +181,42 @@ def test_a_full_disk_of_the_output_alone(house: House, disk: SmallDisk, site: Si
 
 
 @pytest.mark.sweep
-def test_a_full_disk_of_the_pages_alone(house: House, disk: SmallDisk, site: Site) -> None:
-    library = library_of(house, site)
-    house.data.mkdir(mode=0o700)
-    (house.data / "pages.db").symlink_to(disk.path / "pages.db")
-    running = under_way(house, site)
+def test_a_full_disk_of_the_pages_alone(project: Project, disk: SmallDisk, site: Site) -> None:
+    library = library_of(project, site)
+    project.data.mkdir(mode=0o700)
+    (project.data / "pages.db").symlink_to(disk.path / "pages.db")
+    running = start_crawl(project, site)
     ballast = disk.fill()
-    assert until(lambda: house.status()["paused"] == "disk", 15)
-    assert until(lambda: quiet(site), 10)
+    assert until(lambda: project.status()["paused"] == "disk", 15)
+    assert until(lambda: no_requests(site), 10)
     ballast.unlink()
     done = running.wait()
     assert done.code == 0, done.err
-    assert_exact(house, site, library)
+    assert_exact(project, site, library)
     assert sorted(site.paths) == sorted(library.pages)
 
 
-def test_an_operators_pause_outlives_the_disks(small: House, disk: SmallDisk, site: Site) -> None:
-    library = library_of(small, site)
-    running = under_way(small, site)
-    with contextlib.closing(sqlite3.connect(small.data / "crawl.db", timeout=20)) as db:
+def test_an_operator_pause_survives_a_disk_pause(project_on_disk: Project, disk: SmallDisk, site: Site) -> None:
+    library = library_of(project_on_disk, site)
+    running = start_crawl(project_on_disk, site)
+    with contextlib.closing(sqlite3.connect(project_on_disk.data / "crawl.db", timeout=20)) as db:
         [(epoch,)] = db.execute("SELECT max(epoch) FROM supervisors").fetchall()
 
-        def order(name: str) -> None:
+        def insert_command(name: str) -> None:
             with db:
                 db.execute(
                     "INSERT INTO commands (supervisor, name, arguments, given_at) VALUES (?, ?, '{}', 0)",
                     (epoch, name),
                 )
 
-        order("pause")
-        ballast = disk.fill(LEAST // 2)
+        insert_command("pause")
+        ballast = disk.fill(MIN_FREE // 2)
         paused = "SELECT paused FROM runs"
-        assert until(lambda: small.query(paused) == [("operator, disk",)], 15)
+        assert until(lambda: project_on_disk.query(paused) == [("operator, disk",)], 15)
         ballast.unlink()
-        assert until(lambda: small.query(paused) == [("operator",)], 15)
-        assert quiet(site)
-        assert not running.over
-        order("resume")
+        assert until(lambda: project_on_disk.query(paused) == [("operator",)], 15)
+        assert no_requests(site)
+        assert not running.exited
+        insert_command("resume")
     assert running.wait().code == 0
-    assert_exact(small, site, library)
+    assert_exact(project_on_disk, site, library)

@@ -1,4 +1,4 @@
-"""Where a crawl starts: braces, files of URLs, stdin, sitemaps plain, packed and nested, forms, base URLs."""
+"""Start URLs: braces, files of URLs, stdin, sitemaps, forms, base URLs."""
 
 import gzip
 import json
@@ -6,9 +6,9 @@ import urllib.parse
 
 import pytest
 
-from .house import House
 from .library import ok
-from .site import Asked, Page, Site, html
+from .project import Project
+from .site import Page, Request, Site, html
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -29,64 +29,64 @@ hosts: {{"127.0.0.1": {{robots: false}}}}
 """
 
 
-def crawl(house: House, locator: str, *arguments: str, more: str = "", **kept: object) -> list[str]:
-    house.write(DEFS.format(locator=locator, more=more))
-    house.crawl(*arguments, **kept)  # type: ignore[arg-type]
-    return sorted(row["url"] for row in house.rows("page"))
+def crawl(project: Project, locator: str, *arguments: str, more: str = "", **options: object) -> list[str]:
+    project.write(DEFS.format(locator=locator, more=more))
+    project.crawl(*arguments, **options)  # type: ignore[arg-type]
+    return sorted(row["url"] for row in project.rows("page"))
 
 
-def test_braces_expand(house: House, site: Site) -> None:
-    site.otherwise = ok
+def test_braces_expand(project: Project, site: Site) -> None:
+    site.fallback = ok
     url = site.url("/{a,b}/{08..11}/x\\\\{1}")
-    found = crawl(house, f'{{name: n, url: "{url}"}}')
+    fetched = crawl(project, f'{{name: n, url: "{url}"}}')
     assert sorted(site.paths) == sorted(f"/{x}/{n:02d}/x%7B1%7D" for x in "ab" for n in range(8, 12))
-    assert len(found) == 8
+    assert len(fetched) == 8
 
 
-def test_a_hundred_thousand_at_most(house: House, site: Site) -> None:
-    house.write(DEFS.format(locator=f'{{url: "{site.url("/{1..100001}")}"}}', more=""))
-    done = house.start().wait()
+def test_a_locator_expands_to_at_most_100000_urls(project: Project, site: Site) -> None:
+    project.write(DEFS.format(locator=f'{{url: "{site.url("/{1..100001}")}"}}', more=""))
+    done = project.start().wait()
     assert done.code == 2, done.err
     assert "100,000" in done.err
     assert "defs/crawl.yml:1:" in done.err
-    assert site.visits == []
+    assert site.exchanges == []
 
 
-def test_many_locators(house: House, site: Site) -> None:
-    site.otherwise = ok
-    found = crawl(house, f'{{url: "{site.url("/{1..3000}")}"}}', "--set", "host_concurrency=64", seconds=90)
-    assert len(found) == 3000
+def test_many_locators(project: Project, site: Site) -> None:
+    site.fallback = ok
+    fetched = crawl(project, f'{{url: "{site.url("/{1..3000}")}"}}', "--set", "host_concurrency=64", seconds=90)
+    assert len(fetched) == 3000
     assert len(site.paths) == len(set(site.paths)) == 3000
 
 
-def test_urls_from_a_file_and_from_stdin(house: House, site: Site) -> None:
-    site.otherwise = ok
+def test_urls_from_a_file_and_from_stdin(project: Project, site: Site) -> None:
+    site.fallback = ok
     lines = f"\ufeff{site.url('/1')}\n# a comment\n\n  {site.url('/2')}  \r\n{site.url('/1')}\nnot a url\n"
     lines += site.url("/{x}")
-    (house.defs / "seeds.txt").write_text(lines, "utf-8")
-    assert crawl(house, "{name: n, from: seeds.txt}") == [site.url("/%7Bx%7D"), site.url("/1"), site.url("/2")]
-    assert site.times("/1") == 1
-    told = str(house.query("SELECT text FROM events WHERE kind = 'seed'"))
-    assert "not a url" in told
-    site.forget()
-    assert crawl(house, '{name: n, from: "-"}', stdin=f"{site.url('/s')}\n".encode()) == [site.url("/s")]
+    (project.defs / "seeds.txt").write_text(lines, "utf-8")
+    assert crawl(project, "{name: n, from: seeds.txt}") == [site.url("/%7Bx%7D"), site.url("/1"), site.url("/2")]
+    assert site.count("/1") == 1
+    events = str(project.query("SELECT text FROM events WHERE kind = 'seed'"))
+    assert "not a url" in events
+    site.clear_log()
+    assert crawl(project, '{name: n, from: "-"}', stdin=f"{site.url('/s')}\n".encode()) == [site.url("/s")]
 
 
-def test_a_file_of_urls_that_is_missing_is_told(house: House) -> None:
-    house.write(DEFS.format(locator="{name: n, from: nowhere.txt}", more=""))
-    done = house.start().wait()
+def test_a_missing_file_of_urls_is_reported(project: Project) -> None:
+    project.write(DEFS.format(locator="{name: n, from: nowhere.txt}", more=""))
+    done = project.start().wait()
     assert done.code in (2, 3), done.err
     assert "nowhere.txt" in done.err
     assert "Traceback" not in done.err
-    house.assert_nobody_left(4)
+    project.assert_no_process_left(4)
 
 
-def test_sitemaps_plain_packed_and_nested(house: House, site: Site) -> None:
+def test_sitemaps_plain_compressed_and_nested(project: Project, site: Site) -> None:
     def urlset(*paths: str) -> str:
         entries = "".join(f"<url><loc> {site.url(path)} </loc><lastmod>2020</lastmod></url>" for path in paths)
         return f'<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>'
 
-    site.otherwise = ok
+    site.fallback = ok
     index = "".join(
         f"<sitemap><loc>{site.url(path)}</loc></sitemap>" for path in ("/a.xml", "/b.xml.gz", "/c.txt", "/no")
     )
@@ -99,31 +99,31 @@ def test_sitemaps_plain_packed_and_nested(house: House, site: Site) -> None:
     site["/c.txt"] = Page(urlset("/4"), headers={"Content-Type": "application/xml"})
     site["/no"] = Page("none", 404)
     site["/2?a=1&b=2"] = html('<a href="/5">x</a>')
-    house.write(DEFS.format(locator=f'{{name: n, sitemap: "{site.url("/map.xml")}"}}', more=""))
-    done = house.start().wait()
+    project.write(DEFS.format(locator=f'{{name: n, sitemap: "{site.url("/map.xml")}"}}', more=""))
+    done = project.start().wait()
     assert done.code in (0, 1), done.err
-    house.assert_clean(done)
-    rows = {row["url"]: row for row in house.rows("page")}
+    project.assert_clean(done)
+    rows = {row["url"]: row for row in project.rows("page")}
     assert sorted(rows) == sorted(site.url(path) for path in ("/1", "/2?a=1&b=2", "/3", "/4", "/5"))
     assert {row["name"] for row in rows.values()} == {"n"}
     assert rows[site.url("/1")]["depth"] == "0"
     assert rows[site.url("/5")]["depth"] == "1"
-    assert done.summary["jobs"]["done"] == 5, "a sitemap is no page"
-    assert max(site.times(path) for path in site.paths) == 1
+    assert done.summary["jobs"]["done"] == 5, "a sitemap is not a page"
+    assert max(site.count(path) for path in site.paths) == 1
 
 
-def test_a_sitemap_that_is_none(house: House, site: Site) -> None:
-    site["/map.xml"] = html("<b>not found, but 200</b>")
-    house.write(DEFS.format(locator=f'{{name: n, sitemap: "{site.url("/map.xml")}"}}', more=""))
-    done = house.start().wait()
+def test_a_sitemap_that_is_html(project: Project, site: Site) -> None:
+    site["/map.xml"] = html("<b>not fetched, but 200</b>")
+    project.write(DEFS.format(locator=f'{{name: n, sitemap: "{site.url("/map.xml")}"}}', more=""))
+    done = project.start().wait()
     assert done.code in (0, 1), done.err
-    house.assert_clean(done)
-    assert house.rows("page") == []
+    project.assert_clean(done)
+    assert project.rows("page") == []
 
 
-def test_forms_json_and_bodies_are_posted(house: House, site: Site) -> None:
-    def echo(asked: Asked) -> Page:
-        return Page(html(f"<b>{asked.method} {asked.headers.get('content-type', '')} {asked.body.decode()}</b>"))
+def test_forms_json_and_bodies_are_posted(project: Project, site: Site) -> None:
+    def echo(request: Request) -> Page:
+        return Page(html(f"<b>{request.method} {request.headers.get('content-type', '')} {request.body.decode()}</b>"))
 
     site["/post"] = echo
     url = site.url("/post")
@@ -132,8 +132,8 @@ def test_forms_json_and_bodies_are_posted(house: House, site: Site) -> None:
         f' {{name: c, url: "{url}", method: PUT, body: "raw=1", headers: {{Content-Type: text/plain}}}},'
         f' {{name: d, url: "{url}", form: {{q: other}}}}, {{name: e, url: "{url}"}}'
     )
-    crawl(house, locator)
-    rows = {row["name"]: row["b"] for row in house.rows("page")}
+    crawl(project, locator)
+    rows = {row["name"]: row["b"] for row in project.rows("page")}
     assert rows["a"].startswith("POST application/x-www-form-urlencoded")
     assert urllib.parse.parse_qs(rows["a"].split()[-1]) == {"q": ["x y"], "n": ["1", "2"]}
     assert rows["b"].startswith("POST application/json")
@@ -141,48 +141,48 @@ def test_forms_json_and_bodies_are_posted(house: House, site: Site) -> None:
     assert rows["c"] == "PUT text/plain raw=1"
     assert rows["d"].endswith("q=other")
     assert rows["e"].startswith("GET")
-    assert site.times("/post") == 5, "what is posted makes another page"
+    assert site.count("/post") == 5, "the request body is part of a page's identity"
 
 
-def test_a_post_is_not_taken_for_the_page_a_link_leads_to(house: House, site: Site) -> None:
-    site["/"] = lambda asked: Page(html(f'<b>{asked.method}</b><a href="/">x</a>'))
-    crawl(house, f'{{name: a, url: "{site.url("/")}", form: {{q: x}}}}')
-    assert sorted(row["b"] for row in house.rows("page")) == ["GET", "POST"]
+def test_a_post_and_a_link_to_the_same_url_are_two_pages(project: Project, site: Site) -> None:
+    site["/"] = lambda request: Page(html(f'<b>{request.method}</b><a href="/">x</a>'))
+    crawl(project, f'{{name: a, url: "{site.url("/")}", form: {{q: x}}}}')
+    assert sorted(row["b"] for row in project.rows("page")) == ["GET", "POST"]
 
 
-def test_a_locator_and_a_link_to_the_same_page_are_one_job(house: House, site: Site) -> None:
+def test_a_locator_and_a_link_to_the_same_page_are_one_job(project: Project, site: Site) -> None:
     site["/a"] = html('<a href="/b">x</a><a href="/a">x</a>')
     site["/b"] = html('<a href="/a#top">x</a>')
-    crawl(house, f'{{name: a, url: "{site.url("/a")}"}}, {{name: b, url: "{site.url("/b")}"}}')
+    crawl(project, f'{{name: a, url: "{site.url("/a")}"}}, {{name: b, url: "{site.url("/b")}"}}')
     assert sorted(site.paths) == ["/a", "/b"]
-    assert sorted((row["name"], row["depth"]) for row in house.rows("page")) == [("a", "0"), ("b", "0")]
+    assert sorted((row["name"], row["depth"]) for row in project.rows("page")) == [("a", "0"), ("b", "0")]
 
 
-def test_base_url_by_key_and_by_flag(house: House, site: Site) -> None:
-    site.otherwise = ok
-    assert crawl(house, '{name: a, url: "x/y"}', more=f'baseUrl: "{site.url("/one/")}"') == [site.url("/one/x/y")]
-    assert crawl(house, '{name: a, url: "/z"}', "--base-url", site.url("/two/")) == [site.url("/z")]
+def test_base_url_by_key_and_by_flag(project: Project, site: Site) -> None:
+    site.fallback = ok
+    assert crawl(project, '{name: a, url: "x/y"}', more=f'baseUrl: "{site.url("/one/")}"') == [site.url("/one/x/y")]
+    assert crawl(project, '{name: a, url: "/z"}', "--base-url", site.url("/two/")) == [site.url("/z")]
 
 
 def test_environment_in_locators_is_sent_and_never_stored(
-    house: House, site: Site, monkeypatch: pytest.MonkeyPatch
+    project: Project, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hunter2x")
-    site.otherwise = lambda asked: Page(html("<b>in</b>" if "hunter2x" in str(asked) else "<b>out</b>"))
-    found = crawl(
-        house, f'{{name: a, url: "{site.url("/?t=%{env.SECRET_TOKEN}")}", headers: {{X-T: "%{{env.SECRET_TOKEN}}"}}}}'
+    site.fallback = lambda request: Page(html("<b>in</b>" if "hunter2x" in str(request) else "<b>out</b>"))
+    fetched = crawl(
+        project, f'{{name: a, url: "{site.url("/?t=%{env.SECRET_TOKEN}")}", headers: {{X-T: "%{{env.SECRET_TOKEN}}"}}}}'
     )
-    [row] = house.rows("page")
+    [row] = project.rows("page")
     assert row["b"] == "in"
-    assert site.visits[0].asked.headers["x-t"] == "hunter2x"
-    assert "hunter2x" not in found[0]
-    for path in house.data.rglob("*"):
+    assert site.exchanges[0].request.headers["x-t"] == "hunter2x"
+    assert "hunter2x" not in fetched[0]
+    for path in project.data.rglob("*"):
         assert not path.is_file() or b"hunter2x" not in path.read_bytes(), path
 
 
-def test_depth_and_locator_url_follow_the_links(house: House, site: Site) -> None:
+def test_depth_and_locator_url_follow_the_links(project: Project, site: Site) -> None:
     site["/0"], site["/1"], site["/2"] = html('<a href="/1">x</a>'), html('<a href="/2">x</a>'), html("<b>x</b>")
-    crawl(house, f'{{name: a, url: "{site.url("/0")}"}}')
-    assert [(r["url"], r["depth"], r["start"]) for r in sorted(house.rows("page"), key=lambda r: r["url"])] == [
+    crawl(project, f'{{name: a, url: "{site.url("/0")}"}}')
+    assert [(r["url"], r["depth"], r["start"]) for r in sorted(project.rows("page"), key=lambda r: r["url"])] == [
         (site.url(f"/{n}"), str(n), site.url("/0")) for n in range(3)
     ]

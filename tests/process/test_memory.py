@@ -1,4 +1,4 @@
-"""What a large page takes of a node's memory goes back, also while the node has nothing to do."""
+"""The memory of a large page is returned to the system, also while the node is idle."""
 
 import os
 import sys
@@ -7,25 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from .house import House, until
+from .project import Project, until
 from .site import Page, Site, html
 from .test_politeness import defs
 
 pytestmark = pytest.mark.timeout(60)
 
 TREE = 50_000_000
-"""Bytes a page of 3 MB takes at least; it was 90 MB."""
+"""The least number of bytes for the tree of a 3 MB page; measured: 90 MB."""
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system's allocator is another one")
-def test_a_node_that_waits_gives_back_what_a_large_page_took(house: House, site: Site) -> None:
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs the allocator of Linux")
+def test_an_idle_node_returns_the_memory_of_a_large_page(project: Project, site: Site) -> None:
     large, last = threading.Event(), threading.Event()
     site["/"] = Page(html("".join(f"<p class=c{i}><b>{i}</b> words</p>" for i in range(90_000))), hold=large)
     site["/last"] = Page(html("x"), hold=last)
-    house.write(defs(site.url("/"), site.url("/last")))
-    run = house.start()
+    project.write(defs(site.url("/"), site.url("/last")))
+    run = project.start()
     assert until(lambda: len(site.paths) == 2)
-    [node] = house.children("node")
+    [node] = project.children("node")
 
     def resident() -> int:
         return int(Path(f"/proc/{node}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -33,8 +33,8 @@ def test_a_node_that_waits_gives_back_what_a_large_page_took(house: House, site:
     before = resident()
     large.set()
     assert until(lambda: resident() > before + TREE)
-    assert until(lambda: house.job(site.url("/"))["state"] == "DONE")
+    assert until(lambda: project.job(site.url("/"))["state"] == "DONE")
     assert until(lambda: resident() < before + TREE / 2)
-    assert site.times("/last") == 1, "it has nothing else to do meanwhile"
+    assert site.count("/last") == 1, "the node is idle meanwhile"
     last.set()
     assert run.wait().code == 0

@@ -1,4 +1,4 @@
-"""What is new across the runs of a data dir: `run --only-new` and `export --since`, whatever happens meanwhile."""
+"""Rows new across the runs of a data dir: `run --only-new` and `export --since`, also after kills."""
 
 import csv
 import os
@@ -9,8 +9,8 @@ import pytest
 
 from console.cli.main import main
 
-from .house import Done, House, until
 from .library import Library
+from .project import Completed, Project, until
 from .site import Site, html
 
 pytestmark = pytest.mark.timeout(120)
@@ -34,102 +34,102 @@ def shelf(**prices: str) -> str:
     return html("".join(f"<li><b>{sku}</b><i>{price}</i></li>" for sku, price in prices.items()))
 
 
-def told(done: Done) -> list[tuple[str, str]]:
+def csv_rows(done: Completed) -> list[tuple[str, str]]:
     header, *rows = csv.reader(done.out.splitlines())
     assert header == ["sku", "price"]
     return [(sku, price) for sku, price in rows]
 
 
-Here = Callable[..., Done]
+InProcess = Callable[..., Completed]
 
 
 @pytest.fixture
-def here(house: House, capfd: pytest.CaptureFixture[str]) -> Here:
-    """A command that only looks, in this process."""
+def run_here(project: Project, capfd: pytest.CaptureFixture[str]) -> InProcess:
+    """Runs a read-only command in this process."""
 
-    def looked(*arguments: str, data: str | None = None) -> Done:
-        with pytest.raises(SystemExit) as ended:
-            main([*arguments, "--data", data or str(house.data)])
+    def run(*arguments: str, data: str | None = None) -> Completed:
+        with pytest.raises(SystemExit) as exit_info:
+            main([*arguments, "--data", data or str(project.data)])
         out, err = capfd.readouterr()
-        return Done(int(str(ended.value.code)), out, err, 0.0)
+        return Completed(int(str(exit_info.value.code)), out, err, 0.0)
 
-    return looked
-
-
-def written(house: House, name: str) -> list[tuple[str, str]]:
-    return [(row["sku"], row["price"]) for row in house.rows(name)]
+    return run
 
 
-def test_only_rows_no_earlier_run_has_reach_the_files(house: House, site: Site, here: Here) -> None:
-    house.write(DEFS.format(url=site.url("/")))
+def file_rows(project: Project, name: str) -> list[tuple[str, str]]:
+    return [(row["sku"], row["price"]) for row in project.rows(name)]
+
+
+def test_only_rows_new_to_all_runs_reach_the_files(project: Project, site: Site, run_here: InProcess) -> None:
+    project.write(DEFS.format(url=site.url("/")))
     site["/"] = shelf(a="1.50", b="2", c="3")
-    first = house.crawl("--only-new").summary["run"]
-    assert written(house, "keyed") == written(house, "whole") == [("a", "1.50"), ("b", "2"), ("c", "3")]
+    first = project.crawl("--only-new").summary["run"]
+    assert file_rows(project, "keyed") == file_rows(project, "whole") == [("a", "1.50"), ("b", "2"), ("c", "3")]
 
     site["/"] = shelf(a="1.60", b="2", d="4")
-    done = house.crawl("--only-new")
-    assert written(house, "keyed") == [("d", "4")], "a has another price, but its key is known"
-    assert written(house, "whole") == [("a", "1.60"), ("d", "4")]
-    assert done.summary["rows"] == {"keyed": 3, "whole": 3}, "the truth holds all of them"
+    done = project.crawl("--only-new")
+    assert file_rows(project, "keyed") == [("d", "4")], "a has another price, but its key is not new"
+    assert file_rows(project, "whole") == [("a", "1.60"), ("d", "4")]
+    assert done.summary["rows"] == {"keyed": 3, "whole": 3}, "the database has all of them"
     assert {a["name"]: a["rows"] for a in done.summary["appenders"]} == {"rows/keyed": 1, "rows/whole": 2}
 
-    assert told(here("export", "keyed")) == [("a", "1.60"), ("b", "2"), ("d", "4")]
-    assert told(here("export", "keyed", "--since", first)) == [("d", "4")]
-    assert told(here("export", "whole", "--since", first)) == [("a", "1.60"), ("d", "4")]
-    assert told(here("export", "whole", "--since", done.summary["run"])) == []
-    unknown = here("export", "whole", "--since", "nope")
+    assert csv_rows(run_here("export", "keyed")) == [("a", "1.60"), ("b", "2"), ("d", "4")]
+    assert csv_rows(run_here("export", "keyed", "--since", first)) == [("d", "4")]
+    assert csv_rows(run_here("export", "whole", "--since", first)) == [("a", "1.60"), ("d", "4")]
+    assert csv_rows(run_here("export", "whole", "--since", done.summary["run"])) == []
+    unknown = run_here("export", "whole", "--since", "nope")
     assert unknown.code == 2
     assert first in unknown.err
 
     site["/"] = shelf(c="3", e="5", f="")
-    house.crawl()
-    assert written(house, "keyed") == [("c", "3"), ("e", "5"), ("f", "")], "without the flag all rows are written"
-    assert told(here("export", "keyed", "--since", first)) == [("e", "5"), ("f", "")]
+    project.crawl()
+    assert file_rows(project, "keyed") == [("c", "3"), ("e", "5"), ("f", "")], "without the flag all rows are written"
+    assert csv_rows(run_here("export", "keyed", "--since", first)) == [("e", "5"), ("f", "")]
 
-    listed = here("runs", "--json").summary["runs"]
+    listed = run_here("runs", "--json").summary["runs"]
     assert [(run["state"], run["done"], run["rows"]) for run in listed] == [("DONE", 1, 6)] * 3
     assert listed[2]["run"] == first
-    assert len(here("runs", "--limit", "2", "--json").summary["runs"]) == 2
-    assert here("runs").out.splitlines()[3].startswith(first)
-    shown = here("runs", "show", first, "--json").summary
+    assert len(run_here("runs", "--limit", "2", "--json").summary["runs"]) == 2
+    assert run_here("runs").out.splitlines()[3].startswith(first)
+    shown = run_here("runs", "show", first, "--json").summary
     assert (shown["run"], shown["rows"]) == (first, {"keyed": 3, "whole": 3})
-    assert f"run {first}  DONE" in here("runs", "show", first).out
-    assert here("runs", "show", "nope").code == 2
-    assert here("runs", "--json", data=str(house.folder / "nowhere")).summary == {"runs": []}
+    assert f"run {first}  DONE" in run_here("runs", "show", first).out
+    assert run_here("runs", "show", "nope").code == 2
+    assert run_here("runs", "--json", data=str(project.folder / "nowhere")).summary == {"runs": []}
 
-    (house.data / "keys.db").write_bytes(b"no database at all, " * 300)
+    (project.data / "keys.db").write_bytes(b"no database at all, " * 300)
     site["/"] = shelf(c="3.0", f="", g="7")
-    house.crawl("--only-new")
-    assert written(house, "keyed") == [("g", "7")]
-    assert written(house, "whole") == [("c", "3.0"), ("g", "7")]
+    project.crawl("--only-new")
+    assert file_rows(project, "keyed") == [("g", "7")]
+    assert file_rows(project, "whole") == [("c", "3.0"), ("g", "7")]
 
 
-def test_another_key_in_the_defs_is_another_question(house: House, site: Site) -> None:
-    house.write(DEFS.format(url=site.url("/")))
+def test_a_changed_key_changes_what_counts_as_new(project: Project, site: Site) -> None:
+    project.write(DEFS.format(url=site.url("/")))
     site["/"] = shelf(a="1", b="2")
-    house.crawl("--only-new")
+    project.crawl("--only-new")
     site["/"] = shelf(a="1", b="9", c="1")
-    house.write(DEFS.format(url=site.url("/")).replace("key: [sku]", "key: [price]"))
-    house.crawl("--only-new")
-    assert written(house, "keyed") == [("b", "9")]
+    project.write(DEFS.format(url=site.url("/")).replace("key: [sku]", "key: [price]"))
+    project.crawl("--only-new")
+    assert file_rows(project, "keyed") == [("b", "9")]
 
 
 @pytest.mark.parametrize("victim", ["append", "supervisor"])
-def test_a_kill_changes_nothing_of_what_is_new(house: House, site: Site, victim: str) -> None:
+def test_a_kill_does_not_change_which_rows_are_new(project: Project, site: Site, victim: str) -> None:
     small = Library(site, shelves=2, books=6)
-    house.write(small.defs())
-    house.crawl()
-    site.forget()
+    project.write(small.defs())
+    project.crawl()
+    site.clear_log()
     library = Library(site, shelves=8, books=6, delay=0.05)
-    running = house.start("--only-new")
-    assert until(lambda: running.over or len(site.paths) > library.size / 2)
+    running = project.start("--only-new")
+    assert until(lambda: running.exited or len(site.paths) > library.size / 2)
     if victim == "append":
-        for pid in house.children("append"):
+        for pid in project.children("append"):
             os.kill(pid, signal.SIGKILL)
         assert running.wait().code == 0
     else:
         running.send(signal.SIGKILL)
         running.wait()
-        house.assert_nobody_left()
-        house.crawl()  # goes on as it was begun: without the flag, too
-    assert house.counted("entry", "book") == library.rows() - small.rows()
+        project.assert_no_process_left()
+        project.crawl()  # resumes with the flag of its start
+    assert project.count_rows("entry", "book") == library.rows() - small.rows()

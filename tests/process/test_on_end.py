@@ -1,4 +1,4 @@
-"""The command of `on_end`: what it is told, when it runs, and that it can do the run no harm."""
+"""The `on_end` command: its input, when it runs, and that it cannot harm the run."""
 
 import json
 import signal
@@ -10,8 +10,8 @@ import pytest
 
 from console.cli.on_end import run_on_end
 
-from .house import House, until
 from .library import Library
+from .project import Project, until
 from .site import Site
 from .stopwatch import Stopwatch
 
@@ -22,49 +22,49 @@ def on_end(*command: str) -> tuple[str, str]:
     return "--set", f"on_end={json.dumps(command)}"
 
 
-def test_it_is_told_the_summary_and_finds_the_data_dir_free(house: House, site: Site) -> None:
-    house.write(Library(site, shelves=1).defs())
-    look = f"{sys.executable} -m console status --json --data {house.data} > looked.json"
-    done = house.crawl(*on_end("sh", "-c", f"cat > told.json; {look}; echo said; echo cried >&2"))
-    assert json.loads((house.folder / "told.json").read_text()) == done.summary
-    looked = json.loads((house.folder / "looked.json").read_text())
-    assert (looked["state"], looked["supervisor"]) == ("DONE", None)
-    log = (house.data / "logs" / "on_end.log").read_text()
-    assert "said\ncried\n" in log
+def test_it_gets_the_summary_and_the_data_dir_is_unlocked(project: Project, site: Site) -> None:
+    project.write(Library(site, shelves=1).defs())
+    status_command = f"{sys.executable} -m console status --json --data {project.data} > status.json"
+    done = project.crawl(*on_end("sh", "-c", f"cat > summary.json; {status_command}; echo output; echo error >&2"))
+    assert json.loads((project.folder / "summary.json").read_text()) == done.summary
+    status = json.loads((project.folder / "status.json").read_text())
+    assert (status["state"], status["supervisor"]) == ("DONE", None)
+    log = (project.data / "logs" / "on_end.log").read_text()
+    assert "output\nerror\n" in log
     assert "on_end" not in done.err
 
 
-def test_its_failure_is_told_and_changes_nothing(house: House, site: Site) -> None:
-    house.write(Library(site, shelves=1).defs())
-    done = house.crawl(*on_end("sh", "-c", "exit 3"))
+def test_its_failure_is_reported_and_changes_nothing(project: Project, site: Site) -> None:
+    project.write(Library(site, shelves=1).defs())
+    done = project.crawl(*on_end("sh", "-c", "exit 3"))
     assert done.summary["state"] == "DONE"
     assert "on_end: sh -c 'exit 3': exit code 3" in done.err
-    done = house.crawl(*on_end("/no/such/program"))
+    done = project.crawl(*on_end("/no/such/program"))
     assert "No such file" in done.err
 
 
-def test_it_is_told_of_a_cancel_and_not_of_a_kill(house: House, site: Site) -> None:
-    house.write(Library(site, shelves=40, delay=0.1).defs())
-    running = house.start(*on_end("sh", "-c", "cat > told.json"))
+def test_it_runs_after_a_cancel_and_not_after_a_kill(project: Project, site: Site) -> None:
+    project.write(Library(site, shelves=40, delay=0.1).defs())
+    running = project.start(*on_end("sh", "-c", "cat > summary.json"))
     assert until(lambda: site.paths)
     running.send(signal.SIGINT)
     assert running.wait().code == 130
-    told = json.loads((house.folder / "told.json").read_text())
-    assert (told["state"], told["exit_code"]) == ("CANCELLED", 130)
-    (house.folder / "told.json").unlink()
-    running = house.start(*on_end("sh", "-c", "cat > told.json"))
-    assert until(lambda: len(house.children("node")) == house.nodes)
-    assert house.order("kill").code == 0
+    summary = json.loads((project.folder / "summary.json").read_text())
+    assert (summary["state"], summary["exit_code"]) == ("CANCELLED", 130)
+    (project.folder / "summary.json").unlink()
+    running = project.start(*on_end("sh", "-c", "cat > summary.json"))
+    assert until(lambda: len(project.children("node")) == project.nodes)
+    assert project.run_with_data("kill").code == 0
     assert running.wait().code == 137
-    assert not (house.folder / "told.json").exists()
+    assert not (project.folder / "summary.json").exists()
 
 
-def test_one_that_never_ends_is_ended_with_all_it_started(tmp_path: Path) -> None:
+def test_a_command_that_never_ends_is_killed_with_its_children(tmp_path: Path) -> None:
     watch, pid = Stopwatch(), tmp_path / "pid"
     command = ["sh", "-c", f"sleep 60 & echo $! > {pid}; wait"]
     problem = run_on_end(command, "{}", tmp_path, interrupted=bool, seconds=0.5)
     assert problem is not None
-    assert "killed after 0.5 s" in problem
+    assert "not over after 0.5 s" in problem
     assert watch.seconds() < 5
     assert until(lambda: not alive(int(pid.read_text())))
 
@@ -79,11 +79,11 @@ def alive(pid: int) -> bool:
 def test_a_signal_ends_it(tmp_path: Path) -> None:
     problem = run_on_end(["sleep", "60"], "{}", tmp_path, interrupted=lambda: True)
     assert problem is not None
-    assert "interrupted by a signal" in problem
+    assert "ended by a signal" in problem
 
 
-def test_what_cannot_be_a_command_is_refused(house: House, site: Site) -> None:
-    for wrong in ("notify", "[]", '[""]', "[1]", '{"a": 1}'):
-        done = house.run("run", "--no-ui", "--set", f"on_end={wrong}")
-        assert done.code == 2, wrong
-        assert "a list of strings" in done.err
+def test_an_invalid_command_is_refused(project: Project, site: Site) -> None:
+    for value in ("notify", "[]", '[""]', "[1]", '{"a": 1}'):
+        done = project.run_command("run", "--no-ui", "--set", f"on_end={value}")
+        assert done.code == 2, value
+        assert "a list of texts" in done.err

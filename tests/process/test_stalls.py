@@ -1,4 +1,4 @@
-"""A process that stands still where it hurts, in a transaction or in its loop: the culprit alone is ended."""
+"""A process that hangs in a transaction or in its loop: only that process is killed."""
 
 import os
 import shutil
@@ -12,74 +12,74 @@ import pytest
 
 from engine.store.db import writer_lock
 
-from .house import House, Running, until
 from .library import Library
-from .site import Asked, Page, Site, html
+from .project import Project, Running, until
+from .site import Page, Request, Site, html
 
 pytestmark = [
     pytest.mark.timeout(120),
-    pytest.mark.skipif(not os.path.exists("/proc/locks"), reason="the kernel does not tell who holds a lock"),
+    pytest.mark.skipif(not os.path.exists("/proc/locks"), reason="the kernel does not list lock holders"),
 ]
 
 
-def begun(house: House, site: Site, *, fetched: int = 6, books: int = 10) -> tuple[Library, Running]:
+def start_crawl(project: Project, site: Site, *, fetched: int = 6, books: int = 10) -> tuple[Library, Running]:
     library = Library(site, shelves=10, books=books, delay=0.05)
-    house.write(library.defs(concurrency=6))
-    running = house.start()
-    # a process that has yet to say that it works is given longer than one that falls silent
-    assert until(lambda: (len(site.paths) >= fetched and at_work(house) == 2) or running.over), running.err
+    project.write(library.defs(concurrency=6))
+    running = project.start()
+    # a node without a first heartbeat has a longer limit than one that becomes silent
+    assert until(lambda: (len(site.paths) >= fetched and count_healthy(project) == 2) or running.exited), running.err
     return library, running
 
 
-def at_work(house: House) -> int:
-    return len(house.query("SELECT 1 FROM nodes WHERE heart = 'HEALTHY'"))
+def count_healthy(project: Project) -> int:
+    return len(project.query("SELECT 1 FROM nodes WHERE heart = 'HEALTHY'"))
 
 
-def stopped_in_a_transaction(house: House, pids: list[int], seconds: float = 30.0) -> int:
-    """Stop the first of these processes that is caught while it holds the write lock; its pid."""
+def stop_writer(project: Project, pids: list[int], seconds: float = 30.0) -> int:
+    """Stop the first of these processes that is seen holding the write lock; return its pid."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        pid = writer_lock.find_writer_pid(house.data / "crawl.db")
+        pid = writer_lock.find_writer_pid(project.data / "crawl.db")
         if pid in pids:
             os.kill(pid, signal.SIGSTOP)
             until(lambda pid=pid: process_state(pid) == "T", 2)  # its threads run on until the signal has reached them
-            if writer_lock.find_writer_pid(house.data / "crawl.db") == pid:
+            if writer_lock.find_writer_pid(project.data / "crawl.db") == pid:
                 return pid
             os.kill(pid, signal.SIGCONT)
-    raise AssertionError("nobody was caught writing")
+    raise AssertionError("no process was seen writing")
 
 
 def process_state(pid: int) -> str:
-    """`R`, `S`, `T`, `Z` and so on, as the kernel tells it."""
+    """The state from the kernel: `R`, `S`, `T`, `Z`…"""
     with open(f"/proc/{pid}/stat") as file:
         return file.read().rpartition(")")[2].split()[0]
 
 
 @pytest.mark.parametrize("kind", ["node", "append"])
-def test_a_process_stopped_inside_a_transaction_is_ended_and_the_others_go_on(
-    house: House, site: Site, kind: str
+def test_a_process_stopped_inside_a_transaction_is_killed_and_the_others_continue(
+    project: Project, site: Site, kind: str
 ) -> None:
-    library, running = begun(house, site, books=100)
-    victim = stopped_in_a_transaction(house, house.children(kind))
-    library.pace(0)
-    at, asked = time.monotonic(), len(site.paths)
-    assert until(lambda: victim not in house.alive(), 8), "the culprit was not found"
-    assert time.monotonic() - at < 8
-    assert until(lambda: len(site.paths) > asked + 10 or running.over, 10)
+    library, running = start_crawl(project, site, books=100)
+    victim = stop_writer(project, project.children(kind))
+    library.set_delay(0)
+    stopped_at, fetched = time.monotonic(), len(site.paths)
+    assert until(lambda: victim not in project.live_processes(), 8), "the stopped process was not killed"
+    assert time.monotonic() - stopped_at < 8
+    assert until(lambda: len(site.paths) > fetched + 10 or running.exited, 10)
     done = running.wait()
     assert done.code == 0, done.err
-    house.assert_clean(done)
-    assert house.counted("entry", "book") == library.rows()
-    dead = house.query("SELECT pid, reason FROM nodes WHERE state = 'DEAD'")
-    assert [pid for pid, _ in dead] == ([victim] if kind == "node" else []), "nobody else was declared dead"
+    project.assert_clean(done)
+    assert project.count_rows("entry", "book") == library.rows()
+    dead = project.query("SELECT pid, reason FROM nodes WHERE state = 'DEAD'")
+    assert [pid for pid, _ in dead] == ([victim] if kind == "node" else []), "no other node was declared dead"
 
 
 @contextmanager
-def held_up(pid: int, path: str, seconds: int) -> Iterator[None]:
-    """Each thread of a process is held up that long at its next write to a file."""
-    fate = f"inject=pwrite64:delay_enter={seconds}s:when=1"
+def delayed_write(pid: int, path: str, seconds: int) -> Iterator[None]:
+    """Delay the next write of each thread of a process to a file."""
+    inject = f"inject=pwrite64:delay_enter={seconds}s:when=1"
     tracer = subprocess.Popen(
-        ["strace", "-f", "-qq", "-o", "/dev/null", "-P", path, "-e", fate, "-p", str(pid)], stderr=subprocess.PIPE
+        ["strace", "-f", "-qq", "-o", "/dev/null", "-P", path, "-e", inject, "-p", str(pid)], stderr=subprocess.PIPE
     )
     try:
         yield
@@ -89,30 +89,30 @@ def held_up(pid: int, path: str, seconds: int) -> Iterator[None]:
 
 
 def was_killed(pid: int) -> bool:
-    """Whether a process is gone, or SIGKILL waits for its tracer to let go of it."""
+    """Whether a process has ended, or SIGKILL is pending until its tracer detaches."""
     try:
         with open(f"/proc/{pid}/status") as file:
-            told = dict(line.split(":\t", 1) for line in file if ":\t" in line)
+            fields = dict(line.split(":\t", 1) for line in file if ":\t" in line)
     except OSError:
         return True
-    return told["State"].startswith("Z") or bool((int(told["ShdPnd"], 16) | int(told["SigPnd"], 16)) & 1 << 8)
+    return fields["State"].startswith("Z") or bool((int(fields["ShdPnd"], 16) | int(fields["SigPnd"], 16)) & 1 << 8)
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to hold a single thread up")
-def test_a_thread_stuck_in_a_transaction_is_found_though_its_process_beats(house: House, site: Site) -> None:
-    library, running = begun(house, site, books=40)
-    victim = house.children("node")[0]
-    with held_up(victim, str(house.data / "crawl.db-wal"), 60):
-        assert until(lambda: was_killed(victim) or running.over, 40)
-        assert not running.over, running.err
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace to delay a single thread")
+def test_a_thread_stuck_in_a_transaction_is_detected_although_its_process_beats(project: Project, site: Site) -> None:
+    library, running = start_crawl(project, site, books=40)
+    victim = project.children("node")[0]
+    with delayed_write(victim, str(project.data / "crawl.db-wal"), 60):
+        assert until(lambda: was_killed(victim) or running.exited, 40)
+        assert not running.exited, running.err
     done = running.wait()
     assert done.code == 0, done.err
-    house.assert_clean(done)
-    assert house.counted("entry", "book") == library.rows()
-    [(pid, reason)] = house.query("SELECT pid, reason FROM nodes WHERE state = 'DEAD'")
+    project.assert_clean(done)
+    assert project.count_rows("entry", "book") == library.rows()
+    [(pid, reason)] = project.query("SELECT pid, reason FROM nodes WHERE state = 'DEAD'")
     assert pid == victim
-    # by the lock it holds; or by its beat, where the beat had to wait for the very connection that is stuck
-    assert "held the database lock" in reason or "no beat for" in reason
+    # by the lock it holds; or by its heartbeat, which may wait for the blocked connection
+    assert "kept the database locked" in reason or "no beat for" in reason
 
 
 COSTLY = """\
@@ -128,20 +128,20 @@ dataDefs:
 """
 
 
-def test_a_loop_that_hangs_is_ended_and_its_page_is_tried_alone(house: House, site: Site) -> None:
-    """The page holds its node up for ever when it is first fetched, and is harmless the second time."""
+def test_a_loop_that_hangs_is_killed_and_its_page_is_retried_alone(project: Project, site: Site) -> None:
+    """The page blocks its node for ever at the first fetch, and is harmless at the second."""
     site["/good"] = Page(html("<b>good</b>"))
     costly = html("<i>1</i>" * 3000)
 
-    def fetched(asked: Asked) -> Page:
-        return Page(costly if asked.attempt == 1 else html("<i>harmless</i>"))
+    def fetched(request: Request) -> Page:
+        return Page(costly if request.attempt == 1 else html("<i>harmless</i>"))
 
     site["/costly"] = fetched
-    house.write(COSTLY.format(site=site.url("")))
-    done = house.crawl("--set", "deadline=1", "--set", "robots=false", nodes=1, seconds=60)
-    assert site.times("/costly") == 2
-    assert [row["sum"] for row in house.rows("page")] == ["0", "0"]
-    [(reason,)] = house.query("SELECT reason FROM nodes WHERE state = 'DEAD'")
+    project.write(COSTLY.format(site=site.url("")))
+    done = project.crawl("--set", "deadline=1", "--set", "robots=false", nodes=1, seconds=60)
+    assert site.count("/costly") == 2
+    assert [row["sum"] for row in project.rows("page")] == ["0", "0"]
+    [(reason,)] = project.query("SELECT reason FROM nodes WHERE state = 'DEAD'")
     assert "no beat for" in reason
-    assert house.query("SELECT crashes FROM jobs WHERE url LIKE '%costly'") == [(1,)]
+    assert project.query("SELECT crashes FROM jobs WHERE url LIKE '%costly'") == [(1,)]
     assert done.code == 0

@@ -1,4 +1,4 @@
-"""A headless crawl in a terminal that is closed: it goes on to its end, and what it cannot say hurts nobody."""
+"""A headless crawl in a terminal: a closed terminal does not end it, Ctrl+C cancels it."""
 
 import os
 import pty
@@ -9,72 +9,72 @@ import time
 
 import pytest
 
-from .house import CRAWL, LAUNCH, House, until
 from .library import Library
+from .project import CRAWL, LAUNCH, Project, until
 from .site import Site
 
 pytestmark = pytest.mark.timeout(60)
 
 
-def in_terminal(house: House, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
-    """The program with a terminal of its own, whose session it leads; the process, and the terminal's other end."""
-    master, slave = pty.openpty()
+def start_in_terminal(project: Project, *arguments: str) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the program as session leader of a new terminal; return the process and our end of the terminal."""
+    terminal, program_end = pty.openpty()
 
-    where = ["--defs", str(house.defs), "--data", str(house.data), "--nodes", "2"]
+    where = ["--defs", str(project.defs), "--data", str(project.data), "--nodes", "2"]
     process = subprocess.Popen(
         [sys.executable, "-c", LAUNCH, *CRAWL, "run", "--no-ui", *where, *arguments],
-        stdin=slave, stdout=slave, stderr=slave, cwd=house.folder, start_new_session=True,
+        stdin=program_end, stdout=program_end, stderr=program_end, cwd=project.folder, start_new_session=True,
     )  # fmt: skip
-    os.close(slave)
-    return process, master
+    os.close(program_end)
+    return process, terminal
 
 
-def test_a_closed_terminal_does_not_end_the_crawl(house: House, site: Site) -> None:
+def test_a_closed_terminal_does_not_end_the_crawl(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=6, delay=0.1)
-    house.write(library.defs(concurrency=4))
-    process, master = in_terminal(house)
-    assert until(lambda: len(site.paths) > 5), "it did not begin"
-    os.close(master)  # the kernel hangs up on the session, and writing to the terminal fails with EIO from now on
+    project.write(library.defs(concurrency=4))
+    process, terminal = start_in_terminal(project)
+    assert until(lambda: len(site.paths) > 5), "it did not start"
+    os.close(terminal)  # the kernel sends SIGHUP, and writing to the terminal fails with EIO from now on
     assert process.wait(30) == 0
-    house.assert_clean()
-    assert house.counted("entry", "book") == library.rows()
-    assert house.query("SELECT count(*) FROM nodes WHERE state <> 'TERMINATED'") == [(0,)]
+    project.assert_clean()
+    assert project.count_rows("entry", "book") == library.rows()
+    assert project.query("SELECT count(*) FROM nodes WHERE state <> 'TERMINATED'") == [(0,)]
 
 
-def test_an_interrupt_typed_at_the_terminal_cancels_in_order(house: House, site: Site) -> None:
-    """The terminal sends it to the whole foreground group: the nodes are not in it, and finish what they hold."""
+def test_an_interrupt_typed_at_the_terminal_cancels_gracefully(project: Project, site: Site) -> None:
+    """The terminal signals the foreground group; the nodes are not in it and finish their jobs."""
     library = Library(site, shelves=6, books=6, delay=0.1)
-    house.write(library.defs(concurrency=4))
-    process, master = in_terminal(house)
-    assert until(lambda: len(site.paths) > 5), "it did not begin"
-    os.write(master, b"\x03")
-    told = b""
+    project.write(library.defs(concurrency=4))
+    process, terminal = start_in_terminal(project)
+    assert until(lambda: len(site.paths) > 5), "it did not start"
+    os.write(terminal, b"\x03")
+    output = b""
     deadline = time.monotonic() + 15
     while process.poll() is None and time.monotonic() < deadline:
         try:
-            told += os.read(master, 65536)
+            output += os.read(terminal, 65536)
         except OSError:
             break
-    assert process.wait(30) == 130, told
-    assert b"\r\x1b[Kstopping: running jobs may finish" in told, "not behind the line of progress"
-    os.close(master)
-    house.assert_clean()
-    house.crawl()
-    assert house.counted("entry", "book") == library.rows()
+    assert process.wait(30) == 130, output
+    assert b"\r\x1b[Kstopping: jobs under way may finish" in output, "it replaces the progress line"
+    os.close(terminal)
+    project.assert_clean()
+    project.crawl()
+    assert project.count_rows("entry", "book") == library.rows()
     assert len(site.paths) == len(set(site.paths))
 
 
-def test_nodes_and_appender_outlive_a_hangup_sent_to_them(house: House, site: Site) -> None:
-    """Huey would start itself anew at a SIGHUP: here nothing happens."""
+def test_nodes_and_appender_ignore_sighup(project: Project, site: Site) -> None:
+    """Huey would restart itself on SIGHUP; our processes ignore it."""
     library = Library(site, shelves=5, books=5, delay=0.1)
-    house.write(library.defs(concurrency=4))
-    running = house.start()
-    assert until(lambda: len(site.paths) > 5 or running.over), running.err
-    children = house.children("node") + house.children("append")
+    project.write(library.defs(concurrency=4))
+    running = project.start()
+    assert until(lambda: len(site.paths) > 5 or running.exited), running.err
+    children = project.children("node") + project.children("append")
     for pid in [*children, running.pid]:
         os.kill(pid, signal.SIGHUP)
     done = running.wait()
     assert done.code == 0, done.err
-    house.assert_clean(done)
-    assert house.query("SELECT count(*) FROM nodes") == [(2,)]
-    assert house.counted("entry", "book") == library.rows()
+    project.assert_clean(done)
+    assert project.query("SELECT count(*) FROM nodes") == [(2,)]
+    assert project.count_rows("entry", "book") == library.rows()

@@ -1,4 +1,4 @@
-"""One page by hand: `try` gives what a crawl gives, a preview compares with what it gave, `shell` shows matches."""
+"""One page by hand: `try` shows what a crawl would write, a preview compares, `shell` shows matches."""
 
 import json
 import os
@@ -19,9 +19,9 @@ from engine.defs.loader import load
 from engine.errors import UsageError
 from engine.preview.stored_pages import preview_stored_pages
 
-from .house import CRAWL, LAUNCH, Done, House
 from .library import Library
-from .site import Page, Site, html, moved
+from .project import CRAWL, LAUNCH, Completed, Project
+from .site import Page, Site, html, redirect
 from .stopwatch import Stopwatch
 
 pytestmark = pytest.mark.timeout(90)
@@ -29,49 +29,49 @@ pytestmark = pytest.mark.timeout(90)
 ROBOTS = Page("User-agent: *\nDisallow: /book/\n", headers={"Content-Type": "text/plain"})
 
 
-Here = Callable[..., Done]
+InProcess = Callable[..., Completed]
 
 
 @pytest.fixture
-def here(house: House, capfd: pytest.CaptureFixture[str]) -> Here:
-    """`try` in this process, which a test of many refusals need not start anew for each."""
+def try_here(project: Project, capfd: pytest.CaptureFixture[str]) -> InProcess:
+    """Runs `try` in this process, which is faster for many refusals."""
 
-    def tried(*arguments: str, code: int = 0) -> Done:
-        with pytest.raises(SystemExit) as ended:
-            main(["try", *arguments, "--defs", str(house.defs), "--data", str(house.data)])
+    def run(*arguments: str, code: int = 0) -> Completed:
+        with pytest.raises(SystemExit) as exit_info:
+            main(["try", *arguments, "--defs", str(project.defs), "--data", str(project.data)])
         out, err = capfd.readouterr()
-        assert ended.value.code == code, err
-        return Done(code, out, err, 0.0)
+        assert exit_info.value.code == code, err
+        return Completed(code, out, err, 0.0)
 
-    return tried
+    return run
 
 
-def tried(house: House, *arguments: str, code: int = 0, stdin: bytes | None = None) -> Done:
-    where = ("--defs", str(house.defs), "--data", str(house.data))
-    done = house.command("try", *arguments, *where, stdin=stdin).wait(20)
+def run_try(project: Project, *arguments: str, code: int = 0, stdin: bytes | None = None) -> Completed:
+    where = ("--defs", str(project.defs), "--data", str(project.data))
+    done = project.start_command("try", *arguments, *where, stdin=stdin).wait(20)
     assert done.code == code, done.err
     assert "Traceback" not in done.err
     return done
 
 
-def rows_of(done: Done) -> list[dict[str, object]]:
+def json_rows(done: Completed) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.out.splitlines()]
 
 
-def test_a_page_gives_what_a_crawl_writes_of_it(house: House, site: Site) -> None:
+def test_try_shows_what_a_crawl_would_write(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=3)
-    house.write(library.defs())
-    site["/old"] = moved("/shelf/0")
-    done = tried(house, "entry", site.url("/old"))
-    assert rows_of(done) == [{"title": f'Book "0", {b}; née', "price": b / 100} for b in range(3)]
+    project.write(library.defs())
+    site["/old"] = redirect("/shelf/0")
+    done = run_try(project, "entry", site.url("/old"))
+    assert json_rows(done) == [{"title": f'Book "0", {b}; née', "price": b / 100} for b in range(3)]
     assert f"link to books: {site.url('/book/0-1')}" in done.err
     assert f"link to shelves: {site.url('/shelf/1')}" in done.err
     assert f"{site.url('/shelf/0')}: 200 html" in done.err
     assert site.paths == ["/old", "/shelf/0"]
-    assert not house.data.exists(), "a try leaves nothing behind"
+    assert not project.data.exists(), "`try` writes nothing"
 
     site["/bare"] = html("<i>no number</i>")
-    bare = tried(house, "book", site.url("/bare"), "--json").summary
+    bare = run_try(project, "book", site.url("/bare"), "--json").summary
     assert set(bare) == {"rows", "links", "rejected", "filtered", "document"}
     assert bare["rows"] == []
     (rejected,) = bare["rejected"]
@@ -80,114 +80,116 @@ def test_a_page_gives_what_a_crawl_writes_of_it(house: House, site: Site) -> Non
     assert bare["document"]["status"] == 200
 
 
-def test_what_a_crawl_would_not_take_is_not_tried(house: House, site: Site, here: Here) -> None:
-    house.write(Library(site).defs(robots=True))
+def test_try_refuses_what_a_crawl_would_refuse(project: Project, site: Site, try_here: InProcess) -> None:
+    project.write(Library(site).defs(robots=True))
     site["/robots.txt"] = ROBOTS
-    assert "robots.txt disallows it" in here("book", site.url("/book/0-0"), code=1).err
+    assert "robots.txt disallows it" in try_here("book", site.url("/book/0-0"), code=1).err
     assert "/book/0-0" not in site.paths
-    assert "HTTP 404" in here("book", site.url("/nothing"), code=1).err
+    assert "HTTP 404" in try_here("book", site.url("/nothing"), code=1).err
     site["/image"] = Page(b"\x89PNG\r\n", headers={"Content-Type": "image/png"})
-    assert "not a page: image/png" in here("book", site.url("/image"), code=1).err
-    assert "connection refused" in here("book", "http://127.0.0.1:9/", code=1).err
-    site["/loop"], site["/back"] = moved("/back"), moved("/loop")
-    assert "redirect loop" in here("book", site.url("/loop"), code=1).err
+    assert "not a page: image/png" in try_here("book", site.url("/image"), code=1).err
+    assert "connection refused" in try_here("book", "http://127.0.0.1:9/", code=1).err
+    site["/loop"], site["/back"] = redirect("/back"), redirect("/loop")
+    assert "redirects in a circle" in try_here("book", site.url("/loop"), code=1).err
     for hop in range(12):
-        site[f"/hop/{hop}"] = moved(f"/hop/{hop + 1}")
-    assert "more than 10 redirects" in here("book", site.url("/hop/0"), code=1).err
-    unknown = here("bok", site.url("/"), code=2)
+        site[f"/hop/{hop}"] = redirect(f"/hop/{hop + 1}")
+    assert "more than 10 redirects" in try_here("book", site.url("/hop/0"), code=1).err
+    unknown = try_here("bok", site.url("/"), code=2)
     assert "did you mean 'book'?" in unknown.err
     assert "entry, nothing" in unknown.err
-    assert here("book", code=2).err
-    assert here("book", str(house.folder / "nowhere.html"), code=2).err
-    assert here("book", "--job", "7", code=2).err
+    assert try_here("book", code=2).err
+    assert try_here("book", str(project.folder / "nowhere.html"), code=2).err
+    assert try_here("book", "--job", "7", code=2).err
 
 
-def test_files_and_stdin_have_the_address_they_are_given(house: House, site: Site) -> None:
-    house.write(Library(site).defs())
+def test_files_and_stdin_use_the_given_url(project: Project, site: Site) -> None:
+    project.write(Library(site).defs())
     page = '<li><a href="/book/9">x</a><i>£1</i></li><a class=next href=two>on</a>'
-    (house.folder / "page.html").write_text(page)
-    done = tried(house, "entry", "page.html", "--url", "https://shop.example/a/one")
-    assert rows_of(done) == [{"title": "x", "price": 1}]
+    (project.folder / "page.html").write_text(page)
+    done = run_try(project, "entry", "page.html", "--url", "https://shop.example/a/one")
+    assert json_rows(done) == [{"title": "x", "price": 1}]
     assert "link to books: https://shop.example/book/9" in done.err
     assert "link to shelves: https://shop.example/a/two" in done.err
-    assert "--url" in tried(house, "entry", "page.html").err
-    piped = tried(house, "entry", "-", "--url", "https://shop.example/", stdin=page.encode())
-    assert rows_of(piped) == rows_of(done)
-    assert tried(house, "entry", "page.html", "--url", "shop", code=2).err
+    assert "--url" in run_try(project, "entry", "page.html").err
+    piped = run_try(project, "entry", "-", "--url", "https://shop.example/", stdin=page.encode())
+    assert json_rows(piped) == json_rows(done)
+    assert run_try(project, "entry", "page.html", "--url", "shop", code=2).err
     assert site.paths == []
 
 
-def test_stored_pages_are_tried_and_compared_without_the_network(house: House, site: Site) -> None:
+def test_stored_pages_are_tried_and_compared_without_the_network(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=8)
-    house.write(library.defs())
-    house.crawl()
-    site.forget()
-    ((job,),) = house.query(f"SELECT id FROM jobs WHERE url = '{site.url('/shelf/3')}'")
-    done = tried(house, "entry", "--job", str(job))
-    assert [row["title"] for row in rows_of(done)] == [f'Book "3", {b}; née' for b in range(8)]
-    before = house.query("SELECT count(*), max(id) FROM rows") + house.query("SELECT count(*) FROM jobs")
+    project.write(library.defs())
+    project.crawl()
+    site.clear_log()
+    ((job,),) = project.query(f"SELECT id FROM jobs WHERE url = '{site.url('/shelf/3')}'")
+    done = run_try(project, "entry", "--job", str(job))
+    assert [row["title"] for row in json_rows(done)] == [f'Book "3", {b}; née' for b in range(8)]
+    before = project.query("SELECT count(*), max(id) FROM rows") + project.query("SELECT count(*) FROM jobs")
 
-    same = preview_stored_pages(house.data, load(house.defs).definitions, "book")
+    same = preview_stored_pages(project.data, load(project.defs).definitions, "book")
     assert same.counts == {"added": 0, "changed": 0, "vanished": 0, "same": 20}
     assert len(same.pages) == 20
-    assert min(preview_stored_pages(house.data, load(house.defs).definitions, "book").seconds for _ in range(3)) < 0.3
+    assert (
+        min(preview_stored_pages(project.data, load(project.defs).definitions, "book").seconds for _ in range(3)) < 0.3
+    )
 
     text = library.defs().replace("i, match:", "u, match:").replace("isbn: {", 'new: {value: "x"}\n      isbn: {')
-    house.write(text.replace('block: "li"', 'block: "li, ul"'))
-    new = load(house.defs).definitions
-    entry = preview_stored_pages(house.data, new, "entry")
+    project.write(text.replace('block: "li"', 'block: "li, ul"'))
+    new = load(project.defs).definitions
+    entry = preview_stored_pages(project.data, new, "entry")
     assert len(entry.pages) == 6
     assert entry.counts == {"added": 6, "changed": 48, "vanished": 0, "same": 0}
     assert entry.emptied == {"price": 48}
-    book = preview_stored_pages(house.data, new, "book", job=entry.pages[0].job)
+    book = preview_stored_pages(project.data, new, "book", job=entry.pages[0].job)
     assert book.columns == ("new", "isbn", "path")
     assert book.counts["added"] == 0
     assert all(rejection.field == "isbn" for rejection in book.pages[0].rejected)
-    changed = preview_stored_pages(house.data, new, "book").pages[0].changes[0]
+    changed = preview_stored_pages(project.data, new, "book").pages[0].changes[0]
     assert (changed.kind, changed.fields, changed.emptied) == ("changed", ("new",), ())
-    house.write(text.replace('block: "li"', 'block: "li.none"'))
-    gone = preview_stored_pages(house.data, load(house.defs).definitions, "entry")
+    project.write(text.replace('block: "li"', 'block: "li.none"'))
+    gone = preview_stored_pages(project.data, load(project.defs).definitions, "entry")
     assert gone.counts == {"added": 0, "changed": 0, "vanished": 48, "same": 0}
     with pytest.raises(UsageError):
-        preview_stored_pages(house.data, new, "entry", job=10**9)
+        preview_stored_pages(project.data, new, "entry", job=10**9)
 
     assert site.paths == []
-    assert before == house.query("SELECT count(*), max(id) FROM rows") + house.query("SELECT count(*) FROM jobs")
+    assert before == project.query("SELECT count(*), max(id) FROM rows") + project.query("SELECT count(*) FROM jobs")
 
 
-def test_the_shell_works_by_lines_of_stdin(house: House, site: Site) -> None:
-    house.write(Library(site, shelves=2, books=3).defs())
+def test_the_shell_reads_commands_from_stdin(project: Project, site: Site) -> None:
+    project.write(Library(site, shelves=2, books=3).defs())
     lines = ["li a", ":attr href", "li a", ":block li", "i", ":block", "xpath: //i", "regex: Book &?", "[", ":nope"]
     lines += [":attr text", ":match [0-9]+", "i", ":match (", ":match", ":fields entry", ":fields", "a.next", ":open 1"]
     lines += [":write page.html", ":write page.html", ":open /no/such", ":all", ":source", ":help", ":quit", "i"]
-    done = house.command(
-        "shell", site.url("/shelf/0"), "--defs", str(house.defs), stdin="\n".join(lines).encode()
+    done = project.start_command(
+        "shell", site.url("/shelf/0"), "--defs", str(project.defs), stdin="\n".join(lines).encode()
     ).wait(20)  # fmt: skip
     assert done.code == 0, done.err
     assert done.err == ""
-    told = done.out.splitlines()
-    assert "3 matches" in told
-    assert "   1  /book/0-0" in told
-    assert "3 matches in 3 blocks" in told
-    assert told.count("3 rows, 4 links, 0 rejected, 0 filtered") == 1
-    assert "error: not a CSS selector: '['" in told
-    assert any(line.startswith("error: unknown command :nope") for line in told)
-    assert any(line.startswith("error: the pattern '(' cannot be compiled") for line in told)
-    assert any(line.startswith("error: page.html exists") for line in told)
-    assert any(line.startswith(f"{site.url('/shelf/1')}: 200 html") for line in told)
-    assert b"ISBN" not in (house.folder / "page.html").read_bytes()
-    assert (house.folder / "page.html").read_bytes().startswith(b"<!doctype html>")
+    output_lines = done.out.splitlines()
+    assert "3 matches" in output_lines
+    assert "   1  /book/0-0" in output_lines
+    assert "3 matches in 3 blocks" in output_lines
+    assert output_lines.count("3 rows, 4 links, 0 rejected, 0 filtered") == 1
+    assert "error: not a CSS selector: '['" in output_lines
+    assert any(line.startswith("error: no command :nope") for line in output_lines)
+    assert any(line.startswith("error: the pattern '(' cannot be compiled") for line in output_lines)
+    assert any(line.startswith("error: page.html exists") for line in output_lines)
+    assert any(line.startswith(f"{site.url('/shelf/1')}: 200 html") for line in output_lines)
+    assert b"ISBN" not in (project.folder / "page.html").read_bytes()
+    assert (project.folder / "page.html").read_bytes().startswith(b"<!doctype html>")
     assert Counter(site.paths) == {"/shelf/0": 1, "/shelf/1": 1}
-    assert not house.data.exists()
+    assert not project.data.exists()
 
 
-def test_the_shell_edits_and_remembers_lines_at_a_terminal(house: House, site: Site) -> None:
-    (house.folder / "page.html").write_text("<b>one\x1b[2Jtwo</b>")
+def test_the_shell_edits_and_remembers_lines_at_a_terminal(project: Project, site: Site) -> None:
+    (project.folder / "page.html").write_text("<b>one\x1b[2Jtwo</b>")
     terminal, other = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", LAUNCH, *CRAWL, "shell", "page.html"],
-        stdin=other, stdout=other, stderr=other, cwd=house.folder, start_new_session=True,
-        env={**os.environ, "XDG_STATE_HOME": str(house.folder / "state"), "TERM": "dumb"},
+        stdin=other, stdout=other, stderr=other, cwd=project.folder, start_new_session=True,
+        env={**os.environ, "XDG_STATE_HOME": str(project.folder / "state"), "TERM": "dumb"},
     )  # fmt: skip
     os.close(other)
     shown = read_until(terminal, "css> ")
@@ -197,13 +199,13 @@ def test_the_shell_edits_and_remembers_lines_at_a_terminal(house: House, site: S
     assert "\x1b[2J" not in shown
     os.write(terminal, b"half")
     read_until(terminal, "half")
-    time.sleep(0.1)  # an interrupt that comes before it waits for the next key is only seen with that key
+    time.sleep(0.1)  # an interrupt before it waits for the next key takes effect only with that key
     os.write(terminal, b"\x03")
     read_until(terminal, "css> ")
     os.write(terminal, b":quit\n")
     assert process.wait(30) == 0
     os.close(terminal)
-    assert (house.folder / "state" / "crawl-console" / "shell_history").read_text().split() == ["b", ":quit"]
+    assert (project.folder / "state" / "crawl-console" / "shell_history").read_text().split() == ["b", ":quit"]
 
 
 def read_until(terminal: int, mark: str, seconds: float = 30.0) -> str:
@@ -215,33 +217,33 @@ def read_until(terminal: int, mark: str, seconds: float = 30.0) -> str:
     return shown
 
 
-def test_the_live_preview_shows_what_each_save_changes(house: House, site: Site) -> None:
-    """Against what was there before that save; nothing is fetched, and nothing written."""
+def test_the_live_preview_shows_what_each_save_changes(project: Project, site: Site) -> None:
+    """Compared with the state before that save; nothing is fetched or written."""
     library = Library(site, shelves=3, books=9)
-    house.write(library.defs())
-    house.crawl()
-    site.forget()
-    kept = house.query("SELECT id, data FROM rows ORDER BY id")
-    live = LivePreview(house.data, house.defs, "book")
+    project.write(library.defs())
+    project.crawl()
+    site.clear_log()
+    stored = project.query("SELECT id, data FROM rows ORDER BY id")
+    live = LivePreview(project.data, project.defs, "book")
 
-    def seen() -> list[str]:
+    def preview_lines() -> list[str]:
         return [text for text, _ in live.evaluate()]
 
-    assert seen()[0].startswith("20 pages: +0 added, ~0 changed, −0 vanished, 20 same")
-    house.write(library.defs().replace("{selector: b, required: true}", '{selector: b, match: "[0-9-]+"}'))
+    assert preview_lines()[0].startswith("20 pages: +0 added, ~0 changed, −0 vanished, 20 same")
+    project.write(library.defs().replace("{selector: b, required: true}", '{selector: b, match: "[0-9-]+"}'))
     watch = Stopwatch()
-    first = seen()
-    assert watch.seconds() < 2, "some ten milliseconds, on a machine with nothing else to do"
+    first = preview_lines()
+    assert watch.seconds() < 2, "about 10 ms on an idle machine"
     assert first[0].startswith("20 pages: +0 added, ~20 changed")
     assert any(re.fullmatch(r"  ~ isbn: ISBN (\d+-\d) → \1", line) for line in first)
-    house.write(library.defs().replace("{selector: b, required: true}", "{selector: blink}"))
-    emptied = seen()
+    project.write(library.defs().replace("{selector: b, required: true}", "{selector: blink}"))
+    emptied = preview_lines()
     assert "✗ isbn: empty now in 20 rows that had a value" in emptied
-    house.write(library.defs().replace("{selector: b, required: true}", "{selector: blink, required: true}"))
-    assert seen()[0].startswith("20 pages: +0 added, ~0 changed, −20 vanished")
-    house.write(library.defs().replace("{selector: b,", "{selektor: b,"))
-    assert "unknown-key" in seen()[0]
-    house.write(library.defs())
-    assert seen()[0].startswith("20 pages: +20 added")
+    project.write(library.defs().replace("{selector: b, required: true}", "{selector: blink, required: true}"))
+    assert preview_lines()[0].startswith("20 pages: +0 added, ~0 changed, −20 vanished")
+    project.write(library.defs().replace("{selector: b,", "{selektor: b,"))
+    assert "unknown-key" in preview_lines()[0]
+    project.write(library.defs())
+    assert preview_lines()[0].startswith("20 pages: +20 added")
     assert site.paths == []
-    assert house.query("SELECT id, data FROM rows ORDER BY id") == kept
+    assert project.query("SELECT id, data FROM rows ORDER BY id") == stored

@@ -1,4 +1,4 @@
-"""A user's folder with defs and a data dir, and the program as a user runs it: real processes, each bounded in time."""
+"""A project folder with defs and a data dir; runs the program in it as real processes."""
 
 import contextlib
 import csv
@@ -19,13 +19,13 @@ from .stopwatch import Stopwatch
 
 CRAWL = [sys.executable, "-m", "console"]
 LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-"""Gives a command its terminal, by a Python of its own: what a process with threads forks must not run on in Python."""
-PATIENCE = 45.0
+"""Makes stdin the controlling terminal, then executes the command; `preexec_fn` is unsafe in a process with threads."""
+TIMEOUT = 45.0
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """A command that ended."""
+class Completed:
+    """A finished command."""
 
     code: int
     out: str
@@ -34,7 +34,7 @@ class Done:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The JSON object that stands last on stdout."""
+        """The JSON object on the last line of stdout."""
         return json.loads(self.out.splitlines()[-1])
 
     @property
@@ -43,7 +43,7 @@ class Done:
 
 
 class Running:
-    """A command under way; its output lies in files, so that nothing blocks on a full pipe."""
+    """A running command. Its output goes to files, so that no full pipe blocks it."""
 
     def __init__(
         self,
@@ -54,13 +54,13 @@ class Running:
         explain: Callable[[], str] = str,
         tracer: Sequence[str] = (),
     ) -> None:
-        """`explain` says how things stand when the command does not end; `tracer` goes in front of the command."""
+        """`explain` describes the run when the command does not end in time; `tracer` is put before the command."""
         self._explain = explain
         self._out, self._err = folder / f"out{number}", folder / f"err{number}"
-        self._begun = time.monotonic()
-        # the modules are compiled once, not at each start of each process
-        unwanted = ("CRAWL_", "PYTHONDONTWRITEBYTECODE")
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(unwanted)}
+        self._started_at = time.monotonic()
+        # with bytecode files, modules are compiled once and not by each process
+        excluded = ("CRAWL_", "PYTHONDONTWRITEBYTECODE")
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(excluded)}
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [*tracer, *CRAWL, *arguments],
@@ -80,7 +80,7 @@ class Running:
         return self.process.pid
 
     @property
-    def over(self) -> bool:
+    def exited(self) -> bool:
         return self.process.poll() is not None
 
     @property
@@ -95,21 +95,21 @@ class Running:
         if self.process.poll() is None:
             os.kill(self.pid, number)
 
-    def wait(self, seconds: float = PATIENCE) -> Done:
-        """Its end; a command that takes longer is killed, and the test fails."""
+    def wait(self, seconds: float = TIMEOUT) -> Completed:
+        """Wait for the end. A command that takes longer is killed, and the test fails."""
         try:
             code = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
-            how = self._explain()
+            state = self._explain()
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"not over after {seconds:g} s\n{self.err[-3000:]}\n{how}") from None
+            raise AssertionError(f"still running after {seconds:g} s\n{self.err[-3000:]}\n{state}") from None
         out = self._out.read_text("utf-8", "replace")
-        return Done(code, out, self.err, time.monotonic() - self._begun)
+        return Completed(code, out, self.err, time.monotonic() - self._started_at)
 
 
-class House:
-    """One data dir with its defs. Commands run in its folder, so no crawl.toml of a stranger counts."""
+class Project:
+    """One data dir with its defs. Commands run in its folder, so that no other crawl.toml is read."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -130,14 +130,14 @@ class House:
         data: Path | None = None,
         tracer: Sequence[str] = (),
     ) -> Running:
-        """Begin a headless run."""
+        """Start a headless run."""
         where = ["--defs", str(self.defs), "--data", str(data or self.data), "--nodes", str(nodes or self.nodes)]
-        return self.command("run", "--no-ui", "--json", *where, *arguments, stdin=stdin, tracer=tracer)
+        return self.start_command("run", "--no-ui", "--json", *where, *arguments, stdin=stdin, tracer=tracer)
 
     def crawl(
-        self, *arguments: str, code: int = 0, nodes: int | None = None, seconds: float = PATIENCE, **more: Any
-    ) -> Done:
-        """A whole headless run. Whatever its end, no process stays and nothing of the program failed."""
+        self, *arguments: str, code: int = 0, nodes: int | None = None, seconds: float = TIMEOUT, **more: Any
+    ) -> Completed:
+        """Run headless to the end; check the exit code, and that no process, traceback or damage is left."""
         done = self.start(*arguments, nodes=nodes, **more).wait(seconds)
         assert done.code == code, (
             f"exit {done.code}, not {code}\n{done.out[-1500:]}\n{done.err[-3000:]}\n{self.logs()[-3000:]}"
@@ -145,26 +145,26 @@ class House:
         self.assert_clean(done)
         return done
 
-    def run(self, *arguments: str, seconds: float = 20.0) -> Done:
-        """A command to its end."""
-        return self.command(*arguments).wait(seconds)
+    def run_command(self, *arguments: str, seconds: float = 20.0) -> Completed:
+        """Run a command to its end."""
+        return self.start_command(*arguments).wait(seconds)
 
-    def order(self, *arguments: str, seconds: float = 20.0) -> Done:
-        """A command on this data dir."""
-        return self.run(*arguments, "--data", str(self.data), seconds=seconds)
+    def run_with_data(self, *arguments: str, seconds: float = 20.0) -> Completed:
+        """Run a command with this data dir to its end."""
+        return self.run_command(*arguments, "--data", str(self.data), seconds=seconds)
 
-    def command(self, *arguments: str, stdin: bytes | None = None, tracer: Sequence[str] = ()) -> Running:
-        running = Running(list(arguments), self.folder, len(self._commands), stdin, self.standing, tracer)
+    def start_command(self, *arguments: str, stdin: bytes | None = None, tracer: Sequence[str] = ()) -> Running:
+        running = Running(list(arguments), self.folder, len(self._commands), stdin, self.describe_state, tracer)
         self._commands.append(running)
         return running
 
     def status(self) -> dict[str, Any]:
-        done = self.order("status", "--json")
+        done = self.run_with_data("status", "--json")
         assert done.code == 0, done.err
         return done.summary
 
-    def alive(self) -> dict[int, str]:
-        """Living processes of this data dir, by pid: their command lines."""
+    def live_processes(self) -> dict[int, str]:
+        """Live processes of this project: their command lines by pid."""
         return {
             pid: line
             for pid, line in _processes().items()
@@ -172,48 +172,48 @@ class House:
         }
 
     def children(self, kind: str) -> list[int]:
-        """Pids of living `node`s, or of the `append`er."""
-        return sorted(pid for pid, line in self.alive().items() if f"engine.{kind}" in line)
+        """Pids of live `node` or `append` processes."""
+        return sorted(pid for pid, line in self.live_processes().items() if f"engine.{kind}" in line)
 
-    def end_all(self) -> None:
-        """Kill what a failed test left."""
+    def kill_all(self) -> None:
+        """Kill the processes that a failed test left."""
         for running in self._commands:
             if running.process.poll() is None:
                 running.process.kill()
                 running.process.wait()
-        for pid in self.alive():
+        for pid in self.live_processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
-    def assert_nobody_left(self, seconds: float = 10.0) -> None:
-        if self.alive():
+    def assert_no_process_left(self, seconds: float = 10.0) -> None:
+        if self.live_processes():
             watch = Stopwatch()
-            assert until(lambda: not self.alive()), f"still alive: {self.alive()}"
+            assert until(lambda: not self.live_processes()), f"still alive: {self.live_processes()}"
             assert watch.seconds() < seconds
 
-    def assert_clean(self, done: Done | None = None) -> None:
-        """No process, no traceback, no damage, no job in anybody's hands."""
-        self.assert_nobody_left(2.0)
+    def assert_clean(self, done: Completed | None = None) -> None:
+        """No process, no traceback, no damage, no TAKEN job."""
+        self.assert_no_process_left(2.0)
         assert "Traceback" not in self.logs(), self.logs()[-4000:]
         assert done is None or "Traceback" not in done.err, done.err
         if (self.data / "crawl.db").exists():
-            self.assert_sound()
+            self.assert_integrity()
             assert self.query("SELECT count(*) FROM jobs WHERE state = 'TAKEN'") == [(0,)]
 
-    def assert_sound(self) -> None:
+    def assert_integrity(self) -> None:
         for name in ("crawl.db", "pages.db"):
             assert self.query("PRAGMA integrity_check", name) == [("ok",)]
 
     def logs(self) -> str:
         return "\n".join(path.read_text("utf-8", "replace") for path in sorted(self.data.glob("logs/*")))
 
-    def standing(self) -> str:
-        """How the run stands, for a failure's message."""
+    def describe_state(self) -> str:
+        """The state of the run, for the message of a failed test."""
         if not (self.data / "crawl.db").exists():
             return "no crawl.db"
-        told = [
-            self._told(f"SELECT {what}")
-            for what in (
+        tables = [
+            self._query_text(f"SELECT {query}")
+            for query in (
                 "id, state, stage, paused, active_sequences, seeded_version FROM runs",
                 "id, grp, kind, rung_at, ready, delayed, taken, done FROM sequences",
                 "key, delay, next_at, backoff_until, robots FROM hosts",
@@ -223,24 +223,24 @@ class House:
             )
         ]
         now = time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-        alive = [f"{pid} {line}" for pid, line in self.alive().items()]
-        return "\n".join([f"now {now}", *told, *alive, self.logs()[-3000:]])
+        alive = [f"{pid} {line}" for pid, line in self.live_processes().items()]
+        return "\n".join([f"now {now}", *tables, *alive, self.logs()[-3000:]])
 
-    def _told(self, sql: str) -> str:
+    def _query_text(self, sql: str) -> str:
         try:
             return str(self.query(sql))
         except sqlite3.Error as error:
             return str(error)
 
     def query(self, sql: str, name: str = "crawl.db") -> list[tuple[Any, ...]]:
-        """Ask a database of the data dir, at most 20 s long: a damaged one may lead in circles."""
+        """Query a database of the data dir for at most 20 s: a damaged file can loop."""
         deadline = time.monotonic() + 20
         with contextlib.closing(sqlite3.connect(f"{(self.data / name).as_uri()}?mode=ro", uri=True, timeout=20)) as db:
             db.set_progress_handler(lambda: time.monotonic() > deadline, 100_000)
             return db.execute(sql).fetchall()
 
     def job(self, url: str) -> dict[str, Any]:
-        """State, reason and attempts of the job on a URL."""
+        """State, reason and attempts of the job for a URL."""
         [(state, reason, attempts)] = self.query(
             f"SELECT state, reason, attempts FROM jobs WHERE url = '{url}' AND origin IN ('link', 'locator')"
             " ORDER BY id DESC LIMIT 1"
@@ -254,16 +254,16 @@ class House:
         """Rows of a CSV output, read strictly."""
         return read_csv(self.output(f"{data_def}.csv"))
 
-    def counted(self, *data_defs: str) -> Counter[tuple[str, ...]]:
+    def count_rows(self, *data_defs: str) -> Counter[tuple[str, ...]]:
         return Counter((name, *row.values()) for name in data_defs for row in self.rows(name))
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:
     raw = path.read_bytes()
     assert raw.endswith(b"\r\n"), f"torn: {raw[-80:]!r}"
-    header, *found = csv.reader(raw.decode("utf-8").splitlines(keepends=True), strict=True)
-    assert all(len(row) == len(header) for row in found)
-    return [dict(zip(header, row, strict=True)) for row in found]
+    header, *rows = csv.reader(raw.decode("utf-8").splitlines(keepends=True), strict=True)
+    assert all(len(row) == len(header) for row in rows)
+    return [dict(zip(header, row, strict=True)) for row in rows]
 
 
 def until(condition: Callable[[], object], seconds: float = 15.0) -> bool:
@@ -276,14 +276,14 @@ def until(condition: Callable[[], object], seconds: float = 15.0) -> bool:
 
 
 def _processes() -> dict[int, str]:
-    """All living processes of the machine; what others were started with need not be text."""
+    """All live processes of the machine; command lines need not be UTF-8."""
     if not Path("/proc/self/cmdline").exists():
-        told = subprocess.run(["ps", "-axo", "pid=,stat=,command="], capture_output=True, check=True).stdout
-        lines = (line.split(None, 2) for line in os.fsdecode(told).splitlines())
+        output = subprocess.run(["ps", "-axo", "pid=,stat=,command="], capture_output=True, check=True).stdout
+        lines = (line.split(None, 2) for line in os.fsdecode(output).splitlines())
         return {int(line[0]): line[2] for line in lines if len(line) == 3 and "Z" not in line[1]}
-    found = {}
+    commands = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):  # an unreaped process has an empty command line
-                found[int(folder.name)] = os.fsdecode((folder / "cmdline").read_bytes().replace(b"\0", b" "))
-    return found
+                commands[int(folder.name)] = os.fsdecode((folder / "cmdline").read_bytes().replace(b"\0", b" "))
+    return commands

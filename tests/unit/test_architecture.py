@@ -1,0 +1,157 @@
+"""The structure of the code: no import circles, small files, SQL in one place, unique class names.
+
+The import contracts in pyproject.toml say which package may import which; these tests check what contracts cannot say.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("engine", "console")
+MAX_LINES = 350
+
+SHARED_CLASS_NAMES: dict[str, str] = {}
+"""Class names that may occur more than once in the product, each with the reason."""
+
+
+@cache
+def sources() -> dict[str, tuple[Path, ast.Module]]:
+    """Every module of the product by its dotted name; a package has the name of its folder."""
+    modules = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            modules[name] = path, ast.parse(path.read_text("utf-8"))
+    return modules
+
+
+def imports_of(name: str) -> set[str]:
+    """Modules of the product that a module imports anywhere: at the top, in functions, under TYPE_CHECKING."""
+    path, tree = sources()[name]
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    imported = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *([base] if base else [])])
+            for alias in node.names:  # `from package import module` imports the module, not the package's namespace
+                child = f"{base}.{alias.name}"
+                imported.add(child if child in sources() else base)
+    return (imported & set(sources())) - {name}
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Strongly connected components of two or more modules (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    components = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for target in sorted(graph[node]):
+            if target not in index:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], index[target])
+        if low[node] == index[node]:
+            component = []
+            while not component or component[-1] != node:
+                component.append(stack.pop())
+            if len(component) > 1:
+                components.append(sorted(component))
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return components
+
+
+def test_circles_are_detected():
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"d"}}
+    assert circles(graph) == [["a", "b", "c"]]
+    assert circles({**graph, "c": {"d"}}) == []
+
+
+def test_imports_in_functions_and_for_types_are_counted():
+    assert "engine.store.db.connector" in imports_of("engine.store.db.schema")
+    every = {name for module in sources() for name in imports_of(module)}
+    assert {"console.tui.app", "engine.model.job"} <= every
+
+
+def test_no_import_circle():
+    assert circles({name: imports_of(name) for name in sources()}) == []
+
+
+@pytest.mark.parametrize("folder", ["engine", "console", "tests"])
+def test_no_file_is_longer_than_350_lines(folder):
+    lengths = {
+        str(path.relative_to(ROOT)): len(path.read_text("utf-8").splitlines()) for path in (ROOT / folder).rglob("*.py")
+    }
+    assert {name: length for name, length in lengths.items() if length > MAX_LINES} == {}
+
+
+@pytest.mark.parametrize(("folder", "most"), [("console", 8), ("engine/store", 4)])
+def test_few_modules_lie_directly_in_a_package(folder, most):
+    modules = sorted(path.name for path in (ROOT / folder).glob("*.py"))
+    assert len(modules) <= most, modules
+
+
+SQL = re.compile(
+    r"^\s*(SELECT\s+\S.*\sFROM\s|INSERT\s+(OR\s+\w+\s+)?INTO\s|UPDATE\s+\w+\s+SET\s|DELETE\s+FROM\s|REPLACE\s+INTO\s"
+    r"|CREATE\s+(TEMP\s+)?(TABLE|INDEX|TRIGGER|VIEW)\s|DROP\s+(TABLE|INDEX)\s|PRAGMA\s+\w|BEGIN\s+IMMEDIATE|WITH\s+\w+\s+AS\s)",
+    re.DOTALL,
+)
+SQL_OWNERS = ("engine.store.", "engine.append.sqlite", "engine.queue")
+"""The store; the file of the sqlite output; `queue.db`, which is Huey's own file."""
+
+
+def texts(tree: ast.Module) -> list[str]:
+    """String literals of a module, without docstrings; an f-string is joined from its constant parts."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            found.append("".join(part.value if isinstance(part, ast.Constant) else "x" for part in node.values))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            found.append(node.value)
+    return found
+
+
+def test_sql_is_recognized():
+    assert all(
+        map(SQL.match, ["SELECT a FROM b", "\n  UPDATE runs SET x = 1", "PRAGMA user_version", "DELETE FROM jobs"])
+    )
+    assert not any(map(SQL.match, ["Select a page", "UPDATE", "from here", "Delete from the list"]))
+
+
+def test_sql_is_only_in_the_store_and_the_sqlite_output():
+    elsewhere = {
+        name: [text for text in texts(tree) if SQL.match(text)]
+        for name, (_, tree) in sources().items()
+        if not name.startswith(SQL_OWNERS)
+    }
+    assert {name: sql for name, sql in elsewhere.items() if sql} == {}
+
+
+def test_class_names_are_unique():
+    modules = defaultdict(list)
+    for name, (_, tree) in sources().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                modules[node.name].append(name)
+    doubled = {name: places for name, places in modules.items() if len(places) > 1}
+    assert {name: places for name, places in doubled.items() if name not in SHARED_CLASS_NAMES} == {}
+    assert set(SHARED_CLASS_NAMES) <= set(doubled), "remove names that are unique again"

@@ -1,0 +1,62 @@
+"""docs/settings.md against the code: names, defaults, flags."""
+
+import tomllib
+from dataclasses import fields
+
+import click
+import pytest
+
+from console.cli.main import crawl_console
+from engine import __version__
+from engine.settings import PROJECT_URL, Settings, resolve_settings
+
+from .doc_pages import SETTINGS, blocks, table
+
+
+def settings_rows():
+    return {row[0].strip("`"): row for row in table(SETTINGS)}
+
+
+def test_every_setting_is_documented_and_no_other():
+    assert list(settings_rows()) == [field.name for field in fields(Settings)]
+
+
+@pytest.mark.parametrize("field", fields(Settings), ids=lambda field: field.name)
+def test_the_default_of_a_setting_is_documented(field):
+    default = settings_rows()[field.name][1]
+    if field.name == "nodes":
+        assert default == "one a CPU, 2 to 4"
+    elif field.name == "user_agent":
+        assert default.strip("`").replace("VERSION", __version__).replace("URL", PROJECT_URL) == field.default
+    elif field.default is None:
+        assert default == "none"
+    else:
+        written = str(field.default).lower() if isinstance(field.default, bool) else str(field.default)
+        assert default == f"`{written}`"
+
+
+def test_the_flag_of_a_setting_is_documented_and_exists():
+    flags = {
+        option.name: option.opts[0]
+        for option in crawl_console.get_command(click.Context(crawl_console), "run").params
+        if option.name
+    }
+    for name, row in settings_rows().items():
+        assert row[3].strip("`") == flags.get(name, "")
+
+
+def test_the_example_of_settings_works_as_documented(tmp_path):
+    (toml,) = blocks(SETTINGS, "toml")
+    (tmp_path / "crawl.toml").write_text(toml, "utf-8")
+    resolved = {
+        setting.name: (setting.value, setting.origin)
+        for setting in resolve_settings(
+            {"nodes": 4, "deadline": "60"}, environment={"CRAWL_DELAY": "1"}, folder=tmp_path
+        )
+    }
+    assert resolved["nodes"] == (4, "flag")
+    assert resolved["deadline"] == (60.0, "flag")
+    assert resolved["delay"] == (1.0, "env CRAWL_DELAY")
+    assert resolved["live"] == ("PT12H", "crawl.toml")
+    assert resolved["grace"] == (25.0, "default")
+    assert set(tomllib.loads(toml)) <= set(resolved)
