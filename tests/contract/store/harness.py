@@ -143,12 +143,12 @@ class StoreHarness:
         return self.lease(self.sequence(url, group), node=node, free=free).jobs
 
     def commit(
-        self, *finished: JobOutcome, node: int | None = None, free: int = 0, held: int = 0, **share: Any
+        self, *outcomes: JobOutcome, node: int | None = None, free: int = 0, held: int = 0, **share: Any
     ) -> CommitResult:
         """`free`: jobs to lease in the same transaction; `share`: further fields of the lease request."""
         epoch = self.nodes[0] if node is None else node
-        wish = replace(self.lease_request(node=epoch, free=free, held=held), **share) if free else None
-        return commit(self.db, epoch, self.run, finished, self.places, self.now, request=wish)
+        request = replace(self.lease_request(node=epoch, free=free, held=held), **share) if free else None
+        return commit(self.db, epoch, self.run, outcomes, self.places, self.now, request=request)
 
     def done(self, job: LeasedJob, *, data: Iterable[str] = (), links: Iterable[Page] = (), **more: Any) -> JobOutcome:
         return JobOutcome(

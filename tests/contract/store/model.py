@@ -65,12 +65,12 @@ class Model(RuleBasedStateMachine):
         self.store.check_counters()
 
     @invariant()
-    def taken_jobs_are_those_with_a_living_lease(self) -> None:
+    def taken_jobs_are_those_with_a_valid_lease(self) -> None:
         taken = self.db.all("SELECT id, lease, node FROM jobs WHERE state = 'TAKEN'")
         assert {id_: (lease, node) for id_, lease, node in taken} == self.live
 
     @invariant()
-    def no_host_has_more_than_it_bears(self) -> None:
+    def no_host_exceeds_its_limit(self) -> None:
         over = "SELECT h.key FROM hosts h WHERE (SELECT sum(taken) FROM sequences WHERE host = h.id) > h.concurrency"
         assert self.db.all(over) == []
 
@@ -92,7 +92,7 @@ class Model(RuleBasedStateMachine):
         assert done == set(self.finished)
 
     @invariant()
-    def every_page_asked_for_has_its_job(self) -> None:
+    def every_expected_page_has_a_job(self) -> None:
         assert set(self.db.all("SELECT DISTINCT s.grp, j.url FROM jobs j JOIN sequences s ON s.id = j.sequence"
                                " WHERE j.hops = 0 AND s.kind = 'page'")) <= self.expected_pages  # fmt: skip
         identities = {row[0] for row in self.db.all("SELECT identity FROM jobs UNION SELECT page_key FROM jobs")}
@@ -162,10 +162,10 @@ class Model(RuleBasedStateMachine):
     def commit(self, node: int, group: list[JobOutcome], keep: bool, *, refill: bool = False) -> None:
         accepted = [f for f in group if self.live.get(f.job.id) == (f.job.lease, node)]
         if node in self.dead:
-            before = self.standing()
+            before = self.all_tables()
             with pytest.raises(Fenced):
                 self.store.commit(*group, node=node)
-            assert self.standing() == before
+            assert self.all_tables() == before
             return
         held = sum(holder == node for _, holder in self.live.values()) - len(accepted)
         result = self.store.commit(*group, node=node, free=len(group) if refill else 0, held=held)
@@ -223,6 +223,6 @@ class Model(RuleBasedStateMachine):
     def ring(self, listed: Iterable[int]) -> None:
         self.rings.update(listed)
 
-    def standing(self) -> list[Any]:
+    def all_tables(self) -> list[Any]:
         tables = ("jobs", "sequences", "hosts", "rows", "row_counts", "runs")
         return [self.db.all(f"SELECT * FROM {table}") for table in tables]

@@ -16,7 +16,7 @@ from engine.store.pages.documents import PageStore
 from engine.store.pages.packing import BodyCompressor, _train_dictionary
 from tests.contract.store.harness import document
 
-_LOOK = 1_700
+_TEST_INTERVAL = 1_700
 """Pages after which the dictionary was tested again, in groups of 20."""
 
 
@@ -101,7 +101,11 @@ def test_another_writer_and_a_later_one_use_the_same_dictionary(folder: Path) ->
 
 def test_a_dictionary_that_no_longer_saves_space_is_replaced(folder: Path) -> None:
     pages = PageStore(folder)
-    kept = _store(pages, _shop, 0, 80) | _store(pages, _news, 80, _LOOK) | _store(pages, _news, 80 + _LOOK, 40)
+    kept = (
+        _store(pages, _shop, 0, 80)
+        | _store(pages, _news, 80, _TEST_INTERVAL)
+        | _store(pages, _news, 80 + _TEST_INTERVAL, 40)
+    )
     numbers = [number for number, _ in _frames(folder)]
     assert numbers[60] == 32_768
     assert numbers[-1] == 32_769
@@ -110,10 +114,10 @@ def test_a_dictionary_that_no_longer_saves_space_is_replaced(folder: Path) -> No
 
 def test_pages_with_nothing_in_common_get_no_dictionary(folder: Path) -> None:
     pages = PageStore(folder)
-    kept = _store(pages, _shop, 0, 80) | _store(pages, _noise, 80, 2 * _LOOK)
-    sizes = [size for _, size in _frames(folder)[80 + _LOOK :]]
+    kept = _store(pages, _shop, 0, 80) | _store(pages, _noise, 80, 2 * _TEST_INTERVAL)
+    sizes = [size for _, size in _frames(folder)[80 + _TEST_INTERVAL :]]
     assert max(sizes) < 3_020, "it costs nothing"
-    assert {number for number, _ in _frames(folder)[80 + _LOOK :]} == {0}
+    assert {number for number, _ in _frames(folder)[80 + _TEST_INTERVAL :]} == {0}
     _read(folder, kept)
 
 
@@ -198,22 +202,22 @@ def test_a_dictionary_that_could_not_be_written_is_not_used_and_training_is_retr
     db = Database.open(folder / PAGES, busy_seconds=0.05)
     packing = BodyCompressor(db)
 
-    def learnt(first: int) -> int:
+    def next_dictionary(first: int) -> int:
         """Store pages with these numbers; returns the dictionary id of the next one."""
         packing.add_samples([_shop(number) for number in range(first, first + 60)])
         return zstandard.get_frame_parameters(packing.compress([_shop(0)])[0]).dict_id
 
     other = Database.open(folder / PAGES)
     with other.transaction():
-        assert learnt(0) == 0
+        assert next_dictionary(0) == 0
         with pytest.raises(DatabaseBusy), db.transaction():
             pass
     full = db.value("PRAGMA max_page_count")
     db.execute(f"PRAGMA max_page_count = {db.value('PRAGMA page_count')}")
-    assert learnt(60) == 0
+    assert next_dictionary(60) == 0
     assert db.all("SELECT id FROM dictionaries") == []
     db.execute(f"PRAGMA max_page_count = {full}")
-    assert learnt(120) == 32_768
+    assert next_dictionary(120) == 32_768
 
 
 def test_pages_that_could_not_be_stored_are_no_training_samples(folder: Path) -> None:

@@ -62,7 +62,7 @@ class Crawl(Model):
 
     @precondition(lambda self: self.alive and self.live)
     @rule(which=st.integers(0, 3), late=st.booleans())
-    def jobs_are_taken_from_a_living_node(self, which: int, late: bool) -> None:
+    def jobs_of_a_live_node_are_released(self, which: int, late: bool) -> None:
         """A supervisor does not do this: only the lease fences later results of the node."""
         node = self.alive[which % len(self.alive)]
         self.release(node, crashed=True)
@@ -83,12 +83,12 @@ class Crawl(Model):
 
     @rule()
     def recount(self) -> None:
-        before = self.standing()
+        before = self.all_tables()
         with self.db.transaction():
             sequences.recount(self.db, self.store.run)
             sequences.recount_taken(self.db, self.store.run)
             runs.recount(self.db, self.store.run)
-        assert self.standing() == before
+        assert self.all_tables() == before
 
     @rule()
     def resume(self) -> None:
@@ -122,11 +122,11 @@ class Crawl(Model):
 
     @precondition(lambda self: self.dead)
     @rule(which=st.integers(0, 3))
-    def a_dead_node_asks(self, which: int) -> None:
-        before = self.standing()
+    def a_dead_node_leases(self, which: int) -> None:
+        before = self.all_tables()
         with pytest.raises(Fenced):
             self.store.lease(1, node=self.dead[which % len(self.dead)])
-        assert self.standing() == before
+        assert self.all_tables() == before
 
     @precondition(lambda self: self.results)
     @rule(data=st.data(), keep=st.booleans(), refill=st.booleans())
@@ -147,7 +147,7 @@ class Crawl(Model):
 
     @precondition(lambda self: self.results)
     @rule(data=st.data())
-    def a_job_goes_on_to_a_redirects_target(self, data: Any) -> None:
+    def a_job_is_redirected(self, data: Any) -> None:
         node, job = data.draw(st.sampled_from(self.results))
         target = data.draw(pages).url
         with self.db.transaction():
@@ -175,7 +175,7 @@ class Crawl(Model):
         assert not jobs.has_open_jobs(self.db, self.store.run)
         for check in (
             self.counters_equal_the_jobs, self.rows_are_those_of_accepted_results, self.a_job_is_finished_once,
-            self.every_page_asked_for_has_its_job, self.a_sequence_has_one_ring_outstanding_at_most,
+            self.every_expected_page_has_a_job, self.a_sequence_has_one_ring_outstanding_at_most,
         ):  # fmt: skip
             check()
         assert {row[0] for row in self.db.all("SELECT state FROM jobs")} <= {"DONE", "FAILED", "SKIPPED"}
