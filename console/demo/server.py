@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from zlib import crc32
 
 from console.demo.site import Reply, Shop
@@ -63,6 +64,11 @@ class ShopServer(ThreadingHTTPServer):
         self._errors = errors
         self._failed_once: set[str] = set()
         self._lock = threading.Lock()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print a traceback, except for a client that disconnects: a stopped crawl does."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     def should_fail(self, target: str) -> bool:
         """Whether this request gets a 503."""

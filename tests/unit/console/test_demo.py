@@ -3,6 +3,8 @@
 import http.client
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -230,6 +232,17 @@ def test_each_response_takes_the_latency_and_clients_do_not_wait_for_each_other(
         assert {client.getresponse().status for client in clients} == {200}
         assert time.monotonic() - started >= 0.2
         assert watch.seconds() < 1.5
+
+
+def test_a_client_that_disconnects_leaves_no_traceback(capfd):
+    with serve_shop(pages=20, latency=0.1) as address:
+        _get(_connected(address), "/logo.gif")  # the process is up
+        client = _connected(address)
+        client.request("GET", "/")
+        client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()  # resets the connection
+        time.sleep(0.3)
+    assert capfd.readouterr().err == ""
 
 
 def test_the_server_ends_when_its_parent_is_killed():
