@@ -4,7 +4,7 @@ from typing import Any
 
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
-from textual.scrollbar import ScrollBar
+from textual.scrollbar import ScrollBar, ScrollTo
 from textual.widget import Widget
 
 from console.tui.widgets.pane import Pane
@@ -100,9 +100,14 @@ class ScrollPane(Pane, ScrollView, inherit_bindings=False):
         **options: Any,
     ) -> None:
         """Scroll without animation: each step would be sent over the line."""
-        if y is not None and self.is_vertical_scrollbar_grabbed:
-            y = self._dragged_position(y)
         super().scroll_to(x, y, animate=False, **options)
+
+    def on_scroll_to(self, message: ScrollTo) -> None:
+        """Move with the thumb. The button may already be released."""
+        message.stop()
+        message.prevent_default()
+        if message.y is not None:
+            self.scroll_to(y=self._dragged_position(message.y))
 
     def _dragged_position(self, y: float) -> float:
         """Correct the position: Textual does not know that the thumb has whole cells. The thumb follows the mouse."""
