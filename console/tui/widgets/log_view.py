@@ -132,24 +132,24 @@ class LogPane(ScrollPane):
     def _rows_from(self, top: int) -> tuple[list[tuple[int, Line]], int]:
         """Return a page of rows from `top` on, and the last index that is visible as a whole."""
         rows: list[tuple[int, Line]] = []
-        bottom = top
+        bottom, count, width = top, self.page_lines, self.text_width
         for index in range(top, len(self._matching_lines)):
-            rows += [(index, line) for line in self._event_lines(index)]
-            if len(rows) <= self.page_lines:
+            rows += [(index, line) for line in self._event_lines(index, width)]
+            if len(rows) <= count:
                 bottom = index
-            if len(rows) >= self.page_lines:
+            if len(rows) >= count:
                 break
-        return rows[: self.page_lines], bottom
+        return rows[:count], bottom
 
     def _rows_up_to(self, bottom: int) -> tuple[list[tuple[int, Line]], int]:
         """Return a page of rows that ends with `bottom`, and the first index that is visible."""
         rows: list[tuple[int, Line]] = []
-        top = bottom
-        while top >= 0 and len(rows) < self.page_lines:
-            rows += [(top, line) for line in reversed(self._event_lines(top))]
+        top, count, width = bottom, self.page_lines, self.text_width
+        while top >= 0 and len(rows) < count:
+            rows += [(top, line) for line in reversed(self._event_lines(top, width))]
             top -= 1
         rows.reverse()
-        return rows[-self.page_lines :], top + 1
+        return rows[-count:], top + 1
 
     def _last_top_index(self) -> int:
         """Return the first visible index when the last line is at the bottom."""
@@ -170,12 +170,12 @@ class LogPane(ScrollPane):
         bottom = self._rows_from(self._top_index)[1]
         self._move_cursor(max(self._top_index, min(self._cursor, bottom)))
 
-    def _event_lines(self, index: int) -> list[Line]:
+    def _event_lines(self, index: int, width: int) -> list[Line]:
         event = self._matching_lines[index][1]
         is_cursor = index == self._cursor and self.has_focus and not self.following
         role = _LEVEL_ROLES[event.level]
-        text, room = clean(event.text), max(10, self.text_width - _HEAD_WIDTH)
-        parts = [text[i : i + room] for i in range(0, len(text), room)] if self.wrap and len(text) > room else [text]
+        text, size = clean(event.text), max(10, width - _HEAD_WIDTH)
+        parts = [text[i : i + size] for i in range(0, len(text), size)] if self.wrap and len(text) > size else [text]
         head: list[Span] = [
             (">" if is_cursor else " ", "accent"),
             (format_time(event.at) + " ", "dim"),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from textual.events import Show
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBar, ScrollTo
@@ -37,12 +38,12 @@ class ScrollPane(Pane, ScrollView, inherit_bindings=False):
 
     @property
     def page_lines(self) -> int:
-        """How many lines of the list fit below the first line of the pane."""
+        """The number of lines that fit below the first line of the pane."""
         return max(1, self.size.height - 1)
 
     @property
     def text_width(self) -> int:
-        """How many cells of a line the scroll bar leaves visible."""
+        """The number of cells of a line that the scroll bar does not cover."""
         return self.size.width - self.scrollbar_size_vertical
 
     def redraw(self, *_: Any) -> None:
@@ -50,6 +51,10 @@ class ScrollPane(Pane, ScrollView, inherit_bindings=False):
         super().redraw()
         if self._painted_size is not None and self._update_scroll_bar():
             self.repaint()
+
+    def on_show(self, _event: Show) -> None:
+        """Paint what changed while the pane was hidden."""
+        self.redraw()
 
     @property
     def vertical_scrollbar(self) -> ScrollBar:
