@@ -25,7 +25,7 @@ async def test_a_run_that_ended_and_has_jobs_again_is_no_accident(tmp_path):
         told = console.source.look
         console.source.look = replace(told, run=replace(told.run, stage="SHUTDOWN_COMPLETE"))
         console.source.alive = None
-        await console.until(lambda: "TO GO ON" in console.text()[0])
+        await console.until(lambda: "RESUMABLE" in console.text()[0])
         assert "jobs are READY again: `crawl-console run`" in console.whole()
         assert "supervisor is gone" not in console.whole()
 

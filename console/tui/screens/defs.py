@@ -14,7 +14,7 @@ from console.tui.state.live_preview import LivePreview, defs_stamp, list_def_fil
 from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.line_table import Column, LineTable, Row
-from console.tui.widgets.text_view import TextPane
+from console.tui.widgets.text_view import TextView
 
 _MAX_LINES = 2_000
 _CHECK_INTERVAL = 0.1
@@ -56,7 +56,7 @@ class DefsView(View):
     DEFAULT_CSS = """
     DefsView { layout: vertical; }
     DefsView DefFilesTable, DefsView DataDefsTable { height: auto; max-height: 30%; min-height: 2; }
-    DefsView TextPane { height: 1fr; }
+    DefsView TextView { height: 1fr; }
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class DefsView(View):
 
     def compose(self) -> ComposeResult:
         """Three panes."""
-        self.files, self.data_defs, self.pane = DefFilesTable(), DataDefsTable(), TextPane("problems")
+        self.files, self.data_defs, self.pane = DefFilesTable(), DataDefsTable(), TextView("problems")
         yield from (self.files, self.data_defs, self.pane)
 
     def on_mount(self) -> None:

@@ -2,24 +2,23 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import orjson
 from textual.app import ComposeResult
 
 from console.format import format_age, format_size, format_time, plural
 from console.tui.screens.base import View
+from console.tui.state.file_line import find_file_line
 from console.tui.state.source import PollResult, ViewQuery
 from console.tui.state.try_process import run_trial
 from console.tui.widgets.line_canvas import Canvas, Line, Span
-from console.tui.widgets.text_view import TextPane
+from console.tui.widgets.text_view import TextView
 from engine.append.row_json import split_fields
 from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import JobDetail
 from engine.urls import without_credentials
 
 TABS = ("Payload", "Page", "Error", "Attempts", "Rows", "Try")
-_FILE_LINE = re.compile(r"(\S+\.ya?ml):(\d+)")
 _MAX_BYTES, _MAX_LINES = 200_000, 1_500
 
 
@@ -44,7 +43,7 @@ class JobView(View):
         ("tab", "next tab"), ("r", "retry"), ("o", "browser"), ("y", "copy"), ("e", "edit def"), ("t", "try"),
         ("esc", "back"), ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
-    DEFAULT_CSS = "JobView { layout: vertical; } JobView JobTabs { height: 1; } JobView TextPane { height: 1fr; }"
+    DEFAULT_CSS = "JobView { layout: vertical; } JobView JobTabs { height: 1; } JobView TextView { height: 1fr; }"
 
     def __init__(self, job: int, tab: str = "Payload") -> None:
         super().__init__()
@@ -57,7 +56,7 @@ class JobView(View):
     def compose(self) -> ComposeResult:
         """Tabs above, text below."""
         self.job_tabs = JobTabs()
-        self.pane = TextPane()
+        self.pane = TextView()
         yield self.job_tabs
         yield self.pane
 
@@ -189,12 +188,6 @@ class JobView(View):
     def _show_trial(self, lines: list[Span]) -> None:
         self.trial_lines = lines
         self._update_pane()
-
-
-def find_file_line(text: str) -> tuple[Path, int] | None:
-    """The first `file.yml:line` in a text."""
-    found = _FILE_LINE.search(text)
-    return (Path(found[1]), int(found[2])) if found else None
 
 
 def _payload_lines(detail: JobDetail) -> Iterator[Span]:

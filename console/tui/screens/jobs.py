@@ -39,13 +39,30 @@ class JobTable(LineTable):
         super().__init__()
         self.window = window
 
+    def unloaded_rows(self) -> tuple[int, int]:
+        """Return how many jobs lie before and after the window, from the run's counters where they know."""
+        window, poll = self.window, self.console_app.last_poll
+        before = 0 if window.has_start else max(window.dropped_lines, window.page_size)
+        after = 0 if window.has_end else window.page_size
+        if poll is not None and by_state_alone(window.job_filter):
+            rest = self._count_jobs(poll) - len(window.lines)
+            if window.has_end and not window.has_start:
+                before = max(before, rest)
+            elif not window.has_end:
+                after = max(after, rest - before)
+        return before, after
+
+    def _count_jobs(self, poll: PollResult) -> int:
+        states, delayed = self.window.job_filter.matched_states, poll.snapshot.delayed
+        jobs = {**poll.snapshot.jobs, "ready": poll.snapshot.jobs["ready"] - delayed, "delayed": delayed}
+        return sum(count for state, count in jobs.items() if state in states)
+
     def act_bottom(self) -> None:
         """The last job of the list."""
-        if self.window.has_end:
-            super().act_bottom()
-        else:
+        if not self.window.has_end:
             self.window.jump_to_end()
             self.console_app.refresh_query()
+        super().act_bottom()
 
     def act_top(self) -> None:
         """The first job of the list."""
@@ -240,6 +257,11 @@ class JobsView(View):
         event.stop()
         self.open_job(event.row.subject, "Error" if event.row.subject.state == "FAILED" else "Payload")
 
+    def on_line_table_scrolled(self, _event: LineTable.Scrolled) -> None:
+        """Read the rows around the visible ones."""
+        self.window.first_visible = self.table.first_visible
+        self.console_app.refresh_query(at_once=self.window.needs_lines())
+
     def open_job(self, line: JobLine, tab: str) -> None:
         """Look into a job."""
         from console.tui.screens.job import JobView
@@ -251,6 +273,11 @@ def _age_span(line: JobLine, now: float) -> Span:
     if line.wait is not None:
         return (f"+{format_age(line.wait)}", "warn")
     return (format_elapsed(now - line.changed_at) if line.changed_at else "-", "dim")
+
+
+def by_state_alone(job_filter: JobFilter) -> bool:
+    """Return whether the run's counters per state tell how many jobs match."""
+    return job_filter.countable and not (job_filter.groups or job_filter.hosts)
 
 
 def redacted_url(line: JobLine) -> str:

@@ -47,6 +47,8 @@ class JobWindow:
     searching: bool = True
     first_visible: int = 0
     page_size: int = 40
+    dropped_lines: int = 0
+    """How many lines before the first one were read and dropped."""
     generation: int = 0
     _resume_cursor: Cursor | None = None
     _next_read_at: float = 0.0
@@ -62,6 +64,7 @@ class JobWindow:
             0.0,
             False,
         )
+        self.dropped_lines = 0
         self.generation += 1
 
     def jump_to_end(self) -> None:
@@ -113,12 +116,13 @@ class JobWindow:
         self._next_read_at = time.monotonic() + found.duration * _REST_FACTOR
         if found.position == -2:
             self.lines, self.has_start, self.has_end = list(reversed(found.lines)), found.next_cursor is None, True
-            self._end_requested, self.searching, self._resume_cursor = False, False, None
+            self._end_requested, self.searching, self._resume_cursor, self.dropped_lines = False, False, None, 0
             return 0
         if found.position == -1:
             self.lines[:0] = reversed(found.lines)
             self.has_start = found.next_cursor is None and not found.lines
             self._next_read_at = 0.0
+            self.dropped_lines = max(0, self.dropped_lines - len(found.lines))
             return len(found.lines)
         del self.lines[found.position :]
         self.lines += found.lines
@@ -134,6 +138,7 @@ class JobWindow:
             return 0
         del self.lines[:_TRIM_LINES]
         self.has_start = False
+        self.dropped_lines += _TRIM_LINES
         return -_TRIM_LINES
 
 

@@ -1,1 +1,1 @@
-"""Parts of screens that draw lines of cleaned text."""
+"""Widgets that draw lines of cleaned text."""

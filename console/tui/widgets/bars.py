@@ -1,4 +1,4 @@
-"""The single lines: tabs above, alarms and hints below."""
+"""One-line bars: tabs above the view, alarms and key hints below it."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from console.tui.widgets.line_canvas import Canvas, Line, Span
 
 
 class Tabs(Canvas):
-    """The screens, the one that is shown, and the way to what is looked at."""
+    """Lists the screens, marks the current one, and shows the breadcrumbs."""
 
     class Selected(Message):
         """A tab was clicked."""
@@ -26,7 +26,7 @@ class Tabs(Canvas):
     failed_count = 0
 
     def _labels(self, width: int) -> list[tuple[str, str]]:
-        """Screen and label, as wide as there is room for."""
+        """Return name and label of each screen; labels are short where space is scarce."""
         names = [(n, f"{i} {KEYS_BY_ID[n].description}") for i, n in enumerate(SCREEN_NAMES, 1)]
         labels = [(n, f"{t}!{self.failed_count}" if n == "failed" and self.failed_count else t) for n, t in names]
         if sum(len(t) + 2 for _, t in labels) + len(self.breadcrumbs) + 2 > width:
@@ -35,12 +35,12 @@ class Tabs(Canvas):
         return labels
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """One line."""
+        """Draw one line."""
         spans: list[Span] = [(" ", "")]
         for name, label in self._labels(width):
-            here = name == self.current
-            role = "tab" if here else "bad" if "!" in label else "text"
-            spans.append((f"[{label}]" if here else f" {label} ", role))
+            is_current = name == self.current
+            role = "tab" if is_current else "bad" if "!" in label else "text"
+            spans.append((f"[{label}]" if is_current else f" {label} ", role))
         used = sum(len(text) for text, _ in spans)
         crumbs = (
             self.breadcrumbs
@@ -52,7 +52,7 @@ class Tabs(Canvas):
         return [Line(spans)]
 
     def on_click(self, event: events.Click) -> None:
-        """Go where was clicked."""
+        """Post `Selected` for the tab under the mouse."""
         x = 1
         for name, label in self._labels(self.size.width):
             if x <= event.x < x + len(label) + 2:
@@ -61,33 +61,33 @@ class Tabs(Canvas):
 
 
 class AlarmBar(Canvas):
-    """The worst alarm, and how many there are."""
+    """Shows the worst alarm and the number of others."""
 
     alarms: Sequence[Alarm] = ()
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """One line; nothing where all is well."""
+        """Draw one line, or nothing if there is no alarm."""
         if not self.alarms:
             return []
         first, more = self.alarms[0], len(self.alarms) - 1
         tail = f"  (+{more} more: tab)" if more else ""
-        room = max(10, width - 4 - len(tail))
-        text = first.text if len(first.text) <= room else first.text[: room - 1] + "…"
+        text_width = max(10, width - 4 - len(tail))
+        text = first.text if len(first.text) <= text_width else first.text[: text_width - 1] + "…"
         return [Line(((" ! ", "alarm" if first.level == "bad" else "warn"), (" " + text, first.level), (tail, "dim")))]
 
 
 class HintBar(Canvas):
-    """The keys that matter here, and what is being waited for."""
+    """Shows the main keys of the view, or a note while the console waits for something."""
 
     hints: Sequence[tuple[str, str]] = ()
     note = ""
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """One line."""
+        """Draw one line."""
         if self.note:
             return [Line(((f" {self.note}", "strong"),), "bar")]
         parts: list[tuple[int, list[Span]]] = [
-            (0 if key in ("?", "q") else rank, [(f" {key}", "accent"), (f" {does} ", "dim")])
-            for rank, (key, does) in enumerate(self.hints, 1)
+            (0 if key in ("?", "q") else rank, [(f" {key}", "accent"), (f" {label} ", "dim")])
+            for rank, (key, label) in enumerate(self.hints, 1)
         ]
         return [Line(fit_parts(parts, width), "bar")]

@@ -1,4 +1,4 @@
-"""Plots of braille dots: two columns and four rows of dots a cell, no library, no state."""
+"""Plots values as braille dots: each cell holds two columns and four rows of dots."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ _RIGHT = (0x80, 0x20, 0x10, 0x08)
 
 
 def braille_plot(values: Sequence[float], width: int, height: int, *, top: float | None = None) -> list[str]:
-    """The values as filled columns, two a cell, right-aligned: `height` lines of `width` cells. `top`: of the scale."""
+    """Plot the values as filled columns, two per cell, right-aligned, in `height` lines. `top`: end of the scale."""
     if width <= 0 or height <= 0:
         return []
     shown = list(values)[-width * 2 :]

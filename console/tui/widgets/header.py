@@ -1,4 +1,4 @@
-"""The two lines on top: what runs, and how far it is. What does not fit is left out by rank."""
+"""Header of two lines: the run and its progress. Parts that do not fit are left out, least important first."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ _STAGE_LABELS = {
 
 
 class Header(Canvas):
-    """Set `look` and what the app knows, then `redraw`."""
+    """Draws `last_poll`. The app sets the attributes, then calls `redraw`."""
 
     last_poll: PollResult | None = None
     rates: Rates = Rates()
@@ -27,7 +27,7 @@ class Header(Canvas):
     reload_note = ""
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """One line where the window is low, else two."""
+        """Draw two lines, or one in a low window."""
         return [Line(fit_parts(self._run_parts(), width), "bar"), Line(fit_parts(self._job_parts(), width))][:height]
 
     def _run_parts(self) -> list[tuple[int, list[Span]]]:
@@ -36,7 +36,7 @@ class Header(Canvas):
             parts.append((6, [(f"  {self.project}", "strong")]))
         run = self.last_poll.snapshot.run if self.last_poll else None
         if self.last_poll is None or run is None:
-            parts.append((0, [("  no run yet" if self.last_poll else "  looking…", "dim")]))
+            parts.append((0, [("  no run yet" if self.last_poll else "  loading…", "dim")]))
         else:
             word, role = run_state_span(self.last_poll)
             parts.append((0, [(f"  {word}", role)]))
@@ -46,10 +46,11 @@ class Header(Canvas):
             owner = f"owner {self.last_poll.supervisor_pid}" if self.last_poll.supervisor_pid else "no supervisor"
             parts.append((4, [(f"  {owner}", "text" if self.last_poll.supervisor_pid else "bad")]))
             problems = len(self.last_poll.snapshot.defs_problems)
-            verdict: Span = (f" {problems} problems", "bad") if problems else (" ok", "good")
-            parts.append((2, [(f"  defs v{run.defs_version or '-'}", "text"), verdict]))
-            if (told := self.last_poll.snapshot.reextraction) is not None:
-                parts.append((2, [(f"  re-extracts {told[0]} of {sum(told)}", "accent")]))
+            defs_state: Span = (f" {problems} problems", "bad") if problems else (" ok", "good")
+            parts.append((2, [(f"  defs v{run.defs_version or '-'}", "text"), defs_state]))
+            if (reextraction := self.last_poll.snapshot.reextraction) is not None:
+                done, pending = reextraction
+                parts.append((2, [(f"  re-extracting {done} of {done + pending}", "accent")]))
             if self.reload_note:
                 parts.append((8, [(f", {self.reload_note}", "dim")]))
         parts += [(1, [("  ", ""), badge]) for badge in self.badges]
@@ -58,7 +59,7 @@ class Header(Canvas):
     def _job_parts(self) -> list[tuple[int, list[Span]]]:
         if self.last_poll is None or self.last_poll.snapshot.run is None:
             return []
-        snapshot, paces = self.last_poll.snapshot, self.rates
+        snapshot, rates = self.last_poll.snapshot, self.rates
         jobs = snapshot.jobs
         parts: list[tuple[int, list[Span]]] = [
             (0, [(" ready ", "dim"), (format_count(jobs["ready"] - snapshot.delayed), "strong")]),
@@ -67,23 +68,23 @@ class Header(Canvas):
             (1, [(" failed ", "dim"), (format_count(jobs["failed"]), "bad" if jobs["failed"] else "text")]),
             (8, [(" done ", "dim"), (format_count(jobs["done"]), "text")]),
             (2, [("  " + format_rate(pages_per_s(self.last_poll)), "strong"), (" pg/s ", "dim")]),
-            (6, [(sparkline(paces.recent_pages_per_s, 7), "accent")]),
+            (6, [(sparkline(rates.recent_pages_per_s, 7), "accent")]),
             (4, [(" " + format_rate(rows_per_s(self.last_poll)), "strong"), (" rows/s", "dim")]),
-            (3, [(" ETA ", "dim"), (format_clock(paces.eta(self.last_poll)), "strong")]),
+            (3, [(" ETA ", "dim"), (format_clock(rates.eta(self.last_poll)), "strong")]),
         ]
-        share = done_ratio(jobs)
-        parts.append((7, [(f"  {share * 100:3.0f}% ", "text"), (progress_bar(share, 20), "good")]))
+        ratio = done_ratio(jobs)
+        parts.append((7, [(f"  {ratio * 100:3.0f}% ", "text"), (progress_bar(ratio, 20), "good")]))
         return parts
 
 
-def run_state_span(look: PollResult) -> Span:
-    """The run's state as one word and its role."""
-    run = look.snapshot.run
+def run_state_span(poll: PollResult) -> Span:
+    """Return the state of the run as a short label with its role."""
+    run = poll.snapshot.run
     if run is None:
         return "no run", "dim"
     stage = str(run.stage)
-    if run.state.is_open and look.supervisor_pid is None:
-        return ("TO GO ON", "warn") if stage == Stage.SHUTDOWN_COMPLETE else ("OWNER GONE", "bad")
+    if run.state.is_open and poll.supervisor_pid is None:
+        return ("RESUMABLE", "warn") if stage == Stage.SHUTDOWN_COMPLETE else ("OWNER GONE", "bad")
     word = _STAGE_LABELS.get(stage, stage) if run.state.is_open and stage != "RUNNING" else str(run.state)
     if run.state.is_open and stage == "RUNNING":
         word = {"SEEDING": "SEEDING", "DRAINING": "DRAINING"}.get(str(run.state), "RUNNING")
@@ -91,14 +92,14 @@ def run_state_span(look: PollResult) -> Span:
 
 
 def done_ratio(jobs: dict[str, int]) -> float:
-    """How much of what is known is over."""
-    over = jobs["done"] + jobs["failed"] + jobs["skipped"]
-    everything = sum(jobs.values())
-    return over / everything if everything else 0.0
+    """Return the share of the known jobs that have ended."""
+    ended = jobs["done"] + jobs["failed"] + jobs["skipped"]
+    total = sum(jobs.values())
+    return ended / total if total else 0.0
 
 
 def fit_parts(parts: Iterable[tuple[int, list[Span]]], width: int) -> list[Span]:
-    """The parts in order; those of the highest rank number go first where the width is not enough."""
+    """Return the spans of the parts that fit, in order; the highest rank number is dropped first."""
     kept = list(parts)
     while kept and sum(len(text) for _, spans in kept for text, _ in spans) > width:
         kept.remove(max(kept, key=lambda part: part[0]))

@@ -1,4 +1,4 @@
-"""A widget that draws lines of cleaned text, and sends the terminal only what changed. Nothing is parsed as markup."""
+"""A widget that draws lines of cleaned text and sends the terminal only the cells that changed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from console.tui.app import Console
 
 Span = tuple[str, str]
-"""A text and the role of its colour."""
+"""A text and its role, which selects the style. The text is never parsed as markup."""
 
 
 class Line(NamedTuple):
-    """One line: its spans, and what it lies on."""
+    """One line: its spans and the role of its background."""
 
     spans: Sequence[Span]
     base: str = ""
@@ -32,7 +32,7 @@ BLANK = Line(())
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:
-    """The cleaned text in exactly that many cells; what was cut off ends in `…`."""
+    """Clean the text and cut or pad it to `width` cells. A text that was cut ends in `…`."""
     text = clean(text)
     length = len(text) if text.isascii() else cell_len(text)
     if length > width:
@@ -41,7 +41,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
 
 
 class Canvas(Widget):
-    """Paints all its lines at once and refreshes the cells that differ: a quiet screen costs a slow line nothing."""
+    """Paints all its lines and refreshes the cells that differ, so that an unchanged screen sends nothing."""
 
     DEFAULT_CSS = "Canvas { width: 100%; height: 100%; }"
     ALLOW_SELECT = False
@@ -54,21 +54,21 @@ class Canvas(Widget):
 
     @property
     def console_app(self) -> "Console":
-        """The app, by its own type."""
+        """Return the app with its own type."""
         return cast("Console", self.app)
 
     def paint(self, width: int, height: int) -> Sequence[Line]:
-        """The lines as they should be now, at most `height` of them."""
+        """Return the current lines, at most `height` of them."""
         raise NotImplementedError
 
     def redraw(self, *_: Any) -> None:
-        """Paint, and refresh what changed. Free while nobody sees it."""
+        """Paint and refresh what changed. Does nothing while the widget is not visible."""
         if not self.is_attached or not self.display or not self.size.area:
             self._painted_size = None
             return
-        old, whole = self._strips, self._painted_size != self.size
+        old, resized = self._strips, self._painted_size != self.size
         self._render_all()
-        if whole or len(old) != len(self._strips):
+        if resized or len(old) != len(self._strips):
             self.refresh()
             return
         regions = [
@@ -80,18 +80,18 @@ class Canvas(Widget):
             self.refresh(*regions)
 
     def repaint(self) -> None:
-        """Paint anew: the theme changed."""
+        """Redraw all cells, for example in another theme."""
         self._painted_size = None
         self.redraw()
 
     def render_line(self, y: int) -> Strip:
-        """One painted line."""
+        """Return a painted line."""
         if self._painted_size != self.size:
             self._render_all()
         return self._strips[y] if y < len(self._strips) else Strip.blank(self.size.width)
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Another size, another painting."""
+        """Paint at the new size."""
         self.redraw()
 
     def _render_all(self) -> None:
@@ -122,7 +122,7 @@ def _to_strip(line: Line, width: int, palette: ThemeStyles) -> Strip:
 
 
 def _append_piece(pieces: list[tuple[str, Style]], text: str, style: Style) -> None:
-    """Texts of one style are one piece, and blanks take the style before them: each change is 40 bytes on the line."""
+    """Join texts of one style, and give blanks the style before them: each change of style sends about 40 bytes."""
     last = pieces[-1][1] if pieces else None
     if last is not None and (last is style or (text.isspace() and last.bgcolor == style.bgcolor and not last.reverse)):
         pieces[-1] = (pieces[-1][0] + text, last)
@@ -131,7 +131,7 @@ def _append_piece(pieces: list[tuple[str, Style]], text: str, style: Style) -> N
 
 
 def _first_difference(old: Strip, new: Strip) -> int:
-    """The first cell that differs; the width where none does."""
+    """Return the first cell that differs, or the width if none does."""
     x = 0
     for was, now in zip(old, new, strict=False):
         if was != now:
@@ -141,7 +141,7 @@ def _first_difference(old: Strip, new: Strip) -> int:
 
 
 def _last_difference(old: Strip, new: Strip) -> int:
-    """One past the last cell that differs; 0 where none does."""
+    """Return the cell after the last one that differs, or 0 if none does."""
     x = new.cell_length
     for was, now in zip(reversed(list(old)), reversed(list(new)), strict=False):
         if was != now:

@@ -1,4 +1,4 @@
-"""A table of lines: fixed columns, a cursor that stays on its row, marks, sorting. Draws only the rows in sight."""
+"""Table with a cursor that stays on its row, marks, sorting and filter. Draws only the visible rows."""
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from textual.message import Message
 
 from console.tui.state.log_buffer import compile_pattern
 from console.tui.widgets.line_canvas import Line, Span, fit
-from console.tui.widgets.pane import Pane
+from console.tui.widgets.scroll_pane import ScrollPane
 
 RowKey = Hashable
 _WIDE_PANE = 118
@@ -17,7 +17,10 @@ _WIDE_PANE = 118
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column. `width` 0: takes what is left. `least`: only in panes that wide. `roomy`: its width in wide ones."""
+    """A column. Width 0 takes the remaining space.
+
+    `min_pane_width`: the column is left out in narrower panes. `wide_width`: its width in wide panes.
+    """
 
     title: str
     width: int
@@ -28,28 +31,28 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: what tells it from others, its cells as text and role, and the values it is sorted by."""
+    """A row: a unique key, cells as text and role, and values to sort by."""
 
     key: RowKey
     cells: tuple[Span, ...]
     sort_values: tuple[Any, ...] = ()
     subject: Any = None
-    """What the row stands for."""
+    """The object that the row shows."""
 
 
-class LineTable(Pane):
-    """Rows under a cursor. The owner sets rows as often as it likes; the cursor stays with its row's key."""
+class LineTable(ScrollPane):
+    """Rows with a cursor. When the owner sets other rows, the cursor stays on the row with the same key."""
 
     COLUMNS: Sequence[Column] = ()
     EMPTY = "nothing here yet"
     HAS_HEADING = True
     NEWEST_FIRST = False
-    """Whether a cursor on the first row stays there when others come before it."""
+    """Whether a cursor on the first row stays on the first row when new rows come before it."""
     always_show_cursor = False
-    """Whether the cursor is shown without the focus, too."""
+    """Whether the cursor is also shown without focus."""
 
     class RowOpened(Message):
-        """A row was opened with enter or a double click."""
+        """A row was opened with Enter or a double click."""
 
         def __init__(self, table: "LineTable", row: Row) -> None:
             super().__init__()
@@ -57,7 +60,14 @@ class LineTable(Pane):
             self.row = row
 
     class RowHighlighted(Message):
-        """The cursor stands on another row."""
+        """The cursor moved to another row."""
+
+        def __init__(self, table: "LineTable") -> None:
+            super().__init__()
+            self.table = table
+
+    class Scrolled(Message):
+        """The wheel or the scroll bar changed which rows are visible."""
 
         def __init__(self, table: "LineTable") -> None:
             super().__init__()
@@ -73,42 +83,39 @@ class LineTable(Pane):
         self._accepts: Callable[[str], bool] | None = None
         self._cursor = 0
         self._first_visible = 0
-        self._last_click: tuple[float, int] = (0.0, -1)
 
     @property
     def row(self) -> Row | None:
-        """The row under the cursor."""
+        """Return the row under the cursor."""
         return self.rows[self._cursor] if self._cursor < len(self.rows) else None
 
     @property
     def first_visible(self) -> int:
-        """The first row in sight."""
+        """Return the index of the first visible row."""
         return self._first_visible
 
     def selected_rows(self) -> list[Row]:
-        """The marked rows; the one under the cursor where none is marked."""
+        """Return the marked rows, or the row under the cursor if none is marked."""
         marked = [row for row in self.rows if row.key in self.marks]
         return marked or ([self.row] if self.row else [])
 
     def show(self, rows: Sequence[Row], *, keep: bool = True) -> None:
-        """Other rows; the cursor keeps its row where it is still there. Sorts them as the operator asked."""
+        """Set the rows and sort them. With `keep`, the row under the cursor stays where it is."""
         rows = self._sort_rows(rows)
         if keep and (row := self.row) is not None and not (self.NEWEST_FIRST and self._cursor == 0):
             moved = next((i for i, r in enumerate(rows) if r.key == row.key), self._cursor)
-            self._first_visible = max(
-                0, self._first_visible + moved - self._cursor
-            )  # it stays on its line of the screen, too
+            self._first_visible = max(0, self._first_visible + moved - self._cursor)
             self._cursor = moved
         self.rows = rows
         self.marks &= {r.key for r in rows} if self.marks else set()
         self._move_cursor(self._cursor if keep else 0, quiet=True)
 
     def set_filter(self, text: str) -> None:
-        """Show only rows in whose cells the words are found; `!` in front: not found. Empty: all."""
+        """Show only rows that contain all the words; `!word` excludes rows. An empty text shows all rows."""
         self.filter_text, self._accepts = text, text_matcher(text)
 
     def show_filtered(self, rows: Sequence[Row]) -> None:
-        """The rows that the operator's filter lets through."""
+        """Set the rows, without those that the filter excludes."""
         accepts = self._accepts
         self.show([r for r in rows if accepts(" ".join(t for t, _ in r.cells))] if accepts else rows)
 
@@ -118,83 +125,106 @@ class LineTable(Pane):
             return list(reversed(rows)) if self.reverse else rows
         return sorted(rows, key=lambda row: _sort_key(row.sort_values[column]), reverse=self.reverse)
 
+    # --- scrolling
+
+    def unloaded_rows(self) -> tuple[int, int]:
+        """Return how many rows of the list lie before and after `rows`, as far as known."""
+        return 0, 0
+
+    def scroll_position(self) -> tuple[int, int]:
+        """Return the position of the first visible row in the whole list, and its largest value."""
+        before, after = self.unloaded_rows()
+        maximum = max(0, before + len(self.rows) + after - self.page_lines)
+        return min(before + self._first_visible, maximum), maximum
+
+    def scroll_lines_to(self, position: int) -> None:
+        """Show the rows from `position` on and keep the cursor visible. The ends of the list may have to be loaded."""
+        before, after = self.unloaded_rows()
+        if before and position <= 0:
+            self.act_top()
+        elif after and position >= before + len(self.rows) + after - self.page_lines:
+            self.act_bottom()
+        else:
+            first = max(0, min(position - before, len(self.rows) - self.page_lines))
+            self._first_visible = first
+            self._move_cursor(max(first, min(self._cursor, first + self.page_lines - 1)))
+        self.post_message(self.Scrolled(self))
+
     # --- drawing
 
-    def paint(self, width: int, height: int) -> list[Line]:
-        """The heading and the rows in sight."""
+    def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
+        """Draw the heading and the visible rows."""
         columns = [c for c in self.COLUMNS if width >= c.min_pane_width]
         widths = _column_widths(columns, width)
         lines = [self._heading_line(columns, widths)] if self.HAS_HEADING else [self.rule(width)]
-        page = max(1, height - 1)
+        page = self.page_lines
         self._first_visible = max(0, min(self._first_visible, self._cursor, len(self.rows) - page))
         self._first_visible = max(self._first_visible, self._cursor - page + 1)
         if not self.rows:
-            return [
-                *lines,
-                Line((("   " + (f"nothing matches {self.filter_text}" if self.filter_text else self.EMPTY), "dim"),)),
-            ]
-        shown = {id(c): i for i, c in enumerate(self.COLUMNS)}
-        indexes = [shown[id(c)] for c in columns]
-        seen = range(self._first_visible, min(len(self.rows), self._first_visible + page))
-        return lines + [self._row_line(number, columns, widths, indexes) for number in seen]
+            text = f"no row matches {self.filter_text}" if self.filter_text else self.EMPTY
+            return [*lines, Line((("   " + text, "dim"),))]
+        cell_indexes = {id(c): i for i, c in enumerate(self.COLUMNS)}
+        indexes = [cell_indexes[id(c)] for c in columns]
+        visible = range(self._first_visible, min(len(self.rows), self._first_visible + page))
+        return lines + [self._row_line(number, columns, widths, indexes) for number in visible]
 
     def _heading_line(self, columns: Sequence[Column], widths: Sequence[int]) -> Line:
         spans: list[Span] = [(" ▌ " if self.has_focus else "   ", "title")]
         for column, width in zip(columns, widths, strict=True):
-            ordered = self.sort_column is not None and column is self.COLUMNS[self.sort_column]
-            title = column.title + (("↓" if self.reverse else "↑") if ordered else "")
-            spans += [(fit(title, width, right=column.right), "strong" if ordered else "dim"), (" ", "")]
+            sorted_by = self.sort_column is not None and column is self.COLUMNS[self.sort_column]
+            title = column.title + (("↓" if self.reverse else "↑") if sorted_by else "")
+            spans += [(fit(title, width, right=column.right), "strong" if sorted_by else "dim"), (" ", "")]
         return Line(spans)
 
     def _row_line(self, number: int, columns: Sequence[Column], widths: Sequence[int], indexes: Sequence[int]) -> Line:
-        row, here = self.rows[number], number == self._cursor
+        row, is_cursor = self.rows[number], number == self._cursor
         mark = "●" if row.key in self.marks else " "
-        pointed = here and (self.HAS_HEADING or self.has_focus or self.always_show_cursor)
-        spans: list[Span] = [((">" if pointed else " ") + mark + " ", "accent")]
+        has_pointer = is_cursor and (self.HAS_HEADING or self.has_focus or self.always_show_cursor)
+        spans: list[Span] = [((">" if has_pointer else " ") + mark + " ", "accent")]
         for column, width, index in zip(columns, widths, indexes, strict=True):
             text, role = row.cells[index]
             spans += [(fit(text, width, right=column.right), role), (" ", "")]
-        return Line(spans, "cursor" if here and (self.has_focus or self.always_show_cursor) else "")
+        return Line(spans, "cursor" if is_cursor and (self.has_focus or self.always_show_cursor) else "")
 
-    # --- what keys do here
+    # --- keys
 
     def act_down(self) -> None:
-        """One row on."""
+        """Move the cursor down one row."""
         self._move_cursor(self._cursor + 1)
 
     def act_up(self) -> None:
-        """One row back."""
+        """Move the cursor up one row."""
         self._move_cursor(self._cursor - 1)
 
     def act_page_down(self) -> None:
-        """A page on."""
+        """Move the cursor down one page."""
         self._move_cursor(self._cursor + self._page_rows)
 
     def act_page_up(self) -> None:
-        """A page back."""
+        """Move the cursor up one page."""
         self._move_cursor(self._cursor - self._page_rows)
 
     def act_top(self) -> None:
-        """The first row."""
+        """Move the cursor to the first row."""
         self._move_cursor(0)
 
     def act_bottom(self) -> None:
-        """The last row."""
+        """Move the cursor to the last row."""
         self._move_cursor(len(self.rows) - 1)
 
     def act_open(self) -> None:
-        """Look into the row."""
+        """Open the row."""
         if self.row is not None:
             self.post_message(self.RowOpened(self, self.row))
 
     def act_mark(self) -> None:
-        """Mark the row, or take its mark away."""
+        """Mark or unmark the row."""
         if self.row is not None:
             self.marks ^= {self.row.key}
             self._move_cursor(self._cursor + 1)
 
     def act_mark_all(self) -> None:
-        """Mark all rows, or none where all are."""
+        """Mark all rows, or unmark them if all are marked."""
         keys = {row.key for row in self.rows}
         self.marks = set() if keys <= self.marks else keys
         self.redraw()
@@ -207,20 +237,20 @@ class LineTable(Pane):
         self.show(self.rows)
 
     def act_reverse(self) -> None:
-        """The other way round."""
+        """Reverse the order."""
         self.reverse = not self.reverse
         self.show(self.rows if self.sort_column is not None else list(self.rows))
 
     def act_filter(self) -> None:
-        """Type words that rows must hold."""
-        self.console_app.prompt.ask("words that rows hold; !x: do not", self.filter_text, self._apply_filter)
+        """Ask for the words of the filter."""
+        self.console_app.prompt.ask("rows with all words; !x: without x", self.filter_text, self._apply_filter)
 
     def _apply_filter(self, text: str) -> None:
         self.set_filter(text)
         self.console_app.update_now()
 
     def act_back(self) -> None:
-        """Out of the filter or the marks, then out of here."""
+        """Clear the marks, else the filter, else leave the view."""
         if self.marks:
             self.marks = set()
             self.redraw()
@@ -230,12 +260,12 @@ class LineTable(Pane):
             self.console_app.view_stack[-1].act_back()
 
     def act_copy(self) -> None:
-        """The row, as text."""
+        """Copy the row as text."""
         if self.row is not None:
             self.console_app.copy_text("  ".join(text.strip() for text, _ in self.row.cells))
 
     def act_export(self) -> None:
-        """The rows, as a CSV file."""
+        """Export the rows as a CSV file."""
         headings = [column.title for column in self.COLUMNS]
         name = self.id or type(self).__name__.lower()
         self.console_app.export_rows(name, headings, [[text for text, _ in row.cells] for row in self.rows])
@@ -250,10 +280,8 @@ class LineTable(Pane):
     def _page_rows(self) -> int:
         return max(1, self.size.height - 2)
 
-    # --- the mouse
-
     def on_click(self, event: events.Click) -> None:
-        """Go to a row; a second click opens it; on the heading: sort."""
+        """Move the cursor to the row; a double click opens it. A click on the heading sorts."""
         if event.y == 0:
             self.act_sort()
             return
@@ -263,30 +291,22 @@ class LineTable(Pane):
             if event.chain >= 2:
                 self.act_open()
 
-    def on_mouse_scroll_down(self, _event: events.MouseScrollDown) -> None:
-        """Three rows on."""
-        self._move_cursor(self._cursor + 3)
-
-    def on_mouse_scroll_up(self, _event: events.MouseScrollUp) -> None:
-        """Three rows back."""
-        self._move_cursor(self._cursor - 3)
-
 
 def text_matcher(text: str) -> Callable[[str], bool] | None:
-    """Whether all words of a filter are found in a text; words with `!` must not be. A word is a regular expression."""
+    """Return a test whether a text contains all words of a filter and none with `!`. Words are regular expressions."""
     words = [(word.startswith("!"), compile_pattern(word.lstrip("!"))) for word in text.split()]
-    terms = [(negated, found) for negated, found in words if found is not None]
+    terms = [(negated, pattern) for negated, pattern in words if pattern is not None]
     if not terms:
         return None
-    return lambda line: all((found.search(line) is None) == negated for negated, found in terms)
+    return lambda line: all((pattern.search(line) is None) == negated for negated, pattern in terms)
 
 
 def _column_widths(columns: Sequence[Column], width: int) -> list[int]:
-    wanted = [c.wide_width if c.wide_width and width >= _WIDE_PANE else c.width for c in columns]
-    left = max(4, width - 3 - sum(wanted) - len(columns))
-    return [w or left for w in wanted]
+    widths = [c.wide_width if c.wide_width and width >= _WIDE_PANE else c.width for c in columns]
+    left = max(4, width - 3 - sum(widths) - len(columns))
+    return [w or left for w in widths]
 
 
 def _sort_key(value: Any) -> tuple[int, Any]:
-    """None sorts before everything; numbers before texts."""
+    """Sort None first, then numbers, then texts."""
     return (0, 0) if value is None else (1, value) if isinstance(value, (int, float)) else (2, str(value))

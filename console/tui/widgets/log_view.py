@@ -1,6 +1,6 @@
-"""The log pane: follows the tail, or stands still where the operator reads. Search, level, filter, wrap."""
+"""Log pane: follows new lines or stays where the operator reads; search, level, filter, wrap."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +10,10 @@ from textual.message import Message
 from console.filter_syntax import SearchPattern
 from console.format import format_time
 from console.sanitize import clean
+from console.tui.state.file_line import find_file_line
 from console.tui.state.log_buffer import LEVELS, MAX_LINES, LogBuffer, LogFilter, compile_pattern
 from console.tui.widgets.line_canvas import Line, Span
-from console.tui.widgets.pane import Pane
+from console.tui.widgets.scroll_pane import ScrollPane
 from engine.store.tables.events import Event
 
 _LEVEL_ROLES = {"INFO": "text", "WARNING": "warn", "ERROR": "bad"}
@@ -20,19 +21,19 @@ _LEVEL_LABELS = {"INFO": "INFO", "WARNING": "WARN", "ERROR": "ERROR"}
 _HEAD_WIDTH = 22
 
 
-class LogPane(Pane):
-    """Lines of a tail through a sieve. `follow` ends when the operator moves up."""
+class LogPane(ScrollPane):
+    """Shows the lines of a log buffer that pass a filter. Moving up ends following."""
 
     class LineOpened(Message):
-        """A line was opened."""
+        """A line was opened with Enter or a double click."""
 
         def __init__(self, event: Event) -> None:
             super().__init__()
             self.event = event
 
-    def __init__(self, tail: LogBuffer, **named: Any) -> None:
+    def __init__(self, log_buffer: LogBuffer, **named: Any) -> None:
         super().__init__(**named)
-        self.log_buffer = tail
+        self.log_buffer = log_buffer
         self.log_filter = LogFilter()
         self.search_pattern: SearchPattern | None = None
         self.following = True
@@ -41,94 +42,147 @@ class LogPane(Pane):
         self._last_id = 0
         self._run = 0
         self._cursor = self._bottom_index = -1
+        self._top_index: int | None = None
+        """The line at the top of the pane, while the pane is not placed by its bottom line."""
+        self._first_visible = 0
+        self._row_indexes: list[int] = []
+        """Which line each row of the pane belongs to."""
         self._last_seen_id = 0
 
     # --- lines
 
     def pull_lines(self) -> None:
-        """The tail may have grown."""
+        """Show the lines that came since the last call."""
         if self._run != self.log_buffer.run or self._last_id > self.log_buffer.last_id:
             self._run, self._matching_lines, self._last_id = self.log_buffer.run, [], 0
-        fresh = [line for line in _lines_after(self.log_buffer, self._last_id) if self.log_filter.accepts(line[1])]
+        new_lines = [line for line in _lines_after(self.log_buffer, self._last_id) if self.log_filter.accepts(line[1])]
         self._last_id = self.log_buffer.last_id
-        self._matching_lines += fresh
+        self._matching_lines += new_lines
         surplus = len(self._matching_lines) - MAX_LINES
         if surplus > 0:
             del self._matching_lines[:surplus]
             self._cursor, self._bottom_index = max(0, self._cursor - surplus), max(0, self._bottom_index - surplus)
+            if self._top_index is not None:
+                self._top_index = max(0, self._top_index - surplus)
         if self.following:
             self._cursor = self._bottom_index = len(self._matching_lines) - 1
-            self._last_seen_id = self._last_id
+            self._top_index, self._last_seen_id = None, self._last_id
         self.redraw()
 
-    def set_filter(self, sieve: LogFilter) -> None:
-        """Other lines pass from now on."""
-        if sieve != self.log_filter:
-            self.log_filter, self._matching_lines, self._last_id, self.following = sieve, [], 0, True
+    def set_filter(self, log_filter: LogFilter) -> None:
+        """Show the lines that pass another filter, and follow."""
+        if log_filter != self.log_filter:
+            self.log_filter, self._matching_lines, self._last_id, self.following = log_filter, [], 0, True
             self.pull_lines()
 
     @property
     def event(self) -> Event | None:
-        """The line under the cursor."""
+        """Return the event under the cursor."""
         return self._matching_lines[self._cursor][1] if 0 <= self._cursor < len(self._matching_lines) else None
 
     def matching_events(self) -> list[Event]:
-        """All lines that pass."""
+        """Return the events that pass the filter."""
         return [event for _, event in self._matching_lines]
 
     # --- drawing
 
     def title(self) -> str:
-        """What is shown, and how."""
-        who = ", ".join(sorted(self.log_filter.sources)) or "all"
+        """Return sources, filter, search and whether the pane follows."""
+        sources = ", ".join(sorted(self.log_filter.sources)) or "all"
         level = "" if self.log_filter.level == "INFO" else f" · {self.log_filter.level}+"
-        only = (
+        line_filter = (
             f" · &{'!' if self.log_filter.negated else ''}{self.log_filter.pattern.pattern}"
             if self.log_filter.pattern
             else ""
         )
-        sought = f" · /{self.search_pattern.pattern}" if self.search_pattern else ""
+        search = f" · /{self.search_pattern.pattern}" if self.search_pattern else ""
         new = sum(1 for id_, _ in _newest_first(self._matching_lines, self._last_seen_id))
         state = "follow" if self.following else f"▼ {new} new" if new else "stopped"
-        return clean(f"log {who} · {state}{level}{only}{sought}")
+        return clean(f"log {sources} · {state}{level}{line_filter}{search}")
 
-    def paint(self, width: int, height: int) -> list[Line]:
-        """The rule, and lines up to the bottom one."""
-        lines = [self.rule(width, note="/ search  & filter  L level  f follow  w wrap" if self.has_focus else "")]
-        room = height - 1
+    def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
+        """Draw the rule and the visible lines."""
+        rule = [self.rule(width, note="/ search  & filter  L level  f follow  w wrap" if self.has_focus else "")]
         if not self._matching_lines:
-            return [*lines, Line((("   no lines yet", "dim"),))]
-        self._bottom_index = max(self._bottom_index, self._cursor)
-        laid: list[Line] = []
-        top = max(0, self._bottom_index)
-        for index in range(min(self._bottom_index, len(self._matching_lines) - 1), -1, -1):
-            if len(laid) >= room:
+            self._row_indexes = []
+            return [*rule, Line((("   no lines yet", "dim"),))]
+        rows = self._place_rows()
+        self._row_indexes = [index for index, _ in rows]
+        return [*rule, *(line for _, line in rows)]
+
+    def _place_rows(self) -> list[tuple[int, Line]]:
+        """Return the visible rows with the index of their line. They are placed so that the cursor is visible."""
+        top = self._top_index
+        if top is not None:
+            top = max(0, min(top, self._cursor, self._last_top_index()))
+            rows, bottom = self._rows_from(top)
+            if self._cursor > bottom:
+                top, self._bottom_index = None, self._cursor
+        if top is None:
+            self._bottom_index = min(max(self._bottom_index, self._cursor), len(self._matching_lines) - 1)
+            rows, self._first_visible = self._rows_up_to(self._bottom_index)
+            if self._cursor < self._first_visible:
+                top = max(0, self._cursor)
+                rows, self._bottom_index = self._rows_from(top)
+        if top is not None:
+            self._first_visible = top
+        self._top_index = top
+        return rows
+
+    def _rows_from(self, top: int) -> tuple[list[tuple[int, Line]], int]:
+        """Return a page of rows from `top` on, and the last index that is visible as a whole."""
+        rows: list[tuple[int, Line]] = []
+        bottom, count, width = top, self.page_lines, self.text_width
+        for index in range(top, len(self._matching_lines)):
+            rows += [(index, line) for line in self._event_lines(index, width)]
+            if len(rows) <= count:
+                bottom = index
+            if len(rows) >= count:
                 break
-            laid[:0] = self._event_lines(index, width)
-            top = index
-        if self._cursor < top:
-            self._bottom_index = self._cursor
-            laid = []
-            while len(laid) < room and self._bottom_index < len(self._matching_lines):
-                laid += self._event_lines(self._bottom_index, width)
-                self._bottom_index += 1
-            self._bottom_index -= 1
-            return lines + laid[:room]
-        return lines + laid[-room:]
+        return rows[:count], bottom
+
+    def _rows_up_to(self, bottom: int) -> tuple[list[tuple[int, Line]], int]:
+        """Return a page of rows that ends with `bottom`, and the first index that is visible."""
+        rows: list[tuple[int, Line]] = []
+        top, count, width = bottom, self.page_lines, self.text_width
+        while top >= 0 and len(rows) < count:
+            rows += [(top, line) for line in reversed(self._event_lines(top, width))]
+            top -= 1
+        rows.reverse()
+        return rows[-count:], top + 1
+
+    def _last_top_index(self) -> int:
+        """Return the first visible index when the last line is at the bottom."""
+        last = len(self._matching_lines) - 1
+        return self._rows_up_to(last)[1] if self.wrap else max(0, last + 1 - self.page_lines)
+
+    def scroll_position(self) -> tuple[int, int]:
+        """Return the first visible index, and its largest value. Wrapped lines count once."""
+        last_top = self._last_top_index() if self._matching_lines else 0
+        return min(self._first_visible, last_top), last_top
+
+    def scroll_lines_to(self, position: int) -> None:
+        """Show the lines from `position` on and keep the cursor visible. The end of the log resumes following."""
+        if position >= self._last_top_index():
+            self.act_bottom()
+            return
+        self._top_index = max(0, position)
+        bottom = self._rows_from(self._top_index)[1]
+        self._move_cursor(max(self._top_index, min(self._cursor, bottom)))
 
     def _event_lines(self, index: int, width: int) -> list[Line]:
         event = self._matching_lines[index][1]
-        here = index == self._cursor and self.has_focus and not self.following
+        is_cursor = index == self._cursor and self.has_focus and not self.following
         role = _LEVEL_ROLES[event.level]
-        text, room = clean(event.text), max(10, width - _HEAD_WIDTH)
-        parts = [text[i : i + room] for i in range(0, len(text), room)] if self.wrap and len(text) > room else [text]
+        text, size = clean(event.text), max(10, width - _HEAD_WIDTH)
+        parts = [text[i : i + size] for i in range(0, len(text), size)] if self.wrap and len(text) > size else [text]
         head: list[Span] = [
-            (">" if here else " ", "accent"),
+            (">" if is_cursor else " ", "accent"),
             (format_time(event.at) + " ", "dim"),
             (f"{_LEVEL_LABELS[event.level]:<5} ", role),
             (f"{event.source[:5]:<5} ", "accent"),
         ]
-        base = "cursor" if here else ""
+        base = "cursor" if is_cursor else ""
         first = Line((*head, *self._highlight_matches(parts[0], role)), base)
         return [
             first,
@@ -139,67 +193,67 @@ class LogPane(Pane):
         if self.search_pattern is None:
             return [(text, role)]
         spans: list[Span] = []
-        at = 0
-        for found in self.search_pattern.finditer(text):
-            if found.end() > found.start():
-                spans += [(text[at : found.start()], role), (found.group(), "match")]
-                at = found.end()
-        return [*spans, (text[at:], role)]
+        end = 0
+        for match in self.search_pattern.finditer(text):
+            if match.end() > match.start():
+                spans += [(text[end : match.start()], role), (match.group(), "match")]
+                end = match.end()
+        return [*spans, (text[end:], role)]
 
-    # --- what keys do here
+    # --- keys
 
-    def _move_cursor(self, at: int) -> None:
+    def _move_cursor(self, index: int) -> None:
         last = len(self._matching_lines) - 1
-        self._cursor = max(0, min(at, last))
+        self._cursor = max(0, min(index, last))
         self.following = False
         self.redraw()
 
     def act_up(self) -> None:
-        """The line before; the pane stands still."""
+        """Move the cursor up one line and stop following."""
         self._move_cursor(self._cursor - 1)
 
     def act_down(self) -> None:
-        """The next line; after the last one it follows again."""
+        """Move the cursor down one line. After the last line, follow again."""
         if self._cursor >= len(self._matching_lines) - 1:
             self.act_bottom()
         else:
             self._move_cursor(self._cursor + 1)
 
     def act_page_up(self) -> None:
-        """A page back."""
+        """Move the cursor up one page."""
         self._move_cursor(self._cursor - max(1, self.size.height - 2))
 
     def act_page_down(self) -> None:
-        """A page on."""
+        """Move the cursor down one page."""
         self._move_cursor(self._cursor + max(1, self.size.height - 2))
 
     def act_top(self) -> None:
-        """The oldest line held."""
+        """Move the cursor to the oldest line."""
         self._move_cursor(0)
 
     def act_bottom(self) -> None:
-        """The newest line, and on with it."""
+        """Move the cursor to the newest line and follow."""
         self.following = True
         self.pull_lines()
 
     def act_follow(self) -> None:
-        """Follow, or stand still."""
+        """Toggle following."""
         if self.following:
             self._move_cursor(self._cursor)
         else:
             self.act_bottom()
 
     def act_wrap(self) -> None:
-        """Wrap long lines, or cut them."""
+        """Toggle between wrapping and cutting long lines."""
         self.wrap = not self.wrap
         self.redraw()
 
     def act_level(self) -> None:
-        """The next least level."""
+        """Raise the lowest level that is shown; after the highest level, show all."""
         self.set_filter(replace(self.log_filter, level=LEVELS[(LEVELS.index(self.log_filter.level) + 1) % len(LEVELS)]))
 
     def act_filter(self) -> None:
-        """Type what to search for; the first match upwards is gone to."""
+        """Ask for a search pattern and go to the last line that matches."""
         self.console_app.prompt.ask(
             "search (regular expression)",
             self.search_pattern.pattern if self.search_pattern else "",
@@ -213,10 +267,10 @@ class LogPane(Pane):
             self._go_to_match(range(len(self._matching_lines) - 1, -1, -1))
 
     def act_log_filter(self) -> None:
-        """Type which lines are shown."""
-        now = self.log_filter
-        told = ("!" if now.negated else "") + now.pattern.pattern if now.pattern else ""
-        self.console_app.prompt.ask("only lines that match; !x: that do not", told, self._apply_line_filter)
+        """Ask for the pattern of the lines to show."""
+        current = self.log_filter
+        text = ("!" if current.negated else "") + current.pattern.pattern if current.pattern else ""
+        self.console_app.prompt.ask("only lines that match; !x: without x", text, self._apply_line_filter)
 
     def _apply_line_filter(self, text: str) -> None:
         self.set_filter(
@@ -224,7 +278,7 @@ class LogPane(Pane):
         )
 
     def act_back(self) -> None:
-        """Out of search and filter, then out of here."""
+        """Clear the search, else the filter, else leave the view."""
         if self.search_pattern is not None:
             self.search_pattern = None
             self.redraw()
@@ -234,67 +288,58 @@ class LogPane(Pane):
             self.console_app.view_stack[-1].act_back()
 
     def act_copy(self) -> None:
-        """The line."""
+        """Copy the line."""
         if self.event is not None:
             self.console_app.copy_text(self.event.text)
 
     def act_edit(self) -> None:
-        """The def that the line names."""
-        from console.tui.screens.job import find_file_line
-
+        """Edit the def file that the line names."""
         if self.event is not None:
             self.console_app.edit_file(find_file_line(self.event.text))
 
     def act_export(self) -> None:
-        """The lines, as a CSV file."""
+        """Export the lines as a CSV file."""
         rows = [(format_time(e.at), e.level, e.source, e.kind, e.text) for e in self.matching_events()]
         self.console_app.export_rows("log", ("at", "level", "source", "kind", "text"), rows)
 
     def act_next_match(self) -> None:
-        """To the next line that matches the search."""
+        """Go to the next line that matches the search."""
         self._go_to_match(range(self._cursor + 1, len(self._matching_lines)))
 
     def act_previous_match(self) -> None:
-        """To the line before that matches."""
+        """Go to the previous line that matches the search."""
         self._go_to_match(range(self._cursor - 1, -1, -1))
 
-    def _go_to_match(self, where: range) -> None:
+    def _go_to_match(self, indexes: Sequence[int]) -> None:
         if self.search_pattern is None:
-            self.console_app.show_toast("nothing is searched for: / searches", "warning")
+            self.console_app.show_toast("no search: press / first", "warning")
             return
-        found = next((i for i in where if self.search_pattern.search(self._matching_lines[i][1].text)), None)
-        if found is None:
+        match = next((i for i in indexes if self.search_pattern.search(self._matching_lines[i][1].text)), None)
+        if match is None:
             self.console_app.show_toast(f"no more lines match {self.search_pattern.pattern}")
         else:
-            self._move_cursor(found)
+            self._move_cursor(match)
 
     def act_open(self) -> None:
-        """Look into the line's job."""
+        """Open the job of the line."""
         if self.event is not None:
             self.post_message(self.LineOpened(self.event))
 
-    def on_mouse_scroll_up(self, _event: events.MouseScrollUp) -> None:
-        """Three lines back."""
-        self._move_cursor(self._cursor - 3)
-
-    def on_mouse_scroll_down(self, _event: events.MouseScrollDown) -> None:
-        """Three lines on."""
-        if not self.following:
-            self._move_cursor(self._cursor + 3)
-
     def on_click(self, event: events.Click) -> None:
-        """A second click opens the line."""
-        if event.chain >= 2:
-            self.act_open()
+        """Move the cursor to the line; a double click opens it."""
+        if 0 < event.y <= len(self._row_indexes):
+            self._move_cursor(self._row_indexes[event.y - 1])
+            if event.chain >= 2:
+                self.act_open()
 
 
-def _lines_after(tail: LogBuffer, upto: int) -> list[tuple[int, Event]]:
-    return list(reversed(list(_newest_first(tail.lines, upto))))
+def _lines_after(log_buffer: LogBuffer, id_: int) -> list[tuple[int, Event]]:
+    return list(reversed(list(_newest_first(log_buffer.lines, id_))))
 
 
-def _newest_first(lines: Any, upto: int) -> Iterator[tuple[int, Event]]:
-    """Newest first, as far back as `upto`."""
+def _newest_first(lines: Any, after: int) -> Iterator[tuple[int, Event]]:
+    """Yield the lines with an id above `after`, newest first."""
     for line in reversed(lines):
-        if line[0] <= upto:
+        if line[0] <= after:
             return
         yield line

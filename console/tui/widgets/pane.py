@@ -1,4 +1,4 @@
-"""A pane: part of a screen that can have the focus. Its first line is a rule with its title."""
+"""A focusable canvas. Its first line is a rule with its title."""
 
 from textual import events
 
@@ -6,17 +6,17 @@ from console.tui.widgets.line_canvas import Canvas, Line, Span
 
 
 class Pane(Canvas):
-    """A canvas to be moved to with `tab`. Its `act_…` methods are what keys do here."""
+    """A canvas that `tab` can focus. Its `act_…` methods handle keys."""
 
     can_focus = True
     TITLE = ""
 
     def title(self) -> str:
-        """What the rule says."""
+        """Return the text on the rule."""
         return self.TITLE
 
     def rule(self, width: int, title: str | None = None, note: str = "") -> Line:
-        """The pane's first line; the focused one stands out by its mark, too."""
+        """Return the first line of the pane. A mark shows the focus without colour."""
         focused = self.has_focus
         text = f"─{'▌' if focused else ' '}{title if title is not None else self.title()} "
         spans: list[Span] = [(text, "title" if focused else "accent")]
@@ -25,9 +25,9 @@ class Pane(Canvas):
         return Line((*spans, ("─" * width, "dim")))
 
     def on_focus(self, _event: events.Focus) -> None:
-        """Show it."""
+        """Draw the focus mark."""
         self.redraw()
 
     def on_blur(self, _event: events.Blur) -> None:
-        """Show it."""
+        """Remove the focus mark."""
         self.redraw()

@@ -1,4 +1,4 @@
-"""The panels beside the nodes: sequences with their progress, outputs, hosts at work, speed, alarms."""
+"""Panels beside the node table: sequences, outputs, hosts, throughput, alarms."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _JOB_COUNTERS = ("done", "failed", "skipped", "incomplete", "ready", "taken")
 
 
 class SequencesTable(LineTable):
-    """One line a sequence: how far it is."""
+    """Lists sequences with their progress."""
 
     TITLE = "sequences"
     HAS_HEADING = False
@@ -30,50 +30,50 @@ class SequencesTable(LineTable):
     sequence_count = 0
 
     def title(self) -> str:
-        """How many there are."""
+        """Return the title with the number of sequences."""
         return f"sequences {self.sequence_count}" if self.sequence_count else "sequences"
 
-    def update_from(self, look: PollResult) -> None:
-        """Those of a look, the busiest first."""
-        self.sequence_count = look.snapshot.sequence_count
-        self.show_filtered([_sequence_row(s) for s in look.snapshot.sequences])
+    def update_from(self, poll: PollResult) -> None:
+        """Show the sequences of a poll; the busiest come first."""
+        self.sequence_count = poll.snapshot.sequence_count
+        self.show_filtered([_sequence_row(s) for s in poll.snapshot.sequences])
 
 
 def _sequence_row(s: dict[str, Any]) -> Row:
     left = s["ready"] + s["delayed"]
-    share = done_ratio({name: s[name] for name in _JOB_COUNTERS} | {"ready": left})
+    ratio = done_ratio({name: s[name] for name in _JOB_COUNTERS} | {"ready": left})
     name = f"{'‖ ' if s['paused'] else ''}{s['group']} · {s['host']}"
-    progress = f"{progress_bar(share, 9)} {share * 100:3.0f}%"
+    progress = f"{progress_bar(ratio, 9)} {ratio * 100:3.0f}%"
     return Row(
         s["id"],
         (
             (name, "warn" if s["paused"] else "text"),
-            (progress, "good" if share >= 1 else "accent"),
+            (progress, "good" if ratio >= 1 else "accent"),
             (format_count(left), "text"),
             (format_count(s["taken"]), "strong" if s["taken"] else "dim"),
         ),
-        (name, share, left, s["taken"]),
+        (name, ratio, left, s["taken"]),
         s,
     )
 
 
 class OutputsPane(Pane):
-    """The appender: what it writes, how fast, how far behind it is."""
+    """Lists the outputs of the appender with rows, speed and backlog."""
 
     TITLE = "appender"
 
-    def __init__(self, paces: Rates, **named: Any) -> None:
+    def __init__(self, rates: Rates, **named: Any) -> None:
         super().__init__(**named)
-        self.rates = paces
+        self.rates = rates
         self.outputs: Sequence[dict[str, Any]] = ()
 
-    def update_from(self, look: PollResult) -> None:
-        """Those of a look."""
-        self.outputs = look.snapshot.appenders
+    def update_from(self, poll: PollResult) -> None:
+        """Show the outputs of a poll."""
+        self.outputs = poll.snapshot.appenders
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """A line an output."""
+        """Draw one line per output."""
         note = ""
         if self.outputs:
             flush = self.outputs[0]["flush_ms"]
@@ -99,18 +99,18 @@ class OutputsPane(Pane):
 
 
 class HostsPane(Pane):
-    """The hosts that are at work, or have to wait: politeness at a glance."""
+    """Lists the hosts with requests in flight, waiting or backed off."""
 
     TITLE = "hosts"
     hosts: Sequence[dict[str, Any]] = ()
 
-    def update_from(self, look: PollResult) -> None:
-        """Those of a look: the resting ones first, then the busiest."""
-        self.hosts = sorted(look.snapshot.hosts, key=lambda h: (-(h["backoff"] or 0), -h["running"], -h["waiting"]))
+    def update_from(self, poll: PollResult) -> None:
+        """Show the hosts of a poll: those in backoff first, then the busiest."""
+        self.hosts = sorted(poll.snapshot.hosts, key=lambda h: (-(h["backoff"] or 0), -h["running"], -h["waiting"]))
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """A line a host."""
+        """Draw one line per host."""
         lines = [self.rule(width, f"hosts {len(self.hosts)}" if self.hosts else "hosts")]
         for host in self.hosts[: height - 1]:
             if host["backoff"]:
@@ -126,22 +126,22 @@ class HostsPane(Pane):
 
 
 class ThroughputPane(Pane):
-    """Pages and rows a second now, and the last minutes of pages."""
+    """Shows pages and rows per second, and plots the pages of the last minutes."""
 
     TITLE = "throughput"
 
-    def __init__(self, paces: Rates, **named: Any) -> None:
+    def __init__(self, rates: Rates, **named: Any) -> None:
         super().__init__(**named)
-        self.rates = paces
+        self.rates = rates
         self.last_poll: PollResult | None = None
 
-    def update_from(self, look: PollResult) -> None:
-        """A new look."""
-        self.last_poll = look
+    def update_from(self, poll: PollResult) -> None:
+        """Show the rates of a poll."""
+        self.last_poll = poll
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """A plot of the last minutes."""
+        """Draw the rule with the figures and the plot below it."""
         from console.tui.widgets.braille import braille_plot
 
         top = max(self.rates.recent_pages_per_s, default=0.0)
@@ -153,22 +153,22 @@ class ThroughputPane(Pane):
 
 
 class AlarmsPane(Pane):
-    """All that is wrong now."""
+    """Lists the current alarms."""
 
     TITLE = "alarms"
     alarms: Sequence[Alarm] = ()
 
     def line_count(self, width: int) -> int:
-        """How many lines they take in a pane of that width."""
+        """Return the number of lines the alarms take in a pane of that width."""
         return sum(-(-len(alarm.text) // max(10, width - 4)) for alarm in self.alarms)
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """A line an alarm, wrapped."""
+        """Draw each alarm, wrapped."""
         lines = [self.rule(width, f"alarms {len(self.alarms)}" if self.alarms else "alarms")]
         if not self.alarms:
             return [*lines, Line((("   ✓ none", "good"),))]
-        room = max(10, width - 4)
+        text_width = max(10, width - 4)
         for a in self.alarms:
-            parts = [a.text[start : start + room] for start in range(0, len(a.text), room)]
+            parts = [a.text[start : start + text_width] for start in range(0, len(a.text), text_width)]
             lines += [Line(((" ! " if not i else "   ", a.level), (part, a.level))) for i, part in enumerate(parts)]
         return lines[:height]

@@ -1,4 +1,4 @@
-"""The line where a filter or a search is typed. Enter takes it, `esc` leaves things as they were."""
+"""Input line for filters and searches: Enter submits, Escape cancels."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,17 +8,17 @@ from textual.widgets import Input
 
 
 class Prompt(Input):
-    """Opened with a label and with who wants the text; gives the focus back."""
+    """Passes the submitted text to a callback and returns the focus to the widget that had it."""
 
     def __init__(self) -> None:
         super().__init__(id="prompt", compact=True, select_on_focus=False)
         self._callback: Callable[[str], Any] | None = None
         self._previous_focus: Widget | None = None
 
-    def ask(self, label: str, value: str, wants: Callable[[str], Any]) -> None:
-        """Open, with a text to begin with."""
+    def ask(self, label: str, value: str, callback: Callable[[str], Any]) -> None:
+        """Open the prompt with `value` as its text."""
         self._previous_focus = self.screen.focused
-        self._callback = wants
+        self._callback = callback
         self.placeholder = label
         self.value = value
         self.display = True
@@ -26,14 +26,14 @@ class Prompt(Input):
         self.cursor_position = len(value)
 
     def submit(self, value: str) -> None:
-        """Hand the text over."""
-        wants = self._callback
+        """Close the prompt and call the callback."""
+        callback = self._callback
         self.close()
-        if wants is not None:
-            wants(value)
+        if callback is not None:
+            callback(value)
 
     def close(self) -> None:
-        """Leave."""
+        """Hide the prompt without calling the callback."""
         if not self.display:
             return
         self._callback = None

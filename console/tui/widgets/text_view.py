@@ -1,18 +1,19 @@
-"""A pane of text that is longer than the pane: lines with roles, scrolled by the keys that move elsewhere."""
+"""Scrollable text: lines with roles, wrapped or cut."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from rich.cells import chop_cells
-from textual import events
 
 from console.sanitize import clean
 from console.tui.widgets.line_canvas import Line, Span
-from console.tui.widgets.pane import Pane
+from console.tui.widgets.scroll_pane import ScrollPane
+
+_INDENT = 2
 
 
-class TextPane(Pane):
-    """Shows `lines` below its rule, from `first` on."""
+class TextView(ScrollPane):
+    """Shows `lines` below its rule, from `first_line` on."""
 
     def __init__(self, title: str = "", **named: Any) -> None:
         super().__init__(**named)
@@ -20,78 +21,86 @@ class TextPane(Pane):
         self.lines: Sequence[Span] = ()
         self.first_line = 0
         self.wrap = True
+        self._wrapped: list[Span] = []
+        self._wrapped_from: tuple[tuple[Span, ...], int] | None = None
 
     def title(self) -> str:
-        """The heading."""
+        """Return the heading."""
         return self.heading
 
     def show(self, lines: Sequence[Span]) -> None:
-        """Other lines; the place stays."""
+        """Set the lines. The position stays."""
         self.lines = lines
         self.redraw()
 
     def text(self) -> str:
-        """All of it, to be copied."""
+        """Return the whole text, for example to copy it."""
         return "\n".join(text for text, _ in self.lines)
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The rule and the lines in sight."""
-        laid: list[Span] = []
-        room, wanted = max(8, width - 3), self.first_line + height - 1
-        for text, role in self.lines:
-            laid += wrap_text(text, role, room) if self.wrap else [(text, role)]
-            if len(laid) > wanted + height:
-                break
-        self.first_line = max(0, min(self.first_line, len(laid) - height + 1))
-        shown = laid[self.first_line : self.first_line + height - 1]
+        """Draw the rule and the visible lines."""
+        lines = self._display_lines()
+        self.first_line = max(0, min(self.first_line, len(lines) - self.page_lines))
+        visible = lines[self.first_line : self.first_line + height - 1]
         note = f"from line {self.first_line + 1}" if self.first_line else ""
-        return [self.rule(width, note=note), *(Line((("  ", ""), (text, role))) for text, role in shown)]
+        return [self.rule(width, note=note), *(Line(((" " * _INDENT, ""), span)) for span in visible)]
 
-    def _scroll(self, by: int) -> None:
-        self.first_line = max(0, self.first_line + by)
+    def _display_lines(self) -> Sequence[Span]:
+        """Return the lines as displayed. Wrapping is cached: owners show the same text at every poll."""
+        if not self.wrap:
+            return self.lines
+        width = max(8, self.size.width - _INDENT - 1)  # the last column may be the scroll bar
+        source = (tuple(self.lines), width)
+        if self._wrapped_from != source:
+            self._wrapped = [part for text, role in self.lines for part in wrap_text(text, role, width)]
+            self._wrapped_from = source
+        return self._wrapped
+
+    def scroll_position(self) -> tuple[int, int]:
+        """Return the first visible line, and its largest value."""
+        maximum = max(0, len(self._display_lines()) - self.page_lines)
+        return min(self.first_line, maximum), maximum
+
+    def scroll_lines_to(self, position: int) -> None:
+        """Show the lines from `position` on."""
+        self.first_line = max(0, position)
         self.redraw()
 
+    # --- keys
+
     def act_down(self) -> None:
-        """A line on."""
-        self._scroll(1)
+        """Scroll down one line."""
+        self.scroll_lines_to(self.first_line + 1)
 
     def act_up(self) -> None:
-        """A line back."""
-        self._scroll(-1)
+        """Scroll up one line."""
+        self.scroll_lines_to(self.first_line - 1)
 
     def act_page_down(self) -> None:
-        """A page on."""
-        self._scroll(max(1, self.size.height - 2))
+        """Scroll down one page."""
+        self.scroll_lines_to(self.first_line + max(1, self.size.height - 2))
 
     def act_page_up(self) -> None:
-        """A page back."""
-        self._scroll(-max(1, self.size.height - 2))
+        """Scroll up one page."""
+        self.scroll_lines_to(self.first_line - max(1, self.size.height - 2))
 
     def act_top(self) -> None:
-        """The first line."""
-        self._scroll(-self.first_line)
+        """Scroll to the first line."""
+        self.scroll_lines_to(0)
 
     def act_bottom(self) -> None:
-        """The last line."""
-        self._scroll(1_000_000)
+        """Scroll to the last line."""
+        self.scroll_lines_to(len(self._display_lines()))
 
     def act_wrap(self) -> None:
-        """Wrap long lines, or cut them."""
+        """Toggle between wrapping and cutting long lines."""
         self.wrap = not self.wrap
         self.redraw()
 
-    def on_mouse_scroll_down(self, _event: events.MouseScrollDown) -> None:
-        """Three lines on."""
-        self._scroll(3)
 
-    def on_mouse_scroll_up(self, _event: events.MouseScrollUp) -> None:
-        """Three lines back."""
-        self._scroll(-3)
-
-
-def wrap_text(text: str, role: str, room: int) -> list[Span]:
-    """A text as lines of at most `room` cells."""
+def wrap_text(text: str, role: str, width: int) -> list[Span]:
+    """Clean a text and split it into lines of at most `width` cells."""
     text = clean(text)
     if text.isascii():
-        return [(text[at : at + room], role) for at in range(0, len(text), room)] or [("", role)]
-    return [(part, role) for part in chop_cells(text, room)]
+        return [(text[start : start + width], role) for start in range(0, len(text), width)] or [("", role)]
+    return [(part, role) for part in chop_cells(text, width)]
