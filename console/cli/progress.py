@@ -141,7 +141,7 @@ class Progress:
         for text in snapshot.list_event_texts(db, run, "row", self._start_event, _MAX_LISTED) if look.rejected else []:
             self._write(f"    {clean(text)}\n")
         for output in look.appenders:
-            self._write(f"  {output['rows']:>8} rows  {output['name']}  {output['path']}\n")
+            self._write(f"  {output.rows:>8} rows  {output.name}  {output.path}\n")
         if look.run.state in ("CANCELLED", "KILLED", "FAILED"):
             self._write("`crawl-console run` goes on where it stopped\n")
 

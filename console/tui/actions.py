@@ -116,7 +116,7 @@ class Actions(_Base):
         look = self._require_supervisor("kill")
         if look is None:
             return
-        held = {node["id"]: node["in_flight"] for node in look.snapshot.nodes}
+        held = {node.id: node.in_flight for node in look.snapshot.nodes}
         if nodes:
             count = sum(held.get(name, 0) for name in nodes)
             lines = [
@@ -160,7 +160,7 @@ class Actions(_Base):
     def _scale_nodes(self, by: int) -> None:
         look = self._require_supervisor("scale")
         if look is not None:
-            runners = sum(n["role"] in ("RUNNER", "INITIAL") and n["pid"] is not None and n["state"] != "DRAINING"
+            runners = sum(n.role in ("RUNNER", "INITIAL") and n.pid is not None and n.state != "DRAINING"
                           for n in look.snapshot.nodes)  # fmt: skip
             if runners + by < 1:
                 self.show_toast("the last node stays: c cancels the run", "warning")

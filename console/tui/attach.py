@@ -98,7 +98,7 @@ def _print_exit_summary(asked: AttachOptions, stream: TextIO) -> None:
     pid = supervisor_pid(look)
     with contextlib.suppress(OSError):
         if pid is not None:
-            nodes = sum(node["pid"] is not None for node in look.nodes)
+            nodes = sum(node.pid is not None for node in look.nodes)
             stream.write(
                 f"Detached; {plural(nodes, 'node')} still running (supervisor {pid}, run {run.id}).\n"
                 f"Come back with `crawl-console run{where}`; stop with `crawl-console cancel{where}`.\n"
@@ -107,9 +107,7 @@ def _print_exit_summary(asked: AttachOptions, stream: TextIO) -> None:
             because = f": {run.reason}" if run.reason else ""
             stream.write(clean(f"run {run.id} {run.state}{because}; {look.jobs['done']} done, "
                                f"{look.jobs['failed']} failed, {sum(look.rows.values())} rows") + "\n")  # fmt: skip
-            stream.writelines(
-                clean(f"  {output['rows']:>8} rows  {output['path']}") + "\n" for output in look.appenders
-            )
+            stream.writelines(clean(f"  {output.rows:>8} rows  {output.path}") + "\n" for output in look.appenders)
             if run.state != "DONE":
                 stream.write(f"`crawl-console run{where}` goes on where it stopped\n")
         stream.flush()

@@ -76,7 +76,9 @@ class DesktopActions(_Base):
             self.show_toast(f"the editor cannot be shown here: {error}", "error")
             return
         self.refresh()
-        self.show_toast(f"{found.name}: {'edited' if not code else f'the editor ended with {code}'}; ^r reloads the defs")
+        self.show_toast(
+            f"{found.name}: {'edited' if not code else f'the editor ended with {code}'}; ^r reloads the defs"
+        )
 
     def edit_def(self, name: str) -> None:
         """A file of the defs."""

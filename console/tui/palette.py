@@ -54,9 +54,7 @@ def _view_commands(app: Any) -> Iterator[PaletteCommand]:
             f"jobs {state}", f"jobs with state:{state}", partial(app.push_jobs_view, state_filter(state))
         )
     for host in app.last_poll.snapshot.hosts[:_MAX_HOSTS]:
-        yield PaletteCommand(
-            f"jobs on {host['host']}", "all of them", partial(app.push_jobs_view, host_filter(host["host"]))
-        )
+        yield PaletteCommand(f"jobs on {host.host}", "all of them", partial(app.push_jobs_view, host_filter(host.host)))
     if app.accepted_defs is not None:
         for path in app.accepted_defs.definitions.files:
             yield PaletteCommand(f"open def {path}", "in $EDITOR", partial(app.edit_def, path))
@@ -65,8 +63,8 @@ def _view_commands(app: Any) -> Iterator[PaletteCommand]:
 def _node_commands(app: Any) -> Iterator[PaletteCommand]:
     assert app.last_poll is not None
     for node in app.last_poll.snapshot.nodes:
-        if node["state"] not in _ENDED:
-            name = node["id"]
+        if node.state not in _ENDED:
+            name = node.id
             yield PaletteCommand(
                 f"drain {name}", "finish what it holds, and end", partial(app.send_command, "drain", {"node": name})
             )
@@ -79,10 +77,10 @@ def _node_commands(app: Any) -> Iterator[PaletteCommand]:
 def _sequence_commands(app: Any) -> Iterator[PaletteCommand]:
     assert app.last_poll is not None
     for sequence in app.last_poll.snapshot.sequences[:_MAX_HOSTS]:
-        verb = "resume" if sequence["paused"] else "pause"
-        what = f"{sequence['group']}@{sequence['host']}"
+        verb = "resume" if sequence.paused else "pause"
+        what = f"{sequence.group}@{sequence.host}"
         yield PaletteCommand(
-            f"{verb} {what}", "a sequence's intake", partial(app.send_command, verb, {"sequence": sequence["id"]})
+            f"{verb} {what}", "a sequence's intake", partial(app.send_command, verb, {"sequence": sequence.id})
         )
 
 
@@ -90,5 +88,5 @@ def _host_commands(app: Any) -> Iterator[PaletteCommand]:
     assert app.last_poll is not None
     yield PaletteCommand("retry failed", "all of them; asks first", lambda: app.retry([], state_filter("failed")))
     for host in app.last_poll.snapshot.hosts[:_MAX_HOSTS]:
-        wanted = host_filter(host["host"], "failed")
-        yield PaletteCommand(f"retry failed on host {host['host']}", "asks first", partial(app.retry, [], wanted))
+        wanted = host_filter(host.host, "failed")
+        yield PaletteCommand(f"retry failed on host {host.host}", "asks first", partial(app.retry, [], wanted))

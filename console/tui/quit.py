@@ -48,7 +48,7 @@ class QuitFlow(_Base):
         if look is None or look.supervisor_pid is None or self.options.read_only or not self.options.owner:
             self.close_console()
             return
-        nodes = sum(node["pid"] is not None for node in look.snapshot.nodes)
+        nodes = sum(node.pid is not None for node in look.snapshot.nodes)
         lines = [
             f"The supervisor (pid {look.supervisor_pid}) runs {plural(nodes, 'node')};"
             f" {plural(look.snapshot.jobs['taken'], 'job')} in flight.",

@@ -16,7 +16,7 @@ from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import Request
 from engine.model.run import RunState, Stage
 from engine.store.read.browse import DocumentDetail, JobDetail, JobLine, Listing
-from engine.store.read.snapshot import EMPTY_SNAPSHOT
+from engine.store.read.snapshot import EMPTY_SNAPSHOT, HostRow, NodeRow, OutputRow, SequenceRow
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.tables.samples import Sample
@@ -47,7 +47,7 @@ def node(number, state="READY", role="RUNNER", **changed):
         "pid": 4000 + number, "beat_age": 0.3, "in_flight": 8, "rss": 87_031_808, "lag": 0.0,
         "now": f"https://shop.example/item/8812{number}", "replaces": None, "reason": None,
     }  # fmt: skip
-    return {**told, **changed}
+    return NodeRow(**{**told, **changed})
 
 
 def host(name, **changed):
@@ -55,7 +55,7 @@ def host(name, **changed):
         "host": name, "running": 2, "waiting": 40, "delay": 0.5, "concurrency": 4, "next_in": None, "backoff": None,
         "strikes": 0, "throttled": 0, "errors": 0, "robots": "known", "robots_status": 200,
     }  # fmt: skip
-    return {**told, **changed}
+    return HostRow(**{**told, **changed})
 
 
 def sequence(number, group, host_, **changed):
@@ -63,7 +63,7 @@ def sequence(number, group, host_, **changed):
         "id": number, "group": group, "host": host_, "ready": 400, "delayed": 4, "taken": 8, "done": 600, "failed": 2,
         "skipped": 1, "incomplete": 0, "paused": False,
     }  # fmt: skip
-    return {**told, **changed}
+    return SequenceRow(**{**told, **changed})
 
 
 def output(name="rows/book", **changed):
@@ -71,7 +71,7 @@ def output(name="rows/book", **changed):
         "name": name, "type": "csv", "rows": 31_400, "bytes": 2_400_000, "path": f"/data/output/3f2a/{name}.csv",
         "backlog": 12, "rebuilding": False, "pid": 4100, "beat_age": 0.1, "flush_ms": 4.2,
     }  # fmt: skip
-    return {**told, **changed}
+    return OutputRow(**{**told, **changed})
 
 
 def look(**changed):

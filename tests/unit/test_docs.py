@@ -27,7 +27,7 @@ from engine.model.variables import DOCUMENT_VARIABLES
 from engine.settings import PROJECT_URL, Settings, resolve_settings
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
-from engine.store.read.snapshot import EMPTY_SNAPSHOT
+from engine.store.read.snapshot import EMPTY_SNAPSHOT, HostRow, NodeRow, OutputRow, SequenceRow
 from engine.store.tables.checkpoints import Checkpoint, to_state_record
 from engine.store.tables.events import Event
 from engine.store.tables.metrics import GroupTotals, build_metrics
@@ -163,22 +163,25 @@ def test_the_keys_status_adds_are_documented():
     assert first_column(COMMANDS.split("## The snapshot")[1].split("###")[0]) == added
 
 
-def literal_keys(function):
-    """The keys of the objects a function of the snapshot makes, from its source: no run is needed to know them."""
-    source = (ROOT / "engine/store/read/snapshot.py").read_text("utf-8")
-    body = re.search(rf"^def {function}\(.*?(?=^def |\Z)", source, re.MULTILINE | re.DOTALL)
-    assert body
-    return set(re.findall(r'"([a-z_]+)":', body.group()))
+def json_keys(row_type):
+    """The keys of a row's JSON object: the fields of its class."""
+    return {column.name for column in fields(row_type)}
 
 
-@pytest.mark.parametrize(("title", "function"), [("Outputs", "_appender_items"), ("Nodes", "_node_items"), ("Hosts", "_host_item")])
-def test_the_keys_of_inner_objects_are_documented(title, function):
-    assert first_column(section(COMMANDS, title)) == literal_keys(function)
+@pytest.mark.parametrize(("title", "row_type"), [("Outputs", OutputRow), ("Nodes", NodeRow), ("Hosts", HostRow)])
+def test_the_keys_of_inner_objects_are_documented(title, row_type):
+    assert first_column(section(COMMANDS, title)) == json_keys(row_type)
 
 
 def test_the_keys_of_sequences_are_documented():
     (row,) = [row for row in table(COMMANDS) if row[0] == "`sequences`"]
-    assert set(re.findall(r"`([a-z_]+)`", row[1])) == literal_keys("_sequence_item")
+    assert set(re.findall(r"`([a-z_]+)`", row[1])) == json_keys(SequenceRow)
+
+
+def test_rows_are_printed_with_every_field():
+    for row_type in (OutputRow, NodeRow, HostRow, SequenceRow):
+        (printed,) = snapshot.rows_as_dicts([row_type(*fields(row_type))])
+        assert set(printed) == json_keys(row_type)
 
 
 def test_the_keys_of_metrics_are_documented():

@@ -98,7 +98,7 @@ def _run_lines(look: Snapshot) -> list[str]:
         f"  {name}: {count} rows{f', {look.rejected[name]} rejected' if name in look.rejected else ''}"
         for name, count in look.rows.items()
     ]
-    return lines + [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]
+    return lines + [f"  {a.name}: {a.rows} rows, {a.bytes} bytes  {a.path}" for a in look.appenders]
 
 
 def _format_date(seconds: float) -> str:

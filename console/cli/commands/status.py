@@ -86,14 +86,14 @@ def status_as_dict(look: Snapshot, alarm: str | None = None) -> dict[str, Any]:
     told = snapshot.build_report(look, exit_code=None)
     return {
         **told,
-        "appenders": look.appenders,
-        "nodes": look.nodes,
+        "appenders": snapshot.rows_as_dicts(look.appenders),
+        "nodes": snapshot.rows_as_dicts(look.nodes),
         "stage": look.run.stage if look.run else None,
         "supervisor": {"pid": pid} if pid else None,
         "paused": look.run.paused if look.run else None,
         "alarm": alarm,
-        "sequences": look.sequences,
-        "hosts": look.hosts,
+        "sequences": snapshot.rows_as_dicts(look.sequences),
+        "hosts": snapshot.rows_as_dicts(look.hosts),
         "rates": look.run.rates if look.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
         "defs_problems": look.defs_problems,
         "metrics": look.metrics,
@@ -121,14 +121,14 @@ def _lines(look: Snapshot) -> list[str]:
     if pid is None and run.state != "DONE":
         lines.append("`crawl-console run` goes on where it stopped")
     lines += [
-        f"  {n['id']:<5}{n['role']:<15}{n['state']:<11}{n['heart']:<15}{n['done']:>8} done {n['failed']:>5} failed"
-        for n in [n for n in look.nodes if n["pid"]] or look.nodes[-_MAX_ENDED_NODES:]
+        f"  {n.id:<5}{n.role:<15}{n.state:<11}{n.heart:<15}{n.done:>8} done {n.failed:>5} failed"
+        for n in [n for n in look.nodes if n.pid] or look.nodes[-_MAX_ENDED_NODES:]
     ]
     lines += [
-        f"  {s['group']} on {s['host']}: {s['ready']} ready, {s['delayed']} waiting, {s['taken']} running,"
-        f" {s['done']} done, {s['failed']} failed, {s['skipped']} skipped,"
-        f" {s['incomplete']} incomplete{'  PAUSED' if s['paused'] else ''}"
+        f"  {s.group} on {s.host}: {s.ready} ready, {s.delayed} waiting, {s.taken} running,"
+        f" {s.done} done, {s.failed} failed, {s.skipped} skipped,"
+        f" {s.incomplete} incomplete{'  PAUSED' if s.paused else ''}"
         for s in look.sequences
     ]
-    lines += [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in look.appenders]
+    lines += [f"  {a.name}: {a.rows} rows, {a.bytes} bytes  {a.path}" for a in look.appenders]
     return lines + report_lines(look)

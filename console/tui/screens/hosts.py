@@ -1,7 +1,5 @@
 """Screen 3, Hosts: how politely each is treated, and how it answers. The slowest is one `s` away."""
 
-from typing import Any
-
 from textual.app import ComposeResult
 
 from console.format import format_age, format_count, format_rate
@@ -9,6 +7,7 @@ from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import PollResult
 from console.tui.widgets.line_table import Column, LineTable, Row
+from engine.store.read.snapshot import HostRow
 
 
 class HostsTable(LineTable):
@@ -52,7 +51,7 @@ class HostsView(View):
             return
         self.last_poll = look
         done = self._pages_per_s_by_host(look)
-        self.table.show_filtered([_host_row(host, done.get(host["host"], 0.0)) for host in look.snapshot.hosts])
+        self.table.show_filtered([_host_row(host, done.get(host.host, 0.0)) for host in look.snapshot.hosts])
         self.console_app.refresh_breadcrumbs()
 
     def _filter_changed(self) -> bool:
@@ -69,40 +68,40 @@ class HostsView(View):
         """Pages a second by host."""
         done: dict[str, int] = {}
         for sequence in look.snapshot.sequences:
-            done[sequence["host"]] = done.get(sequence["host"], 0) + sequence["done"]
+            done[sequence.host] = done.get(sequence.host, 0) + sequence.done
         return self.console_app.rates.update_hosts(done, look.at)
 
 
-def _host_row(host: dict[str, Any], speed: float) -> Row:
-    full = host["running"] >= host["concurrency"]
-    robots = {"off": "off", "wanted": "fetching"}.get(host["robots"], f"ok {host['robots_status'] or ''}")
-    if host["backoff"]:
+def _host_row(host: HostRow, speed: float) -> Row:
+    full = host.running >= host.concurrency
+    robots = {"off": "off", "wanted": "fetching"}.get(host.robots, f"ok {host.robots_status or ''}")
+    if host.backoff:
         state = ("↓ backs off", "warn")
-    elif host["next_in"] and host["waiting"]:
+    elif host.next_in and host.waiting:
         state = ("◷ delayed", "text")
-    elif host["running"]:
+    elif host.running:
         state = ("■ full", "accent") if full else ("▶ busy", "good")
     else:
-        state = ("● waits", "text") if host["waiting"] else ("○ idle", "dim")
-    mark = "↓" if host["backoff"] else ""
+        state = ("● waits", "text") if host.waiting else ("○ idle", "dim")
+    mark = "↓" if host.backoff else ""
     return Row(
-        host["host"],
+        host.host,
         (
-            (host["host"], "strong" if host["running"] else "text"),
-            (f"{host['running']}/{host['concurrency']}", "good" if host["running"] else "dim"),
-            (format_count(host["waiting"]), "text" if host["waiting"] else "dim"),
-            (format_age(host["delay"]) if host["delay"] else "-", "text" if host["delay"] else "dim"),
-            (format_age(host["next_in"]) if host["next_in"] else "now", "text" if host["next_in"] else "dim"),
-            (mark + format_age(host["backoff"]) if host["backoff"] else "-", "warn" if host["backoff"] else "dim"),
-            (format_count(host["throttled"]), "warn" if host["throttled"] else "dim"),
-            (format_count(host["errors"]), "bad" if host["errors"] else "dim"),
+            (host.host, "strong" if host.running else "text"),
+            (f"{host.running}/{host.concurrency}", "good" if host.running else "dim"),
+            (format_count(host.waiting), "text" if host.waiting else "dim"),
+            (format_age(host.delay) if host.delay else "-", "text" if host.delay else "dim"),
+            (format_age(host.next_in) if host.next_in else "now", "text" if host.next_in else "dim"),
+            (mark + format_age(host.backoff) if host.backoff else "-", "warn" if host.backoff else "dim"),
+            (format_count(host.throttled), "warn" if host.throttled else "dim"),
+            (format_count(host.errors), "bad" if host.errors else "dim"),
             (robots, "dim"),
             (format_rate(speed), "text"),
             state,
         ),
         (
-            host["host"], host["running"], host["waiting"], host["delay"], host["next_in"], host["backoff"],
-            host["throttled"], host["errors"], host["robots"], speed, state[0],
+            host.host, host.running, host.waiting, host.delay, host.next_in, host.backoff,
+            host.throttled, host.errors, host.robots, speed, state[0],
         ),
         host,
     )  # fmt: skip

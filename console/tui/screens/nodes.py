@@ -18,6 +18,7 @@ from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.log_view import LogPane
 from console.tui.widgets.pane import Pane
 from console.tui.widgets.panels import AlarmsPane, HostsPane, OutputsPane, SequencesTable, ThroughputPane
+from engine.store.read.snapshot import NodeRow
 
 _STATE_LABELS = {
     "STARTING": ("… starts", "dim"), "READY": ("▶ ready", "good"), "DONE": ("● done", "text"),
@@ -46,50 +47,50 @@ class NodesTable(LineTable):
     def update_from(self, look: PollResult) -> None:
         """Those of a look: the living, and the dead that were not stopped in order."""
         nodes = look.snapshot.nodes
-        replaced = {node["replaces"]: node["id"] for node in nodes if node["replaces"]}
-        living = [n for n in nodes if n["state"] != "TERMINATED"] or nodes[-4:]
-        self.show_filtered([self._node_row(n, replaced.get(n["id"])) for n in living])
+        replaced = {node.replaces: node.id for node in nodes if node.replaces}
+        living = [n for n in nodes if n.state != "TERMINATED"] or nodes[-4:]
+        self.show_filtered([self._node_row(n, replaced.get(n.id)) for n in living])
 
-    def _node_row(self, node: dict[str, Any], by: str | None) -> Row:
-        ended = node["state"] in _ENDED_STATES
-        pace = self.rates.nodes.get(node["id"])
+    def _node_row(self, node: NodeRow, by: str | None) -> Row:
+        ended = node.state in _ENDED_STATES
+        pace = self.rates.nodes.get(node.id)
         speed = pace.per_second if pace and not ended else 0.0
-        state = ("! stale", "warn") if not ended and node["heart"] == "ARRHYTHMIA" else _STATE_LABELS[node["state"]]
+        state = ("! stale", "warn") if not ended and node.heart == "ARRHYTHMIA" else _STATE_LABELS[node.state]
         return Row(
-            node["id"],
+            node.id,
             (
-                (node["id"], "strong"),
-                (_ROLE_LABELS.get(node["role"], "dead"), "text" if not ended else "dim"),
+                (node.id, "strong"),
+                (_ROLE_LABELS.get(node.role, "dead"), "text" if not ended else "dim"),
                 state,
-                (format_age(node["beat_age"]), "warn" if (node["beat_age"] or 0) >= 1.5 else "dim"),
+                (format_age(node.beat_age), "warn" if (node.beat_age or 0) >= 1.5 else "dim"),
                 (format_rate(speed), "text"),
-                (format_count(node["done"]), "text"),
-                (format_count(node["failed"]), "bad" if node["failed"] else "dim"),
-                (format_count(node["in_flight"]), "text" if node["in_flight"] else "dim"),
-                (format_size(node["rss"]) if node["rss"] else "-", "dim"),
+                (format_count(node.done), "text"),
+                (format_count(node.failed), "bad" if node.failed else "dim"),
+                (format_count(node.in_flight), "text" if node.in_flight else "dim"),
+                (format_size(node.rss) if node.rss else "-", "dim"),
                 (_activity(node, by), "text" if not ended else "dim"),
             ),
             (
-                int(node["id"][1:]), node["role"], node["state"], node["beat_age"], speed, node["done"],
-                node["failed"], node["in_flight"], node["rss"], node["now"],
+                int(node.id[1:]), node.role, node.state, node.beat_age, speed, node.done,
+                node.failed, node.in_flight, node.rss, node.now,
             ),
             node,
         )  # fmt: skip
 
 
-def _activity(node: dict[str, Any], by: str | None) -> str:
-    state, held = node["state"], node["in_flight"]
+def _activity(node: NodeRow, by: str | None) -> str:
+    state, held = node.state, node.in_flight
     if state in ("DEAD", "FAILED"):
-        return (node["reason"] or "no reason told") + (f" · replaced by {by}" if by else "")
+        return (node.reason or "no reason told") + (f" · replaced by {by}" if by else "")
     if state in ("DRAINING", "SHUTDOWN"):
         return f"finishing {plural(held, 'job')}"
     if state == "TERMINATED":
-        return node["reason"] or "stopped in order"
-    if node["heart"] == "ARRHYTHMIA":
-        return f"no beat; {short_url(node['now'])}"
+        return node.reason or "stopped in order"
+    if node.heart == "ARRHYTHMIA":
+        return f"no beat; {short_url(node.now)}"
     if state == "STANDBY":
         return "takes over when a runner dies"
-    return short_url(node["now"]) if node["now"] else "starting" if state == "STARTING" else "nothing to take now"
+    return short_url(node.now) if node.now else "starting" if state == "STARTING" else "nothing to take now"
 
 
 class NodesView(View):
@@ -231,8 +232,8 @@ class NodesView(View):
         """A sequence's intake where the focus is on one, else the run's."""
         row = self.sequences.row
         if self.screen.focused is self.sequences and row is not None:
-            verb = "resume" if row.subject["paused"] else "pause"
-            self.console_app.send_command(verb, {"sequence": row.subject["id"]})
+            verb = "resume" if row.subject.paused else "pause"
+            self.console_app.send_command(verb, {"sequence": row.subject.id})
         else:
             self.console_app.act_pause()
 
@@ -240,7 +241,7 @@ class NodesView(View):
         if self.screen.focused is not self.nodes and not self.nodes.marks:
             self.console_app.show_toast(f"{verb}: go to the nodes (tab), and choose one", "warning")
             return []
-        names = [row.subject["id"] for row in self.nodes.selected_rows() if row.subject["state"] not in _ENDED_STATES]
+        names = [row.subject.id for row in self.nodes.selected_rows() if row.subject.state not in _ENDED_STATES]
         if not names:
             self.console_app.show_toast(f"{verb}: no living node is chosen", "warning")
         return names
@@ -250,9 +251,7 @@ class NodesView(View):
         event.stop()
         told = event.row.subject
         node = event.table is self.nodes
-        self.console_app.push_jobs_view(
-            node_filter(told["id"]) if node else sequence_filter(told["group"], told["host"])
-        )
+        self.console_app.push_jobs_view(node_filter(told.id) if node else sequence_filter(told.group, told.host))
 
     def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
         """The job a line is about."""
@@ -262,11 +261,11 @@ class NodesView(View):
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         """The log shows the node under the cursor, once the operator asked for one."""
         if event.table is self.nodes and self.log_pane.log_filter.sources:
-            self._filter_log([event.table.row.subject["id"]] if event.table.row else [])
+            self._filter_log([event.table.row.subject.id] if event.table.row else [])
 
     def act_log_of(self) -> None:
         """The log of the chosen nodes, or of all."""
-        names = [] if self.log_pane.log_filter.sources else [row.subject["id"] for row in self.nodes.selected_rows()]
+        names = [] if self.log_pane.log_filter.sources else [row.subject.id for row in self.nodes.selected_rows()]
         self._filter_log(names)
 
     def _filter_log(self, names: list[str]) -> None:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from textual.app import ComposeResult
 
@@ -13,6 +12,7 @@ from console.tui.state.source import PollResult, ViewQuery
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.pane import Pane
 from console.tui.widgets.text_view import wrap_text
+from engine.store.read.snapshot import OutputRow
 
 _MAX_REASONS, _MAX_LISTED = 2_000, 8
 
@@ -63,9 +63,9 @@ class SummaryPane(Pane):
             lines += [
                 Line(((f"   {n:>6}  ", "strong"), (why, "text"))) for why, n in self.reasons.most_common(_MAX_LISTED)
             ]
-        dead = [n for n in look.snapshot.nodes if n["state"] in ("DEAD", "FAILED")]
+        dead = [n for n in look.snapshot.nodes if n.state in ("DEAD", "FAILED")]
         if dead:
-            lines += [Line(()), *(Line(((f"   {n['id']} died: {n['reason']}", "warn"),)) for n in dead[-_MAX_LISTED:])]
+            lines += [Line(()), *(Line(((f"   {n.id} died: {n.reason}", "warn"),)) for n in dead[-_MAX_LISTED:])]
         return lines
 
     def act_down(self) -> None:
@@ -83,17 +83,17 @@ def _job_spans(name: str, number: int) -> list[Span]:
     return [(f"{number} ", "bad" if name == "failed" else "strong"), (f"{name}  ", "text")]
 
 
-def _output_lines(outputs: Sequence[dict[str, Any]], width: int) -> list[Line]:
+def _output_lines(outputs: Sequence[OutputRow], width: int) -> list[Line]:
     """Each folder in full, and below it its files."""
     lines: list[Line] = []
     folder = None
     for output in outputs:
-        path = Path(str(output["path"]))
+        path = Path(output.path)
         if path.parent != folder:
             folder = path.parent
             parts = wrap_text(f"{folder}/", "text", max(20, width - 11))
             lines += [Line((("   files  " if not i else "          ", "dim"), part)) for i, part in enumerate(parts)]
-        told = f"{output['rows']} rows, {format_size(output['bytes'])}B"
+        told = f"{output.rows} rows, {format_size(output.bytes)}B"
         lines.append(Line(((f"          {path.name:<24} ", "strong"), (told, "dim"))))
     return lines
 

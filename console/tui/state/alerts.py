@@ -57,18 +57,18 @@ def _run_alarms(look: PollResult) -> list[Alarm]:
 
 
 def _node_alarms(look: PollResult) -> list[Alarm]:
-    replaced = {node["replaces"]: node["id"] for node in look.snapshot.nodes if node["replaces"]}
+    replaced = {node.replaces: node.id for node in look.snapshot.nodes if node.replaces}
     found = []
     for node in look.snapshot.nodes:
-        if node["state"] in ("DEAD", "FAILED"):
-            by = replaced.get(node["id"])
+        if node.state in ("DEAD", "FAILED"):
+            by = replaced.get(node.id)
             then = f"replaced by {by}" if by else "not replaced"
             found.append(
-                Alarm("warn" if by else "bad", f"{node['id']} dead: {node['reason'] or 'no reason told'}; {then}",
-                      node["id"])
+                Alarm("warn" if by else "bad", f"{node.id} dead: {node.reason or 'no reason told'}; {then}",
+                      node.id)
             )  # fmt: skip
-        elif node["heart"] == "ARRHYTHMIA":
-            found.append(Alarm("warn", f"{node['id']} has not beaten for {node['beat_age'] or 0:.1f} s", node["id"]))
+        elif node.heart == "ARRHYTHMIA":
+            found.append(Alarm("warn", f"{node.id} has not beaten for {node.beat_age or 0:.1f} s", node.id))
     return sorted(found, key=lambda alarm: alarm.level)
 
 
@@ -83,15 +83,15 @@ def _defs_alarms(look: PollResult) -> list[Alarm]:
 
 
 def _host_alarms(look: PollResult) -> list[Alarm]:
-    resting = [host for host in look.snapshot.hosts if host["backoff"]]
-    resting.sort(key=lambda host: -host["backoff"])
+    resting = [host for host in look.snapshot.hosts if host.backoff]
+    resting.sort(key=lambda host: -(host.backoff or 0.0))
     if len(resting) > _GROUP_HOSTS_ABOVE:
         longest = resting[0]
         return [
-            Alarm("warn", f"{len(resting)} hosts answer 429 or 503; {longest['host']} rests {longest['backoff']:.0f} s")
+            Alarm("warn", f"{len(resting)} hosts answer 429 or 503; {longest.host} rests {longest.backoff:.0f} s")
         ]  # fmt: skip
     return [
-        Alarm("warn", f"{h['host']} answers 429 or 503: left alone for {h['backoff']:.0f} s", h["host"])
+        Alarm("warn", f"{h.host} answers 429 or 503: left alone for {h.backoff:.0f} s", h.host)
         for h in resting[:_MAX_HOST_ALARMS]
     ]
 

@@ -54,10 +54,10 @@ class Rates:
         self.pages.update(look.snapshot.jobs["done"], at)
         self.rows.update(sum(look.snapshot.rows.values()), at)
         for node in look.snapshot.nodes:
-            self.nodes.setdefault(node["id"], Rate()).update(node["done"], at)
+            self.nodes.setdefault(node.id, Rate()).update(node.done, at)
         for output in look.snapshot.appenders:
-            self.outputs.setdefault(output["name"], Rate()).update(output["rows"], at)
-            self.sizes.setdefault(output["name"], Rate()).update(output["bytes"], at)
+            self.outputs.setdefault(output.name, Rate()).update(output.rows, at)
+            self.sizes.setdefault(output.name, Rate()).update(output.bytes, at)
         if at - self._sampled_at >= 0.95:
             self._sampled_at = at
             self.recent_pages_per_s.append(pages_per_s(look))

@@ -115,7 +115,7 @@ class DatabaseSource:
         if known != self._snapshot_key or self._has_waits:
             self._last_snapshot = snapshot.read(self.db, limit=shown)
             self._snapshot_key = known
-            self._has_waits = any(host["next_in"] or host["backoff"] for host in self._last_snapshot.hosts)
+            self._has_waits = any(host.next_in or host.backoff for host in self._last_snapshot.hosts)
         return self._last_snapshot
 
     def supervisor_pid(self, look: Snapshot) -> int | None:

@@ -46,11 +46,11 @@ def test_totals_and_parts_agree(houses: Houses) -> None:
     assert look.rejected == {"book": 4}
     assert look.sequence_count == 2
     for name in ("done", "failed", "skipped", "incomplete", "taken"):
-        assert sum(s[name] for s in look.sequences) == look.jobs[name]
-    assert sum(s["ready"] + s["delayed"] for s in look.sequences) == look.jobs["ready"]
+        assert sum(getattr(s, name) for s in look.sequences) == look.jobs[name]
+    assert sum(s.ready + s.delayed for s in look.sequences) == look.jobs["ready"]
     a, b = look.hosts
-    assert (a["host"], a["running"], a["waiting"], a["errors"], a["delay"]) == ("a:80", 1, 4, 2, 0.0)
-    assert (b["host"], b["running"], b["waiting"], b["concurrency"], b["robots"]) == ("b:80", 1, 1, 3, "off")
+    assert (a.host, a.running, a.waiting, a.errors, a.delay) == ("a:80", 1, 4, 2, 0.0)
+    assert (b.host, b.running, b.waiting, b.concurrency, b.robots) == ("b:80", 1, 1, 3, "off")
 
 
 def test_only_pages_count_in_totals(houses: Houses) -> None:
@@ -58,8 +58,8 @@ def test_only_pages_count_in_totals(houses: Houses) -> None:
     house.seed("http://a/1")
     look = snapshot.read(house.db)
     assert look.jobs["ready"] == 1
-    assert [s["group"] for s in look.sequences] == ["g"]
-    assert look.hosts[0]["robots"] == "wanted"
+    assert [s.group for s in look.sequences] == ["g"]
+    assert look.hosts[0].robots == "wanted"
 
 
 def test_nodes_show_their_life_and_the_dead_no_pid(houses: Houses) -> None:
@@ -75,13 +75,13 @@ def test_nodes_show_their_life_and_the_dead_no_pid(houses: Houses) -> None:
         nodes.end(house.db, house.nodes[1], "died: signal 9", 5.0)
         nodes.insert(house.db, house.run, house.supervisor, Role.RUNNER, 2, 6.0)
     one, two, three = snapshot.read(house.db).nodes
-    assert one == {
+    assert snapshot.rows_as_dicts([one])[0] == {
         "id": "n1", "role": "RUNNER", "state": "READY", "heart": "HEALTHY", "done": 10, "failed": 1, "pid": 4711,
         "beat_age": 0.2, "in_flight": 3, "rss": 5000, "lag": 0.01, "now": "http://a/", "replaces": None,
         "reason": None,
     }  # fmt: skip
-    assert (two["state"], two["pid"], two["beat_age"], two["reason"]) == ("DEAD", None, None, "died: signal 9")
-    assert (three["id"], three["replaces"], three["state"]) == ("n3", "n2", "STARTING")
+    assert (two.state, two.pid, two.beat_age, two.reason) == ("DEAD", None, None, "died: signal 9")
+    assert (three.id, three.replaces, three.state) == ("n3", "n2", "STARTING")
 
 
 def test_appenders_show_what_is_written_and_what_is_behind(houses: Houses) -> None:
@@ -96,7 +96,7 @@ def test_appenders_show_what_is_written_and_what_is_behind(houses: Houses) -> No
         (output,) = outputs.list_outputs(house.db, house.run)
         outputs.advance(house.db, output.id, cursor=1, size=20, rows=1, inode=5)
     (told,) = snapshot.read(house.db).appenders
-    assert told == {
+    assert snapshot.rows_as_dicts([told])[0] == {
         "name": "rows/book", "type": "csv", "rows": 1, "bytes": 20, "path": "/x/book.csv", "backlog": 1,
         "rebuilding": False, "pid": 99, "beat_age": None, "flush_ms": None,
     }  # fmt: skip
@@ -104,7 +104,7 @@ def test_appenders_show_what_is_written_and_what_is_behind(houses: Houses) -> No
         nodes.end_appender(house.db, epoch, NodeState.DEAD, 1.0)
         outputs.mark_dirty(house.db, house.run, "book", 1)
     (told,) = snapshot.read(house.db).appenders
-    assert (told["pid"], told["rebuilding"]) == (None, True)
+    assert (told.pid, told.rebuilding) == (None, True)
 
 
 def test_an_output_is_behind_by_the_rows_of_its_own_data_def(houses: Houses) -> None:
@@ -124,7 +124,7 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(houses: Houses) -> 
             )  # fmt: skip
             (output,) = [o for o in outputs.list_outputs(house.db, house.run) if o.data_def == name]
             outputs.advance(house.db, output.id, cursor=cursor, size=20, rows=cursor, inode=5)
-    assert {a["name"]: a["backlog"] for a in snapshot.read(house.db).appenders} == {"rows/book": 2, "rows/shelf": 2}
+    assert {a.name: a.backlog for a in snapshot.read(house.db).appenders} == {"rows/book": 2, "rows/shelf": 2}
 
     with house.db.transaction():
         house.db.execute(
@@ -132,7 +132,7 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(houses: Houses) -> 
             " INSERT INTO rows (run, job, data_def, data) SELECT ?, ?, ?, '{}' FROM n",
             (house.run, job.id, shelf),
         )
-    told = {a["name"]: a["backlog"] for a in snapshot.read(house.db).appenders}
+    told = {a.name: a.backlog for a in snapshot.read(house.db).appenders}
     assert told == {"rows/book": 10_001, "rows/shelf": 10_001}, "so many that nobody counts whose they are"
 
 
@@ -206,7 +206,7 @@ def test_sequences_at_work_are_shown_first(house: House) -> None:
         house.seed(f"http://h{i}/1", f"http://h{i}/2")
     house.take("http://h2/")
     house.finish_all("http://h0/")
-    assert [s["host"] for s in snapshot.read(house.db).sequences] == ["h2:80", "h1:80", "h0:80"]
+    assert [s.host for s in snapshot.read(house.db).sequences] == ["h2:80", "h1:80", "h0:80"]
 
 
 def test_an_ended_supervisor_is_not_shown(house: House) -> None:
