@@ -285,7 +285,7 @@ async def held(tmp_path: Path, *, size=(80, 24), source=None, orders=None, scree
     app = Console(ConsoleOptions(**{**defaults, **setup}, config=config), source, orders, clock)
     async with app.run_test(size=size, notifications=True) as pilot:
         console = Held(app, pilot, source, orders)
-        await console.until(lambda: app.last_poll is not None and app.view_stack and app.view_stack[-1].is_mounted)
+        await console.until(lambda: app.last_poll is not None and app.navigation.view_stack and app.navigation.view_stack[-1].is_mounted)
         await console.still()
         yield console
     assert not app._exception, app._exception

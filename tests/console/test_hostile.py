@@ -83,7 +83,7 @@ async def test_hostile_text_is_only_ever_text(tmp_path, monkeypatch, seed):
             assert raw_in(console) == []
         for text in hostile(seed + 100, 5):
             console.app.show_toast(text)
-            console.app.confirm_then(text, [text, text], text, lambda: done.append("yes"))
+            console.app.actions.confirm_then(text, [text, text], text, lambda: done.append("yes"))
             await console.pilot.pause()
             assert raw_in(console) == []
             await console.press("escape")

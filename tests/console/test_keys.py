@@ -74,7 +74,7 @@ async def test_whoever_hesitates_changes_nothing(tmp_path, keys):
 async def test_a_kill_names_what_is_lost(tmp_path):
     async with held(tmp_path) as console:
         await console.press("space", "X")
-        assert "n1 dies at once" in console.whole()
+        assert "n1 stops immediately" in console.whole()
         assert "8 jobs in flight are lost" in console.whole()
 
 
@@ -141,7 +141,7 @@ async def test_marks_and_filters_leave_by_escape(tmp_path):
         await console.press("asterisk")
         assert console.whole().count("●") >= 7
         await console.press("escape")
-        assert not console.app.views["nodes"].nodes.marks
+        assert not console.app.navigation.views["nodes"].nodes.marks
         await console.press("slash")
         await console.type("drain")
         await console.press("enter")
@@ -155,7 +155,7 @@ async def test_the_log_is_searched_filtered_and_followed(tmp_path):
         await console.press("slash")
         await console.type("price")
         await console.press("enter")
-        assert not console.app.views["log"].log_pane.following
+        assert not console.app.navigation.views["log"].log_pane.following
         await console.press("f", "L", "L")
         await console.until(lambda: "item/88121" not in console.whole() and "no match" in console.whole())
         await console.press("L", "ampersand")
@@ -285,7 +285,7 @@ async def test_clicks_choose_tabs_and_rows(tmp_path):
         await console.until(lambda: "img.example" in console.whole())
         await console.pilot.click(offset=(5, 5))
         await console.still()
-        assert console.app.views["hosts"].table.row.key == "img.example:443"
+        assert console.app.navigation.views["hosts"].table.row.key == "img.example:443"
         await console.pilot.click(offset=(5, 5), times=2)
         await console.until(lambda: "Jobs /host:img" in console.whole())
 

@@ -72,7 +72,7 @@ async def test_without_utf8_keys_are_named_by_letters(tmp_path):
         assert "enter jobs" in console.text()[-1]
         await console.press("question_mark")
         await console.until(lambda: "esc closes" in console.whole())
-        for told in ("enter  open", "S-tab  pane before", "    j  next row", "    k  row before", "    /  filter"):
+        for told in ("enter  open", "S-tab  previous pane", "    j  next row", "    k  previous row", "    /  filter"):
             assert told in console.whole()
 
 

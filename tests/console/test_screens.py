@@ -42,7 +42,7 @@ async def test_a_node_leads_to_its_jobs_and_a_job_and_back(tmp_path):
             await console.until(lambda: f"[{tab}]" in console.whole() and told in console.whole())  # noqa: B023
         await console.press("escape", "escape")
         await console.until(lambda: "NODE" in console.whole())
-        assert len(console.app.view_stack) == 1
+        assert len(console.app.navigation.view_stack) == 1
 
 
 async def test_a_line_of_the_log_leads_to_its_job(tmp_path):
@@ -170,7 +170,7 @@ async def test_the_run_over_shows_how_it_ended(tmp_path):
         assert "00:12:34" in text
         assert "/data/output/3f2a/rows/" in text
         await console.until(lambda: "HTTP 500 (4 attempts)" in console.whole())
-        assert console.app.run_exit_code() == 1, "jobs failed"
+        assert console.app.quit_flow.run_exit_code() == 1, "jobs failed"
         await console.press("escape")
         await console.until(lambda: "NODE" in console.whole())
 

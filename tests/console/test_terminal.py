@@ -53,7 +53,7 @@ def test_a_crawl_is_watched_steered_left_and_cancelled(place):
         first.press("j")
         first.until(lambda text: re.search(r"> +n3 ", text))
         first.press("g X")
-        first.until("n2 dies at once")
+        first.until("n2 stops immediately")
         first.press("y")
         first.until("✗ dead")
         first.until(lambda text: re.search(r"replaced by|n3 +runner", text))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 
 from console.format import format_count, format_size, format_time
@@ -105,7 +106,7 @@ class DefsView(View):
         if self.text is None:
             self.pane.heading = f"problems {len(problems)}" if problems else "problems"
             self.pane.show([(_problem_text(p), "bad") for p in problems] or [_no_problems_span(accepted)])
-        self.console_app.refresh_breadcrumbs()
+        self.console_app.navigation.refresh_breadcrumbs()
 
     # --- what keys do here
 
@@ -115,7 +116,7 @@ class DefsView(View):
         if event.table is self.files:
             self._show_file(event.row.subject[1], event.row.subject[0])
         else:
-            self.act_try()
+            self.action_try()
 
     def _show_file(self, path: Path, name: str) -> None:
         try:
@@ -135,27 +136,27 @@ class DefsView(View):
         self.live_preview, self.pane.heading, self.pane.wrap, self.pane.first_line = None, name, False, 0
         self.pane.show(self.text)
 
-    def act_back(self) -> None:
+    def action_back(self) -> None:
         """Back to the problems, then out of here."""
         if self.text is not None:
             self.text, self.live_preview, self.pane.wrap = None, None, True
             if self.last_poll is not None:
                 self._update_panes(self.last_poll)
         else:
-            self.console_app.act_back()
+            raise SkipAction
 
-    def act_edit(self) -> None:
+    def action_edit(self) -> None:
         """The file under the cursor; at the line of its first problem."""
         row = self.files.row
         if row is None:
-            self.console_app.edit_file(None)
+            self.console_app.desktop.edit_file(None)
             return
         name, path = row.subject[0], row.subject[1]
         problems = self.last_poll.snapshot.defs_problems if self.last_poll else []
         line = next((p["line"] for p in problems if Path(p["file"]).name == Path(name).name), 1)
-        self.console_app.edit_file((path, line))
+        self.console_app.desktop.edit_file((path, line))
 
-    def act_try(self) -> None:
+    def action_try(self) -> None:
         """What the dataDef on disk makes of the newest stored pages of its groups; again at each save."""
         row = self.data_defs.row
         if row is None:
@@ -192,7 +193,7 @@ class DefsView(View):
             self.text = lines
             self.pane.show(lines)
 
-    def act_zoom(self) -> None:
+    def action_zoom(self) -> None:
         """The focused pane alone, or all."""
         self._zoomed = not self._zoomed
         focused = self.screen.focused

@@ -52,7 +52,7 @@ class HostsView(View):
         self.last_poll = look
         done = self._pages_per_s_by_host(look)
         self.table.show_filtered([_host_row(host, done.get(host.host, 0.0)) for host in look.snapshot.hosts])
-        self.console_app.refresh_breadcrumbs()
+        self.console_app.navigation.refresh_breadcrumbs()
 
     def _filter_changed(self) -> bool:
         """Whether the filter is another one than at the last look."""
@@ -62,7 +62,7 @@ class HostsView(View):
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         """The host's jobs."""
         event.stop()
-        self.console_app.push_jobs_view(host_filter(str(event.row.key)))
+        self.console_app.navigation.push_jobs(host_filter(str(event.row.key)))
 
     def _pages_per_s_by_host(self, look: PollResult) -> dict[str, float]:
         """Pages a second by host."""

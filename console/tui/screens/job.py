@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import orjson
 from textual.app import ComposeResult
 
 from console.format import format_age, format_size, format_time, plural
 from console.tui.screens.base import View
-from console.tui.state.source import PollResult, ViewQuery
+from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.state.try_process import run_trial
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextPane
@@ -19,7 +18,6 @@ from engine.store.read.browse import JobDetail
 from engine.urls import without_credentials
 
 TABS = ("Payload", "Page", "Error", "Attempts", "Rows", "Try")
-_FILE_LINE = re.compile(r"(\S+\.ya?ml):(\d+)")
 _MAX_BYTES, _MAX_LINES = 200_000, 1_500
 
 
@@ -125,11 +123,11 @@ class JobView(View):
 
     # --- what keys do here
 
-    def act_next_pane(self) -> None:
+    def action_next_pane(self) -> None:
         """The next tab."""
         self.switch_tab(1)
 
-    def act_previous_pane(self) -> None:
+    def action_previous_pane(self) -> None:
         """The tab before."""
         self.switch_tab(-1)
 
@@ -142,33 +140,33 @@ class JobView(View):
         self.tab, self.pane.first_line = tab, 0
         self._update_pane()
 
-    def act_payload(self) -> None:
+    def action_payload(self) -> None:
         """The payload."""
         self.open_tab("Payload")
 
-    def act_retry(self) -> None:
+    def action_retry(self) -> None:
         """This job anew."""
-        self.console_app.retry([self.job], ALL_JOBS)
+        self.console_app.actions.retry([self.job], ALL_JOBS)
 
-    def act_url(self) -> None:
+    def action_url(self) -> None:
         """The page in a browser."""
         if self.detail is not None:
-            self.console_app.open_in_browser(self.detail.line.target or self.detail.line.url)
+            self.console_app.desktop.open_in_browser(self.detail.line.target or self.detail.line.url)
 
-    def act_copy(self) -> None:
+    def action_copy(self) -> None:
         """The URL; on other tabs than Payload the text."""
         if self.detail is not None:
             url = without_credentials(self.detail.line.url)
-            self.console_app.copy_text(url if self.tab == "Payload" else self.pane.text())
+            self.console_app.desktop.copy_text(url if self.tab == "Payload" else self.pane.text())
 
-    def act_edit(self) -> None:
+    def action_edit(self) -> None:
         """The def that the error names, else the first file."""
         told = (
             " ".join([*(e.text for _, e in self.detail.events), self.detail.line.reason or ""]) if self.detail else ""
         )
-        self.console_app.edit_file(find_file_line(told))
+        self.console_app.desktop.edit_mentioned_file(told)
 
-    def act_try(self) -> None:
+    def action_try(self) -> None:
         """The defs on disk on the stored page."""
         if self.detail is None or self.detail.page is None:
             self.console_app.show_toast("try: no stored page", "warning")
@@ -179,7 +177,7 @@ class JobView(View):
 
         def work() -> None:
             found: list[Span] = []
-            for name in self.console_app.group_data_defs(group):
+            for name in _data_defs_of_group(self.console_app.accepted_defs, group):
                 found += [*run_trial(setup.data, setup.defs, name, self.job), ("", "")]
             told = found or [(f"the defs have no dataDef for group {group}", "warn")]
             self.console_app.call_in_app(self._show_trial, told)
@@ -191,10 +189,10 @@ class JobView(View):
         self._update_pane()
 
 
-def find_file_line(text: str) -> tuple[Path, int] | None:
-    """The first `file.yml:line` in a text."""
-    found = _FILE_LINE.search(text)
-    return (Path(found[1]), int(found[2])) if found else None
+def _data_defs_of_group(accepted: AcceptedDefs | None, group: str) -> list[str]:
+    """The dataDefs that the tasks of a group use."""
+    task_group = accepted.definitions.task_group(group) if accepted is not None else None
+    return list(dict.fromkeys(task.data_def for task in task_group.tasks)) if task_group else []
 
 
 def _payload_lines(detail: JobDetail) -> Iterator[Span]:

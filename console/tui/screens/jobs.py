@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 
 from console.cli.commands.listing import format_elapsed
@@ -40,63 +41,63 @@ class JobTable(LineTable):
         super().__init__()
         self.window = window
 
-    def act_bottom(self) -> None:
+    def action_bottom(self) -> None:
         """The last job of the list."""
         if self.window.has_end:
-            super().act_bottom()
+            super().action_bottom()
         else:
             self.window.jump_to_end()
-            self.console_app.refresh_query()
+            self.console_app.navigation.refresh_query()
 
-    def act_top(self) -> None:
+    def action_top(self) -> None:
         """The first job of the list."""
         if not self.window.has_start:
             self.window.reset(self.window.job_filter)
-            self.console_app.refresh_query()
-        super().act_top()
+            self.console_app.navigation.refresh_query()
+        super().action_top()
 
-    def act_mark_all(self) -> None:
+    def action_mark_all(self) -> None:
         """All that match, or none."""
         self.all_marked = not self.all_marked
         self.marks = {row.key for row in self.rows} if self.all_marked else set()
         self.redraw()
 
-    def act_mark(self) -> None:
+    def action_mark(self) -> None:
         """This one."""
         self.all_marked = False
-        super().act_mark()
+        super().action_mark()
 
-    def act_copy(self) -> None:
+    def action_copy(self) -> None:
         """The URL."""
         if self.row is not None:
-            self.console_app.copy_text(redacted_url(self.row.subject))
+            self.console_app.desktop.copy_text(redacted_url(self.row.subject))
 
-    def act_url(self) -> None:
+    def action_url(self) -> None:
         """The page in a browser."""
         if self.row is not None:
-            self.console_app.open_in_browser(redacted_url(self.row.subject))
+            self.console_app.desktop.open_in_browser(redacted_url(self.row.subject))
 
-    def act_export(self) -> None:
+    def action_export(self) -> None:
         """All that match, as a CSV file, in sight or not."""
-        self.console_app.export_jobs(self.window.job_filter)
+        self.console_app.actions.export_jobs(self.window.job_filter)
 
-    def act_back(self) -> None:
+    def action_back(self) -> None:
         """Out of the marks, then what the view does."""
         if self.marks or self.all_marked:
             self.marks, self.all_marked = set(), False
             self.redraw()
         else:
-            self.console_app.view_stack[-1].act_back()
+            raise SkipAction
 
-    def act_filter(self) -> None:
+    def action_filter(self) -> None:
         """The view's."""
-        self.console_app.view_stack[-1].act_filter()
+        raise SkipAction
 
-    def act_sort(self) -> None:
+    def action_sort(self) -> None:
         """Not here."""
         self.console_app.show_toast("jobs stand in the order they were found in; failed ones, newest first")
 
-    act_reverse = act_sort
+    action_reverse = action_sort
 
 
 class FailedTable(JobTable):
@@ -172,7 +173,7 @@ class JobsView(View):
         self.counts.note = self._status_note()
         self.counts.redraw()
         self.window.first_visible = self.table.first_visible
-        self.console_app.refresh_query(at_once=self.window.searching)
+        self.console_app.navigation.refresh_query(at_once=self.window.searching)
 
     def _update_table(self, moved: int) -> None:
         table, now = self.table, time.time()
@@ -181,7 +182,7 @@ class JobsView(View):
             table.marks = {row.key for row in rows}
         table.show(rows)
         if moved and not rows:
-            table.act_top()
+            table.action_top()
 
     def _status_note(self) -> Span:
         if self.window.searching:
@@ -194,7 +195,7 @@ class JobsView(View):
 
     # --- what keys do here
 
-    def act_filter(self) -> None:
+    def action_filter(self) -> None:
         """Type a filter."""
         label = "regex  !x  host:x  state:failed  group:g  node:n2  age>5m  attempts>2"
         typed = self.filter_text.removeprefix(self.base_filter).strip()
@@ -211,22 +212,22 @@ class JobsView(View):
         self.table.all_marked, self.table.marks = False, set()
         self.window.reset(wanted)
         self.table.show([], keep=False)
-        self.console_app.refresh_breadcrumbs()
-        self.console_app.refresh_query()
+        self.console_app.navigation.refresh_breadcrumbs()
+        self.console_app.navigation.refresh_query()
 
-    def act_back(self) -> None:
+    def action_back(self) -> None:
         """Out of the filter, then out of here."""
-        if len(self.console_app.view_stack) == 1 and self.filter_text != self.base_filter:
+        if self.console_app.navigation.depth == 1 and self.filter_text != self.base_filter:
             self.apply_filter(self.base_filter)
         else:
-            self.console_app.act_back()
+            raise SkipAction
 
-    def act_retry(self) -> None:
+    def action_retry(self) -> None:
         """The marked jobs, or all that match."""
         marked = [] if self.table.all_marked else [int(str(key)) for key in self.table.marks]
-        self.console_app.retry(marked, self.window.job_filter, marked=self.table.all_marked)
+        self.console_app.actions.retry(marked, self.window.job_filter, marked=self.table.all_marked)
 
-    def act_payload(self) -> None:
+    def action_payload(self) -> None:
         """The payload of the job under the cursor."""
         if self.table.row is not None:
             self.open_job(self.table.row.subject, "Payload")
@@ -234,7 +235,7 @@ class JobsView(View):
     def on_line_table_row_highlighted(self, _event: LineTable.RowHighlighted) -> None:
         """What lies around the cursor is read, at once where it may be needed soon."""
         self.window.first_visible = self.table.first_visible
-        self.console_app.refresh_query(at_once=self.window.needs_lines())
+        self.console_app.navigation.refresh_query(at_once=self.window.needs_lines())
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
         """Look into a job."""
@@ -243,9 +244,7 @@ class JobsView(View):
 
     def open_job(self, line: JobLine, tab: str) -> None:
         """Look into a job."""
-        from console.tui.screens.job import JobView
-
-        self.console_app.push_view(JobView(line.id, tab))
+        self.console_app.navigation.push_job(line.id, tab)
 
 
 def _age_span(line: JobLine, now: float) -> Span:

@@ -34,7 +34,7 @@ class LogView(View):
 
     def view_query(self) -> ViewQuery | None:
         """The log's new lines."""
-        return self.console_app.log_query()
+        return self.console_app.log_buffer.read_new
 
     def show(self, look: PollResult) -> None:
         """New lines."""
@@ -44,4 +44,4 @@ class LogView(View):
     def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
         """The job a line is about."""
         event.stop()
-        self.console_app.push_event_job(event.event)
+        self.console_app.navigation.push_event_job(event.event)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from textual import events
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.geometry import Offset
 from textual.widget import Widget
@@ -129,7 +130,7 @@ class NodesView(View):
 
     def view_query(self) -> ViewQuery | None:
         """The log's new lines."""
-        return self.console_app.log_query()
+        return self.console_app.log_buffer.read_new
 
     def show(self, look: PollResult) -> None:
         """Give each pane what it draws."""
@@ -206,36 +207,36 @@ class NodesView(View):
 
     # --- what keys do here
 
-    def act_zoom(self) -> None:
+    def action_zoom(self) -> None:
         """The focused pane alone, or all of them."""
         self.zoomed = not self.zoomed
         self.arrange_panes()
 
-    def act_drain(self) -> None:
+    def action_drain(self) -> None:
         """The chosen nodes take nothing more, and end."""
         for name in self._selected_node_ids("drain"):
-            self.console_app.send_command("drain", {"node": name})
+            self.console_app.actions.send_command("drain", {"node": name})
         self.nodes.marks.clear()
 
-    def act_restart(self) -> None:
+    def action_restart(self) -> None:
         """The chosen nodes end in order, and new ones start."""
         for name in self._selected_node_ids("restart"):
-            self.console_app.send_command("restart", {"node": name})
+            self.console_app.actions.send_command("restart", {"node": name})
         self.nodes.marks.clear()
 
-    def act_kill(self) -> None:
+    def action_kill(self) -> None:
         """The marked nodes; with none marked: the run."""
         marked = sorted(str(key) for key in self.nodes.marks)
-        self.console_app.confirm_kill(marked)
+        self.console_app.actions.confirm_kill(marked)
 
-    def act_pause(self) -> None:
+    def action_pause(self) -> None:
         """A sequence's intake where the focus is on one, else the run's."""
         row = self.sequences.row
         if self.screen.focused is self.sequences and row is not None:
             verb = "resume" if row.subject.paused else "pause"
-            self.console_app.send_command(verb, {"sequence": row.subject.id})
+            self.console_app.actions.send_command(verb, {"sequence": row.subject.id})
         else:
-            self.console_app.act_pause()
+            raise SkipAction
 
     def _selected_node_ids(self, verb: str) -> list[str]:
         if self.screen.focused is not self.nodes and not self.nodes.marks:
@@ -251,19 +252,19 @@ class NodesView(View):
         event.stop()
         told = event.row.subject
         node = event.table is self.nodes
-        self.console_app.push_jobs_view(node_filter(told.id) if node else sequence_filter(told.group, told.host))
+        self.console_app.navigation.push_jobs(node_filter(told.id) if node else sequence_filter(told.group, told.host))
 
     def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
         """The job a line is about."""
         event.stop()
-        self.console_app.push_event_job(event.event)
+        self.console_app.navigation.push_event_job(event.event)
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         """The log shows the node under the cursor, once the operator asked for one."""
         if event.table is self.nodes and self.log_pane.log_filter.sources:
             self._filter_log([event.table.row.subject.id] if event.table.row else [])
 
-    def act_log_of(self) -> None:
+    def action_log_of(self) -> None:
         """The log of the chosen nodes, or of all."""
         names = [] if self.log_pane.log_filter.sources else [row.subject.id for row in self.nodes.selected_rows()]
         self._filter_log(names)

@@ -85,7 +85,7 @@ class PalettePanel(ModalScreen[PaletteCommand]):
     def action_move(self, by: int) -> None:
         """The cursor."""
         for _ in range(abs(by)):
-            self.table.act_down() if by > 0 else self.table.act_up()
+            self.table.action_down() if by > 0 else self.table.action_up()
 
     def on_input_submitted(self) -> None:
         """Do it."""

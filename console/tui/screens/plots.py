@@ -107,19 +107,19 @@ class PlotsView(View):
             for plot in self.plots:
                 plot.samples, plot.time_range = look.view_data, TIME_RANGES[self.range_index]
                 plot.redraw()
-        self.console_app.refresh_query(at_once=False)
+        self.console_app.navigation.refresh_query(at_once=False)
 
     def on_resize(self, event: Any) -> None:
         """Two in a row, or one."""
         self.set_class(event.size.width >= 110 and not self._zoomed, "wide")
 
-    def act_sort(self) -> None:
+    def action_sort(self) -> None:
         """The next span."""
         self.range_index, self._next_read_at = (self.range_index + 1) % len(TIME_RANGES), 0.0
-        self.console_app.refresh_breadcrumbs()
-        self.console_app.refresh_query()
+        self.console_app.navigation.refresh_breadcrumbs()
+        self.console_app.navigation.refresh_query()
 
-    def act_zoom(self) -> None:
+    def action_zoom(self) -> None:
         """The focused plot alone, or all."""
         self._zoomed = not self._zoomed
         for plot in self.plots:

@@ -68,12 +68,12 @@ class SummaryPane(Pane):
             lines += [Line(()), *(Line(((f"   {n.id} died: {n.reason}", "warn"),)) for n in dead[-_MAX_LISTED:])]
         return lines
 
-    def act_down(self) -> None:
+    def action_down(self) -> None:
         """A line on."""
         self.first_line += 1
         self.redraw()
 
-    def act_up(self) -> None:
+    def action_up(self) -> None:
         """A line back."""
         self.first_line -= 1
         self.redraw()

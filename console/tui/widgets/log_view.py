@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from textual import events
+from textual.actions import SkipAction
 from textual.message import Message
 
 from console.format import format_time
@@ -154,51 +155,51 @@ class LogPane(Pane):
         self.following = False
         self.redraw()
 
-    def act_up(self) -> None:
+    def action_up(self) -> None:
         """The line before; the pane stands still."""
         self._move_cursor(self._cursor - 1)
 
-    def act_down(self) -> None:
+    def action_down(self) -> None:
         """The next line; after the last one it follows again."""
         if self._cursor >= len(self._matching_lines) - 1:
-            self.act_bottom()
+            self.action_bottom()
         else:
             self._move_cursor(self._cursor + 1)
 
-    def act_page_up(self) -> None:
+    def action_page_up(self) -> None:
         """A page back."""
         self._move_cursor(self._cursor - max(1, self.size.height - 2))
 
-    def act_page_down(self) -> None:
+    def action_page_down(self) -> None:
         """A page on."""
         self._move_cursor(self._cursor + max(1, self.size.height - 2))
 
-    def act_top(self) -> None:
+    def action_top(self) -> None:
         """The oldest line held."""
         self._move_cursor(0)
 
-    def act_bottom(self) -> None:
+    def action_bottom(self) -> None:
         """The newest line, and on with it."""
         self.following = True
         self.pull_lines()
 
-    def act_follow(self) -> None:
+    def action_follow(self) -> None:
         """Follow, or stand still."""
         if self.following:
             self._move_cursor(self._cursor)
         else:
-            self.act_bottom()
+            self.action_bottom()
 
-    def act_wrap(self) -> None:
+    def action_wrap(self) -> None:
         """Wrap long lines, or cut them."""
         self.wrap = not self.wrap
         self.redraw()
 
-    def act_level(self) -> None:
+    def action_level(self) -> None:
         """The next least level."""
         self.set_filter(replace(self.log_filter, level=LEVELS[(LEVELS.index(self.log_filter.level) + 1) % len(LEVELS)]))
 
-    def act_filter(self) -> None:
+    def action_filter(self) -> None:
         """Type what to search for; the first match upwards is gone to."""
         self.console_app.prompt.ask(
             "search (regular expression)",
@@ -212,7 +213,7 @@ class LogPane(Pane):
         if self.search_pattern is not None:
             self._go_to_match(range(len(self._matching_lines) - 1, -1, -1))
 
-    def act_log_filter(self) -> None:
+    def action_log_filter(self) -> None:
         """Type which lines are shown."""
         now = self.log_filter
         told = ("!" if now.negated else "") + now.pattern.pattern if now.pattern else ""
@@ -223,7 +224,7 @@ class LogPane(Pane):
             replace(self.log_filter, pattern=compile_pattern(text.lstrip("!")), negated=text.startswith("!"))
         )
 
-    def act_back(self) -> None:
+    def action_back(self) -> None:
         """Out of search and filter, then out of here."""
         if self.search_pattern is not None:
             self.search_pattern = None
@@ -231,30 +232,28 @@ class LogPane(Pane):
         elif self.log_filter.pattern is not None or self.log_filter.sources:
             self.set_filter(LogFilter(self.log_filter.level))
         else:
-            self.console_app.view_stack[-1].act_back()
+            raise SkipAction
 
-    def act_copy(self) -> None:
+    def action_copy(self) -> None:
         """The line."""
         if self.event is not None:
-            self.console_app.copy_text(self.event.text)
+            self.console_app.desktop.copy_text(self.event.text)
 
-    def act_edit(self) -> None:
+    def action_edit(self) -> None:
         """The def that the line names."""
-        from console.tui.screens.job import find_file_line
-
         if self.event is not None:
-            self.console_app.edit_file(find_file_line(self.event.text))
+            self.console_app.desktop.edit_mentioned_file(self.event.text)
 
-    def act_export(self) -> None:
+    def action_export(self) -> None:
         """The lines, as a CSV file."""
         rows = [(format_time(e.at), e.level, e.source, e.kind, e.text) for e in self.matching_events()]
-        self.console_app.export_rows("log", ("at", "level", "source", "kind", "text"), rows)
+        self.console_app.desktop.export_rows("log", ("at", "level", "source", "kind", "text"), rows)
 
-    def act_next_match(self) -> None:
+    def action_next_match(self) -> None:
         """To the next line that matches the search."""
         self._go_to_match(range(self._cursor + 1, len(self._matching_lines)))
 
-    def act_previous_match(self) -> None:
+    def action_previous_match(self) -> None:
         """To the line before that matches."""
         self._go_to_match(range(self._cursor - 1, -1, -1))
 
@@ -268,7 +267,7 @@ class LogPane(Pane):
         else:
             self._move_cursor(found)
 
-    def act_open(self) -> None:
+    def action_open(self) -> None:
         """Look into the line's job."""
         if self.event is not None:
             self.post_message(self.LineOpened(self.event))
@@ -285,7 +284,7 @@ class LogPane(Pane):
     def on_click(self, event: events.Click) -> None:
         """A second click opens the line."""
         if event.chain >= 2:
-            self.act_open()
+            self.action_open()
 
 
 def _lines_after(tail: LogBuffer, upto: int) -> list[tuple[int, Event]]:

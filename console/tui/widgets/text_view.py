@@ -51,31 +51,31 @@ class TextPane(Pane):
         self.first_line = max(0, self.first_line + by)
         self.redraw()
 
-    def act_down(self) -> None:
+    def action_down(self) -> None:
         """A line on."""
         self._scroll(1)
 
-    def act_up(self) -> None:
+    def action_up(self) -> None:
         """A line back."""
         self._scroll(-1)
 
-    def act_page_down(self) -> None:
+    def action_page_down(self) -> None:
         """A page on."""
         self._scroll(max(1, self.size.height - 2))
 
-    def act_page_up(self) -> None:
+    def action_page_up(self) -> None:
         """A page back."""
         self._scroll(-max(1, self.size.height - 2))
 
-    def act_top(self) -> None:
+    def action_top(self) -> None:
         """The first line."""
         self._scroll(-self.first_line)
 
-    def act_bottom(self) -> None:
+    def action_bottom(self) -> None:
         """The last line."""
         self._scroll(1_000_000)
 
-    def act_wrap(self) -> None:
+    def action_wrap(self) -> None:
         """Wrap long lines, or cut them."""
         self.wrap = not self.wrap
         self.redraw()
