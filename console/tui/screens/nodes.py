@@ -91,7 +91,7 @@ def _activity(node: NodeRow, replaced_by: str | None) -> str:
     if node.heart == "ARRHYTHMIA":
         return f"no beat; {short_url(node.now)}"
     if state == "STANDBY":
-        return "takes over when a runner dies"
+        return "replaces a dead runner"
     return short_url(node.now) if node.now else "starting" if state == "STARTING" else "idle"
 
 
