@@ -20,13 +20,7 @@ from textual.widgets import Input
 from console.sanitize import clean
 from console.tui.actions import Actions
 from console.tui.ascii_filter import AsciiFilter
-from console.tui.bindings import (
-    ASCII_KEY_LABELS,
-    KEYS,
-    KEYS_BY_ID,
-    fallback_bindings,
-    resolve_keymap,
-)  # fmt: skip
+from console.tui.bindings import fallback_bindings, key_labels, key_to_press, resolve_keymap
 from console.tui.config import save_state
 from console.tui.desktop import DesktopActions
 from console.tui.frame import Frame
@@ -200,10 +194,10 @@ class Console(App[int], inherit_bindings=False):
     @property
     def unhandled_error(self) -> Exception | None:
         """The exception that ended the console."""
-        return self._exception  # Textual has no public way to it; a test watches that the attribute is there
+        return self._exception  # private: Textual has no public way; pyproject.toml pins its major version
 
     def _fatal_error(self) -> None:
-        """Close without Textual's traceback (no public way to turn it off): the caller prints one line instead."""
+        """Close without Textual's traceback: the caller prints one line. Private, as `unhandled_error`."""
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
@@ -277,8 +271,11 @@ class Console(App[int], inherit_bindings=False):
 
     def press_key(self, key_id: str) -> None:
         """Do what a key does, as if it were pressed."""
-        keys = resolve_keymap(self.options.config.keys).get(key_id, KEYS_BY_ID[key_id].keys)
-        self.simulate_key(keys.split(",")[0])
+        key = key_to_press(key_id, self.options.config.keys)
+        if key is None:
+            self._unhandled_keys.run(key_id, focused=None)
+        else:
+            self.simulate_key(key)
 
     def show_toast(self, text: str, severity: Any = "information") -> None:
         """Show a notification."""
@@ -292,9 +289,7 @@ class Console(App[int], inherit_bindings=False):
 
     def show_keys(self) -> None:
         """Show the key panel."""
-        labels = ASCII_KEY_LABELS if self.options.ascii_only else {}
-        plain = {key.id: labels[key.label] for key in KEYS if key.label in labels}
-        self.push_screen(KeyPanel({**plain, **self.options.config.keys}))
+        self.push_screen(KeyPanel(key_labels(self.options.config.keys, ascii_only=self.options.ascii_only)))
 
     def show_palette(self) -> None:
         """Show the command palette."""

@@ -121,6 +121,18 @@ def resolve_keymap(user_keys: Mapping[str, str]) -> dict[str, str]:
     return keymap
 
 
+def key_to_press(key_id: str, user_keys: Mapping[str, str]) -> str | None:
+    """The first key of an action; None if the user moved all its keys to other actions."""
+    keys = resolve_keymap(user_keys).get(key_id, KEYS_BY_ID[key_id].keys)
+    return None if keys == _UNBOUND else keys.split(",")[0]
+
+
+def key_labels(user_keys: Mapping[str, str], *, ascii_only: bool) -> dict[str, str]:
+    """Labels that differ from the table's, by key id."""
+    labels = {key.id: ASCII_KEY_LABELS[key.label] for key in KEYS if ascii_only and key.label in ASCII_KEY_LABELS}
+    return {**labels, **user_keys}
+
+
 def _character(key: str) -> str:
     key = key.strip()
     return key if len(key) == 1 else _NAMED_CHARACTERS.get(key) or key_to_character(key) or key

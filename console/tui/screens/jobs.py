@@ -161,7 +161,7 @@ class JobsView(View):
         """The window's next query."""
         self.window.page_size = max(10, self.table.size.height) if self.is_mounted else 40
         read = self.window.next_query()
-        return lambda source, look: read(source, look.run.seq) if look.run else None
+        return lambda source, snapshot: read(source, snapshot.run.seq) if snapshot.run else None
 
     def show(self, poll: PollResult) -> None:
         """Merge the query's result into the window."""
