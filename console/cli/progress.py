@@ -139,7 +139,7 @@ class Progress:
         for text in snapshot.list_event_texts(db, run, "row", self._start_event, _MAX_LISTED) if view.rejected else []:
             self._write(f"    {clean(text)}\n")
         for output in view.appenders:
-            self._write(f"  {output['rows']:>8} rows  {output['name']}  {output['path']}\n")
+            self._write(f"  {output.rows:>8} rows  {output.name}  {output.path}\n")
         if view.run.state in ("CANCELLED", "KILLED", "FAILED"):
             self._write("`crawl-console run` resumes it\n")
 

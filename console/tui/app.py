@@ -1,52 +1,48 @@
-"""The console's app: the look, the views, the way between them. What keys do stands in views and in `deeds`."""
+"""The app: owns the frame, the collaborators, the polling and the dispatch of keys that no view handles."""
 
 import asyncio
-import contextlib
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
 from textual.app import App, ComposeResult
-from textual.binding import Binding
-from textual.containers import Container
+from textual.binding import BindingType
 from textual.css.query import NoMatches
-from textual.dom import DOMNode
+from textual.filter import LineFilter
 from textual.message import Message
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from console.format import format_time
 from console.sanitize import clean
 from console.tui.actions import Actions
 from console.tui.ascii_filter import AsciiFilter
-from console.tui.bindings import ACT, KEYS, KEYS_BY_ID, SCREEN_NAMES
+from console.tui.bindings import fallback_bindings, key_labels, key_to_press, resolve_keymap
 from console.tui.config import save_state
 from console.tui.desktop import DesktopActions
+from console.tui.frame import Frame
+from console.tui.host import Answer
 from console.tui.navigation import Navigation
 from console.tui.options import ConsoleOptions
 from console.tui.quit import QuitFlow
-from console.tui.screens.base import View
+from console.tui.screens.help import KeyPanel
 from console.tui.state.alerts import Alarm, current_alarms
 from console.tui.state.control import ControlClient
 from console.tui.state.log_buffer import LogBuffer
 from console.tui.state.poller import Poller
 from console.tui.state.rates import Rates
-from console.tui.state.source import AcceptedDefs, DataSource, PollResult, ViewQuery
+from console.tui.state.source import AcceptedDefs, DataSource, PollResult
 from console.tui.themes import THEMES, ThemeStyles, textual_theme
-from console.tui.widgets.bars import AlarmBar, HintBar, Tabs
-from console.tui.widgets.header import Header
+from console.tui.unhandled_keys import UnhandledKeys
+from console.tui.widgets.bars import Tabs
 from console.tui.widgets.line_canvas import Canvas
-from console.tui.widgets.prompt import Prompt
 from engine.errors import CrawlError
 
 Clock = Callable[[], float]
 
-_READ_ONLY_KEYS = ("mark", "mark_all")
 _CSS = """
 MainScreen { layout: vertical; background: $background; overflow: hidden; }
 #body { height: 1fr; overflow: hidden; }
@@ -64,119 +60,132 @@ Toast { padding: 0 1; margin: 0; width: auto; max-width: 90%; }
 
 
 class MainScreen(Screen[None], inherit_bindings=False):
-    """The one screen below all dialogs: its keys are the console's alone."""
+    """The screen below all dialogs. It has no bindings: every key is the console's own."""
 
 
-class Console(Navigation, Actions, QuitFlow, DesktopActions, App[int], inherit_bindings=False):
-    """Built of a source of looks and of someone who carries orders; knows neither's way of doing so."""
+class Console(App[int], inherit_bindings=False):
+    """Shows what a data source reads, and sends the operator's commands through a control client."""
 
     CSS = _CSS
     ENABLE_COMMAND_PALETTE = False
     TITLE = "crawl-console"
     AUTO_FOCUS = None
     NOTIFICATION_TIMEOUT = 4
-    BINDINGS: ClassVar[list[Binding]] = [  # type: ignore[assignment]
-        Binding(key.keys, f"act('{key.id}')", key.description, id=key.id, show=False) for key in KEYS
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = fallback_bindings()
 
     class Polled(Message):
         """A poll succeeded."""
 
-        def __init__(self, look: PollResult) -> None:
+        def __init__(self, result: PollResult) -> None:
             super().__init__()
-            self.result = look
+            self.result = result
 
         def can_replace(self, message: Message) -> bool:
-            """Only the newest look is shown, should several wait."""
+            """Of several queued results only the newest is shown."""
             return isinstance(message, Console.Polled)
 
     class PollFailed(Message):
         """A poll failed."""
 
-        def __init__(self, why: str) -> None:
+        def __init__(self, reason: str) -> None:
             super().__init__()
-            self.reason = why
+            self.reason = reason
 
     def __init__(
-        self, setup: ConsoleOptions, source: DataSource, orders: ControlClient, clock: Clock = time.monotonic
+        self,
+        options: ConsoleOptions,
+        source: DataSource,
+        control_client: ControlClient,
+        clock: Clock = time.monotonic,
     ) -> None:
         super().__init__()
         self.clock = clock
-        self.options, self.control_client = setup, orders
+        self.options = options
         self.rates, self.log_buffer = Rates(), LogBuffer()
         self.last_poll: PollResult | None = None
         self.alarms: list[Alarm] = []
-        self.views: dict[str, View] = {}
-        self.view_stack: list[View] = []
         self.frozen = False
         self.signalled = False
+        """Whether a signal ended the console."""
         self.poll_failure: tuple[float, str] | None = None
+        """When the last good poll was, and why later ones failed."""
         for name in THEMES:
             self.register_theme(textual_theme(name))
-        self.theme_styles = ThemeStyles(setup.config.theme)
-        self.theme = setup.config.theme
-        if setup.ascii_only:
-            self._filters.append(AsciiFilter())
-        self.poller = Poller(
-            source,
-            setup.hertz,
-            lambda look: self._post_if_running(self.Polled(look)),
-            lambda why: self._post_if_running(self.PollFailed(why)),
-            clock,
+        self.theme_styles = ThemeStyles(options.config.theme)
+        self.theme = options.config.theme
+        self._ascii_filters = [AsciiFilter()] if options.ascii_only else []
+        self.poller = Poller(source, options.hertz, self._post_result, self._post_failure, clock)
+        self._frame = Frame(project_name(options.data), self.rates)
+        self.prompt = self._frame.prompt
+        self.navigation = Navigation(
+            self, poller=self.poller, body=self._frame.body, tabs=self._frame.tabs, hints=self._frame.hints
+        )
+        self.actions = Actions(self, control_client, self._frame.hints)
+        self.desktop = DesktopActions(self)
+        self.quit_flow = QuitFlow(self)
+        self._unhandled_keys = UnhandledKeys(
+            self,
+            self.navigation,
+            {
+                "palette": self.show_palette,
+                "help": self.show_keys,
+                "freeze": self.toggle_freeze,
+                "theme": self.use_next_theme,
+                "cancel": self.actions.confirm_cancel,
+                "kill": self.actions.confirm_kill_run,
+                "add": self.actions.add_node,
+                "retire": self.actions.remove_node,
+                "pause": self.actions.toggle_pause,
+                "reload": self.actions.reload,
+                "suspend": self.action_suspend_process,
+                "quit": self.quit_flow.quit,
+            },
         )
 
     @property
     def accepted_defs(self) -> AcceptedDefs | None:
-        """The def version in force."""
+        """The def version of the run."""
         return self.last_poll.accepted_defs if self.last_poll is not None else None
 
-    def _post_if_running(self, message: Message) -> None:
-        if self.is_running:
-            self.post_message(message)
-
     def get_default_screen(self) -> MainScreen:
-        """A screen without keys of its own."""
+        """A screen without bindings."""
         return MainScreen(id="_default")
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's filters, then the one for terminals without UTF-8."""
+        return [*super().get_line_filters(), *self._ascii_filters]
+
     def compose(self) -> ComposeResult:
-        """Header, tabs, the view, alarms, hints."""
-        self.header, self.tabs, self.alarm_bar, self.hints = Header(), Tabs(), AlarmBar(), HintBar()
-        self.prompt = Prompt()
-        self.header.rates = self.rates
-        self.header.project = project_name(self.options.data)
-        yield self.header
-        yield self.tabs
-        yield Container(id="body")
-        yield self.alarm_bar
-        yield self.prompt
-        yield self.hints
+        """Header, tabs, the view, alarms, prompt, hints."""
+        yield from self._frame.widgets()
 
     async def on_mount(self) -> None:
-        """Begin to look."""
-        self.alarm_bar.display = self.prompt.display = False
-        self.set_keymap(self.options.config.keys)
+        """Show the first screen and start polling."""
+        self.set_keymap(resolve_keymap(self.options.config.keys))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             try:
                 loop.add_signal_handler(number, self._exit_on_signal, number)
             except (NotImplementedError, RuntimeError, ValueError):  # not the main thread, as in tests
                 break
-        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # after ^z all is to be drawn
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh(layout=True))  # after ^z draw everything again
         self._adapt_height(self.size.height)
-        self.switch_to(self.options.config.screen)
+        self.navigation.switch_to(self.options.config.screen)
         self.run_in_thread(self.poller.run)
         self.set_interval(1.0, self._check_staleness)
         for problem in self.options.config.problems[:3]:
             self.show_toast(problem, "warning")
 
     def run_in_thread(self, work: Callable[[], Any]) -> None:
-        """Do it on a thread of its own, which no exit waits for."""
+        """Run on a daemon thread: closing the console does not wait for it."""
         Thread(target=copy_context().run, args=(work,), daemon=True).start()
 
-    def call_in_app(self, tell: Callable[..., Any], *told: Any) -> None:
-        """Hand what such a thread found to the app, where it is still there."""
-        with contextlib.suppress(RuntimeError):
-            self.call_from_thread(tell, *told)
+    def call_in_app(self, callback: Callable[..., Any], *arguments: Any) -> None:
+        """Run a callback in the app's thread; from any thread. Does nothing once the app has closed.
+
+        An exception in the callback ends the console and is reported, as in every other handler.
+        """
+        self.call_later(callback, *arguments)
 
     def _exit_on_signal(self, number: int) -> None:
         self.signalled = True
@@ -184,33 +193,41 @@ class Console(Navigation, Actions, QuitFlow, DesktopActions, App[int], inherit_b
 
     @property
     def unhandled_error(self) -> Exception | None:
-        """What ended the console, where that was an error of its own."""
-        return self._exception
+        """The exception that ended the console."""
+        return self._exception  # private: Textual has no public way; pyproject.toml pins its major version
 
     def _fatal_error(self) -> None:
-        """Leave; the error is told below the restored screen, in one line."""
+        """Close without Textual's traceback: the caller prints one line. Private, as `unhandled_error`."""
         self._close_messages_no_wait()
 
     def on_unmount(self) -> None:
-        """No more looks; what the user likes is kept."""
+        """Stop polling, and save theme and screen."""
         self.poller.stop()
-        top = self.view_stack[0].NAME if self.view_stack else "nodes"
-        save_state(self.options.config, theme=self.theme, screen=top)
+        stack = self.navigation.view_stack
+        save_state(self.options.config, theme=self.theme, screen=stack[0].NAME if stack else "nodes")
 
-    # --- looks
+    # --- polls
+
+    def _post_result(self, result: PollResult) -> None:
+        if self.is_running:
+            self.post_message(self.Polled(result))
+
+    def _post_failure(self, reason: str) -> None:
+        if self.is_running:
+            self.post_message(self.PollFailed(reason))
 
     def on_console_polled(self, message: Polled) -> None:
-        """A new look: remember what it tells, and show it."""
+        """Keep and show a poll result."""
         self.poll_failure = None
         self.last_poll = message.result
         self.rates.update(message.result)
         if message.result.requester is self.log_buffer:
             self.log_buffer.add(*message.result.view_data)
-        self.handle_run_end(message.result)
-        self._update_screen()
+        self.quit_flow.handle_run_end(message.result)
+        self.update_screen()
 
     def on_console_poll_failed(self, message: PollFailed) -> None:
-        """The last good look stays, and its age is told."""
+        """Keep the last good result, and show its age."""
         self.poll_failure = (self.last_poll.at if self.last_poll else self.clock(), message.reason)
         self._update_bars()
 
@@ -222,119 +239,103 @@ class Console(Navigation, Actions, QuitFlow, DesktopActions, App[int], inherit_b
         if self.poll_failure is not None:
             self._update_bars()
 
-    def _update_screen(self) -> None:
+    def update_screen(self) -> None:
+        """Show the last poll result again, in the bars and the top view."""
         self._update_bars()
-        if not self.frozen and self.last_poll is not None and self.view_stack and self.view_stack[-1].is_mounted:
-            self.view_stack[-1].show(self.last_poll)
-
-    def _reload_note(self) -> str:
-        """When the defs were accepted, where that was not at the start."""
-        accepted = self.accepted_defs
-        return f"reload {format_time(accepted.at)}" if accepted is not None and accepted.version > 1 else ""
-
-    def update_now(self) -> None:
-        """Show the last look again: what is wanted of it changed."""
-        self._update_screen()
+        top = self.navigation.top
+        if not self.frozen and self.last_poll is not None and top is not None and top.is_mounted:
+            top.show(self.last_poll)
 
     def _update_bars(self) -> None:
-        """Header, tabs, alarms and hints."""
         stale = self.clock() - self.poll_failure[0] if self.poll_failure else None
-        if self.last_poll is not None:
-            if not self.frozen:
-                self.alarms = current_alarms(
-                    self.last_poll, stale_seconds=stale, reason=self.poll_failure[1] if self.poll_failure else ""
-                )
-                self.header.last_poll = self.last_poll
-                self.header.reload_note = self._reload_note()
-            self.tabs.failed_count = self.last_poll.snapshot.jobs["failed"]
-        self.header.badges = tuple(
-            badge
-            for badge, there in (
-                ((f"stale {stale or 0:.0f} s", "bad"), stale is not None),
-                (("FROZEN", "warn"), self.frozen),
-                (("read-only", "accent"), self.options.read_only),
-            )
-            if there
+        if self.last_poll is not None and not self.frozen:
+            reason = self.poll_failure[1] if self.poll_failure else ""
+            self.alarms = current_alarms(self.last_poll, stale_seconds=stale, reason=reason)
+        self._frame.update(
+            self.last_poll, self.alarms, stale_seconds=stale, frozen=self.frozen, read_only=self.options.read_only
         )
-        self.alarm_bar.alarms = self.alarms
-        if self.alarm_bar.display != bool(self.alarms):
-            self.alarm_bar.display = bool(self.alarms)
-        for canvas in (self.header, self.tabs, self.alarm_bar, self.hints):
-            canvas.redraw()
-
-    def log_query(self) -> ViewQuery:
-        """The log's new lines, for views that show them."""
-        return self.log_buffer.read_new
 
     # --- keys
 
-    def action_act(self, name: str) -> None:
-        """A key was pressed."""
-        self.run_key(name)
-
-    def run_key(self, name: str) -> None:
-        """What a key does: whoever has the focus does it, else what holds that, else the app."""
-        if self.options.read_only and KEYS_BY_ID[name].group == ACT and name not in _READ_ONLY_KEYS:
-            self.show_toast("read-only: nothing can be ordered from here", "warning")
-            return
-        deed = self.prompt.close if name == "back" and self.prompt.display else self._find_action(name)
-        if deed is None:
-            self.show_toast(f"{KEYS_BY_ID[name].label}: {KEYS_BY_ID[name].description} — not here", "warning")
-            return
+    async def run_action(self, *arguments: Any, **named: Any) -> bool:
+        """As Textual; an error that the operator can fix becomes a toast."""
         try:
-            deed()
+            return await super().run_action(*arguments, **named)
         except CrawlError as error:
             self.show_toast(f"{error.message}. {error.remedy}", "error")
+            return True
 
-    def _find_action(self, name: str) -> Callable[[], Any] | None:
-        nodes: list[DOMNode] = []
-        if self.focused is not None:
-            nodes = [node for node in self.focused.ancestors_with_self if isinstance(node, (Canvas, View))]
-        if self.view_stack and self.view_stack[-1] not in nodes:
-            nodes.append(self.view_stack[-1])
-        for node in (*nodes, self):
-            deed: Callable[[], Any] | None = getattr(node, f"act_{name}", None)
-            if deed is not None:
-                return deed
-        return partial(self.switch_to, name) if name in SCREEN_NAMES else None
+    def action_run_key(self, key_id: str) -> None:
+        """Handle a key that no focused widget or view handled."""
+        self._unhandled_keys.run(key_id, focused=self.focused)
+
+    def press_key(self, key_id: str) -> None:
+        """Do what a key does, as if it were pressed."""
+        key = key_to_press(key_id, self.options.config.keys)
+        if key is None:
+            self._unhandled_keys.run(key_id, focused=None)
+        else:
+            self.simulate_key(key)
 
     def show_toast(self, text: str, severity: Any = "information") -> None:
-        """A toast."""
+        """Show a notification."""
         self.notify(clean(text), severity=severity, markup=False)
 
-    # --- the frame
+    # --- dialogs and the frame
+
+    def open_dialog(self, dialog: ModalScreen[Answer], on_answer: Callable[[Answer | None], Any]) -> None:
+        """Show a dialog; `on_answer` gets its result."""
+        self.push_screen(dialog, on_answer)
+
+    def show_keys(self) -> None:
+        """Show the key panel."""
+        self.push_screen(KeyPanel(key_labels(self.options.config.keys, ascii_only=self.options.ascii_only)))
+
+    def show_palette(self) -> None:
+        """Show the command palette."""
+        from console.tui.palette import palette_commands
+        from console.tui.screens.palette import PalettePanel
+
+        self.prompt.close()
+        self.push_screen(PalettePanel(palette_commands(self)), lambda c: c.action() if c is not None else None)
+
+    def toggle_freeze(self) -> None:
+        """Freeze the display, or update it again."""
+        self.frozen = not self.frozen
+        self.update_screen()
 
     def on_resize(self, event: Any) -> None:
-        """Low windows keep only what matters."""
+        """Adapt to the window."""
         self._adapt_height(event.size.height)
 
     def _adapt_height(self, height: int) -> None:
+        """Low windows show no tabs and one header line."""
         try:
             self.screen.set_class(height < 14, "low")
         except NoMatches:
             return
 
     def on_tabs_selected(self, message: Tabs.Selected) -> None:
-        """A tab was clicked."""
-        self.switch_to(message.screen_name)
+        """Show the screen of a clicked tab."""
+        self.navigation.switch_to(message.screen_name)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """A filter was typed."""
+        """Hand over the text typed in the prompt."""
         self.prompt.submit(event.value)
 
-    def act_theme(self) -> None:
-        """The next theme."""
+    def use_next_theme(self) -> None:
+        """Change to the next theme."""
         names = list(THEMES)
         self.use_theme(names[(names.index(self.theme) + 1) % len(names)])
 
     def use_theme(self, name: str) -> None:
-        """Another theme."""
+        """Change to a theme."""
         self.theme, self.theme_styles = name, ThemeStyles(name)
         for canvas in self.query(Canvas):
             canvas.repaint()
 
 
 def project_name(data: Path) -> str:
-    """What tells one console from another: the data dir, or what it lies in where it is just called `data`."""
-    whole = data.absolute()
-    return whole.parent.name if whole.name == "data" else whole.name
+    """The name of the data dir, or of its parent if it is just called `data`."""
+    path = data.absolute()
+    return path.parent.name if path.name == "data" else path.name

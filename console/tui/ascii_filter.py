@@ -1,22 +1,22 @@
-"""For terminals that know no UTF-8: every cell drawn is ASCII, each sign replaced by one of the same width."""
+"""For terminals without UTF-8: replaces every character by ASCII of the same width."""
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-_SIGNS = {
+_REPLACEMENTS = {
     "-": "─━═–—", "|": "│┃║▌▐▎▏▕▊▋▍▉‖├┤", "+": "┌┐└┘╭╮╰╯┬┴┼╔╗╚╝", "#": "█■▇▆", "_": "▁▂", "=": "▃▄▅", ">": "▶→≥",
     "<": "←≤", "o": "○◐◌□◷", "*": "●", "x": "✗×", "v": "✓↓▼", "^": "↑▲⇧▔", ".": "…·", "'": "‘’“”", "/": "↵",
 }  # fmt: skip
 
 
 def _build_table() -> dict[int, str]:
-    return {ord(sign): plain for plain, signs in _SIGNS.items() for sign in signs}
+    return {ord(character): plain for plain, characters in _REPLACEMENTS.items() for character in characters}
 
 
 class AsciiFilter(LineFilter):
-    """The last step before the terminal."""
+    """The last filter before the terminal."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,12 +30,12 @@ class AsciiFilter(LineFilter):
         ]  # fmt: skip
 
     def _to_ascii(self, text: str) -> str:
-        return "".join(self._ascii_sign(sign) for sign in text)
+        return "".join(self._ascii_character(character) for character in text)
 
-    def _ascii_sign(self, sign: str) -> str:
-        if sign.isascii():
-            return sign
-        code = ord(sign)
-        if 0x2800 <= code < 0x2900:  # a cell of a plot: how many of its dots are set
+    def _ascii_character(self, character: str) -> str:
+        if character.isascii():
+            return character
+        code = ord(character)
+        if 0x2800 <= code < 0x2900:  # a braille cell of a plot: by the number of its dots
             return " .:-=+*#@"[(code - 0x2800).bit_count()]
-        return self._table.get(code, "?" * cell_len(sign))
+        return self._table.get(code, "?" * cell_len(character))

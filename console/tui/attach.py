@@ -1,4 +1,4 @@
-"""The interactive way: find or start a supervisor, show the console, say how it was left. Textual is imported late."""
+"""Runs the console: finds or starts a supervisor, shows the app, prints a summary at the end."""
 
 import contextlib
 import subprocess
@@ -19,7 +19,7 @@ _EXIT_TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachOptions:
-    """What was asked for. `arguments`: how to start a supervisor, should none run."""
+    """Options of the command. `arguments`: how to start a supervisor if none runs."""
 
     data: Path
     defs: Path
@@ -30,86 +30,87 @@ class AttachOptions:
     max_failed: int = 0
 
 
-def attach(asked: AttachOptions) -> int:
-    """Show the console until it is left; returns the exit code. Raises CrawlError where nothing could be started."""
+def attach(options: AttachOptions) -> int:
+    """Show the console until it closes; returns the exit code. Raises CrawlError if no supervisor could be started."""
     child = None
-    if not asked.read_only:
-        found = spawn.find_supervisor_pid(asked.data)
-        if found is None:
+    if not options.read_only:
+        pid = spawn.find_supervisor_pid(options.data)
+        if pid is None:
             try:
-                child = spawn.start_supervisor(asked.data, asked.arguments)
-            except spawn.StartFailed as ended:
-                sys.stderr.write("".join(f"{clean(line)}\n" for line in ended.output.splitlines()))
-                return ended.exit_code
-        elif asked.fresh:
+                child = spawn.start_supervisor(options.data, options.arguments)
+            except spawn.StartFailed as failure:
+                sys.stderr.write("".join(f"{clean(line)}\n" for line in failure.output.splitlines()))
+                return failure.exit_code
+        elif options.fresh:
             raise LockHeld(
-                f"{asked.data}: a supervisor runs already (pid {found}): no fresh run can begin",
+                f"{options.data}: a supervisor is running (pid {pid}): no fresh run can start",
                 "Attach with `crawl-console`, or stop it with `crawl-console cancel`.",
             )
     try:
-        code, signalled = _run_console(asked, owner=child is not None)
+        code, signalled = _run_console(options, owner=child is not None)
     finally:
-        _print_exit_summary(asked, sys.stderr)
+        _print_exit_summary(options, sys.stderr)
     return code if child is None or signalled else _final_exit_code(child, code)
 
 
 def _final_exit_code(child: "subprocess.Popen[bytes]", code: int) -> int:
-    """The supervisor's own exit code where it ended, too: it knows best how. Else the console's."""
+    """The exit code of the supervisor if it has ended, else the console's."""
     with contextlib.suppress(subprocess.TimeoutExpired):
-        ended = child.wait(_EXIT_TIMEOUT if code else 0)
-        return ended if ended >= 0 else 128 - ended
+        child_code = child.wait(_EXIT_TIMEOUT if code else 0)
+        return child_code if child_code >= 0 else 128 - child_code
     return code
 
 
-def _run_console(asked: AttachOptions, *, owner: bool) -> tuple[int, bool]:
-    """The code the console ends with, and whether a signal ended it."""
+def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
+    """The console's exit code, and whether a signal ended it. Imports Textual, which headless runs must not load."""
     from console.tui import config
     from console.tui.app import Console
     from console.tui.options import ConsoleOptions
     from console.tui.state.control import LocalControlClient
     from console.tui.state.source import DatabaseSource
 
-    chosen = config.load()
+    user_config = config.load()
     app = Console(
         ConsoleOptions(
-            data=asked.data, defs=asked.defs, hertz=asked.hertz, config=chosen, owner=owner,
-            read_only=asked.read_only, ascii_only=terminal.ascii_only(), max_failed=asked.max_failed,
+            data=options.data, defs=options.defs, hertz=options.hertz, config=user_config, owner=owner,
+            read_only=options.read_only, ascii_only=terminal.ascii_only(), max_failed=options.max_failed,
         ),
-        DatabaseSource(asked.data),
-        LocalControlClient(asked.data),
+        DatabaseSource(options.data),
+        LocalControlClient(options.data),
     )  # fmt: skip
-    with contextlib.suppress(AttributeError, ValueError):  # a sign the terminal cannot show must not end the console
+    with contextlib.suppress(
+        AttributeError, ValueError
+    ):  # a character the terminal cannot encode must not end the console
         sys.__stderr__.reconfigure(errors="replace")  # type: ignore[union-attr]
-    app.run(mouse=chosen.mouse)
+    app.run(mouse=user_config.mouse)
     if app.unhandled_error is not None:
         raise app.unhandled_error
     return app.return_code or 0, app.signalled
 
 
-def _print_exit_summary(asked: AttachOptions, stream: TextIO) -> None:
-    """One or two lines below the restored screen."""
+def _print_exit_summary(options: AttachOptions, stream: TextIO) -> None:
+    """Print a few lines below the restored screen."""
     from console.client import read_snapshot, supervisor_pid
 
-    look = read_snapshot(asked.data)
-    run = look.run
+    snapshot = read_snapshot(options.data)
+    run = snapshot.run
     if run is None:
         return
-    where = "" if asked.data == Path("data") else f" --data {asked.data}"
-    pid = supervisor_pid(look)
+    data_flag = "" if options.data == Path("data") else f" --data {options.data}"
+    pid = supervisor_pid(snapshot)
     with contextlib.suppress(OSError):
         if pid is not None:
-            nodes = sum(node["pid"] is not None for node in look.nodes)
+            nodes = sum(node.pid is not None for node in snapshot.nodes)
             stream.write(
                 f"Detached; {plural(nodes, 'node')} still running (supervisor {pid}, run {run.id}).\n"
-                f"Come back with `crawl-console run{where}`; stop with `crawl-console cancel{where}`.\n"
+                f"Attach again with `crawl-console run{data_flag}`; stop with `crawl-console cancel{data_flag}`.\n"
             )
         else:
-            because = f": {run.reason}" if run.reason else ""
-            stream.write(clean(f"run {run.id} {run.state}{because}; {look.jobs['done']} done, "
-                               f"{look.jobs['failed']} failed, {sum(look.rows.values())} rows") + "\n")  # fmt: skip
-            stream.writelines(
-                clean(f"  {output['rows']:>8} rows  {output['path']}") + "\n" for output in look.appenders
-            )
+            reason = f": {run.reason}" if run.reason else ""
+            jobs, rows = snapshot.jobs, sum(snapshot.rows.values())
+            result = f"{jobs['done']} done, {jobs['failed']} failed, {rows} rows"
+            stream.write(clean(f"run {run.id} {run.state}{reason}; {result}") + "\n")
+            stream.writelines(clean(f"  {output.rows:>8} rows  {output.path}") + "\n" for output in snapshot.appenders)
             if run.state != "DONE":
-                stream.write(f"`crawl-console run{where}` goes on where it stopped\n")
+                stream.write(f"`crawl-console run{data_flag}` resumes it\n")
         stream.flush()

@@ -1,4 +1,4 @@
-"""A user's own choices: `console.toml` for keys and theme, and what the console itself remembers beside it."""
+"""Reads the user's `console.toml` (keys, theme, mouse), and saves the last screen and theme beside it."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ _CONFIG_FILE, _STATE_FILE = "console.toml", "console-state.json"
 
 @dataclass(slots=True)
 class Config:
-    """What is in force. `problems` are told once, and hinder nothing."""
+    """The user's configuration. `problems` are shown once and are not fatal."""
 
     folder: Path
     theme: str = DEFAULT_THEME
@@ -28,33 +28,33 @@ class Config:
 
 
 def default_folder() -> Path:
-    """Where a user's configuration lies: `$XDG_CONFIG_HOME/crawl-console`, else `~/.config/crawl-console`."""
+    """The configuration folder: `$XDG_CONFIG_HOME/crawl-console`, else `~/.config/crawl-console`."""
     base = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(base) / "crawl-console"
 
 
-def load(where: Path | None = None) -> Config:
-    """Read both files; what cannot be read is told and left out."""
-    config = Config(where if where is not None else default_folder())
+def load(folder: Path | None = None) -> Config:
+    """Read both files; what cannot be read becomes a problem and is left out."""
+    config = Config(folder if folder is not None else default_folder())
     with contextlib.suppress(OSError, ValueError):
-        told = orjson.loads((config.folder / _STATE_FILE).read_bytes())
-        if isinstance(told, dict) and told.get("screen") in SCREEN_NAMES:
-            config.screen = told["screen"]
-        if isinstance(told, dict) and told.get("theme") in THEMES:
-            config.theme = told["theme"]
+        saved = orjson.loads((config.folder / _STATE_FILE).read_bytes())
+        if isinstance(saved, dict) and saved.get("screen") in SCREEN_NAMES:
+            config.screen = saved["screen"]
+        if isinstance(saved, dict) and saved.get("theme") in THEMES:
+            config.theme = saved["theme"]
     try:
-        written = tomllib.loads((config.folder / _CONFIG_FILE).read_text("utf-8"))
+        settings = tomllib.loads((config.folder / _CONFIG_FILE).read_text("utf-8"))
     except FileNotFoundError:
         return config
     except (OSError, ValueError) as error:
         config.problems.append(f"{config.folder / _CONFIG_FILE}: {error}")
         return config
-    _apply(config, written)
+    _apply(config, settings)
     return config
 
 
-def _apply(config: Config, written: dict[str, Any]) -> None:
-    for name, value in written.items():
+def _apply(config: Config, settings: dict[str, Any]) -> None:
+    for name, value in settings.items():
         if name == "theme" and value in THEMES:
             config.theme = value
         elif name == "mouse" and isinstance(value, bool):
@@ -64,13 +64,13 @@ def _apply(config: Config, written: dict[str, Any]) -> None:
                 if id_ in KEYS_BY_ID and isinstance(keys, str) and keys:
                     config.keys[id_] = keys
                 else:
-                    config.problems.append(f"console.toml: no key {id_!r}; the key panel's document names them")
+                    config.problems.append(f"console.toml: unknown key name {id_!r}; docs/console.md lists them")
         else:
-            config.problems.append(f"console.toml: {name} = {value!r} means nothing here")
+            config.problems.append(f"console.toml: unknown setting {name} = {value!r}")
 
 
 def save_state(config: Config, *, theme: str, screen: str) -> None:
-    """Keep the theme and the screen for the next time; a folder that cannot be written is no trouble."""
+    """Save theme and screen for the next start; a folder that cannot be written is ignored."""
     with contextlib.suppress(OSError):
         config.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         (config.folder / _STATE_FILE).write_bytes(orjson.dumps({"theme": theme, "screen": screen}))

@@ -1,95 +1,116 @@
-"""The way between views: a stack of them, the one on top being seen. What it wants read is asked of the poller."""
+"""View stack: push, pop, switch. Tells the poller what the top view needs."""
 
-from typing import TYPE_CHECKING
+from textual.containers import Container
 
 from console.tui.bindings import ASCII_KEY_LABELS, SCREEN_NAMES
+from console.tui.host import AppHost
 from console.tui.screens import create_view
 from console.tui.screens.base import View
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from textual.app import App
-
-    _Base = App[int]
-else:
-    _Base = object
+from console.tui.state.poller import Poller
+from console.tui.widgets.bars import HintBar, Tabs
+from engine.store.db.filter import JobFilter
+from engine.store.tables.events import Event
 
 
-class Navigation(_Base):
-    """Mixed into the app; uses its frame and its poller."""
+class Navigation:
+    """Mounts views into `body`; the top of the stack is visible."""
 
-    if TYPE_CHECKING:
-        from console.tui.options import ConsoleOptions
-        from console.tui.state.log_buffer import LogBuffer
-        from console.tui.state.poller import Poller
-        from console.tui.state.rates import Rates
-        from console.tui.widgets.bars import HintBar, Tabs
-        from console.tui.widgets.prompt import Prompt
+    def __init__(self, app: AppHost, *, poller: Poller, body: Container, tabs: Tabs, hints: HintBar) -> None:
+        self._app = app
+        self._poller = poller
+        self._body = body
+        self._tabs = tabs
+        self._hints = hints
+        self.views: dict[str, View] = {}
+        """The screens visited so far, by name; they stay mounted."""
+        self.view_stack: list[View] = []
 
-        options: ConsoleOptions
-        views: dict[str, View]
-        view_stack: list[View]
-        rates: Rates
-        log_buffer: LogBuffer
-        poller: Poller
-        tabs: Tabs
-        hints: HintBar
-        prompt: Prompt
-        _update_screen: Callable[[], None]
+    @property
+    def depth(self) -> int:
+        """How many views are on the stack."""
+        return len(self.view_stack)
+
+    @property
+    def top(self) -> View | None:
+        """The visible view."""
+        return self.view_stack[-1] if self.view_stack else None
 
     def switch_to(self, name: str) -> None:
-        """To one of the seven screens."""
+        """Show one of the seven screens."""
         name = name if name in SCREEN_NAMES else "nodes"
         if name not in self.views:
-            self.views[name] = create_view(name, self.rates, self.log_buffer)
+            self.views[name] = create_view(name, self._app.rates, self._app.log_buffer)
         self._set_view_stack([self.views[name]])
 
     def push_view(self, view: View) -> None:
-        """Into something."""
+        """Show a view on top of the current one."""
         self._set_view_stack([*self.view_stack, view])
 
+    def push_jobs(self, job_filter: JobFilter) -> None:
+        """Show the jobs that match."""
+        from console.tui.screens.jobs import JobsView
+
+        self.push_view(JobsView(job_filter))
+
+    def push_job(self, job: int, tab: str) -> None:
+        """Show a job."""
+        from console.tui.screens.job import JobView
+
+        self.push_view(JobView(job, tab))
+
+    def push_event_job(self, event: Event) -> None:
+        """Show the job that a log line names."""
+        if event.job is None:
+            self._app.show_toast("this line names no job")
+        else:
+            self.push_job(event.job, "Error" if event.level == "ERROR" else "Attempts")
+
+    def push_summary(self) -> None:
+        """Show totals, files and failures."""
+        from console.tui.screens.summary import SummaryView
+
+        self.push_view(SummaryView())
+
     def pop_view(self) -> None:
-        """Back out of it."""
+        """Go back to the view below."""
         if len(self.view_stack) > 1:
             self._set_view_stack(self.view_stack[:-1])
 
     def _set_view_stack(self, stack: list[View]) -> None:
-        left = [view for view in self.view_stack if view not in stack]
+        removed = [view for view in self.view_stack if view not in stack]
         for view in self.view_stack:
             view.display = False
         self.view_stack = stack
         top = stack[-1]
         if not top.is_attached:
-            self.query_one("#body").mount(top)
-        for view in left:
+            self._body.mount(top)
+        for view in removed:
             if view not in self.views.values():
                 view.remove()
         top.display = True
-        self.prompt.close()
-        self.tabs.current = stack[0].NAME
-        self.call_after_refresh(self._activate_view, top)
+        self._app.prompt.close()
+        self._tabs.current = stack[0].NAME
+        self._app.call_after_refresh(self._activate_view, top)
 
-    def _activate_view(self, top: View) -> None:
-        if self.view_stack and self.view_stack[-1] is top and top.is_attached:
-            top.activate()
+    def _activate_view(self, view: View) -> None:
+        if self.top is view and view.is_attached:
+            view.activate()
             self.refresh_query()
             self.refresh_breadcrumbs()
-            self._update_screen()
+            self._app.update_screen()
 
     def refresh_breadcrumbs(self) -> None:
-        """The breadcrumb and the hints are of the view that is shown."""
-        self.tabs.breadcrumbs = " > ".join(view.breadcrumb() for view in self.view_stack)
-        self.hints.hints = self.view_stack[-1].HINTS
-        if self.options.ascii_only:
-            self.hints.hints = [(ASCII_KEY_LABELS.get(key, key), does) for key, does in self.hints.hints]
-        self.tabs.redraw()
-        self.hints.redraw()
+        """Take breadcrumbs and key hints from the views on the stack."""
+        self._tabs.breadcrumbs = " > ".join(view.breadcrumb() for view in self.view_stack)
+        self._hints.hints = self.view_stack[-1].HINTS
+        if self._app.options.ascii_only:
+            self._hints.hints = [(ASCII_KEY_LABELS.get(key, key), text) for key, text in self._hints.hints]
+        self._tabs.redraw()
+        self._hints.redraw()
 
     def refresh_query(self, *, at_once: bool = True) -> None:
-        """The poller reads what the visible view wants."""
+        """Hand the top view's query to the poller."""
         view = self.view_stack[-1]
-        reading = view.view_query()
-        self.poller.set_query(
-            self.log_buffer if view.READS_LOG else view, reading, view.SNAPSHOT_LIMIT, at_once=at_once
+        self._poller.set_query(
+            self._app.log_buffer if view.READS_LOG else view, view.view_query(), view.SNAPSHOT_LIMIT, at_once=at_once
         )

@@ -1,4 +1,4 @@
-"""How a console was asked for. Values only."""
+"""The options of a console."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,14 +8,14 @@ from console.tui.config import Config
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleOptions:
-    """How a console was asked for."""
+    """Command-line options and the user's configuration."""
 
     data: Path
     defs: Path
     hertz: float
     config: Config
     owner: bool = False
-    """Whether it started the supervisor itself: then `q` asks what shall become of it."""
+    """Whether this console started the supervisor: then `q` asks what happens to the run."""
     read_only: bool = False
     ascii_only: bool = False
     max_failed: int = 0

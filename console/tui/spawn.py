@@ -1,4 +1,4 @@
-"""A supervisor started apart from this terminal: a session of its own, its words in `data/logs/supervisor.log`."""
+"""Starts a supervisor detached from the terminal, in its own session, logging to `data/logs/supervisor.log`."""
 
 import subprocess
 import sys
@@ -15,24 +15,24 @@ _START_TIMEOUT, _POLL_INTERVAL = 30.0, 0.01
 
 
 class StartFailed(Exception):
-    """It ended before it held the data dir; `code` is its exit code, `said` what it wrote."""
+    """The supervisor ended before it locked the data dir."""
 
-    def __init__(self, code: int, said: str) -> None:
-        super().__init__(said)
-        self.exit_code = code
-        self.output = said
+    def __init__(self, exit_code: int, output: str) -> None:
+        super().__init__(output)
+        self.exit_code = exit_code
+        self.output = output
 
 
 def find_supervisor_pid(data: Path) -> int | None:
-    """The pid of the supervisor that holds the data dir, if one is alive."""
-    told = read_holder(data)
-    return told.pid if told is not None and identity_of(told.pid) == told.identity else None
+    """The pid of the live supervisor that holds the data dir."""
+    holder = read_holder(data)
+    return holder.pid if holder is not None and identity_of(holder.pid) == holder.identity else None
 
 
 def start_supervisor(data: Path, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
-    """Run `python -m console ARGUMENTS` apart from this terminal, and wait until it holds the data dir with a run.
+    """Run `python -m console ARGUMENTS` detached, and wait until it holds the data dir and has a run.
 
-    Raises Unstarted where it ended instead, StorageError where its log cannot be written.
+    Raises StartFailed if it ends or takes too long, StorageError if its log cannot be written.
     """
     logs = data / "logs"
     try:
@@ -40,30 +40,30 @@ def start_supervisor(data: Path, arguments: Sequence[str]) -> "subprocess.Popen[
         logs.mkdir(mode=0o700, exist_ok=True)
         log = (logs / SUPERVISOR_LOG).open("ab")
     except OSError as error:
-        raise StorageError(f"{logs}: {error.strerror}", "Mend its permissions, or use another --data.") from error
+        raise StorageError(f"{logs}: {error.strerror}", "Fix its permissions, or use another --data.") from error
     with log:
-        begins = log.tell()
+        start = log.tell()
         child = subprocess.Popen(
             [sys.executable, "-m", "console", *arguments],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
     deadline = time.monotonic() + _START_TIMEOUT
     while time.monotonic() < deadline:
-        told = read_holder(data)
-        if told is not None and told.pid == child.pid and told.run and identity_of(child.pid) == told.identity:
+        holder = read_holder(data)
+        if holder is not None and holder.pid == child.pid and holder.run and identity_of(child.pid) == holder.identity:
             return child
         if (code := child.poll()) is not None:
-            raise StartFailed(code, read_log(data, begins))
+            raise StartFailed(code, read_log(data, start))
         time.sleep(_POLL_INTERVAL)
     child.kill()
     child.wait()
     raise StartFailed(
-        3, f"error: the supervisor did not begin within {_START_TIMEOUT:g} s; see {logs / SUPERVISOR_LOG}\n"
+        3, f"error: the supervisor did not start within {_START_TIMEOUT:g} s; see {logs / SUPERVISOR_LOG}\n"
     )
 
 
-def read_log(data: Path, since: int) -> str:
-    """What the log says from a place on."""
+def read_log(data: Path, offset: int) -> str:
+    """The supervisor's log from an offset on."""
     with (data / "logs" / SUPERVISOR_LOG).open("rb") as log:
-        log.seek(since)
+        log.seek(offset)
         return log.read().decode("utf-8", "replace")

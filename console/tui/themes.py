@@ -1,4 +1,4 @@
-"""Colours. Each theme gives Textual its colours, and the lines we draw their styles, by the name of what they mean."""
+"""Themes: colours by meaning, for Textual's widgets and for the lines the console draws itself."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from textual.theme import Theme
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Colours:
-    """A theme's colours, by meaning. Meaning never rests on them alone: every state has a glyph and a word."""
+    """A theme's colours by meaning. No meaning is shown by colour alone: every state has a glyph and a word."""
 
     background: str
     panel: str
@@ -31,7 +31,7 @@ THEMES: dict[str, Colours] = {
         background="#fbfbf8", panel="#e9ebe6", text="#20262c", dim="#66707a", good="#17703a", warn="#8a5a00",
         bad="#b3261e", accent="#0b5ea8", cursor="#cfe2f5", dark=False,
     ),
-    # blue, yellow and vermilion of Okabe and Ito: told apart with any of the common kinds of colour blindness
+    # blue, yellow and orange of Okabe and Ito: distinct with the common kinds of colour blindness
     "clear": Colours(
         background="#000000", panel="#1a1a1a", text="#f2f2f2", dim="#9a9a9a", good="#56b4e9", warn="#f0e442",
         bad="#e69f00", accent="#cc79a7", cursor="#003f63",
@@ -41,13 +41,13 @@ THEMES: dict[str, Colours] = {
         bad="#ffffff", accent="#ffffff", cursor="#505050",
     ),
 }  # fmt: skip
-"""`clear` is for the colour-blind, `plain` for those who want none."""
+"""`clear` is for colour blindness, `plain` has no colours."""
 
 DEFAULT_THEME = "night"
 
 
 def textual_theme(name: str) -> Theme:
-    """What dialogs and inputs are coloured with."""
+    """The Textual theme, for dialogs and inputs."""
     c = THEMES[name]
     return Theme(
         name=name, primary=c.accent, secondary=c.cursor, warning=c.warn, error=c.bad, success=c.good, accent=c.accent,
@@ -80,9 +80,9 @@ class ThemeStyles:
         self._style_cache: dict[tuple[str, str], Style] = {}
 
     def style(self, base: str, role: str) -> Style:
-        """The style of a span on a line."""
+        """The style of a span."""
         key = (base, role)
-        found = self._style_cache.get(key)
-        if found is None:
-            found = self._style_cache[key] = self._base_style + self._role_styles[base] + self._role_styles[role]
-        return found
+        cached = self._style_cache.get(key)
+        if cached is None:
+            cached = self._style_cache[key] = self._base_style + self._role_styles[base] + self._role_styles[role]
+        return cached

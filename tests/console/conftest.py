@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def utc(monkeypatch):
-    """Moments are shown in local time: here that is UTC."""
+    """The console shows local time: make that UTC."""
     monkeypatch.setenv("TZ", "UTC")
     monkeypatch.delenv("NO_COLOR", raising=False)
     time.tzset()

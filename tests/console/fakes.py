@@ -1,4 +1,4 @@
-"""A source and someone who takes orders, for consoles that no supervisor stands behind; a console held at one look."""
+"""A fake data source and control client, and a driver for a console under test."""
 
 import asyncio
 import itertools
@@ -16,7 +16,7 @@ from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
 from engine.model.job import Request
 from engine.model.run import RunState, Stage
 from engine.store.read.browse import DocumentDetail, JobDetail, JobLine, Listing
-from engine.store.read.snapshot import EMPTY_SNAPSHOT
+from engine.store.read.snapshot import EMPTY_SNAPSHOT, HostRow, NodeRow, OutputRow, SequenceRow
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.tables.samples import Sample
@@ -30,52 +30,51 @@ DEFS = Definitions(
 )
 
 
-def run(**changed):
-    told = {
+def run(**changes):
+    defaults = {
         "seq": 1, "id": "3f2a", "state": RunState.READY, "stage": Stage.RUNNING, "defs_version": 3, "seeded_version": 3,
         "base_url": None, "paused": None, "seconds": 754.0, "reason": None, "max_pages": None, "created_at": AT,
         "rates": {"pages_per_s": 42.1, "rows_per_s": 118.0},
     }  # fmt: skip
-    known = dict.fromkeys(Run.__dataclass_fields__)
-    made = {**known, **told, **changed}
-    return Run(**{**made, "state": RunState(made["state"])})
+    values = {**dict.fromkeys(Run.__dataclass_fields__), **defaults, **changes}
+    return Run(**{**values, "state": RunState(values["state"])})
 
 
-def node(number, state="READY", role="RUNNER", **changed):
-    told = {
+def node(number, state="READY", role="RUNNER", **changes):
+    defaults = {
         "id": f"n{number}", "role": role, "state": state, "heart": "HEALTHY", "done": 11_204, "failed": 2,
         "pid": 4000 + number, "beat_age": 0.3, "in_flight": 8, "rss": 87_031_808, "lag": 0.0,
         "now": f"https://shop.example/item/8812{number}", "replaces": None, "reason": None,
     }  # fmt: skip
-    return {**told, **changed}
+    return NodeRow(**{**defaults, **changes})
 
 
-def host(name, **changed):
-    told = {
+def host(name, **changes):
+    defaults = {
         "host": name, "running": 2, "waiting": 40, "delay": 0.5, "concurrency": 4, "next_in": None, "backoff": None,
         "strikes": 0, "throttled": 0, "errors": 0, "robots": "known", "robots_status": 200,
     }  # fmt: skip
-    return {**told, **changed}
+    return HostRow(**{**defaults, **changes})
 
 
-def sequence(number, group, host_, **changed):
-    told = {
+def sequence(number, group, host_, **changes):
+    defaults = {
         "id": number, "group": group, "host": host_, "ready": 400, "delayed": 4, "taken": 8, "done": 600, "failed": 2,
         "skipped": 1, "incomplete": 0, "paused": False,
     }  # fmt: skip
-    return {**told, **changed}
+    return SequenceRow(**{**defaults, **changes})
 
 
-def output(name="rows/book", **changed):
-    told = {
+def output(name="rows/book", **changes):
+    defaults = {
         "name": name, "type": "csv", "rows": 31_400, "bytes": 2_400_000, "path": f"/data/output/3f2a/{name}.csv",
         "backlog": 12, "rebuilding": False, "pid": 4100, "beat_age": 0.1, "flush_ms": 4.2,
     }  # fmt: skip
-    return {**told, **changed}
+    return OutputRow(**{**defaults, **changes})
 
 
-def look(**changed):
-    told = {
+def snapshot(**changes):
+    defaults = {
         "run": run(),
         "epoch": Epoch(1, "boot:4121:1", 1),
         "jobs": {"done": 33_097, "failed": 7, "skipped": 12, "incomplete": 0, "ready": 12_521, "taken": 16},
@@ -107,25 +106,25 @@ def look(**changed):
             host("slow.example:80", delay=10.0, running=0, waiting=2, robots="wanted", robots_status=None),
         ],
     }  # fmt: skip
-    return replace(EMPTY_SNAPSHOT, **{**told, **changed})
+    return replace(EMPTY_SNAPSHOT, **{**defaults, **changes})
 
 
-def line(number, state="DONE", **changed):
-    told = {
+def line(number, state="DONE", **changes):
+    defaults = {
         "id": number, "kind": "page", "state": state, "group": "books", "host": "shop.example:443",
         "url": f"https://shop.example/item/{number}", "target": None, "attempts": 1, "crashes": 0,
         "reason": None, "priority": 0, "depth": 1,
         "node": "n1", "wait": None, "changed_at": None, "origin": "link",
     }  # fmt: skip
-    return JobLine(**{**told, **changed})
+    return JobLine(**{**defaults, **changes})
 
 
 class FakeSource:
-    """Says what its attributes hold. `jobs_` is the list that filters choose from by state and by their searches."""
+    """Returns its attributes. Filters choose from `jobs_` by state, host and search."""
 
     def __init__(self):
-        self.look = look()
-        self.alive = 4121
+        self.current = snapshot()
+        self.supervisor = 4121
         self.lines = [
             (1, Event(AT, "INFO", "n1", "page", "200 https://shop.example/item/88121 84 ms 12 kB 24 rows", 1)),
             (2, Event(AT + 1, "ERROR", "n1", "page", "item price: no match '.price' defs/shop.yaml:31:12", 2)),
@@ -142,17 +141,17 @@ class FakeSource:
         self.samples_ = []
         self.polls = 0
 
-    def snapshot(self, shown):
+    def snapshot(self, limit):
         self.polls += 1
         if self.error:
             raise CrawlError(self.error, "Wait.")
-        return self.look
+        return self.current
 
-    def supervisor_pid(self, look):
-        return self.alive
+    def supervisor_pid(self, snapshot):
+        return self.supervisor
 
     def events(self, run, after, limit):
-        return [told for told in self.lines if told[0] > after][:limit]
+        return [line for line in self.lines if line[0] > after][:limit]
 
     def last_event_id(self):
         return self.lines[-1][0] if self.lines else 0
@@ -160,29 +159,35 @@ class FakeSource:
     def failure_reasons(self, run, limit):
         return [job.reason for job in self.jobs_ if job.state == "FAILED"][:limit]
 
-    def _matching(self, wanted):
+    def matching(self, job_filter):
         return [
             job for job in self.jobs_
-            if job.state.lower() in wanted.matched_states and wanted.accepts(job.url, job.target or "", job.reason or "")
-            and (not wanted.hosts.include or {job.host, job.host.partition(":")[0]} & set(wanted.hosts.include))
+            if job.state.lower() in job_filter.matched_states
+            and job_filter.accepts(job.url, job.target or "", job.reason or "")
+            and (
+                not job_filter.hosts.include
+                or {job.host, job.host.partition(":")[0]} & set(job_filter.hosts.include)
+            )
         ]  # fmt: skip
 
-    def jobs(self, run, wanted, after, limit, *, backwards):
-        found = self._matching(wanted)
+    def jobs(self, run, job_filter, after, limit, *, backwards):
+        jobs = self.matching(job_filter)
         if backwards:
-            found = [j for j in reversed(found) if after is None or j.id < after.id]
+            jobs = [j for j in reversed(jobs) if after is None or j.id < after.id]
         else:
-            found = [j for j in found if after is None or j.id > after.id]
-        part = tuple(found[:limit])
-        return Listing(part, part[-1].cursor if len(found) > limit else None)
+            jobs = [j for j in jobs if after is None or j.id > after.id]
+        page = tuple(jobs[:limit])
+        return Listing(page, page[-1].cursor if len(jobs) > limit else None)
 
     def job(self, id_):
         job = next((j for j in self.jobs_ if j.id == id_), None)
         if job is None:
             return None
         page = DocumentDetail(9, job.url, 200, "text/html", len(self.page_text), AT, (("server", "tea/1"),))
-        said = tuple(told for told in self.lines if told[1].job == id_)
-        return JobDetail(job, 1, "home", None, Request(), 3, page, said, ((1, "book", '{"title":"Tea","price":1.50}'),))
+        events = tuple(line for line in self.lines if line[1].job == id_)
+        return JobDetail(
+            job, 1, "home", None, Request(), 3, page, events, ((1, "book", '{"title":"Tea","price":1.50}'),)
+        )
 
     def document_body(self, document):
         return self.page_text
@@ -197,52 +202,52 @@ class FakeSource:
         pass
 
 
-class FakeOrders:
-    """Notes what was ordered, and answers."""
+class FakeControlClient:
+    """Records the commands it is sent."""
 
     def __init__(self, source):
-        self.given = []
+        self.commands = []
         self.retried = []
-        self.refuse = None
+        self.error = None
         self._source = source
 
     def send(self, name, arguments):
-        self.given.append((name, arguments))
-        if self.refuse:
-            raise CrawlError(self.refuse, "Try again.")
+        self.commands.append((name, arguments))
+        if self.error:
+            raise CrawlError(self.error, "Try again.")
         return True, "done"
 
-    def count_jobs(self, wanted):
-        return len(self._source._matching(wanted))
+    def count_jobs(self, job_filter):
+        return len(self._source.matching(job_filter))
 
-    def newest_job(self, wanted):
+    def newest_job(self, job_filter):
         return 1
 
-    def export_jobs(self, wanted, path):
+    def export_jobs(self, job_filter, path):
         path.parent.mkdir(exist_ok=True)
         path.write_text("id\n")
-        return self.count_jobs(wanted)
+        return self.count_jobs(job_filter)
 
-    def retry_jobs(self, wanted, ids):
-        self.retried.append((wanted.text, list(ids)))
-        return len(ids) or self.count_jobs(wanted)
+    def retry_jobs(self, job_filter, ids):
+        self.retried.append((job_filter.text, list(ids)))
+        return len(ids) or self.count_jobs(job_filter)
 
 
-class Held:
-    """A console under a test's hands."""
+class ConsoleDriver:
+    """Presses keys in a console and reads its screen."""
 
-    def __init__(self, app, pilot, source, orders):
-        self.app, self.pilot, self.source, self.control_client = app, pilot, source, orders
+    def __init__(self, app, pilot, source, control_client):
+        self.app, self.pilot, self.source, self.control_client = app, pilot, source, control_client
 
     async def press(self, *keys):
         await self.pilot.press(*keys)
-        await self.still()
+        await self.settle()
 
     async def type(self, text):
         await self.pilot.press(*("space" if c == " " else c for c in text))
 
-    async def still(self):
-        """Until a look that was taken after now is shown."""
+    async def settle(self):
+        """Wait until a poll that started after now is shown."""
         polls = self.source.polls
         if self.app.is_running:
             self.app.poller._wake.set()
@@ -252,7 +257,7 @@ class Held:
     async def until(self, condition, seconds=5.0):
         deadline = asyncio.get_running_loop().time() + seconds
         while not condition():
-            assert asyncio.get_running_loop().time() < deadline, "it did not come to pass:\n" + "\n".join(self.text())
+            assert asyncio.get_running_loop().time() < deadline, "timeout; the screen is:\n" + "\n".join(self.text())
             if self.app.is_running:
                 self.app.poller._wake.set()
             await self.pilot.pause(0.01)
@@ -261,7 +266,7 @@ class Held:
         """The screen as lines of text."""
         return [strip.text.rstrip() for strip in self.app.screen._compositor.render_strips()]
 
-    def whole(self):
+    def screen(self):
         return "\n".join(self.text())
 
     def toasts(self):
@@ -269,24 +274,26 @@ class Held:
 
 
 @asynccontextmanager
-async def held(tmp_path: Path, *, size=(80, 24), source=None, orders=None, screen="nodes", **setup):
-    """A console with its first look shown. Its clock stands still but for a millisecond a look."""
+async def open_console(tmp_path: Path, *, size=(80, 24), source=None, control_client=None, screen="nodes", **options):
+    """A console that shows its first poll. Its clock advances only a millisecond a poll."""
     source = source or FakeSource()
-    orders = orders or FakeOrders(source)
+    control_client = control_client or FakeControlClient(source)
     (tmp_path / "shop" / "data").mkdir(parents=True, exist_ok=True)
     defaults = {"data": tmp_path / "shop" / "data", "defs": tmp_path / "defs", "hertz": 2.0}
-    config = setup.pop("config", None) or Config(tmp_path / "config", screen=screen)
+    config = options.pop("config", None) or Config(tmp_path / "config", screen=screen)
     ticks, lock = itertools.count(1), threading.Lock()
 
     def clock():
         with lock:
             return 1000.0 + next(ticks) / 1000
 
-    app = Console(ConsoleOptions(**{**defaults, **setup}, config=config), source, orders, clock)
+    app = Console(ConsoleOptions(**{**defaults, **options}, config=config), source, control_client, clock)
     async with app.run_test(size=size, notifications=True) as pilot:
-        console = Held(app, pilot, source, orders)
-        await console.until(lambda: app.last_poll is not None and app.view_stack and app.view_stack[-1].is_mounted)
-        await console.still()
+        console = ConsoleDriver(app, pilot, source, control_client)
+        await console.until(
+            lambda: app.last_poll is not None and app.navigation.view_stack and app.navigation.view_stack[-1].is_mounted
+        )
+        await console.settle()
         yield console
     assert not app._exception, app._exception
 

@@ -1,4 +1,4 @@
-"""Pictures of the console for the documents, of a crawl that goes on now: `just shots`."""
+"""Takes the screenshots of the docs from a running demo crawl: `just shots`."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ SHOTS = (
 )
 
 
-async def drawn(data: Path) -> None:
+async def take_shots(data: Path) -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, size, keys in SHOTS:
         config = Config(data / "config")
@@ -59,10 +59,10 @@ def main() -> None:
             stderr=subprocess.DEVNULL,
         )
         try:
-            while (told := read_holder(data)) is None or not told.run:
+            while (holder := read_holder(data)) is None or not holder.run:
                 time.sleep(0.1)
             time.sleep(2)
-            asyncio.run(drawn(data))
+            asyncio.run(take_shots(data))
         finally:
             crawl.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):

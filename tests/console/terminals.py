@@ -1,4 +1,4 @@
-"""A real terminal for a console: a pty, what it shows by a small emulation, and the modes it is left in."""
+"""A pty with a small terminal emulation: the screen, and the modes that are left on."""
 
 import contextlib
 import fcntl
@@ -16,7 +16,7 @@ import time
 _SEQUENCE = re.compile(
     rb"\x1b(?:\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|P[^\x1b]*\x1b\\|[()][A-Z0-9]|[=>78cM])"
 )
-_PLACE = re.compile(rb"\x1b\[(\d*);?(\d*)H")
+_POSITION = re.compile(rb"\x1b\[(\d*);?(\d*)H")
 _MODES = {b"?1049": "alternate screen", b"?1000": "mouse", b"?1003": "mouse", b"?25": "cursor", b"?2004": "paste"}
 
 LAUNCH = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
@@ -35,10 +35,11 @@ class Terminal:
         self._rest = b""
         self.fd, other = pty.openpty()
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
-        told = {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "COLORTERM": "truecolor", **(environ or {})}
+        terminal_environ = {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8", "COLORTERM": "truecolor", **(environ or {})}
         self.process = subprocess.Popen(
             [sys.executable, "-c", LAUNCH, sys.executable, "-m", "console", *arguments],
-            stdin=other, stdout=other, stderr=other, cwd=cwd, env={**os.environ, **told}, start_new_session=True,
+            stdin=other, stdout=other, stderr=other, cwd=cwd, env={**os.environ, **terminal_environ},
+            start_new_session=True,
         )  # fmt: skip
         os.close(other)
         self.pid = self.process.pid
@@ -48,7 +49,7 @@ class Terminal:
         os.write(self.fd, keys.encode())
 
     def read(self, seconds=0.05):
-        """Take in what was written by now; whether the other end is still there."""
+        """Read and draw pending output; returns whether the process still has the terminal open."""
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0:
             if not select.select([self.fd], [], [], left)[0]:
@@ -63,23 +64,23 @@ class Terminal:
             self._draw(self._rest + data)
         return True
 
-    def until(self, told, seconds=25.0):
-        """Until the screen shows it: a text, or what a function finds on it."""
-        found = told if callable(told) else lambda text: told in text
+    def until(self, expected, seconds=25.0):
+        """Wait until the screen shows a text, or a function of its text is true."""
+        matches = expected if callable(expected) else lambda text: expected in text
         deadline = time.monotonic() + seconds
-        while not (there := found(self.text())):
-            assert time.monotonic() < deadline, f"never shown: {told}\n{self.text()}\n{self.raw[-600:]!r}"
+        while not (match := matches(self.text())):
+            assert time.monotonic() < deadline, f"never shown: {expected}\n{self.text()}\n{self.raw[-600:]!r}"
             if not self.read():
-                there = found(self.text())
-                assert there, f"it ended: {told}\n{self.text()}\n{self.raw[-1500:]!r}"
+                match = matches(self.text())
+                assert match, f"the process ended before: {expected}\n{self.text()}\n{self.raw[-1500:]!r}"
                 break
-        return there
+        return match
 
     def text(self):
         return "\n".join("".join(row).rstrip() for row in self.cells)
 
     def wait(self, seconds=25.0):
-        """Its exit code, once it ended."""
+        """Wait for the exit code."""
         deadline = time.monotonic() + seconds
         while self.code is None:
             self.read()
@@ -87,11 +88,11 @@ class Terminal:
             if pid:
                 self.code = os.waitstatus_to_exitcode(status)
                 self.read(0.2)
-            assert self.code is not None or time.monotonic() < deadline, f"it does not end:\n{self.text()}"
+            assert self.code is not None or time.monotonic() < deadline, f"the process does not end:\n{self.text()}"
         return self.code
 
     def restored(self):
-        """What is not as it was before: modes switched on and never off, the line discipline."""
+        """What was not restored: modes that are still on, the line discipline."""
         left = [name for name, on in self.modes.items() if on != (name == "cursor")]
         with contextlib.suppress(termios.error):
             if termios.tcgetattr(self.fd)[:4] != self.before[:4]:
@@ -105,21 +106,21 @@ class Terminal:
                 os.waitpid(self.pid, 0)
         os.close(self.fd)
 
-    # --- the emulation: places, text, clearing, and the modes that must not be left on
+    # --- the emulation: cursor positions, text, clearing, and the modes that must be restored
 
     def _draw(self, data):
         at = 0
         self.row, self.column = getattr(self, "row", 0), getattr(self, "column", 0)
         while at < len(data):
             if data[at] == 0x1B:
-                found = _SEQUENCE.match(data, at)
-                if found is None:
+                sequence = _SEQUENCE.match(data, at)
+                if sequence is None:
                     if len(data) - at < 64:
                         break
                     at += 1
                     continue
-                self._obey(found.group())
-                at = found.end()
+                self._apply(sequence.group())
+                at = sequence.end()
                 continue
             end = data.find(b"\x1b", at)
             piece = data[at : end if end >= 0 else len(data)]
@@ -130,9 +131,9 @@ class Terminal:
             at += len(piece)
         self._rest = data[at:]
 
-    def _obey(self, sequence):
-        if place := _PLACE.fullmatch(sequence):
-            self.row, self.column = int(place[1] or 1) - 1, int(place[2] or 1) - 1
+    def _apply(self, sequence):
+        if position := _POSITION.fullmatch(sequence):
+            self.row, self.column = int(position[1] or 1) - 1, int(position[2] or 1) - 1
         elif sequence == b"\x1b[2J":
             self.cells = [[" "] * self.size[0] for _ in range(self.size[1])]
         elif sequence[-1:] in b"hl" and sequence[2:-1] in _MODES:
@@ -142,11 +143,11 @@ class Terminal:
                 self.row = self.column = 0
 
     def _write(self, text):
-        for sign in text:
-            if sign == "\r":
+        for character in text:
+            if character == "\r":
                 self.column = 0
-            elif sign == "\n":
+            elif character == "\n":
                 self.row = min(self.row + 1, self.size[1] - 1)
             elif self.row < self.size[1] and self.column < self.size[0]:
-                self.cells[self.row][self.column] = sign
+                self.cells[self.row][self.column] = character
                 self.column += 1

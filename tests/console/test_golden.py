@@ -1,4 +1,4 @@
-"""How screens look, as text and as pictures. `just snap` draws them anew; then look at what changed."""
+"""Golden screens, as text and as SVG. `just snap` writes them again; review the diff."""
 
 import os
 import re
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.fakes import AT, FakeSource, held, samples
+from tests.console.fakes import AT, FakeSource, open_console, samples
 
 GOLDEN = Path(__file__).with_name("golden")
 SIZES = ((80, 24), (120, 40), (160, 48))
@@ -14,7 +14,7 @@ SCREENS = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots")
 
 
 def picture(console):
-    """The screen as SVG, without what differs from one drawing to the next."""
+    """The screen as SVG, without the parts that change with every export."""
     svg = console.app.export_screenshot(title="crawl-console")
     svg = re.sub(r"terminal-\d+", "terminal-0", svg)
     return re.sub(r"\s*@font-face \{.*?\}", "", svg, flags=re.DOTALL)
@@ -30,7 +30,7 @@ def compare(console, name):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-async def test_screens_look_as_they_did(tmp_path, monkeypatch, size):
+async def test_screens_match_the_golden_files(tmp_path, monkeypatch, size):
     monkeypatch.setattr("time.time", lambda: AT + 300)
     (tmp_path / "defs").mkdir()
     for name in ("shop.yaml", "hosts.yaml"):
@@ -38,13 +38,13 @@ async def test_screens_look_as_they_did(tmp_path, monkeypatch, size):
         os.utime(tmp_path / "defs" / name, (AT, AT))
     source = FakeSource()
     source.samples_ = samples()
-    async with held(tmp_path, size=size, source=source) as console:
-        await console.until(lambda: "item/88122" in console.whole())
+    async with open_console(tmp_path, size=size, source=source) as console:
+        await console.until(lambda: "item/88122" in console.screen())
         console.app.rates.recent_pages_per_s.clear()
         console.app.rates.recent_pages_per_s.extend(20.0 + i * 7 % 23 for i in range(100))
         for number, name in enumerate(SCREENS, 1):
             await console.press(str(number))
-            await console.still()
+            await console.settle()
             compare(console, f"{name}-{size[0]}x{size[1]}")
 
 
@@ -52,10 +52,10 @@ async def test_screens_look_as_they_did(tmp_path, monkeypatch, size):
     ("name", "keys"),
     [("keys", "?"), ("leave", "q"), ("cancel", "c"), ("kill", "X"), ("palette", ":"), ("job", "2\r")],
 )
-async def test_dialogs_look_as_they_did(tmp_path, name, keys):
-    async with held(tmp_path, owner=True) as console:
+async def test_dialogs_match_the_golden_files(tmp_path, name, keys):
+    async with open_console(tmp_path, owner=True) as console:
         console.app.rates.recent_pages_per_s.clear()
         for key in keys:
             await console.press({"\r": "enter", "?": "question_mark", ":": "colon"}.get(key, key))
-            await console.still()
+            await console.settle()
         compare(console, f"{name}-80x24")

@@ -1,4 +1,4 @@
-"""Text from outside, wherever some is shown: no crash, no action, no control byte on its way to the terminal."""
+"""Hostile text from pages: no crash, no action, no control byte sent to the terminal."""
 
 import random
 import re
@@ -8,7 +8,7 @@ import pytest
 from console.sanitize import clean
 from console.tui.quit import QuitFlow
 from engine.store.tables.events import Event
-from tests.console.fakes import AT, FakeSource, held, host, line, look, node, output, run, sequence
+from tests.console.fakes import AT, FakeSource, host, line, node, open_console, output, run, sequence, snapshot
 
 PIECES = (
     "\x1b[2J", "\x1b]52;c;cHduZWQ=\x07", "\x1b]0;owned\x07", "\x1bP+q544e\x1b\\", "\x9b31m", "\x90",
@@ -22,33 +22,33 @@ SCREENS = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots")
 
 
 def hostile(seed, count):
-    chance = random.Random(seed)
-    return ["".join(chance.choices(PIECES, k=chance.randint(1, 6))) for _ in range(count)]
+    rng = random.Random(seed)
+    return ["".join(rng.choices(PIECES, k=rng.randint(1, 6))) for _ in range(count)]
 
 
 def poisoned(texts):
-    """A source that says nothing but such texts."""
-    told = iter(texts * 3)
+    """A source in which every text is hostile."""
+    text = iter(texts * 3)
     source = FakeSource()
-    source.look = look(
-        run=run(reason=next(told), paused="operator"),
-        nodes=[node(n, now=next(told)) for n in range(1, 5)] + [node(5, "DEAD", pid=None, reason=next(told))],
-        sequences=[sequence(n, next(told), next(told)) for n in range(1, 4)],
+    source.current = snapshot(
+        run=run(reason=next(text), paused="operator"),
+        nodes=[node(n, now=next(text)) for n in range(1, 5)] + [node(5, "DEAD", pid=None, reason=next(text))],
+        sequences=[sequence(n, next(text), next(text)) for n in range(1, 4)],
         sequence_count=3,
-        hosts=[host(f"{next(told)}{n}", backoff=3.0) for n in range(4)],
-        appenders=[output(next(told), path=next(told))],
-        rows={next(told): 3},
-        rejected={next(told): 1},
+        hosts=[host(f"{next(text)}{n}", backoff=3.0) for n in range(4)],
+        appenders=[output(next(text), path=next(text))],
+        rows={next(text): 3},
+        rejected={next(text): 1},
     )
     levels = ("INFO", "WARNING", "ERROR")
     source.lines = [
-        (n, Event(AT, levels[n % 3], next(told)[:9], "page", next(told), 2)) for n in range(1, 20)
+        (n, Event(AT, levels[n % 3], next(text)[:9], "page", next(text), 2)) for n in range(1, 20)
     ]  # fmt: skip
     source.jobs_ = [
-        line(n, "FAILED", url=f"https://x/{next(told)}", reason=next(told), group=next(told), host=next(told))
+        line(n, "FAILED", url=f"https://x/{next(text)}", reason=next(text), group=next(text), host=next(text))
         for n in range(1, 12)
     ]  # fmt: skip
-    source.page_text = next(told).encode("utf-8", "surrogatepass") + b"\x1b]52;c;eA==\x07\xff\xfe"
+    source.page_text = next(text).encode("utf-8", "surrogatepass") + b"\x1b]52;c;eA==\x07\xff\xfe"
     return source
 
 
@@ -62,13 +62,13 @@ def raw_in(console):
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_hostile_text_is_only_ever_text(tmp_path, monkeypatch, seed):
+async def test_hostile_text_is_shown_as_text_only(tmp_path, monkeypatch, seed):
     """4 × 250 strings, each in several places and on every screen."""
-    done = []
-    monkeypatch.setattr(QuitFlow, "close_console", lambda self: done.append("leave"))
+    actions = []
+    monkeypatch.setattr(QuitFlow, "close_console", lambda self: actions.append("close"))
     source = poisoned(hostile(seed, 250))
     size = ((80, 24), (160, 48), (50, 12))[seed % 3]
-    async with held(tmp_path, source=source, size=size) as console:
+    async with open_console(tmp_path, source=source, size=size) as console:
         for number, name in enumerate(SCREENS, 1):
             await console.press(str(number))
             assert raw_in(console) == [], name
@@ -83,18 +83,18 @@ async def test_hostile_text_is_only_ever_text(tmp_path, monkeypatch, seed):
             assert raw_in(console) == []
         for text in hostile(seed + 100, 5):
             console.app.show_toast(text)
-            console.app.confirm_then(text, [text, text], text, lambda: done.append("yes"))
+            console.app.actions.confirm_then(text, [text, text], text, lambda: actions.append("yes"))
             await console.pilot.pause()
             assert raw_in(console) == []
             await console.press("escape")
         await console.press("colon")
         assert raw_in(console) == []
         await console.press("escape")
-        assert done == []
-        assert console.control_client.given == []
+        assert actions == []
+        assert console.control_client.commands == []
 
 
-def test_clean_leaves_nothing_raw_and_all_that_can_be_read():
+def test_clean_removes_control_characters_and_keeps_text():
     for text in hostile(7, 1000):
         assert not RAW.search(clean(text))
         clean(text).encode()

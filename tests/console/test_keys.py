@@ -1,40 +1,42 @@
-"""What keys order, what dialogs ask, and that keys, panel and document agree."""
+"""What keys do, what dialogs ask, and that key table, panel and docs agree."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from console.tui.bindings import KEYS, KEYS_BY_ID
+from console.tui.bindings import KEYS, KEYS_BY_ID, resolve_keymap
 from console.tui.config import Config, load
-from tests.console.fakes import FakeOrders, FakeSource, held, look, node, run
+from tests.console.fakes import FakeControlClient, FakeSource, node, open_console, run, snapshot
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "console.md"
 
 
-def test_every_key_is_documented_and_none_besides():
+def test_every_key_is_documented_and_no_other():
     rows = re.findall(r"^\| `([^`]+)` \| `([a-z_]+)` \| (.+) \|$", DOCUMENT.read_text("utf-8"), re.MULTILINE)
-    assert {(shown, id_): does for shown, id_, does in rows} == {(k.label, k.id): k.description for k in KEYS}
+    assert {(label, id_): description for label, id_, description in rows} == {
+        (k.label, k.id): k.description for k in KEYS
+    }
 
 
 def test_no_key_has_two_meanings():
-    told = [key for k in KEYS for key in k.keys.split(",")]
-    assert len(told) == len(set(told))
+    keys = [key for k in KEYS for key in k.keys.split(",")]
+    assert len(keys) == len(set(keys))
     assert len({k.id for k in KEYS}) == len(KEYS)
 
 
 async def test_the_panel_shows_every_key(tmp_path):
-    async with held(tmp_path, size=(160, 60)) as console:
+    async with open_console(tmp_path, size=(160, 60)) as console:
         await console.press("question_mark")
-        text = console.whole()
+        text = console.screen()
         for key in KEYS:
             assert f"{key.label}  {key.description[:28]}" in text
         await console.press("escape")
-        assert "NODE" in console.whole()
+        assert "NODE" in console.screen()
 
 
 @pytest.mark.parametrize(
-    ("keys", "given"),
+    ("keys", "command"),
     [
         (("x",), ("drain", {"node": "n1"})),
         (("down", "down", "R"), ("restart", {"node": "n3"})),
@@ -49,248 +51,271 @@ async def test_the_panel_shows_every_key(tmp_path):
         (("tab", "tab", "down", "p"), ("resume", {"sequence": 2})),
     ],
 )
-async def test_keys_give_orders(tmp_path, keys, given):
-    async with held(tmp_path) as console:
+async def test_keys_send_commands(tmp_path, keys, command):
+    async with open_console(tmp_path) as console:
         await console.press(*keys)
-        await console.until(lambda: console.control_client.given == [given])
-        await console.until(lambda: any("done" in told for told in console.toasts()))
+        await console.until(lambda: console.control_client.commands == [command])
+        await console.until(lambda: any("done" in toast for toast in console.toasts()))
 
 
 async def test_several_marked_nodes_are_drained_at_once(tmp_path):
-    async with held(tmp_path) as console:
+    async with open_console(tmp_path) as console:
         await console.press("space", "space", "x")
-        await console.until(lambda: len(console.control_client.given) == 2)
-        assert {told["node"] for _, told in console.control_client.given} == {"n1", "n2"}
+        await console.until(lambda: len(console.control_client.commands) == 2)
+        assert {arguments["node"] for _, arguments in console.control_client.commands} == {"n1", "n2"}
 
 
 @pytest.mark.parametrize("keys", [("c", "n"), ("c", "escape"), ("c", "enter"), ("X", "enter"), ("X", "n")])
-async def test_whoever_hesitates_changes_nothing(tmp_path, keys):
-    async with held(tmp_path) as console:
+async def test_a_dialog_that_is_not_confirmed_changes_nothing(tmp_path, keys):
+    async with open_console(tmp_path) as console:
         await console.press(*keys)
-        assert console.control_client.given == []
-        assert "NODE" in console.whole()
+        assert console.control_client.commands == []
+        assert "NODE" in console.screen()
 
 
-async def test_a_kill_names_what_is_lost(tmp_path):
-    async with held(tmp_path) as console:
+async def test_a_kill_says_what_is_lost(tmp_path):
+    async with open_console(tmp_path) as console:
         await console.press("space", "X")
-        assert "n1 dies at once" in console.whole()
-        assert "8 jobs in flight are lost" in console.whole()
+        assert "n1 stops immediately" in console.screen()
+        assert "8 jobs in flight are lost" in console.screen()
 
 
-async def test_a_refused_order_is_told(tmp_path):
+async def test_a_refused_command_is_reported(tmp_path):
     source = FakeSource()
-    orders = FakeOrders(source)
-    orders.refuse = "the supervisor is busy"
-    async with held(tmp_path, source=source, orders=orders) as console:
+    control_client = FakeControlClient(source)
+    control_client.error = "the supervisor is busy"
+    async with open_console(tmp_path, source=source, control_client=control_client) as console:
         await console.press("x")
-        await console.until(lambda: any("the supervisor is busy" in told for told in console.toasts()))
+        await console.until(lambda: any("the supervisor is busy" in toast for toast in console.toasts()))
 
 
-async def test_retry_asks_with_the_count_and_is_done_by_the_store(tmp_path):
-    async with held(tmp_path, screen="failed") as console:
-        await console.until(lambda: "HTTP 500" in console.whole())
+async def test_retry_asks_with_the_count_and_changes_the_store(tmp_path):
+    async with open_console(tmp_path, screen="failed") as console:
+        await console.until(lambda: "HTTP 500" in console.screen())
         await console.press("r")
-        await console.until(lambda: "Retry 1 job" in console.whole())
+        await console.until(lambda: "Retry 1 job" in console.screen())
         await console.press("y")
         await console.until(lambda: console.control_client.retried == [("state:failed", [])])
-        await console.until(lambda: any("1 job READY again" in told for told in console.toasts()))
+        await console.until(lambda: any("1 job READY again" in toast for toast in console.toasts()))
 
 
 async def test_marked_jobs_alone_are_retried(tmp_path):
-    async with held(tmp_path, screen="jobs") as console:
-        await console.until(lambda: "item/3" in console.whole())
+    async with open_console(tmp_path, screen="jobs") as console:
+        await console.until(lambda: "item/3" in console.screen())
         await console.press("down", "space", "r", "y")
         await console.until(lambda: [ids for _, ids in console.control_client.retried] == [[2]])
 
 
-async def test_where_all_are_marked_all_that_ended_are_retried(tmp_path):
-    async with held(tmp_path, screen="jobs") as console:
-        await console.until(lambda: "item/3" in console.whole())
+async def test_with_all_jobs_marked_all_ended_jobs_are_retried(tmp_path):
+    async with open_console(tmp_path, screen="jobs") as console:
+        await console.until(lambda: "item/3" in console.screen())
         await console.press("asterisk", "r")
         ended = sum(job.state in ("DONE", "FAILED", "SKIPPED", "INCOMPLETE") for job in console.source.jobs_)
         assert 0 < ended < len(console.source.jobs_)
-        await console.until(lambda: f"Retry {ended} jobs" in console.whole())
-        assert "state:failed state:skipped state:done" in console.whole()
+        await console.until(lambda: f"Retry {ended} jobs" in console.screen())
+        assert "state:failed state:skipped state:done" in console.screen()
         await console.press("y")
         await console.until(lambda: console.control_client.retried == [("", [])])
 
 
-async def test_read_only_orders_nothing(tmp_path):
-    async with held(tmp_path, read_only=True) as console:
-        assert "read-only" in console.whole()
+async def test_read_only_sends_no_commands(tmp_path):
+    async with open_console(tmp_path, read_only=True) as console:
+        assert "read-only" in console.screen()
         for key in ("c", "X", "x", "plus", "minus", "R", "p", "r", "ctrl+r"):
             await console.press(key)
-        assert console.control_client.given == []
+        assert console.control_client.commands == []
         assert len(console.app.screen_stack) == 1
 
 
-async def test_freeze_holds_the_display_alone(tmp_path):
-    async with held(tmp_path) as console:
+async def test_freeze_stops_the_display_only(tmp_path):
+    async with open_console(tmp_path) as console:
         await console.press("F")
-        console.source.look = look(nodes=[node(99)])
-        await console.still()
-        assert "FROZEN" in console.whole()
-        assert "n99" not in console.whole()
+        console.source.current = snapshot(nodes=[node(99)])
+        await console.settle()
+        assert "FROZEN" in console.screen()
+        assert "n99" not in console.screen()
         await console.press("F")
-        await console.until(lambda: "n99" in console.whole())
+        await console.until(lambda: "n99" in console.screen())
 
 
-async def test_marks_and_filters_leave_by_escape(tmp_path):
-    async with held(tmp_path) as console:
+async def test_escape_clears_marks_and_filters(tmp_path):
+    async with open_console(tmp_path) as console:
         await console.press("asterisk")
-        assert console.whole().count("●") >= 7
+        assert console.screen().count("●") >= 7
         await console.press("escape")
-        assert not console.app.views["nodes"].nodes.marks
+        assert not console.app.navigation.views["nodes"].nodes.marks
         await console.press("slash")
         await console.type("drain")
         await console.press("enter")
-        await console.until(lambda: "SIGKILL" not in console.whole().split("log")[0])
+        await console.until(lambda: "SIGKILL" not in console.screen().split("log")[0])
         await console.press("escape")
-        await console.until(lambda: "SIGKILL" in console.whole())
+        await console.until(lambda: "SIGKILL" in console.screen())
 
 
 async def test_the_log_is_searched_filtered_and_followed(tmp_path):
-    async with held(tmp_path, screen="log") as console:
+    async with open_console(tmp_path, screen="log") as console:
         await console.press("slash")
         await console.type("price")
         await console.press("enter")
-        assert not console.app.views["log"].log_pane.following
+        assert not console.app.navigation.views["log"].log_pane.following
         await console.press("f", "L", "L")
-        await console.until(lambda: "item/88121" not in console.whole() and "no match" in console.whole())
+        await console.until(lambda: "item/88121" not in console.screen() and "no match" in console.screen())
         await console.press("L", "ampersand")
         await console.type("!88122")
         await console.press("enter")
-        await console.until(lambda: "88122" not in "\n".join(console.text()[4:]) and "88121" in console.whole())
+        await console.until(lambda: "88122" not in "\n".join(console.text()[4:]) and "88121" in console.screen())
 
 
-async def test_a_log_that_stands_still_counts_what_is_new(tmp_path):
+async def test_a_stopped_log_counts_new_lines(tmp_path):
     from engine.store.tables.events import Event
 
-    async with held(tmp_path, screen="log") as console:
+    async with open_console(tmp_path, screen="log") as console:
         await console.press("k")
         console.source.lines = console.source.lines + [
             (5 + n, Event(1.7e9, "INFO", "n1", "page", f"more {n}")) for n in range(120)
         ]
-        await console.until(lambda: "▼ 120 new" in console.whole())
-        assert "more 7" not in console.whole()
+        await console.until(lambda: "▼ 120 new" in console.screen())
+        assert "more 7" not in console.screen()
         await console.press("G")
-        await console.until(lambda: "more 119" in console.whole() and "follow" in console.whole())
+        await console.until(lambda: "more 119" in console.screen() and "follow" in console.screen())
 
 
 async def test_the_log_of_several_nodes(tmp_path):
-    async with held(tmp_path) as console:
+    async with open_console(tmp_path) as console:
         await console.press("space", "down", "space", "l")
-        await console.until(lambda: "log n1, n3" in console.whole())
-        assert "88121" in console.whole()
+        await console.until(lambda: "log n1, n3" in console.screen())
+        assert "88121" in console.screen()
         await console.press("l")
-        await console.until(lambda: "log all" in console.whole())
+        await console.until(lambda: "log all" in console.screen())
 
 
-async def test_the_palette_finds_commands_on_what_is_there(tmp_path):
-    async with held(tmp_path) as console:
+async def test_the_palette_has_commands_for_current_nodes_and_hosts(tmp_path):
+    async with open_console(tmp_path) as console:
         await console.press("colon")
         await console.type("drain n2")
         await console.press("enter")
-        await console.until(lambda: console.control_client.given == [("drain", {"node": "n2"})])
+        await console.until(lambda: console.control_client.commands == [("drain", {"node": "n2"})])
         await console.press("ctrl+p")
         await console.type("retry host img")
         await console.press("enter")
-        await console.until(lambda: any("no failed job matches" in told for told in console.toasts()))
+        await console.until(lambda: any("no failed job matches" in toast for toast in console.toasts()))
         await console.press("colon")
         await console.type("go hosts")
         await console.press("enter")
-        await console.until(lambda: "ROBOTS" in console.whole())
+        await console.until(lambda: "ROBOTS" in console.screen())
 
 
 async def test_rows_are_exported(tmp_path):
-    async with held(tmp_path, screen="hosts") as console:
+    async with open_console(tmp_path, screen="hosts") as console:
         await console.press("ctrl+s")
         [path] = (tmp_path / "shop" / "data" / "exports").iterdir()
         assert "slow.example:80" in path.read_text()
         await console.press("2")
-        await console.until(lambda: "item/3" in console.whole())
+        await console.until(lambda: "item/3" in console.screen())
         await console.press("ctrl+s")
         await console.until(lambda: len(list(path.parent.iterdir())) == 2)
 
 
-async def test_themes_change_and_are_remembered(tmp_path):
-    async with held(tmp_path) as console:
+async def test_themes_change_and_are_saved(tmp_path):
+    async with open_console(tmp_path) as console:
         await console.press("T", "3")
     again = load(tmp_path / "config")
     assert (again.theme, again.screen) == ("day", "hosts")
 
 
-async def test_a_keymap_of_ones_own(tmp_path):
+async def test_a_user_keymap(tmp_path):
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "console.toml").write_text('theme = "clear"\n[keys]\nhosts = "f3"\nnonsense = "x"\n')
     config = load(tmp_path / "config")
     assert config.problems
-    async with held(tmp_path, config=config) as console:
+    async with open_console(tmp_path, config=config) as console:
         await console.press("3")
-        assert "ROBOTS" not in console.whole()
+        assert "ROBOTS" not in console.screen()
         await console.press("f3")
-        await console.until(lambda: "ROBOTS" in console.whole())
+        await console.until(lambda: "ROBOTS" in console.screen())
         assert console.app.theme == "clear"
 
 
+def test_a_key_moved_by_the_user_leaves_its_old_action():
+    keymap = resolve_keymap({"quit": "r", "filter": "question_mark", "hosts": "j"})
+    moved = {"quit": "r", "filter": "question_mark", "hosts": "j"}
+    assert keymap == {**moved, "retry": "unbound", "help": "unbound", "down": "down"}
+    assert resolve_keymap({"quit": "?"})["help"] == "unbound"
+    assert resolve_keymap({"hosts": "f3"}) == {"hosts": "f3"}
+
+
+async def test_a_user_key_wins_over_the_default_key_of_a_focused_widget(tmp_path):
+    config = Config(tmp_path / "config", keys={"hosts": "x"})
+    async with open_console(tmp_path, config=config) as console:
+        await console.press("x")
+        await console.until(lambda: "ROBOTS" in console.screen())
+        assert console.control_client.commands == []
+
+
+async def test_a_key_without_an_action_here_says_so(tmp_path):
+    async with open_console(tmp_path, screen="hosts") as console:
+        await console.press("x")
+        assert any("drain a node — not here" in toast for toast in console.toasts())
+        assert console.control_client.commands == []
+
+
 @pytest.mark.parametrize(
-    ("key", "given", "leaves"),
+    ("key", "commands", "closes"),
     [("d", [], True), ("escape", [], False), ("s", [("cancel", {})], False), ("k", [("kill", {})], False)],
 )
-async def test_the_owner_is_asked_how_to_leave(tmp_path, key, given, leaves):
-    async with held(tmp_path, owner=True) as console:
+async def test_the_owner_is_asked_how_to_quit(tmp_path, key, commands, closes):
+    async with open_console(tmp_path, owner=True) as console:
         await console.press("q")
-        assert "Leave the console" in console.whole()
+        assert "Quit the console" in console.screen()
         await console.press(key)
-        await console.until(lambda: console.control_client.given == given and console.app.is_running != leaves)
-        if given:
-            console.source.look = look(
+        await console.until(lambda: console.control_client.commands == commands and console.app.is_running != closes)
+        if commands:
+            console.source.current = snapshot(
                 run=run(state={"s": "CANCELLED", "k": "KILLED"}[key], reason="cancelled by command")
             )
-            console.source.alive = None
+            console.source.supervisor = None
             await console.until(lambda: not console.app.is_running)
             assert console.app.return_code == {"s": 143, "k": 137}[key]
 
 
-async def test_who_is_only_attached_just_detaches(tmp_path):
-    async with held(tmp_path) as console:
+async def test_an_attached_console_detaches_without_asking(tmp_path):
+    async with open_console(tmp_path) as console:
         await console.press("ctrl+c")
         await console.until(lambda: not console.app.is_running)
         assert console.app.return_code == 0
 
 
-async def test_what_is_typed_is_no_key(tmp_path):
-    async with held(tmp_path, owner=True) as console:
+async def test_text_typed_in_the_prompt_is_not_a_key(tmp_path):
+    async with open_console(tmp_path, owner=True) as console:
         await console.press("slash")
         await console.type("qXc")
         assert console.app.prompt.value == "qXc"
         await console.press("escape")
-        assert console.control_client.given == []
-        assert "NODE" in console.whole()
+        assert console.control_client.commands == []
+        assert "NODE" in console.screen()
 
 
-async def test_escape_leaves_the_prompt_and_keeps_the_filter(tmp_path):
-    async with held(tmp_path, screen="jobs") as console:
+async def test_escape_closes_the_prompt_and_keeps_the_filter(tmp_path):
+    async with open_console(tmp_path, screen="jobs") as console:
         await console.press("slash")
         await console.type("state:ready")
         await console.press("enter", "slash", "escape")
         assert not console.app.prompt.display
-        assert "Jobs /state:ready" in console.whole()
+        assert "Jobs /state:ready" in console.screen()
 
 
-async def test_clicks_choose_tabs_and_rows(tmp_path):
-    async with held(tmp_path) as console:
+async def test_clicks_select_tabs_and_rows(tmp_path):
+    async with open_console(tmp_path) as console:
         await console.pilot.click(offset=(22, 2))
-        await console.until(lambda: "img.example" in console.whole())
+        await console.until(lambda: "img.example" in console.screen())
         await console.pilot.click(offset=(5, 5))
-        await console.still()
-        assert console.app.views["hosts"].table.row.key == "img.example:443"
+        await console.settle()
+        assert console.app.navigation.views["hosts"].table.row.key == "img.example:443"
         await console.pilot.click(offset=(5, 5), times=2)
-        await console.until(lambda: "Jobs /host:img" in console.whole())
+        await console.until(lambda: "Jobs /host:img" in console.screen())
 
 
-def test_a_damaged_memory_hinders_nothing(tmp_path):
+def test_a_damaged_state_file_is_ignored(tmp_path):
     (tmp_path / "console-state.json").write_text('["screen"]')
     assert load(tmp_path) == Config(tmp_path)
     assert KEYS_BY_ID["cancel"].keys == "c"

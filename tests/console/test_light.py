@@ -1,4 +1,4 @@
-"""What a headless run must not load, and a console must not load to start."""
+"""Which libraries a headless run and the start of a console must not import."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ def test_headless_runs_and_nodes_never_load_textual():
     assert not [name for name in loaded(code) if name.startswith("textual")]
 
 
-def test_a_console_starts_without_parsers_and_clients():
+def test_a_console_starts_without_parsers_clients_and_huey():
     code = "import console.tui.app, console.tui.state.control, console.tui.attach, console.tui.screens.nodes"
     heavy = {"lxml", "selectolax", "httpx", "aiohttp", "pydantic", "huey", "watchfiles", "sqlite_utils"}
     assert loaded(code) & heavy == set()

@@ -1,4 +1,4 @@
-"""What the console says when things go wrong."""
+"""What the console shows when something fails."""
 
 from dataclasses import replace
 
@@ -7,110 +7,131 @@ import pytest
 from console.cli.main import main
 from console.terminal import ascii_only, unsupported_reason
 from console.tui.ascii_filter import AsciiFilter
-from tests.console.fakes import held, look, run
+from tests.console.fakes import open_console, run, snapshot
 
 
-async def test_a_failed_poll_is_told_and_ends_nothing(tmp_path):
-    async with held(tmp_path) as console:
+async def test_a_failed_poll_is_reported_and_polling_continues(tmp_path):
+    async with open_console(tmp_path) as console:
         console.source.error = "crawl.db: database is locked"
         await console.until(lambda: "stale" in console.text()[0])
-        await console.until(lambda: "database is locked" in console.whole())
-        assert "n1" in console.whole(), "the last figures stay"
+        await console.until(lambda: "database is locked" in console.screen())
+        assert "n1" in console.screen(), "the last figures stay"
         console.source.error = None
         await console.until(lambda: "stale" not in console.text()[0])
 
 
-async def test_a_run_that_ended_and_has_jobs_again_is_no_accident(tmp_path):
-    async with held(tmp_path) as console:
-        told = console.source.look
-        console.source.look = replace(told, run=replace(told.run, stage="SHUTDOWN_COMPLETE"))
-        console.source.alive = None
+async def test_an_ended_run_with_ready_jobs_is_not_reported_as_a_crash(tmp_path):
+    async with open_console(tmp_path) as console:
+        current = console.source.current
+        console.source.current = replace(current, run=replace(current.run, stage="SHUTDOWN_COMPLETE"))
+        console.source.supervisor = None
         await console.until(lambda: "RESUMABLE" in console.text()[0])
-        assert "jobs are READY again: `crawl-console run`" in console.whole()
-        assert "supervisor is gone" not in console.whole()
+        assert "jobs are READY again: `crawl-console run`" in console.screen()
+        assert "supervisor is gone" not in console.screen()
 
 
-async def test_a_supervisor_that_dies_is_told_with_what_to_do(tmp_path):
-    async with held(tmp_path) as console:
-        console.source.alive = None
+async def test_a_dead_supervisor_is_reported_with_a_remedy(tmp_path):
+    async with open_console(tmp_path) as console:
+        console.source.supervisor = None
         await console.until(lambda: "OWNER GONE" in console.text()[0])
-        assert "`crawl-console run`" in console.whole()
+        assert "`crawl-console run`" in console.screen()
         await console.press("x")
-        assert console.control_client.given == []
-        assert any("no supervisor" in told for told in console.toasts())
+        assert console.control_client.commands == []
+        assert any("no supervisor" in toast for toast in console.toasts())
 
 
 async def test_a_full_disk_is_an_alarm(tmp_path):
-    async with held(tmp_path) as console:
-        console.source.look = look(run=run(paused="disk"))
-        await console.until(lambda: "disk nearly full" in console.whole())
+    async with open_console(tmp_path) as console:
+        console.source.current = snapshot(run=run(paused="disk"))
+        await console.until(lambda: "disk nearly full" in console.screen())
         assert "PAUSED disk" in console.text()[0]
 
 
 async def test_many_hosts_that_back_off_are_one_alarm(tmp_path):
     from tests.console.fakes import host
 
-    async with held(tmp_path, size=(160, 48)) as console:
-        console.source.look = look(hosts=[host(f"h{n}", backoff=5.0 + n) for n in range(40)], nodes=[])
-        await console.until(lambda: "40 hosts answer 429 or 503" in console.whole())
+    async with open_console(tmp_path, size=(160, 48)) as console:
+        console.source.current = snapshot(hosts=[host(f"h{n}", backoff=5.0 + n) for n in range(40)], nodes=[])
+        await console.until(lambda: "40 hosts answer 429 or 503" in console.screen())
 
 
 async def test_without_utf8_every_cell_is_ascii(tmp_path):
-    async with held(tmp_path, ascii_only=True, size=(160, 48)) as console:
+    async with open_console(tmp_path, ascii_only=True, size=(160, 48)) as console:
         for key in "1234567":
             await console.press(key)
             strips = console.app.screen._compositor.render_strips()
             drawn = [segment for strip in strips for segment in strip]
-            told = AsciiFilter().apply(drawn, console.app.screen.styles.background)
-            assert all(segment.text.isascii() for segment in told)
-            assert sum(s.cell_length for s in told) == sum(s.cell_length for s in drawn)
+            filtered = AsciiFilter().apply(drawn, console.app.screen.styles.background)
+            assert all(segment.text.isascii() for segment in filtered)
+            assert sum(s.cell_length for s in filtered) == sum(s.cell_length for s in drawn)
         assert any(isinstance(f, AsciiFilter) for f in console.app.get_line_filters())
 
 
-async def test_without_utf8_keys_are_named_by_letters(tmp_path):
-    async with held(tmp_path, ascii_only=True, size=(160, 48)) as console:
+async def test_without_utf8_keys_have_ascii_labels(tmp_path):
+    async with open_console(tmp_path, ascii_only=True, size=(160, 48)) as console:
         assert "enter jobs" in console.text()[-1]
         await console.press("question_mark")
-        await console.until(lambda: "esc closes" in console.whole())
-        for told in ("enter  open", "S-tab  pane before", "    j  next row", "    k  row before", "    /  filter"):
-            assert told in console.whole()
+        await console.until(lambda: "esc closes" in console.screen())
+        for label in ("enter  open", "S-tab  previous pane", "    j  next row", "    k  previous row", "    /  filter"):
+            assert label in console.screen()
 
 
-async def test_no_color_is_obeyed(tmp_path, monkeypatch):
+async def test_no_color_is_respected(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
-    async with held(tmp_path) as console:
+    async with open_console(tmp_path) as console:
         assert console.app.no_color
-        assert "▶ ready" in console.whole()
+        assert "▶ ready" in console.screen()
+
+
+async def test_an_error_in_a_callback_of_a_worker_thread_ends_the_console(tmp_path):
+    """Also a RuntimeError, which Textual itself raises for an app that has closed."""
+
+    def fail():
+        raise RuntimeError("broken callback")
+
+    with pytest.raises(RuntimeError, match="broken callback"):
+        async with open_console(tmp_path) as console:
+            console.app.run_in_thread(lambda: console.app.call_in_app(fail))
+            await console.until(lambda: not console.app.is_running)
+    assert str(console.app.unhandled_error) == "broken callback"
+
+
+async def test_a_callback_after_the_console_closed_does_nothing(tmp_path):
+    called = []
+    async with open_console(tmp_path) as console:
+        pass
+    console.app.call_in_app(called.append, 1)
+    assert called == []
 
 
 class Tty:
     def __init__(self, tty=True, encoding="utf-8"):
-        self.tty, self.encoding, self.said = tty, encoding, ""
+        self.tty, self.encoding, self.written = tty, encoding, ""
 
     def isatty(self):
         return self.tty
 
     def write(self, text):
-        self.said += text
+        self.written += text
 
 
-@pytest.mark.parametrize(("stream", "term", "told"), [
+@pytest.mark.parametrize(("stream", "term", "expected"), [
     ("stdin", "xterm", "stdin is not a terminal"), ("stdout", "xterm", "stdout is not a terminal"),
     ("stderr", "xterm", "stderr is not a terminal"), (None, "dumb", "TERM=dumb"), (None, "xterm", None),
 ])  # fmt: skip
-def test_the_console_needs_a_whole_terminal(monkeypatch, stream, term, told):
+def test_the_console_needs_a_terminal_on_all_streams(monkeypatch, stream, term, expected):
     for name in ("stdin", "stdout", "stderr"):
         monkeypatch.setattr(f"console.terminal.sys.{name}", Tty(name != stream))
     monkeypatch.setenv("TERM", term)
-    why = unsupported_reason()
-    assert (why is None) if told is None else (told in why)
+    reason = unsupported_reason()
+    assert (reason is None) if expected is None else (expected in reason)
 
 
 @pytest.mark.parametrize(("encoding", "lang", "plain"), [
     ("utf-8", "en_US.UTF-8", False), ("utf-8", "C.utf8", False), ("utf-8", "", False), ("utf-8", "C", True),
     ("ascii", "en_US.UTF-8", True), ("iso-8859-1", "de_DE.ISO-8859-1", True), ("utf-8", "de_DE.ISO-8859-1", True),
 ])  # fmt: skip
-def test_terminals_without_utf8_are_known(monkeypatch, encoding, lang, plain):
+def test_terminals_without_utf8_are_detected(monkeypatch, encoding, lang, plain):
     monkeypatch.setattr("console.terminal.sys.stdout", Tty(encoding=encoding))
     monkeypatch.delenv("LC_ALL", raising=False)
     monkeypatch.delenv("LC_CTYPE", raising=False)

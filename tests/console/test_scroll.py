@@ -4,7 +4,7 @@ from textual.events import MouseDown, MouseMove, MouseScrollDown, MouseScrollUp,
 
 from console.tui.widgets.scroll_bar import thumb_range
 from engine.store.tables.events import Event
-from tests.console.fakes import AT, FakeSource, held, host, line, look
+from tests.console.fakes import AT, FakeSource, host, line, open_console, snapshot
 
 BAR = 79
 """The column of the scroll bar on a screen of 80 columns."""
@@ -13,13 +13,13 @@ BAR = 79
 def many_jobs(count=300):
     source = FakeSource()
     source.jobs_ = [line(number) for number in range(1, count + 1)]
-    source.look = look(jobs={**dict.fromkeys(source.look.jobs, 0), "done": count}, delayed=0)
+    source.current = snapshot(jobs={**dict.fromkeys(source.current.jobs, 0), "done": count}, delayed=0)
     return source
 
 
 def many_hosts(count=60, **changed):
     source = FakeSource()
-    source.look = look(hosts=[host(f"h{number:03}.example:80", **changed) for number in range(count)])
+    source.current = snapshot(hosts=[host(f"h{number:03}.example:80", **changed) for number in range(count)])
     return source
 
 
@@ -53,7 +53,7 @@ async def jobs_read(console, count=30):
 
 
 async def test_the_wheel_scrolls_and_the_cursor_stays_visible(tmp_path):
-    async with held(tmp_path, source=many_jobs(), screen="jobs") as console:
+    async with open_console(tmp_path, source=many_jobs(), screen="jobs") as console:
         table = await jobs_read(console)
         await mouse(console, MouseScrollDown, 30, 10, times=3)
         step = int(console.app.scroll_sensitivity_y)
@@ -68,15 +68,15 @@ async def test_the_wheel_scrolls_and_the_cursor_stays_visible(tmp_path):
 
 
 async def test_a_short_table_has_no_scroll_bar(tmp_path):
-    async with held(tmp_path, screen="jobs") as console:
-        await console.until(lambda: "item/3" in console.whole())
+    async with open_console(tmp_path, screen="jobs") as console:
+        await console.until(lambda: "item/3" in console.screen())
         assert thumb(console) == []
         await mouse(console, MouseScrollDown, 30, 10)
         assert console.app.views["jobs"].table.row.key == 1
 
 
 async def test_the_scroll_bar_shows_the_place_in_the_whole_list(tmp_path):
-    async with held(tmp_path, source=many_jobs(3000), screen="jobs") as console:
+    async with open_console(tmp_path, source=many_jobs(3000), screen="jobs") as console:
         table = await jobs_read(console)
         top = thumb(console)
         assert len(top) == 1, "the list is much longer than the part that was read"
@@ -90,7 +90,7 @@ async def test_the_scroll_bar_shows_the_place_in_the_whole_list(tmp_path):
 
 
 async def test_the_thumb_is_dragged(tmp_path):
-    async with held(tmp_path, source=many_hosts(), screen="hosts") as console:
+    async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
         table = console.app.views["hosts"].table
         grip = thumb(console)[0]
         await mouse(console, MouseDown, BAR, grip)
@@ -108,16 +108,16 @@ async def test_the_thumb_is_dragged(tmp_path):
 
 
 async def test_a_thumb_dragged_to_an_end_reads_that_end(tmp_path):
-    async with held(tmp_path, source=many_jobs(3000), screen="jobs") as console:
+    async with open_console(tmp_path, source=many_jobs(3000), screen="jobs") as console:
         table = await jobs_read(console)
         await drag(console, BAR, thumb(console)[0], table.region.bottom - 1)
-        await console.until(lambda: "item/3000" in console.whole())
+        await console.until(lambda: "item/3000" in console.screen())
         await drag(console, BAR, thumb(console)[0], table.region.y)
         await console.until(lambda: "item/1 " in console.text()[5] + " " and table.first_visible == 0)
 
 
 async def test_a_click_beside_the_thumb_turns_a_page(tmp_path):
-    async with held(tmp_path, source=many_hosts(), screen="hosts") as console:
+    async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
         table = console.app.views["hosts"].table
         await console.pilot.click(offset=(BAR, 20))
         await console.still()
@@ -128,7 +128,7 @@ async def test_a_click_beside_the_thumb_turns_a_page(tmp_path):
 
 
 async def test_a_click_finds_its_row_in_a_scrolled_table(tmp_path):
-    async with held(tmp_path, source=many_hosts(), screen="hosts") as console:
+    async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
         table = console.app.views["hosts"].table
         await mouse(console, MouseScrollDown, 30, 10, times=5)
         await console.pilot.click(offset=(10, table.region.y + 4))
@@ -136,41 +136,41 @@ async def test_a_click_finds_its_row_in_a_scrolled_table(tmp_path):
 
 
 async def test_other_rows_keep_the_scroll_position(tmp_path):
-    async with held(tmp_path, source=many_hosts(), screen="hosts") as console:
+    async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
         table = console.app.views["hosts"].table
         await mouse(console, MouseScrollDown, 30, 10, times=5)
         first, bar, key = table.first_visible, thumb(console), table.row.key
-        console.source.look = look(hosts=[host(f"h{n:03}.example:80", running=3) for n in range(60)])
-        await console.until(lambda: "3/4" in console.whole())
+        console.source.current = snapshot(hosts=[host(f"h{n:03}.example:80", running=3) for n in range(60)])
+        await console.until(lambda: "3/4" in console.screen())
         assert (table.first_visible, thumb(console), table.row.key) == (first, bar, key)
         line_of_cursor = next(y for y, text in enumerate(console.text()) if text.startswith(">"))
         new = [host(f"a{n:03}.example:80") for n in range(7)]
-        console.source.look = look(hosts=[*new, *console.source.look.hosts])
+        console.source.current = snapshot(hosts=[*new, *console.source.current.hosts])
         await console.until(lambda: len(table.rows) == 67)
         assert table.first_visible == first + 7, "the rows before it moved it, not the rows in sight"
         assert key in console.text()[line_of_cursor]
 
 
 async def test_the_log_is_scrolled_back_and_follows_again_at_its_end(tmp_path):
-    async with held(tmp_path, source=long_log(), screen="log") as console:
+    async with open_console(tmp_path, source=long_log(), screen="log") as console:
         pane = console.app.views["log"].log_pane
-        await console.until(lambda: "event 200" in console.whole())
+        await console.until(lambda: "event 200" in console.screen())
         assert thumb(console)[-1] == pane.region.bottom - 1
         await mouse(console, MouseScrollUp, 30, 10, times=4)
         assert not pane.following
-        assert "event 200" not in console.whole()
+        assert "event 200" not in console.screen()
         shown = console.text()[4]
         console.source.lines = [*console.source.lines, (201, Event(AT, "INFO", "n1", "page", "event 201", 1))]
-        await console.until(lambda: "▼ 1 new" in console.whole())
+        await console.until(lambda: "▼ 1 new" in console.screen())
         assert console.text()[4] == shown, "new lines do not move the lines that are read"
         await mouse(console, MouseScrollDown, 30, 10, times=6)
-        await console.until(lambda: "follow" in console.text()[3] and "event 201" in console.whole())
+        await console.until(lambda: "follow" in console.text()[3] and "event 201" in console.screen())
 
 
 async def test_a_click_chooses_a_line_of_the_log(tmp_path):
-    async with held(tmp_path, source=long_log(), screen="log") as console:
+    async with open_console(tmp_path, source=long_log(), screen="log") as console:
         pane = console.app.views["log"].log_pane
-        await console.until(lambda: "event 200" in console.whole())
+        await console.until(lambda: "event 200" in console.screen())
         event = next(number for number in range(180, 201) if f"event {number} " in console.text()[8])
         await console.pilot.click(offset=(40, 8))
         assert pane.event.text.startswith(f"event {event} ")
@@ -178,9 +178,9 @@ async def test_a_click_chooses_a_line_of_the_log(tmp_path):
 
 
 async def test_a_wrapped_log_reaches_both_ends(tmp_path):
-    async with held(tmp_path, source=long_log(60, 150), screen="log") as console:
+    async with open_console(tmp_path, source=long_log(60, 150), screen="log") as console:
         pane = console.app.views["log"].log_pane
-        await console.until(lambda: "event 60" in console.whole())
+        await console.until(lambda: "event 60" in console.screen())
         await console.press("w")
         assert thumb(console)[-1] == pane.region.bottom - 1
         await mouse(console, MouseScrollUp, 30, 10, times=1)
@@ -190,23 +190,23 @@ async def test_a_wrapped_log_reaches_both_ends(tmp_path):
         await mouse(console, MouseScrollDown, 30, 10, times=2)
         assert "event 5 " in console.text()[4], "two notches of two lines"
         await drag(console, BAR, thumb(console)[0], pane.region.bottom - 1)
-        await console.until(lambda: pane.following and "event 60" in console.whole())
+        await console.until(lambda: pane.following and "event 60" in console.screen())
 
 
 async def test_the_page_of_a_job_is_scrolled(tmp_path):
     source = FakeSource()
     source.page_text = "\n".join(f"line {n} of the page" for n in range(1, 201)).encode()
-    async with held(tmp_path, source=source, screen="jobs") as console:
-        await console.until(lambda: "item/1" in console.whole())
+    async with open_console(tmp_path, source=source, screen="jobs") as console:
+        await console.until(lambda: "item/1" in console.screen())
         await console.press("enter", "tab")
-        await console.until(lambda: "line 1 of the page" in console.whole())
+        await console.until(lambda: "line 1 of the page" in console.screen())
         pane = console.app.view_stack[-1].pane
         await mouse(console, MouseScrollDown, 30, 10, times=5)
         assert pane.first_line == 5 * int(console.app.scroll_sensitivity_y)
         await console.still()
         assert pane.first_line == 5 * int(console.app.scroll_sensitivity_y), "a poll keeps the position"
         await drag(console, BAR, thumb(console)[0], pane.region.bottom - 1)
-        assert "line 200 of the page" in console.whole()
+        assert "line 200 of the page" in console.screen()
         await console.press("g")
         assert pane.first_line == 0
         assert thumb(console)[0] == pane.region.y
@@ -215,7 +215,7 @@ async def test_the_page_of_a_job_is_scrolled(tmp_path):
 async def test_an_unchanged_poll_draws_nothing(tmp_path, monkeypatch):
     """Scrolled panes with scroll bars on the screen, poll after poll."""
     for screen, source in (("jobs", many_jobs()), ("hosts", many_hosts()), ("log", long_log())):
-        async with held(tmp_path, source=source, screen=screen) as console:
+        async with open_console(tmp_path, source=source, screen=screen) as console:
             await console.until(lambda: thumb(console))
             await mouse(console, MouseScrollUp, 30, 10, times=2)
             await mouse(console, MouseScrollDown, 30, 10)
@@ -233,19 +233,19 @@ async def test_an_unchanged_poll_draws_nothing(tmp_path, monkeypatch):
 
 
 async def test_a_line_more_of_the_log_leaves_the_scroll_bar_alone(tmp_path, monkeypatch):
-    async with held(tmp_path, source=long_log(3000), screen="log") as console:
+    async with open_console(tmp_path, source=long_log(3000), screen="log") as console:
         pane = console.app.views["log"].log_pane
         await console.until(lambda: thumb(console))
         refreshed = []
         monkeypatch.setattr(pane.vertical_scrollbar, "refresh", lambda *a, **kw: refreshed.append(a))
         last = console.source.lines[-1][0]
         console.source.lines = [*console.source.lines, (last + 1, Event(AT, "INFO", "n1", "page", "one more", 1))]
-        await console.until(lambda: "one more" in console.whole())
+        await console.until(lambda: "one more" in console.screen())
         assert refreshed == []
 
 
 async def test_without_utf8_the_scroll_bar_is_ascii(tmp_path):
-    async with held(tmp_path, source=many_hosts(), screen="hosts", ascii_only=True) as console:
+    async with open_console(tmp_path, source=many_hosts(), screen="hosts", ascii_only=True) as console:
         table = console.app.views["hosts"].table
         bar = [text[BAR:] for text in console.text()[table.region.y : table.region.bottom]]
         assert "".join(bar).strip("#") == ""
@@ -253,7 +253,7 @@ async def test_without_utf8_the_scroll_bar_is_ascii(tmp_path):
 
 
 async def test_themes_change_the_scroll_bar(tmp_path):
-    async with held(tmp_path, source=many_hosts(), screen="hosts") as console:
+    async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
 
         def style():
             strip = console.app.screen._compositor.render_strips()[thumb(console)[0]]

@@ -1,4 +1,4 @@
-"""The whole of it in a real pty: a supervisor apart, keys that act on real nodes, and a terminal left as it was."""
+"""The console in a real pty: a detached supervisor, keys that act on real nodes, and a restored terminal."""
 
 import os
 import re
@@ -20,28 +20,28 @@ BUSY = ("--latency", "80", "--pages", "6000", "--set", "nodes=2", "--set", "back
 
 
 @pytest.fixture
-def place(tmp_path):
-    """A folder; whatever supervisor was begun in it is dead in the end."""
+def folder(tmp_path):
+    """A folder; a supervisor started in it is killed at the end."""
     yield tmp_path
-    told = read_holder(tmp_path / "data")
-    if told is not None and identity_of(told.pid) == told.identity:
-        os.killpg(told.pid, signal.SIGKILL)
+    holder = read_holder(tmp_path / "data")
+    if holder is not None and identity_of(holder.pid) == holder.identity:
+        os.killpg(holder.pid, signal.SIGKILL)
         time.sleep(0.2)
 
 
-def console(place, *arguments, **options):
-    environ = {"XDG_CONFIG_HOME": str(place / "config"), "PYTHONPATH": str(PROJECT), **options.pop("environ", {})}
-    command = [*arguments, "--data", str(place / "data")]
-    return Terminal(command, environ=environ, cwd=place, **options)
+def console(folder, *arguments, **options):
+    environ = {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(PROJECT), **options.pop("environ", {})}
+    command = [*arguments, "--data", str(folder / "data")]
+    return Terminal(command, environ=environ, cwd=folder, **options)
 
 
 def pages_done(text):
-    found = re.search(r" n1 .* [\d.]+ +(\d+) +\d+ ", text)
-    return int(found[1]) if found else 0
+    match = re.search(r" n1 .* [\d.]+ +(\d+) +\d+ ", text)
+    return int(match[1]) if match else 0
 
 
-def test_a_crawl_is_watched_steered_left_and_cancelled(place):
-    first = console(place, "demo", *BUSY)
+def test_attach_drain_kill_detach_and_cancel(folder):
+    first = console(folder, "demo", *BUSY)
     try:
         first.until(lambda text: pages_done(text) > 5)
         seen = pages_done(first.text())
@@ -49,27 +49,27 @@ def test_a_crawl_is_watched_steered_left_and_cancelled(place):
 
         first.press("x")
         first.until("drains")
-        first.until(lambda text: not re.search(r"n1 +runner", text))  # it is gone
+        first.until(lambda text: not re.search(r"n1 +runner", text))  # n1 has ended
         first.press("j")
         first.until(lambda text: re.search(r"> +n3 ", text))
         first.press("g X")
-        first.until("n2 dies at once")
+        first.until("n2 stops immediately")
         first.press("y")
         first.until("✗ dead")
         first.until(lambda text: re.search(r"replaced by|n3 +runner", text))
 
         first.press("q")
-        first.until("Leave the console")
+        first.until("Quit the console")
         first.press("d")
         assert first.wait() == 0
         first.until("Detached;")
         assert first.restored() == []
     finally:
         first.end()
-    supervisor = read_holder(place / "data")
-    assert supervisor is not None and identity_of(supervisor.pid) == supervisor.identity, "it lives on"
+    supervisor = read_holder(folder / "data")
+    assert supervisor is not None and identity_of(supervisor.pid) == supervisor.identity, "the supervisor still runs"
 
-    again = console(place, "run")
+    again = console(folder, "run")
     try:
         again.until("RUNNING")
         again.until(f"owner {supervisor.pid}")
@@ -77,47 +77,47 @@ def test_a_crawl_is_watched_steered_left_and_cancelled(place):
         again.until("Cancel the run")
         again.press("y")
         again.until("CANCELLED")
-        again.until("goes on where it stopped")
+        again.until("resumes the run")
         again.press("q")
         assert again.wait() == 143
         assert again.restored() == []
     finally:
         again.end()
     assert identity_of(supervisor.pid) is None
-    log = (place / "data" / "logs" / "supervisor.log").read_text()
+    log = (folder / "data" / "logs" / "supervisor.log").read_text()
     assert "Traceback" not in log, log
 
 
-def test_signals_restore_the_terminal_and_stop_no_crawl(place):
-    shown = console(place, "demo", *BUSY)
+def test_signals_restore_the_terminal_and_do_not_stop_the_crawl(folder):
+    shown = console(folder, "demo", *BUSY)
     try:
         shown.until("RUNNING")
         os.kill(shown.pid, signal.SIGTERM)
         assert shown.wait() == 143
         assert shown.restored() == []
-        told = read_holder(place / "data")
-        assert identity_of(told.pid) == told.identity
+        holder = read_holder(folder / "data")
+        assert identity_of(holder.pid) == holder.identity
     finally:
         shown.end()
-    shown = console(place, "run")
+    shown = console(folder, "run")
     try:
         shown.until("RUNNING")
-        os.kill(told.pid, signal.SIGKILL)
+        os.kill(holder.pid, signal.SIGKILL)
         shown.until("OWNER GONE")
-        shown.until("`crawl-console run` goes on")
+        shown.until("`crawl-console run` resumes the run")
         os.kill(shown.pid, signal.SIGHUP)
         assert shown.wait() == 129
         assert shown.restored() == []
     finally:
         shown.end()
-    with sqlite3.connect(place / "data" / "crawl.db") as db:
+    with sqlite3.connect(folder / "data" / "crawl.db") as db:
         assert db.execute("SELECT count(*) FROM runs").fetchone() == (1,)
 
 
-def test_defs_that_cannot_be_used_end_it_before_any_screen(place):
-    (place / "defs").mkdir()
-    (place / "defs" / "a.yml").write_text("nonsense: {}\n")
-    shown = console(place, "run")
+def test_invalid_defs_end_the_console_before_any_screen(folder):
+    (folder / "defs").mkdir()
+    (folder / "defs" / "a.yml").write_text("nonsense: {}\n")
+    shown = console(folder, "run")
     try:
         assert shown.wait() == 2
         assert "a.yml:1:1: unknown-key" in shown.raw.decode("utf-8", "replace")
@@ -126,8 +126,8 @@ def test_defs_that_cannot_be_used_end_it_before_any_screen(place):
         shown.end()
 
 
-def test_a_suspended_console_comes_back_whole(place):
-    shown = console(place, "run", "--read-only")
+def test_a_suspended_console_is_redrawn(folder):
+    shown = console(folder, "run", "--read-only")
     try:
         shown.until("no run yet")
         shown.press("\x1a")
@@ -144,12 +144,14 @@ def test_a_suspended_console_comes_back_whole(place):
         shown.end()
 
 
-def test_the_editor_gets_the_terminal_and_gives_it_back(place):
-    (place / "defs").mkdir()
-    (place / "defs" / "a.yml").write_text("hosts: {}\n")
-    (place / "editor.py").write_text("import sys\nopen('told', 'w').write(' '.join(sys.argv[1:]))\nprint('I EDIT')\n")
-    environ = {"EDITOR": f"{sys.executable} {place / 'editor.py'}", "VISUAL": ""}
-    shown = console(place, "run", "--read-only", environ=environ)
+def test_the_editor_gets_the_terminal_and_returns_it(folder):
+    (folder / "defs").mkdir()
+    (folder / "defs" / "a.yml").write_text("hosts: {}\n")
+    (folder / "editor.py").write_text(
+        "import sys\nopen('arguments', 'w').write(' '.join(sys.argv[1:]))\nprint('I EDIT')\n"
+    )
+    environ = {"EDITOR": f"{sys.executable} {folder / 'editor.py'}", "VISUAL": ""}
+    shown = console(folder, "run", "--read-only", environ=environ)
     try:
         shown.until("no run yet")
         shown.press("5")
@@ -157,7 +159,7 @@ def test_the_editor_gets_the_terminal_and_gives_it_back(place):
         shown.press("e")
         shown.until("a.yml: edited")
         assert b"I EDIT" in shown.raw
-        assert (place / "told").read_text().endswith("a.yml")
+        assert (folder / "arguments").read_text().endswith("a.yml")
         shown.until("[5 Defs]")
         shown.press("q")
         assert shown.wait() == 0
@@ -166,9 +168,9 @@ def test_the_editor_gets_the_terminal_and_gives_it_back(place):
         shown.end()
 
 
-def test_a_dumb_terminal_runs_headless_and_says_so(place):
+def test_a_dumb_terminal_runs_headless_and_says_so(folder):
     environ = {"TERM": "dumb", "PYTHONPATH": str(PROJECT)}
-    shown = Terminal(["demo", "--pages", "3", "--data", str(place / "data")], environ=environ, cwd=place)
+    shown = Terminal(["demo", "--pages", "3", "--data", str(folder / "data")], environ=environ, cwd=folder)
     try:
         assert shown.wait(20) == 0
         assert "no console here (TERM=dumb" in shown.raw.decode("utf-8", "replace")

@@ -118,4 +118,4 @@ def _run_lines(view: "Snapshot") -> list[str]:
         f"  {name}: {count} rows{f', {view.rejected[name]} rejected' if name in view.rejected else ''}"
         for name, count in view.rows.items()
     ]
-    return lines + [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in view.appenders]
+    return lines + [f"  {a.name}: {a.rows} rows, {a.bytes} bytes  {a.path}" for a in view.appenders]

@@ -40,19 +40,19 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]:
     """The object of `status --json`."""
     from console.client import supervisor_pid
-    from engine.store.read.snapshot import build_report
+    from engine.store.read.snapshot import build_report, rows_as_dicts
 
     pid = supervisor_pid(view)
     return {
         **build_report(view, exit_code=None),
-        "appenders": view.appenders,
-        "nodes": view.nodes,
+        "appenders": rows_as_dicts(view.appenders),
+        "nodes": rows_as_dicts(view.nodes),
         "stage": view.run.stage if view.run else None,
         "supervisor": {"pid": pid} if pid else None,
         "paused": view.run.paused if view.run else None,
         "alarm": alarm,
-        "sequences": view.sequences,
-        "hosts": view.hosts,
+        "sequences": rows_as_dicts(view.sequences),
+        "hosts": rows_as_dicts(view.hosts),
         "rates": view.run.rates if view.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
         "defs_problems": view.defs_problems,
         "metrics": view.metrics,
@@ -83,14 +83,14 @@ def _lines(view: "Snapshot") -> list[str]:
     if pid is None and run.state != "DONE":
         lines.append("`crawl-console run` resumes it")
     lines += [
-        f"  {n['id']:<5}{n['role']:<15}{n['state']:<11}{n['heart']:<15}{n['done']:>8} done {n['failed']:>5} failed"
-        for n in [n for n in view.nodes if n["pid"]] or view.nodes[-_MAX_ENDED_NODES:]
+        f"  {n.id:<5}{n.role:<15}{n.state:<11}{n.heart:<15}{n.done:>8} done {n.failed:>5} failed"
+        for n in [n for n in view.nodes if n.pid] or view.nodes[-_MAX_ENDED_NODES:]
     ]
     lines += [
-        f"  {s['group']} on {s['host']}: {s['ready']} ready, {s['delayed']} waiting, {s['taken']} running,"
-        f" {s['done']} done, {s['failed']} failed, {s['skipped']} skipped,"
-        f" {s['incomplete']} incomplete{'  PAUSED' if s['paused'] else ''}"
+        f"  {s.group} on {s.host}: {s.ready} ready, {s.delayed} waiting, {s.taken} running,"
+        f" {s.done} done, {s.failed} failed, {s.skipped} skipped,"
+        f" {s.incomplete} incomplete{'  PAUSED' if s.paused else ''}"
         for s in view.sequences
     ]
-    lines += [f"  {a['name']}: {a['rows']} rows, {a['bytes']} bytes  {a['path']}" for a in view.appenders]
+    lines += [f"  {a.name}: {a.rows} rows, {a.bytes} bytes  {a.path}" for a in view.appenders]
     return lines + report_lines(view)

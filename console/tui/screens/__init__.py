@@ -1,15 +1,12 @@
-"""What the console shows: one screen, or one dialog, a file. A screen is imported when it is first gone to."""
+"""The screens and dialogs, one a file. A screen is imported when it is first shown."""
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from console.tui.screens.base import View
-    from console.tui.state.log_buffer import LogBuffer
-    from console.tui.state.rates import Rates
+from console.tui.screens.base import View
+from console.tui.state.log_buffer import LogBuffer
+from console.tui.state.rates import Rates
 
 
-def create_view(name: str, paces: "Rates", tail: "LogBuffer") -> "View":
-    """One of the seven screens."""
+def create_view(name: str, rates: Rates, log_buffer: LogBuffer) -> View:
+    """Create one of the seven screens."""
     match name:
         case "jobs" | "failed":
             from console.tui.screens.jobs import JobsView
@@ -31,8 +28,8 @@ def create_view(name: str, paces: "Rates", tail: "LogBuffer") -> "View":
         case "log":
             from console.tui.screens.log import LogView
 
-            return LogView(tail)
+            return LogView(log_buffer)
         case _:
             from console.tui.screens.nodes import NodesView
 
-            return NodesView(paces, tail)
+            return NodesView(rates, log_buffer)

@@ -1,84 +1,70 @@
-"""A view: what stands between the header and the hints. One of the seven screens, or what was drilled into."""
+"""A view: what the screen shows between the header and the hint bar."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
-
-from textual.widget import Widget
 
 from console.tui.state.source import PollResult, ViewQuery
+from console.tui.widgets.console_widget import ConsoleWidget
 from console.tui.widgets.line_canvas import Canvas
 from console.tui.widgets.pane import Pane
-
-if TYPE_CHECKING:
-    from console.tui.app import Console
 
 HINTS = (("/", "filter"), ("?", "keys"), ("q", "quit"))
 
 
-class View(Widget):
-    """Says what it wants read, and shows looks. Its `act_…` methods are what keys do in it."""
+class View(ConsoleWidget):
+    """Names the data it needs, and shows poll results. Its `action_…` methods handle keys."""
 
     NAME = ""
-    """Of the screen it belongs to."""
+    """The screen it belongs to."""
     HINTS: Sequence[tuple[str, str]] = HINTS
     READS_LOG = False
-    """Whether what it reads are the log's new lines, which the app takes."""
+    """Whether its query reads new log lines, which the app adds to the log buffer."""
     SNAPSHOT_LIMIT = 60
-    """How many sequences and hosts a look shall hold for it."""
+    """How many sequences and hosts the snapshot holds for it."""
 
     can_focus = False
     last_poll: PollResult | None = None
 
-    @property
-    def console_app(self) -> "Console":
-        """The app, by its own type."""
-        return cast("Console", self.app)
-
     def breadcrumb(self) -> str:
-        """What the breadcrumb says of it."""
+        """The view's part of the breadcrumbs."""
         return self.NAME.capitalize()
 
     def view_query(self) -> ViewQuery | None:
-        """What the poller shall read for it, beyond the snapshot."""
+        """What the poller reads for this view, beyond the snapshot."""
         return None
 
-    def show(self, look: PollResult) -> None:
-        """A new look; `look.found` is what `reading` gave, where `look.asked` is this view."""
+    def show(self, poll: PollResult) -> None:
+        """Show a poll result; `poll.view_data` is this view's where `poll.requester` is the view."""
         raise NotImplementedError
 
     def activate(self) -> None:
-        """It has become visible."""
+        """Focus a pane, once the view is visible."""
         panes = list(self.panes())
         if panes and self.screen.focused not in panes:
             self.screen.set_focus(panes[0])
 
     def panes(self) -> Sequence[Pane]:
-        """What `tab` goes through."""
+        """The panes that `tab` cycles through."""
         return [pane for pane in self.query(Pane) if pane.display]
 
-    def act_filter(self) -> None:
-        """Nothing is filtered here."""
-        self.console_app.show_toast("nothing can be filtered here")
+    def action_filter(self) -> None:
+        """Say that this view has no filter."""
+        self.console_app.show_toast("this view has no filter")
 
-    def act_back(self) -> None:
-        """Out of here."""
-        self.console_app.act_back()
-
-    def act_next_pane(self) -> None:
-        """The focus moves on."""
+    def action_next_pane(self) -> None:
+        """Focus the next pane."""
         self._move_focus(1)
 
-    def act_previous_pane(self) -> None:
-        """The focus moves back."""
+    def action_previous_pane(self) -> None:
+        """Focus the previous pane."""
         self._move_focus(-1)
 
     def _move_focus(self, step: int) -> None:
         panes = list(self.panes())
         if panes:
-            at = panes.index(self.screen.focused) if self.screen.focused in panes else -1
-            self.screen.set_focus(panes[(at + step) % len(panes)])
+            index = panes.index(self.screen.focused) if self.screen.focused in panes else -1
+            self.screen.set_focus(panes[(index + step) % len(panes)])
 
     def repaint(self) -> None:
-        """The theme changed."""
+        """Paint everything again, after a change of theme."""
         for canvas in self.query(Canvas):
             canvas.repaint()

@@ -1,4 +1,4 @@
-"""Screen 5, Defs: files and their problems, the dataDefs in force, and what they make of a stored page."""
+"""Screen 5, Defs: files with their problems, the accepted dataDefs, and a live preview on stored pages."""
 
 import time
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 
 from console.format import format_count, format_size, format_time
@@ -18,25 +19,25 @@ from console.tui.widgets.text_view import TextView
 
 _MAX_LINES = 2_000
 _CHECK_INTERVAL = 0.1
-"""Seconds between two looks at the files while a preview is open: a save is to be seen at once."""
+"""Seconds between two checks of the files while a preview is open."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefFiles:
-    """What a reading gave: name, path, size and time of each file."""
+    """A query's result: name, path, size and modification time of each file."""
 
     files: tuple[tuple[str, Path, int, float], ...]
 
 
 class DefFilesTable(LineTable):
-    """The files of the defs."""
+    """The def files."""
 
     COLUMNS = (Column("FILE", 0), Column("BYTES", 7, right=True), Column("CHANGED", 8), Column("PROBLEMS", 10))
-    EMPTY = "no files: --defs names their directory"
+    EMPTY = "no files: --defs sets their directory"
 
 
 class DataDefsTable(LineTable):
-    """What is extracted."""
+    """The accepted dataDefs."""
 
     COLUMNS = (
         Column("DATADEF", 0), Column("GROUPS", 24), Column("ROWS", 7, right=True), Column("REJECTED", 8, right=True)
@@ -45,7 +46,7 @@ class DataDefsTable(LineTable):
 
 
 class DefsView(View):
-    """Files, dataDefs, and below them problems, a file's text, or a trial's rows."""
+    """Files and dataDefs; below them problems, a file's text, or a preview."""
 
     NAME = "defs"
     SNAPSHOT_LIMIT = 0
@@ -74,48 +75,48 @@ class DefsView(View):
         yield from (self.files, self.data_defs, self.pane)
 
     def on_mount(self) -> None:
-        """Glance at the files while a preview is open."""
+        """Check the files while a preview is open."""
         self.set_interval(_CHECK_INTERVAL, self._check_files)
 
     def breadcrumb(self) -> str:
-        """Defs, and the version."""
+        """The accepted version."""
         accepted = self.console_app.accepted_defs
         return f"Defs v{accepted.version}" if accepted else "Defs"
 
     def view_query(self) -> ViewQuery | None:
         """The files on disk."""
         defs = self.console_app.options.defs
-        return lambda source, look: DefFiles(tuple(_def_file_infos(defs)))  # noqa: ARG005
+        return lambda source, snapshot: DefFiles(tuple(_def_file_infos(defs)))  # noqa: ARG005
 
-    def show(self, look: PollResult) -> None:
-        """Files, dataDefs, problems."""
-        self.last_poll = look
-        if look.requester is self and isinstance(look.view_data, DefFiles):
-            self.def_files = look.view_data
-            self._update_panes(look)
+    def show(self, poll: PollResult) -> None:
+        """Show files, dataDefs and problems."""
+        self.last_poll = poll
+        if poll.requester is self and isinstance(poll.view_data, DefFiles):
+            self.def_files = poll.view_data
+            self._update_panes(poll)
 
-    def _update_panes(self, look: PollResult) -> None:
+    def _update_panes(self, poll: PollResult) -> None:
         assert self.def_files is not None
-        problems = look.snapshot.defs_problems
+        problems = poll.snapshot.defs_problems
         self.files.show([_file_row(file, problems) for file in self.def_files.files])
-        accepted = look.accepted_defs
-        self.data_defs.show(_data_def_rows(accepted, look) if accepted else [])
+        accepted = poll.accepted_defs
+        self.data_defs.show(_data_def_rows(accepted, poll) if accepted else [])
         self.files.styles.height = min(len(self.files.rows), 8) + 1
         self.data_defs.styles.height = min(len(self.data_defs.rows), 8) + 1
         if self.text is None:
             self.pane.heading = f"problems {len(problems)}" if problems else "problems"
             self.pane.show([(_problem_text(p), "bad") for p in problems] or [_no_problems_span(accepted)])
-        self.console_app.refresh_breadcrumbs()
+        self.console_app.navigation.refresh_breadcrumbs()
 
-    # --- what keys do here
+    # --- keys
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """A file's text, or a trial of the dataDef."""
+        """Show a file's text, or a preview of the dataDef."""
         event.stop()
         if event.table is self.files:
             self._show_file(event.row.subject[1], event.row.subject[0])
         else:
-            self.act_try()
+            self.action_try()
 
     def _show_file(self, path: Path, name: str) -> None:
         try:
@@ -135,40 +136,40 @@ class DefsView(View):
         self.live_preview, self.pane.heading, self.pane.wrap, self.pane.first_line = None, name, False, 0
         self.pane.show(self.text)
 
-    def act_back(self) -> None:
-        """Back to the problems, then out of here."""
+    def action_back(self) -> None:
+        """Close the text or preview; without one the app goes back."""
         if self.text is not None:
             self.text, self.live_preview, self.pane.wrap = None, None, True
             if self.last_poll is not None:
                 self._update_panes(self.last_poll)
         else:
-            self.console_app.act_back()
+            raise SkipAction
 
-    def act_edit(self) -> None:
-        """The file under the cursor; at the line of its first problem."""
+    def action_edit(self) -> None:
+        """Edit the file under the cursor, at the line of its first problem."""
         row = self.files.row
         if row is None:
-            self.console_app.edit_file(None)
+            self.console_app.desktop.edit_file(None)
             return
         name, path = row.subject[0], row.subject[1]
         problems = self.last_poll.snapshot.defs_problems if self.last_poll else []
         line = next((p["line"] for p in problems if Path(p["file"]).name == Path(name).name), 1)
-        self.console_app.edit_file((path, line))
+        self.console_app.desktop.edit_file((path, line))
 
-    def act_try(self) -> None:
-        """What the dataDef on disk makes of the newest stored pages of its groups; again at each save."""
+    def action_try(self) -> None:
+        """Preview the dataDef on the newest stored pages of its groups, again at each save."""
         row = self.data_defs.row
         if row is None:
-            self.console_app.show_toast("try: choose a dataDef (tab)", "warning")
+            self.console_app.show_toast("try: select a dataDef (tab)", "warning")
             return
         if not row.subject:
             self.console_app.show_toast(f"try: no group uses {row.key}", "warning")
             return
-        setup = self.console_app.options
-        self.live_preview = LivePreview(setup.data, setup.defs, str(row.key))
+        options = self.console_app.options
+        self.live_preview = LivePreview(options.data, options.defs, str(row.key))
         self.text, self.pane.heading = (
-            [("looking at stored pages…", "accent")],
-            f"preview of {row.key}; again at each save",
+            [("reading stored pages…", "accent")],
+            f"preview of {row.key}, updated at each save",
         )
         self.pane.first_line = 0
         self.pane.show(self.text)
@@ -176,24 +177,26 @@ class DefsView(View):
         self._check_files()
 
     def _check_files(self) -> None:
-        """Look anew where a file was saved; one look at a time."""
-        live = self.live_preview
-        if live is None or self._preview_running or not self.display:
+        """Evaluate the preview again if a file was saved; one evaluation at a time."""
+        preview = self.live_preview
+        if preview is None or self._preview_running or not self.display:
             return
-        now = defs_stamp(self.console_app.options.defs)
-        if now == self._last_stamp:
+        stamp = defs_stamp(self.console_app.options.defs)
+        if stamp == self._last_stamp:
             return
-        self._last_stamp, self._preview_running = now, True
-        self.console_app.run_in_thread(lambda: self.console_app.call_in_app(self._show_preview, live, live.evaluate()))
+        self._last_stamp, self._preview_running = stamp, True
+        self.console_app.run_in_thread(
+            lambda: self.console_app.call_in_app(self._show_preview, preview, preview.evaluate())
+        )
 
-    def _show_preview(self, live: LivePreview, lines: Sequence[Span]) -> None:
+    def _show_preview(self, preview: LivePreview, lines: Sequence[Span]) -> None:
         self._preview_running = False
-        if live is self.live_preview:
+        if preview is self.live_preview:
             self.text = lines
             self.pane.show(lines)
 
-    def act_zoom(self) -> None:
-        """The focused pane alone, or all."""
+    def action_zoom(self) -> None:
+        """Show the focused pane only, or all panes."""
         self._zoomed = not self._zoomed
         focused = self.screen.focused
         for pane in self.panes() if self._zoomed else (self.files, self.data_defs, self.pane):
@@ -202,8 +205,8 @@ class DefsView(View):
 
 def _def_file_infos(defs: Path) -> list[tuple[str, Path, int, float]]:
     return [
-        (str(path.relative_to(defs) if path != defs else path.name), path, told.st_size, told.st_mtime)
-        for path, told in list_def_files(defs)
+        (str(path.relative_to(defs) if path != defs else path.name), path, stat.st_size, stat.st_mtime)
+        for path, stat in list_def_files(defs)
     ]
 
 
@@ -212,23 +215,23 @@ def _file_row(file: tuple[str, Path, int, float], problems: list[dict[str, Any]]
     count = sum(Path(p["file"]).name == path.name for p in problems)
     today = time.time() - changed < 86_400
     when = format_time(changed) if today else time.strftime("%d %b %y", time.localtime(changed))[:8]
-    verdict: Span = (f"✗ {count}", "bad") if count else ("✓ none", "good")
-    return Row(name, ((name, "text"), (format_size(size), "dim"), (when, "dim"), verdict),
+    problems_span: Span = (f"✗ {count}", "bad") if count else ("✓ none", "good")
+    return Row(name, ((name, "text"), (format_size(size), "dim"), (when, "dim"), problems_span),
                (name, size, changed, count), (name, path))  # fmt: skip
 
 
-def _data_def_rows(accepted: AcceptedDefs, look: PollResult) -> list[Row]:
+def _data_def_rows(accepted: AcceptedDefs, poll: PollResult) -> list[Row]:
     defs = accepted.definitions
     rows = []
     for data_def in defs.data_defs:
         groups = [g.name for g in defs.task_groups if any(t.data_def == data_def.name for t in g.tasks)]
-        made = look.snapshot.rows.get(data_def.name, 0)
-        lost = look.snapshot.rejected.get(data_def.name, 0)
+        extracted = poll.snapshot.rows.get(data_def.name, 0)
+        rejected = poll.snapshot.rejected.get(data_def.name, 0)
         cells: tuple[Span, ...] = (
-            (data_def.name, "strong"), (", ".join(groups) or "no group", "text"), (format_count(made), "text"),
-            (format_count(lost), "warn" if lost else "dim"),
+            (data_def.name, "strong"), (", ".join(groups) or "no group", "text"), (format_count(extracted), "text"),
+            (format_count(rejected), "warn" if rejected else "dim"),
         )  # fmt: skip
-        rows.append(Row(data_def.name, cells, (data_def.name, ", ".join(groups), made, lost), groups))
+        rows.append(Row(data_def.name, cells, (data_def.name, ", ".join(groups), extracted, rejected), groups))
     return rows
 
 
@@ -238,5 +241,5 @@ def _problem_text(problem: dict[str, Any]) -> str:
 
 def _no_problems_span(accepted: AcceptedDefs | None) -> Span:
     if accepted is None:
-        return ("no defs were accepted yet", "dim")
-    return (f"✓ none: v{accepted.version} is in force since {format_time(accepted.at)}", "good")
+        return ("no defs accepted yet", "dim")
+    return (f"✓ none: v{accepted.version} is in use since {format_time(accepted.at)}", "good")

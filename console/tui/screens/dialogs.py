@@ -1,4 +1,4 @@
-"""Dialogs: yes or no, and how to leave. What is harmless has the focus; nothing in them is parsed as markup."""
+"""Dialogs: confirm, and quit. The harmless button has the focus; text is never parsed as markup."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from console.sanitize import clean
 
 
 class Dialog(ModalScreen[str]):
-    """A question with buttons; answers with the id of the one that was chosen, or with the last one's at `esc`."""
+    """A question with buttons; returns the id of the chosen button, at `esc` the last one's."""
 
     DEFAULT_CSS = """
     Dialog { align: center middle; }
@@ -31,14 +31,14 @@ class Dialog(ModalScreen[str]):
     def __init__(
         self, title: str, lines: Sequence[str], buttons: Sequence[tuple[str, str, str]], *, destructive: bool = False
     ) -> None:
-        """`buttons`: key, id and label; the last one is the harmless one, and has the focus."""
+        """`buttons`: key, id and label; the last one is harmless and has the focus."""
         super().__init__(classes="grave" if destructive else "")
         self._title = title
         self._lines = lines
         self._buttons = buttons
 
     def compose(self) -> ComposeResult:
-        """The lines, and the buttons below."""
+        """Lines above, buttons below."""
         with Vertical() as box:
             box.border_title = Content(clean(self._title))
             yield Static(Content("\n".join(clean(line) for line in self._lines)), classes="lines", markup=False)
@@ -47,11 +47,11 @@ class Dialog(ModalScreen[str]):
                     yield Button(Content(f"{key} {clean(label)}"), id=id_, compact=True)
 
     def on_mount(self) -> None:
-        """The harmless button has the focus."""
+        """Focus the harmless button."""
         self.query_one(f"#{self._buttons[-1][1]}", Button).focus()
 
     def on_key(self, event: object) -> None:
-        """A button's key chooses it."""
+        """Choose a button by its key."""
         pressed = getattr(event, "key", "")
         for key, id_, _ in self._buttons:
             if pressed == {"esc": "escape"}.get(key, key):
@@ -63,19 +63,19 @@ class Dialog(ModalScreen[str]):
             self.dismiss(self._buttons[-1][1])
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """So does a click, or enter."""
+        """Choose a button by a click or enter."""
         self.dismiss(event.button.id)
 
 
 def confirm_dialog(title: str, lines: Sequence[str], yes: str, *, destructive: bool = False) -> Dialog:
-    """A dialog that answers `yes` or `no`; Cancel has the focus."""
+    """A dialog that returns `yes` or `no`; Cancel has the focus."""
     return Dialog(title, lines, (("y", "yes", yes), ("n", "no", "Cancel")), destructive=destructive)
 
 
 def quit_dialog(lines: Sequence[str]) -> Dialog:
-    """How to leave: answers `detach`, `stop`, `kill` or `stay`."""
+    """A dialog that returns `detach`, `stop`, `kill` or `stay`."""
     return Dialog(
-        "Leave the console",
+        "Quit the console",
         lines,
         (("d", "detach", "Detach"), ("s", "stop", "Stop"), ("k", "kill", "Kill"), ("esc", "stay", "Stay")),
     )

@@ -1,4 +1,4 @@
-"""The key panel: every key by group, in as many columns as there is room for."""
+"""The key panel: every key by group, in as many columns as fit."""
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -10,7 +10,7 @@ from console.tui.bindings import KEYS
 
 
 class KeyPanel(ModalScreen[None]):
-    """All keys; any key closes it."""
+    """All keys."""
 
     DEFAULT_CSS = """
     KeyPanel { align: center middle; }
@@ -22,10 +22,10 @@ class KeyPanel(ModalScreen[None]):
     """
     BINDINGS = [("escape,q,question_mark,enter,ctrl+c", "dismiss", "")]  # noqa: RUF012
 
-    def __init__(self, shown: dict[str, str]) -> None:
-        """`shown`: keys that the user's keymap changed, by id."""
+    def __init__(self, labels: dict[str, str]) -> None:
+        """`labels`: labels by key id that differ from the key table's, as in the user's keymap."""
         super().__init__()
-        self._labels = shown
+        self._labels = labels
 
     def compose(self) -> ComposeResult:
         """The table."""
@@ -37,17 +37,17 @@ class KeyPanel(ModalScreen[None]):
     def _key_text(self) -> str:
         width = min(150, self.app.size.width * 96 // 100) - 6
         columns = max(1, min(4, width // 35))
-        each = width // columns
+        column_width = width // columns
         cells: list[str] = []
         group = ""
         for key in KEYS:
             if key.group != group:
                 group = key.group
-                cells.append(f"── {group} ".ljust(each - 2, "─"))
+                cells.append(f"── {group} ".ljust(column_width - 2, "─"))
             cells.append(f"{self._labels.get(key.id, key.label):>5}  {key.description}")
         rows = -(-len(cells) // columns)
         lines = []
         for row in range(rows):
             parts = [cells[row + c * rows] for c in range(columns) if row + c * rows < len(cells)]
-            lines.append("".join(part[: each - 1].ljust(each) for part in parts))
+            lines.append("".join(part[: column_width - 1].ljust(column_width) for part in parts))
         return "\n".join(lines)

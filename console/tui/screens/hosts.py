@@ -1,6 +1,4 @@
-"""Screen 3, Hosts: how politely each is treated, and how it answers. The slowest is one `s` away."""
-
-from typing import Any
+"""Screen 3, Hosts: limits, waits, backoff, errors and speed of every host."""
 
 from textual.app import ComposeResult
 
@@ -9,10 +7,11 @@ from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import PollResult
 from console.tui.widgets.line_table import Column, LineTable, Row
+from engine.store.read.snapshot import HostRow
 
 
 class HostsTable(LineTable):
-    """One line a host."""
+    """One row a host."""
 
     COLUMNS = (
         Column("HOST", 0), Column("RUN", 5, right=True), Column("WAITING", 7, right=True),
@@ -24,7 +23,7 @@ class HostsTable(LineTable):
 
 
 class HostsView(View):
-    """The table, under the filter."""
+    """A table with a filter."""
 
     NAME = "hosts"
     SNAPSHOT_LIMIT = 1_000
@@ -40,69 +39,69 @@ class HostsView(View):
         yield self.table
 
     def breadcrumb(self) -> str:
-        """Hosts, and the filter."""
+        """The number of hosts, or the filter."""
         count = len(self.table.rows)
         if self.table.filter_text:
             return f"Hosts /{self.table.filter_text}"
         return f"Hosts > {count}" if count < self.SNAPSHOT_LIMIT else f"Hosts > the first {count}"
 
-    def show(self, look: PollResult) -> None:
-        """Those of a look."""
-        if self.last_poll is not None and self.last_poll.snapshot is look.snapshot and not self._filter_changed():
+    def show(self, poll: PollResult) -> None:
+        """Show the hosts of a poll."""
+        if self.last_poll is not None and self.last_poll.snapshot is poll.snapshot and not self._filter_changed():
             return
-        self.last_poll = look
-        done = self._pages_per_s_by_host(look)
-        self.table.show_filtered([_host_row(host, done.get(host["host"], 0.0)) for host in look.snapshot.hosts])
-        self.console_app.refresh_breadcrumbs()
+        self.last_poll = poll
+        rates = self._pages_per_s_by_host(poll)
+        self.table.show_filtered([_host_row(host, rates.get(host.host, 0.0)) for host in poll.snapshot.hosts])
+        self.console_app.navigation.refresh_breadcrumbs()
 
     def _filter_changed(self) -> bool:
-        """Whether the filter is another one than at the last look."""
+        """Whether the filter changed since the last call."""
         before, self._last_filter_text = self._last_filter_text, self.table.filter_text
         return before != self._last_filter_text
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """The host's jobs."""
+        """Show the host's jobs."""
         event.stop()
-        self.console_app.push_jobs_view(host_filter(str(event.row.key)))
+        self.console_app.navigation.push_jobs(host_filter(str(event.row.key)))
 
-    def _pages_per_s_by_host(self, look: PollResult) -> dict[str, float]:
+    def _pages_per_s_by_host(self, poll: PollResult) -> dict[str, float]:
         """Pages a second by host."""
         done: dict[str, int] = {}
-        for sequence in look.snapshot.sequences:
-            done[sequence["host"]] = done.get(sequence["host"], 0) + sequence["done"]
-        return self.console_app.rates.update_hosts(done, look.at)
+        for sequence in poll.snapshot.sequences:
+            done[sequence.host] = done.get(sequence.host, 0) + sequence.done
+        return self.console_app.rates.update_hosts(done, poll.at)
 
 
-def _host_row(host: dict[str, Any], speed: float) -> Row:
-    full = host["running"] >= host["concurrency"]
-    robots = {"off": "off", "wanted": "fetching"}.get(host["robots"], f"ok {host['robots_status'] or ''}")
-    if host["backoff"]:
-        state = ("↓ backs off", "warn")
-    elif host["next_in"] and host["waiting"]:
+def _host_row(host: HostRow, rate: float) -> Row:
+    full = host.running >= host.concurrency
+    robots = {"off": "off", "wanted": "fetching"}.get(host.robots, f"ok {host.robots_status or ''}")
+    if host.backoff:
+        state = ("↓ backoff", "warn")
+    elif host.next_in and host.waiting:
         state = ("◷ delayed", "text")
-    elif host["running"]:
+    elif host.running:
         state = ("■ full", "accent") if full else ("▶ busy", "good")
     else:
-        state = ("● waits", "text") if host["waiting"] else ("○ idle", "dim")
-    mark = "↓" if host["backoff"] else ""
+        state = ("● waiting", "text") if host.waiting else ("○ idle", "dim")
+    mark = "↓" if host.backoff else ""
     return Row(
-        host["host"],
+        host.host,
         (
-            (host["host"], "strong" if host["running"] else "text"),
-            (f"{host['running']}/{host['concurrency']}", "good" if host["running"] else "dim"),
-            (format_count(host["waiting"]), "text" if host["waiting"] else "dim"),
-            (format_age(host["delay"]) if host["delay"] else "-", "text" if host["delay"] else "dim"),
-            (format_age(host["next_in"]) if host["next_in"] else "now", "text" if host["next_in"] else "dim"),
-            (mark + format_age(host["backoff"]) if host["backoff"] else "-", "warn" if host["backoff"] else "dim"),
-            (format_count(host["throttled"]), "warn" if host["throttled"] else "dim"),
-            (format_count(host["errors"]), "bad" if host["errors"] else "dim"),
+            (host.host, "strong" if host.running else "text"),
+            (f"{host.running}/{host.concurrency}", "good" if host.running else "dim"),
+            (format_count(host.waiting), "text" if host.waiting else "dim"),
+            (format_age(host.delay) if host.delay else "-", "text" if host.delay else "dim"),
+            (format_age(host.next_in) if host.next_in else "now", "text" if host.next_in else "dim"),
+            (mark + format_age(host.backoff) if host.backoff else "-", "warn" if host.backoff else "dim"),
+            (format_count(host.throttled), "warn" if host.throttled else "dim"),
+            (format_count(host.errors), "bad" if host.errors else "dim"),
             (robots, "dim"),
-            (format_rate(speed), "text"),
+            (format_rate(rate), "text"),
             state,
         ),
         (
-            host["host"], host["running"], host["waiting"], host["delay"], host["next_in"], host["backoff"],
-            host["throttled"], host["errors"], host["robots"], speed, state[0],
+            host.host, host.running, host.waiting, host.delay, host.next_in, host.backoff,
+            host.throttled, host.errors, host.robots, rate, state[0],
         ),
         host,
     )  # fmt: skip

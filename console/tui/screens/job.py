@@ -1,4 +1,4 @@
-"""One job: payload, page, error, attempts and rows, each on a tab; `t` adds what the defs on disk make of its page."""
+"""One job, in tabs: payload, page, error, attempts, rows, and a trial of the defs on its page."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,6 +10,7 @@ from console.format import format_age, format_size, format_time, plural
 from console.tui.screens.base import View
 from console.tui.state.file_line import find_file_line
 from console.tui.state.source import PollResult, ViewQuery
+from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.state.try_process import run_trial
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextView
@@ -23,7 +24,7 @@ _MAX_BYTES, _MAX_LINES = 200_000, 1_500
 
 
 class JobTabs(Canvas):
-    """Which tab is shown."""
+    """The tab bar."""
 
     current = "Payload"
 
@@ -35,7 +36,7 @@ class JobTabs(Canvas):
 
 
 class JobView(View):
-    """Reads the job at each look; its page once."""
+    """Reads the job at each poll, its page once."""
 
     NAME = "jobs"
     SNAPSHOT_LIMIT = 0
@@ -51,7 +52,7 @@ class JobView(View):
         self.tab = tab
         self.detail: JobDetail | None = None
         self.body: tuple[int, bytes | None] | None = None
-        self.trial_lines: list[Span] = [("t tries the defs on disk on the stored page; nothing is written", "dim")]
+        self.trial_lines: list[Span] = [("t tries the defs on disk on the stored page; writes nothing", "dim")]
 
     def compose(self) -> ComposeResult:
         """Tabs above, text below."""
@@ -65,23 +66,23 @@ class JobView(View):
         return f"job {self.job}"
 
     def view_query(self) -> ViewQuery | None:
-        """The job, and its page where that is looked at and not known yet."""
-        job, known = self.job, self.body[0] if self.body else None
+        """The job, and its page if it is not loaded yet."""
+        job, loaded_page = self.job, self.body[0] if self.body else None
 
-        def read(source: object, _look: object) -> object:
+        def read(source: object, _snapshot: object) -> object:
             detail = source.job(job)  # type: ignore[attr-defined]
             page = detail.page.id if detail is not None and detail.page is not None else None
-            if page is None or page == known:
+            if page is None or page == loaded_page:
                 return detail, None
             return detail, (page, source.document_body(page))  # type: ignore[attr-defined]
 
         return read
 
-    def show(self, look: PollResult) -> None:
-        """The tab that is open."""
-        self.last_poll = look
-        if look.requester is self and look.view_data is not None:
-            self.detail, body = look.view_data
+    def show(self, poll: PollResult) -> None:
+        """Show the open tab."""
+        self.last_poll = poll
+        if poll.requester is self and poll.view_data is not None:
+            self.detail, body = poll.view_data
             self.body = body or self.body
         self._update_pane()
 
@@ -91,20 +92,21 @@ class JobView(View):
         if self.detail is None:
             self.pane.heading = f"job {self.job}"
             self.pane.show(
-                [("it is not there" if self.last_poll and self.last_poll.requester is self else "reading…", "dim")]
+                [("no such job" if self.last_poll and self.last_poll.requester is self else "reading…", "dim")]
             )
             return
         line = self.detail.line
         self.pane.heading = f"job {line.id} {line.state} {without_credentials(line.url)}"
         lines = {
-            "Payload": _payload_lines, "Page": self._page_lines, "Error": _error_lines, "Attempts": _attempt_lines, "Rows": _row_lines,
+            "Payload": _payload_lines, "Page": self._page_lines, "Error": _error_lines, "Attempts": _attempt_lines,
+            "Rows": _row_lines,
         }.get(self.tab)  # fmt: skip
         self.pane.show(list(lines(self.detail)) if lines else self.trial_lines)
 
     def _page_lines(self, detail: JobDetail) -> Iterator[Span]:
         page = detail.page
         if page is None:
-            yield "no page: nothing was fetched, or it is stored no more", "dim"
+            yield "no page: not fetched, or no longer stored", "dim"
             return
         yield f"{page.status}  {page.content_type or 'no content type'}  {format_size(page.size)}B", "strong"
         yield f"fetched {format_time(page.fetched_at)}  {without_credentials(page.url)}", "text"
@@ -120,68 +122,67 @@ class JobView(View):
             for line in text.splitlines()[:_MAX_LINES]:
                 yield line.replace("\t", "  "), "text"
             if len(self.body[1]) > _MAX_BYTES:
-                yield f"… the first {format_size(_MAX_BYTES)}B of it", "dim"
+                yield f"… first {format_size(_MAX_BYTES)}B only", "dim"
 
-    # --- what keys do here
+    # --- keys
 
-    def act_next_pane(self) -> None:
-        """The next tab."""
+    def action_next_pane(self) -> None:
+        """Show the next tab."""
         self.switch_tab(1)
 
-    def act_previous_pane(self) -> None:
-        """The tab before."""
+    def action_previous_pane(self) -> None:
+        """Show the previous tab."""
         self.switch_tab(-1)
 
-    def switch_tab(self, by: int) -> None:
-        """To another tab."""
-        self.open_tab(TABS[(TABS.index(self.tab) + by) % len(TABS)])
+    def switch_tab(self, step: int) -> None:
+        """Show the tab `step` places further."""
+        self.open_tab(TABS[(TABS.index(self.tab) + step) % len(TABS)])
 
     def open_tab(self, tab: str) -> None:
-        """To that tab."""
+        """Show a tab."""
         self.tab, self.pane.first_line = tab, 0
         self._update_pane()
 
-    def act_payload(self) -> None:
-        """The payload."""
+    def action_payload(self) -> None:
+        """Show the payload."""
         self.open_tab("Payload")
 
-    def act_retry(self) -> None:
-        """This job anew."""
-        self.console_app.retry([self.job], ALL_JOBS)
+    def action_retry(self) -> None:
+        """Retry the job."""
+        self.console_app.actions.retry([self.job], ALL_JOBS)
 
-    def act_url(self) -> None:
-        """The page in a browser."""
+    def action_url(self) -> None:
+        """Open the page in a browser."""
         if self.detail is not None:
-            self.console_app.open_in_browser(self.detail.line.target or self.detail.line.url)
+            self.console_app.desktop.open_in_browser(self.detail.line.target or self.detail.line.url)
 
-    def act_copy(self) -> None:
-        """The URL; on other tabs than Payload the text."""
+    def action_copy(self) -> None:
+        """Copy the URL; on other tabs than Payload the tab's text."""
         if self.detail is not None:
             url = without_credentials(self.detail.line.url)
-            self.console_app.copy_text(url if self.tab == "Payload" else self.pane.text())
+            self.console_app.desktop.copy_text(url if self.tab == "Payload" else self.pane.text())
 
-    def act_edit(self) -> None:
-        """The def that the error names, else the first file."""
-        told = (
-            " ".join([*(e.text for _, e in self.detail.events), self.detail.line.reason or ""]) if self.detail else ""
-        )
-        self.console_app.edit_file(find_file_line(told))
+    def action_edit(self) -> None:
+        """Edit the def that the error names, else the first file."""
+        detail = self.detail
+        text = " ".join([*(event.text for _, event in detail.events), detail.line.reason or ""]) if detail else ""
+        self.console_app.desktop.edit_mentioned_file(text)
 
-    def act_try(self) -> None:
-        """The defs on disk on the stored page."""
+    def action_try(self) -> None:
+        """Try the defs on disk on the stored page."""
         if self.detail is None or self.detail.page is None:
             self.console_app.show_toast("try: no stored page", "warning")
             return
-        group, setup = self.detail.line.group, self.console_app.options
+        group, options = self.detail.line.group, self.console_app.options
         self.trial_lines = [("trying…", "accent")]
         self.open_tab("Try")
 
         def work() -> None:
-            found: list[Span] = []
-            for name in self.console_app.group_data_defs(group):
-                found += [*run_trial(setup.data, setup.defs, name, self.job), ("", "")]
-            told = found or [(f"the defs have no dataDef for group {group}", "warn")]
-            self.console_app.call_in_app(self._show_trial, told)
+            lines: list[Span] = []
+            for name in _data_defs_of_group(self.console_app.accepted_defs, group):
+                lines += [*run_trial(options.data, options.defs, name, self.job), ("", "")]
+            lines = lines or [(f"the defs have no dataDef for group {group}", "warn")]
+            self.console_app.call_in_app(self._show_trial, lines)
 
         self.console_app.run_in_thread(work)
 
@@ -190,12 +191,18 @@ class JobView(View):
         self._update_pane()
 
 
+def _data_defs_of_group(accepted: AcceptedDefs | None, group: str) -> list[str]:
+    """The dataDefs that the tasks of a group use."""
+    task_group = accepted.definitions.task_group(group) if accepted is not None else None
+    return list(dict.fromkeys(task.data_def for task in task_group.tasks)) if task_group else []
+
+
 def _payload_lines(detail: JobDetail) -> Iterator[Span]:
     line, request = detail.line, detail.request
     yield f"{request.method} {without_credentials(line.url)}", "strong"
     if line.target:
         yield f"redirected to {without_credentials(line.target)}", "text"
-    facts = {
+    properties = {
         "state": line.state, "group": line.group, "host": line.host, "node": line.node or "-", "kind": line.kind,
         "origin": line.origin, "locator": detail.locator or "-", "found from": detail.root_url or "-",
         "depth": str(line.depth), "priority": str(line.priority), "attempts": str(line.attempts),
@@ -203,7 +210,7 @@ def _payload_lines(detail: JobDetail) -> Iterator[Span]:
         "changed": format_time(line.changed_at) if line.changed_at else "-",
         "again in": format_age(line.wait) if line.wait is not None else "-",
     }  # fmt: skip
-    for name, value in facts.items():
+    for name, value in properties.items():
         yield f"{name:<11}{value}", "text"
     for name, value in request.headers:
         yield f"header     {name}: {_redact(name, value)}", "dim"
@@ -220,10 +227,10 @@ def _redact(name: str, value: str) -> str:
 def _error_lines(detail: JobDetail) -> Iterator[Span]:
     if detail.line.reason:
         yield detail.line.reason, "bad" if detail.line.state == "FAILED" else "warn"
-    told = [(f"{format_time(e.at)} {e.source}: {e.text}", e.level) for _, e in detail.events if e.level != "INFO"]
-    for text, level in reversed(told):
+    problems = [(f"{format_time(e.at)} {e.source}: {e.text}", e.level) for _, e in detail.events if e.level != "INFO"]
+    for text, level in reversed(problems):
         yield text, "bad" if level == "ERROR" else "warn"
-    if not detail.line.reason and not told:
+    if not detail.line.reason and not problems:
         yield "✓ no error", "good"
 
 

@@ -1,8 +1,9 @@
-"""Screens 2 and 4, Jobs and Failed: a window on all jobs that match, with retry of the marked ones or of all."""
+"""Screens 2 and 4, Jobs and Failed: the jobs that match a filter; retries the marked ones or all."""
 
 import time
 from collections.abc import Sequence
 
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 
 from console.filter_syntax import parse
@@ -24,16 +25,16 @@ STATE_LABELS = {
 
 
 class JobTable(LineTable):
-    """The window's lines. Order is the list's own: a million rows are not sorted."""
+    """The window's lines, in the order of the list: a million rows cannot be sorted here."""
 
     COLUMNS: Sequence[Column] = (
         Column("ID", 7, right=True), Column("STATE", 9), Column("TRY", 3, right=True), Column("AGE", 5, right=True),
         Column("NODE", 4, min_pane_width=100), Column("GROUP", 12, min_pane_width=90), Column("URL", 0),
         Column("REASON", 34, min_pane_width=118),
     )  # fmt: skip
-    EMPTY = "no jobs here"
+    EMPTY = "no jobs"
     all_marked = False
-    """Whether all that match are marked, in sight or not."""
+    """Whether all matching jobs are marked, loaded or not."""
 
     def __init__(self, window: JobWindow) -> None:
         super().__init__()
@@ -57,66 +58,66 @@ class JobTable(LineTable):
         jobs = {**poll.snapshot.jobs, "ready": poll.snapshot.jobs["ready"] - delayed, "delayed": delayed}
         return sum(count for state, count in jobs.items() if state in states)
 
-    def act_bottom(self) -> None:
-        """The last job of the list."""
+    def action_bottom(self) -> None:
+        """Go to the last job of the list."""
         if not self.window.has_end:
             self.window.jump_to_end()
-            self.console_app.refresh_query()
-        super().act_bottom()
+            self.console_app.navigation.refresh_query()
+        super().action_bottom()
 
-    def act_top(self) -> None:
-        """The first job of the list."""
+    def action_top(self) -> None:
+        """Go to the first job of the list."""
         if not self.window.has_start:
             self.window.reset(self.window.job_filter)
-            self.console_app.refresh_query()
-        super().act_top()
+            self.console_app.navigation.refresh_query()
+        super().action_top()
 
-    def act_mark_all(self) -> None:
-        """All that match, or none."""
+    def action_mark_all(self) -> None:
+        """Mark all matching jobs, or none."""
         self.all_marked = not self.all_marked
         self.marks = {row.key for row in self.rows} if self.all_marked else set()
         self.redraw()
 
-    def act_mark(self) -> None:
-        """This one."""
+    def action_mark(self) -> None:
+        """Mark the job under the cursor."""
         self.all_marked = False
-        super().act_mark()
+        super().action_mark()
 
-    def act_copy(self) -> None:
-        """The URL."""
+    def action_copy(self) -> None:
+        """Copy the URL."""
         if self.row is not None:
-            self.console_app.copy_text(redacted_url(self.row.subject))
+            self.console_app.desktop.copy_text(redacted_url(self.row.subject))
 
-    def act_url(self) -> None:
-        """The page in a browser."""
+    def action_url(self) -> None:
+        """Open the page in a browser."""
         if self.row is not None:
-            self.console_app.open_in_browser(redacted_url(self.row.subject))
+            self.console_app.desktop.open_in_browser(redacted_url(self.row.subject))
 
-    def act_export(self) -> None:
-        """All that match, as a CSV file, in sight or not."""
-        self.console_app.export_jobs(self.window.job_filter)
+    def action_export(self) -> None:
+        """Write all matching jobs to a CSV file, loaded or not."""
+        self.console_app.actions.export_jobs(self.window.job_filter)
 
-    def act_back(self) -> None:
-        """Out of the marks, then what the view does."""
+    def action_back(self) -> None:
+        """Clear the marks; without marks the view goes back."""
         if self.marks or self.all_marked:
             self.marks, self.all_marked = set(), False
             self.redraw()
         else:
-            self.console_app.view_stack[-1].act_back()
+            raise SkipAction
 
-    def act_filter(self) -> None:
-        """The view's."""
-        self.console_app.view_stack[-1].act_filter()
+    def action_filter(self) -> None:
+        """Leave filtering to the view."""
+        raise SkipAction
 
-    def act_sort(self) -> None:
-        """Not here."""
-        self.console_app.show_toast("jobs stand in the order they were found in; failed ones, newest first")
+    def action_sort(self) -> None:
+        """Say that jobs cannot be sorted."""
+        self.console_app.show_toast("jobs are listed in the order they were discovered, failed jobs newest first")
 
-    act_reverse = act_sort
+    action_reverse = action_sort
 
 
 class FailedTable(JobTable):
-    """What failed, why before where."""
+    """Failed jobs, the reason before the URL."""
 
     COLUMNS = (
         Column("ID", 7, right=True), Column("TRY", 3, right=True), Column("AGE", 5, right=True),
@@ -127,7 +128,7 @@ class FailedTable(JobTable):
 
 
 class JobCounts(Canvas):
-    """How many jobs are in each state, and what is shown of them."""
+    """The number of jobs in each state, and a note on the table."""
 
     last_poll: PollResult | None = None
     note: Span = ("", "")
@@ -143,7 +144,7 @@ class JobCounts(Canvas):
 
 
 class JobsView(View):
-    """The counts and the table. `base`: what the filter begins with."""
+    """Counts and table. `base_filter`: what the filter always starts with."""
 
     NAME = "jobs"
     HINTS = (
@@ -152,13 +153,13 @@ class JobsView(View):
     )  # fmt: skip
     DEFAULT_CSS = "JobsView { layout: vertical; } JobsView JobCounts { height: 1; } JobsView JobTable { height: 1fr; }"
 
-    def __init__(self, wanted: JobFilter = ALL_JOBS, *, name: str = "jobs") -> None:
+    def __init__(self, job_filter: JobFilter = ALL_JOBS, *, name: str = "jobs") -> None:
         super().__init__()
         self.NAME = name
         self.base_filter = "state:failed" if name == "failed" else ""
-        self.filter_text = wanted.text
+        self.filter_text = job_filter.text
         self.window = JobWindow()
-        self.window.reset(wanted)
+        self.window.reset(job_filter)
 
     def compose(self) -> ComposeResult:
         """Counts above, jobs below."""
@@ -168,27 +169,27 @@ class JobsView(View):
         yield self.table
 
     def breadcrumb(self) -> str:
-        """Jobs, and the filter."""
+        """The screen's name and the filter."""
         title, typed = self.NAME.capitalize(), self.filter_text.removeprefix(self.base_filter).strip()
         return f"{title} /{typed}" if typed else title
 
     def view_query(self) -> ViewQuery | None:
-        """The next part of the window."""
+        """The window's next query."""
         self.window.page_size = max(10, self.table.size.height) if self.is_mounted else 40
         read = self.window.next_query()
-        return lambda source, look: read(source, look.run.seq) if look.run else None
+        return lambda source, snapshot: read(source, snapshot.run.seq) if snapshot.run else None
 
-    def show(self, look: PollResult) -> None:
-        """What was read, where it was."""
-        self.last_poll = look
-        if look.requester is self and isinstance(look.view_data, WindowPage):
-            moved = self.window.apply(look.view_data)
+    def show(self, poll: PollResult) -> None:
+        """Merge the query's result into the window."""
+        self.last_poll = poll
+        if poll.requester is self and isinstance(poll.view_data, WindowPage):
+            moved = self.window.apply(poll.view_data)
             self._update_table(moved)
-        self.counts.last_poll = look
+        self.counts.last_poll = poll
         self.counts.note = self._status_note()
         self.counts.redraw()
         self.window.first_visible = self.table.first_visible
-        self.console_app.refresh_query(at_once=self.window.searching)
+        self.console_app.navigation.refresh_query(at_once=self.window.searching)
 
     def _update_table(self, moved: int) -> None:
         table, now = self.table, time.time()
@@ -197,76 +198,74 @@ class JobsView(View):
             table.marks = {row.key for row in rows}
         table.show(rows)
         if moved and not rows:
-            table.act_top()
+            table.action_top()
 
     def _status_note(self) -> Span:
         if self.window.searching:
             return (" searching…", "accent")
         if self.table.all_marked:
-            return (" ● all that match are marked", "accent")
+            return (" ● all matching jobs are marked", "accent")
         if self.table.marks:
             return (f" ● {len(self.table.marks)} marked", "accent")
         return ("", "")
 
-    # --- what keys do here
+    # --- keys
 
-    def act_filter(self) -> None:
-        """Type a filter."""
+    def action_filter(self) -> None:
+        """Ask for a filter."""
         label = "regex  !x  host:x  state:failed  group:g  node:n2  age>5m  attempts>2"
         typed = self.filter_text.removeprefix(self.base_filter).strip()
         self.console_app.prompt.ask(label, typed, lambda text: self.apply_filter(f"{self.base_filter} {text}".strip()))
 
     def apply_filter(self, text: str) -> None:
-        """Show what matches."""
+        """Show the jobs that match a filter."""
         try:
-            wanted = parse(text)
+            job_filter = parse(text)
         except CrawlError as error:
             self.console_app.show_toast(f"{error.message}. {error.remedy}", "error")
             return
         self.filter_text = text
         self.table.all_marked, self.table.marks = False, set()
-        self.window.reset(wanted)
+        self.window.reset(job_filter)
         self.table.show([], keep=False)
-        self.console_app.refresh_breadcrumbs()
-        self.console_app.refresh_query()
+        self.console_app.navigation.refresh_breadcrumbs()
+        self.console_app.navigation.refresh_query()
 
-    def act_back(self) -> None:
-        """Out of the filter, then out of here."""
-        if len(self.console_app.view_stack) == 1 and self.filter_text != self.base_filter:
+    def action_back(self) -> None:
+        """Clear the filter; without a filter the app goes back."""
+        if self.console_app.navigation.depth == 1 and self.filter_text != self.base_filter:
             self.apply_filter(self.base_filter)
         else:
-            self.console_app.act_back()
+            raise SkipAction
 
-    def act_retry(self) -> None:
-        """The marked jobs, or all that match."""
+    def action_retry(self) -> None:
+        """Retry the marked jobs, or all that match."""
         marked = [] if self.table.all_marked else [int(str(key)) for key in self.table.marks]
-        self.console_app.retry(marked, self.window.job_filter, marked=self.table.all_marked)
+        self.console_app.actions.retry(marked, self.window.job_filter, marked=self.table.all_marked)
 
-    def act_payload(self) -> None:
-        """The payload of the job under the cursor."""
+    def action_payload(self) -> None:
+        """Show the payload of the job under the cursor."""
         if self.table.row is not None:
             self.open_job(self.table.row.subject, "Payload")
 
     def on_line_table_row_highlighted(self, _event: LineTable.RowHighlighted) -> None:
-        """What lies around the cursor is read, at once where it may be needed soon."""
+        """Query the lines around the cursor; at once if they are not loaded."""
         self.window.first_visible = self.table.first_visible
-        self.console_app.refresh_query(at_once=self.window.needs_lines())
+        self.console_app.navigation.refresh_query(at_once=self.window.needs_lines())
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """Look into a job."""
+        """Show a job."""
         event.stop()
         self.open_job(event.row.subject, "Error" if event.row.subject.state == "FAILED" else "Payload")
 
     def on_line_table_scrolled(self, _event: LineTable.Scrolled) -> None:
         """Read the rows around the visible ones."""
         self.window.first_visible = self.table.first_visible
-        self.console_app.refresh_query(at_once=self.window.needs_lines())
+        self.console_app.navigation.refresh_query(at_once=self.window.needs_lines())
 
     def open_job(self, line: JobLine, tab: str) -> None:
-        """Look into a job."""
-        from console.tui.screens.job import JobView
-
-        self.console_app.push_view(JobView(line.id, tab))
+        """Show a job."""
+        self.console_app.navigation.push_job(line.id, tab)
 
 
 def _age_span(line: JobLine, now: float) -> Span:
@@ -281,17 +280,18 @@ def by_state_alone(job_filter: JobFilter) -> bool:
 
 
 def redacted_url(line: JobLine) -> str:
-    """Where the job's page is, without what is secret in it."""
+    """The URL of the job's page, without credentials."""
     return without_credentials(line.target or line.url)
 
 
 def _job_row(line: JobLine, now: float) -> Row:
-    state = ("◷ waits", "warn") if line.wait is not None else STATE_LABELS[line.state]
+    state = ("◷ waiting", "warn") if line.wait is not None else STATE_LABELS[line.state]
     crashed = f"{line.crashes} crashes; " if line.crashes else ""
     return Row(
         line.id,
         (
-            (str(line.id), "dim"), state, (str(line.attempts), "text" if line.attempts else "dim"), _age_span(line, now),
+            (str(line.id), "dim"), state, (str(line.attempts), "text" if line.attempts else "dim"),
+            _age_span(line, now),
             (line.node or "-", "dim"), (line.group, "text"), (short_url(redacted_url(line)), "text"),
             (crashed + (line.reason or ""), "bad" if line.state == "FAILED" else "dim"),
         ),
@@ -305,7 +305,7 @@ def _failed_row(line: JobLine, now: float) -> Row:
         line.id,
         (
             (str(line.id), "dim"), (str(line.attempts), "text"), _age_span(line, now), (line.group, "text"),
-            (line.reason or "no reason told", "bad"), (short_url(redacted_url(line)), "text"),
+            (line.reason or "unknown reason", "bad"), (short_url(redacted_url(line)), "text"),
         ),
         (),
         line,

@@ -1,4 +1,4 @@
-"""Screen 6, Log: all that happened, with search, filter, level and follow."""
+"""Screen 6, Log: all events, with search, filter, level and follow."""
 
 from textual.app import ComposeResult
 
@@ -15,13 +15,13 @@ class LogView(View):
     READS_LOG = True
     SNAPSHOT_LIMIT = 0
     HINTS = (
-        ("/", "search"), ("n N", "next, before"), ("&", "filter"), ("L", "level"), ("f", "follow"), ("w", "wrap"),
+        ("/", "search"), ("n N", "next, previous"), ("&", "filter"), ("L", "level"), ("f", "follow"), ("w", "wrap"),
         ("↵", "job"), ("y", "copy"), ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
 
-    def __init__(self, tail: LogBuffer) -> None:
+    def __init__(self, log_buffer: LogBuffer) -> None:
         super().__init__()
-        self.log_buffer = tail
+        self.log_buffer = log_buffer
 
     def compose(self) -> ComposeResult:
         """The pane."""
@@ -29,19 +29,19 @@ class LogView(View):
         yield self.log_pane
 
     def breadcrumb(self) -> str:
-        """Log."""
+        """The screen's name."""
         return "Log"
 
     def view_query(self) -> ViewQuery | None:
         """The log's new lines."""
-        return self.console_app.log_query()
+        return self.console_app.log_buffer.read_new
 
-    def show(self, look: PollResult) -> None:
-        """New lines."""
-        self.last_poll = look
+    def show(self, poll: PollResult) -> None:
+        """Show new lines."""
+        self.last_poll = poll
         self.log_pane.pull_lines()
 
     def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
-        """The job a line is about."""
+        """Show the job of a line."""
         event.stop()
-        self.console_app.push_event_job(event.event)
+        self.console_app.navigation.push_event_job(event.event)

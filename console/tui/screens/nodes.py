@@ -1,9 +1,10 @@
-"""Screen 1, Nodes: every node with state, heart and speed; sequences, hosts, appender, log beside it as room allows."""
+"""Screen 1, Nodes: all nodes; sequences, hosts, appender, throughput, alarms and log as space allows."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from textual import events
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.geometry import Offset
 from textual.widget import Widget
@@ -18,10 +19,11 @@ from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.log_view import LogPane
 from console.tui.widgets.pane import Pane
 from console.tui.widgets.panels import AlarmsPane, HostsPane, OutputsPane, SequencesTable, ThroughputPane
+from engine.store.read.snapshot import NodeRow
 
 _STATE_LABELS = {
-    "STARTING": ("… starts", "dim"), "READY": ("▶ ready", "good"), "DONE": ("● done", "text"),
-    "STANDBY": ("○ standby", "accent"), "DRAINING": ("◐ drain", "warn"), "SHUTDOWN": ("■ stops", "warn"),
+    "STARTING": ("… starting", "dim"), "READY": ("▶ ready", "good"), "DONE": ("● done", "text"),
+    "STANDBY": ("○ standby", "accent"), "DRAINING": ("◐ drain", "warn"), "SHUTDOWN": ("■ stopping", "warn"),
     "TERMINATED": ("□ ended", "dim"), "DEAD": ("✗ dead", "bad"), "FAILED": ("✗ failed", "bad"),
 }  # fmt: skip
 _ROLE_LABELS = {"INITIAL": "new", "RUNNER": "runner", "BACKUP_RUNNER": "backup"}
@@ -30,70 +32,71 @@ _ENDED_STATES = ("TERMINATED", "DEAD", "FAILED")
 
 
 class NodesTable(LineTable):
-    """One line a node."""
+    """One row a node."""
 
     COLUMNS = (
-        Column("NODE", 4), Column("ROLE", 6), Column("STATE", 9), Column("BEAT", 5, right=True),
+        Column("NODE", 4), Column("ROLE", 6), Column("STATE", 10), Column("BEAT", 5, right=True),
         Column("JOB/S", 6, right=True), Column("DONE", 6, right=True), Column("ERR", 4, right=True),
-        Column("HELD", 4, right=True, min_pane_width=90), Column("RSS", 6, right=True, min_pane_width=84), Column("NOW", 0),
+        Column("HELD", 4, right=True, min_pane_width=90), Column("RSS", 6, right=True, min_pane_width=84),
+        Column("NOW", 0),
     )  # fmt: skip
-    EMPTY = "no nodes: nothing runs here"
+    EMPTY = "no nodes"
 
-    def __init__(self, paces: Rates, **named: Any) -> None:
+    def __init__(self, rates: Rates, **named: Any) -> None:
         super().__init__(**named)
-        self.rates = paces
+        self.rates = rates
 
-    def update_from(self, look: PollResult) -> None:
-        """Those of a look: the living, and the dead that were not stopped in order."""
-        nodes = look.snapshot.nodes
-        replaced = {node["replaces"]: node["id"] for node in nodes if node["replaces"]}
-        living = [n for n in nodes if n["state"] != "TERMINATED"] or nodes[-4:]
-        self.show_filtered([self._node_row(n, replaced.get(n["id"])) for n in living])
+    def update_from(self, poll: PollResult) -> None:
+        """Show the nodes of a poll: live ones and crashed ones; stopped ones only if there are no others."""
+        nodes = poll.snapshot.nodes
+        replaced = {node.replaces: node.id for node in nodes if node.replaces}
+        shown = [n for n in nodes if n.state != "TERMINATED"] or nodes[-4:]
+        self.show_filtered([self._node_row(n, replaced.get(n.id)) for n in shown])
 
-    def _node_row(self, node: dict[str, Any], by: str | None) -> Row:
-        ended = node["state"] in _ENDED_STATES
-        pace = self.rates.nodes.get(node["id"])
-        speed = pace.per_second if pace and not ended else 0.0
-        state = ("! stale", "warn") if not ended and node["heart"] == "ARRHYTHMIA" else _STATE_LABELS[node["state"]]
+    def _node_row(self, node: NodeRow, replaced_by: str | None) -> Row:
+        ended = node.state in _ENDED_STATES
+        node_rate = self.rates.nodes.get(node.id)
+        rate = node_rate.per_second if node_rate and not ended else 0.0
+        state = ("! stale", "warn") if not ended and node.heart == "ARRHYTHMIA" else _STATE_LABELS[node.state]
         return Row(
-            node["id"],
+            node.id,
             (
-                (node["id"], "strong"),
-                (_ROLE_LABELS.get(node["role"], "dead"), "text" if not ended else "dim"),
+                (node.id, "strong"),
+                (_ROLE_LABELS.get(node.role, "dead"), "text" if not ended else "dim"),
                 state,
-                (format_age(node["beat_age"]), "warn" if (node["beat_age"] or 0) >= 1.5 else "dim"),
-                (format_rate(speed), "text"),
-                (format_count(node["done"]), "text"),
-                (format_count(node["failed"]), "bad" if node["failed"] else "dim"),
-                (format_count(node["in_flight"]), "text" if node["in_flight"] else "dim"),
-                (format_size(node["rss"]) if node["rss"] else "-", "dim"),
-                (_activity(node, by), "text" if not ended else "dim"),
+                (format_age(node.beat_age), "warn" if (node.beat_age or 0) >= 1.5 else "dim"),
+                (format_rate(rate), "text"),
+                (format_count(node.done), "text"),
+                (format_count(node.failed), "bad" if node.failed else "dim"),
+                (format_count(node.in_flight), "text" if node.in_flight else "dim"),
+                (format_size(node.rss) if node.rss else "-", "dim"),
+                (_activity(node, replaced_by), "text" if not ended else "dim"),
             ),
             (
-                int(node["id"][1:]), node["role"], node["state"], node["beat_age"], speed, node["done"],
-                node["failed"], node["in_flight"], node["rss"], node["now"],
+                int(node.id[1:]), node.role, node.state, node.beat_age, rate, node.done,
+                node.failed, node.in_flight, node.rss, node.now,
             ),
             node,
         )  # fmt: skip
 
 
-def _activity(node: dict[str, Any], by: str | None) -> str:
-    state, held = node["state"], node["in_flight"]
+def _activity(node: NodeRow, replaced_by: str | None) -> str:
+    state, held = node.state, node.in_flight
     if state in ("DEAD", "FAILED"):
-        return (node["reason"] or "no reason told") + (f" · replaced by {by}" if by else "")
+        return (node.reason or "unknown reason") + (f" · replaced by {replaced_by}" if replaced_by else "")
     if state in ("DRAINING", "SHUTDOWN"):
         return f"finishing {plural(held, 'job')}"
     if state == "TERMINATED":
-        return node["reason"] or "stopped in order"
-    if node["heart"] == "ARRHYTHMIA":
-        return f"no beat; {short_url(node['now'])}"
+        return node.reason or "stopped"
+    if node.heart == "ARRHYTHMIA":
+        return f"no beat; {short_url(node.now)}"
     if state == "STANDBY":
-        return "takes over when a runner dies"
-    return short_url(node["now"]) if node["now"] else "starting" if state == "STARTING" else "nothing to take now"
+        return "replaces a dead runner"
+    return short_url(node.now) if node.now else "starting" if state == "STARTING" else "idle"
 
 
 class NodesView(View):
-    """The panes and where they stand: side by side in wide windows, one below the nodes in narrow ones."""
+    """Arranges the panes: side by side in wide windows; in narrow ones a single pane below the nodes."""
 
     NAME = "nodes"
     READS_LOG = True
@@ -102,16 +105,16 @@ class NodesView(View):
         ("/", "filter"), ("space", "mark"), ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
 
-    def __init__(self, paces: Rates, tail: LogBuffer, **named: Any) -> None:
+    def __init__(self, rates: Rates, log_buffer: LogBuffer, **named: Any) -> None:
         super().__init__(**named)
-        self.rates = paces
-        self.log_buffer = tail
+        self.rates = rates
+        self.log_buffer = log_buffer
         self.zoomed = False
         self._lower_pane: Pane | None = None
         self._last_arrangement: tuple[Any, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """All panes; `place` says which are seen."""
+        """All panes; `arrange_panes` shows some of them."""
         self.nodes = NodesTable(self.rates, id="nodes")
         self.log_pane = LogPane(self.log_buffer, id="log")
         self.sequences = SequencesTable(id="sequences")
@@ -128,46 +131,46 @@ class NodesView(View):
 
     def view_query(self) -> ViewQuery | None:
         """The log's new lines."""
-        return self.console_app.log_query()
+        return self.console_app.log_buffer.read_new
 
-    def show(self, look: PollResult) -> None:
+    def show(self, poll: PollResult) -> None:
         """Give each pane what it draws."""
-        self.last_poll = look
+        self.last_poll = poll
         self.alarms.alarms = self.console_app.alarms
         for pane in (self.nodes, self.sequences, self.hosts, self.outputs, self.throughput):
-            pane.update_from(look)
+            pane.update_from(poll)
         self.log_pane.pull_lines()
         self.alarms.redraw()
         self.arrange_panes()
 
     def panes(self) -> Sequence[Pane]:
-        """All of them: in a narrow window `tab` brings the next one into sight."""
+        """All panes: in a narrow window `tab` shows the next one."""
         return [self.nodes, self.log_pane, self.sequences, self.hosts, self.outputs, self.throughput, self.alarms]
 
-    # --- where panes stand
+    # --- arrangement
 
     def on_resize(self, _event: events.Resize) -> None:
-        """Another size, another arrangement."""
+        """Arrange the panes for the new size."""
         self.arrange_panes()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """In a narrow window the pane that has the focus is the one that is seen."""
+        """In a narrow window show the focused pane."""
         if isinstance(event.widget, Pane) and event.widget is not self.nodes:
             self._lower_pane = event.widget
         self.arrange_panes()
 
     def arrange_panes(self) -> None:
-        """Place the panes; does nothing where nothing changed."""
+        """Place the panes, if something changed."""
         width, height = self.size
         if not width or self.last_poll is None:
             return
         focused = self.screen.focused
         alone = focused if (self.zoomed or height < _SPLIT_MIN_HEIGHT) and focused in self.panes() else None
         counts = (len(self.nodes.rows), len(self.outputs.outputs), min(6, self.alarms.line_count(_SIDE_WIDTH - 1)))
-        laid = (width, height, alone, self._lower_pane, *counts)
-        if laid == self._last_arrangement:
+        arrangement = (width, height, alone, self._lower_pane, *counts)
+        if arrangement == self._last_arrangement:
             return
-        self._last_arrangement = laid
+        self._last_arrangement = arrangement
         places: dict[Widget, tuple[int, int, int, int]] = {}
         if alone is not None or height < _SPLIT_MIN_HEIGHT:
             places[alone or self.nodes] = (0, 0, width, height)
@@ -189,86 +192,86 @@ class NodesView(View):
     def _side_places(
         self, x: int, width: int, height: int, counts: tuple[int, int, int]
     ) -> dict[Widget, tuple[int, int, int, int]]:
-        """The right side, from below: alarms, throughput, appender, hosts; sequences take the rest."""
+        """The right side from the bottom: alarms, throughput, appender, hosts; sequences take the rest."""
         heights = {
             self.alarms: 1 + max(1, counts[2]), self.throughput: max(3, min(9, height // 5)),
             self.outputs: 1 + max(1, min(6, counts[1])), self.hosts: max(3, min(10, height // 4)),
         }  # fmt: skip
         places: dict[Widget, tuple[int, int, int, int]] = {}
         bottom = height
-        for pane, wanted in heights.items():
-            taken = min(wanted, max(0, bottom - 4))
-            bottom -= taken
-            places[pane] = (x, bottom, width, taken)
+        for pane, preferred in heights.items():
+            pane_height = min(preferred, max(0, bottom - 4))
+            bottom -= pane_height
+            places[pane] = (x, bottom, width, pane_height)
         places[self.sequences] = (x, 0, width, bottom)
         return {pane: place for pane, place in places.items() if place[3] > 0}
 
-    # --- what keys do here
+    # --- keys
 
-    def act_zoom(self) -> None:
-        """The focused pane alone, or all of them."""
+    def action_zoom(self) -> None:
+        """Show the focused pane only, or all panes."""
         self.zoomed = not self.zoomed
         self.arrange_panes()
 
-    def act_drain(self) -> None:
-        """The chosen nodes take nothing more, and end."""
+    def action_drain(self) -> None:
+        """Drain the selected nodes: they take no more jobs, then stop."""
         for name in self._selected_node_ids("drain"):
-            self.console_app.send_command("drain", {"node": name})
+            self.console_app.actions.send_command("drain", {"node": name})
         self.nodes.marks.clear()
 
-    def act_restart(self) -> None:
-        """The chosen nodes end in order, and new ones start."""
+    def action_restart(self) -> None:
+        """Drain the selected nodes, and start new ones."""
         for name in self._selected_node_ids("restart"):
-            self.console_app.send_command("restart", {"node": name})
+            self.console_app.actions.send_command("restart", {"node": name})
         self.nodes.marks.clear()
 
-    def act_kill(self) -> None:
-        """The marked nodes; with none marked: the run."""
+    def action_kill(self) -> None:
+        """Kill the marked nodes, or the run if none is marked."""
         marked = sorted(str(key) for key in self.nodes.marks)
-        self.console_app.confirm_kill(marked)
+        self.console_app.actions.confirm_kill(marked)
 
-    def act_pause(self) -> None:
-        """A sequence's intake where the focus is on one, else the run's."""
+    def action_pause(self) -> None:
+        """Pause or resume the focused sequence; elsewhere the app pauses the run."""
         row = self.sequences.row
         if self.screen.focused is self.sequences and row is not None:
-            verb = "resume" if row.subject["paused"] else "pause"
-            self.console_app.send_command(verb, {"sequence": row.subject["id"]})
+            verb = "resume" if row.subject.paused else "pause"
+            self.console_app.actions.send_command(verb, {"sequence": row.subject.id})
         else:
-            self.console_app.act_pause()
+            raise SkipAction
 
     def _selected_node_ids(self, verb: str) -> list[str]:
         if self.screen.focused is not self.nodes and not self.nodes.marks:
-            self.console_app.show_toast(f"{verb}: go to the nodes (tab), and choose one", "warning")
+            self.console_app.show_toast(f"{verb}: select a node first (tab)", "warning")
             return []
-        names = [row.subject["id"] for row in self.nodes.selected_rows() if row.subject["state"] not in _ENDED_STATES]
+        names = [row.subject.id for row in self.nodes.selected_rows() if row.subject.state not in _ENDED_STATES]
         if not names:
-            self.console_app.show_toast(f"{verb}: no living node is chosen", "warning")
+            self.console_app.show_toast(f"{verb}: no live node is selected", "warning")
         return names
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """A node's jobs, or a sequence's."""
+        """Show the jobs of a node or a sequence."""
         event.stop()
-        told = event.row.subject
-        node = event.table is self.nodes
-        self.console_app.push_jobs_view(
-            node_filter(told["id"]) if node else sequence_filter(told["group"], told["host"])
+        subject = event.row.subject
+        is_node = event.table is self.nodes
+        self.console_app.navigation.push_jobs(
+            node_filter(subject.id) if is_node else sequence_filter(subject.group, subject.host)
         )
 
     def on_log_pane_line_opened(self, event: LogPane.LineOpened) -> None:
-        """The job a line is about."""
+        """Show the job of a log line."""
         event.stop()
-        self.console_app.push_event_job(event.event)
+        self.console_app.navigation.push_event_job(event.event)
 
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
-        """The log shows the node under the cursor, once the operator asked for one."""
+        """A log limited to one node follows the cursor."""
         if event.table is self.nodes and self.log_pane.log_filter.sources:
-            self._filter_log([event.table.row.subject["id"]] if event.table.row else [])
+            self._filter_log([event.table.row.subject.id] if event.table.row else [])
 
-    def act_log_of(self) -> None:
-        """The log of the chosen nodes, or of all."""
-        names = [] if self.log_pane.log_filter.sources else [row.subject["id"] for row in self.nodes.selected_rows()]
+    def action_log_of(self) -> None:
+        """Limit the log to the selected nodes, or show all."""
+        names = [] if self.log_pane.log_filter.sources else [row.subject.id for row in self.nodes.selected_rows()]
         self._filter_log(names)
 
     def _filter_log(self, names: list[str]) -> None:
-        sieve = self.log_pane.log_filter
-        self.log_pane.set_filter(LogFilter(sieve.level, frozenset(names), sieve.pattern, sieve.negated))
+        log_filter = self.log_pane.log_filter
+        self.log_pane.set_filter(LogFilter(log_filter.level, frozenset(names), log_filter.pattern, log_filter.negated))

@@ -1,4 +1,4 @@
-"""The command palette: type a part of a name, enter does it."""
+"""The command palette: type part of a command's name, enter runs it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _MAX_SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class PaletteCommand:
-    """One command: its words, what they mean, and the deed."""
+    """A command: its name, what it does, and the function that does it."""
 
     name: str
     description: str
@@ -24,18 +24,18 @@ class PaletteCommand:
 
 
 class PaletteCommandsTable(LineTable):
-    """Those that match."""
+    """The matching commands."""
 
     COLUMNS = (Column("COMMAND", 34), Column("", 0))
-    EMPTY = "nothing is called so"
+    EMPTY = "no command matches"
     can_focus = False
 
     always_show_cursor = True
-    """The cursor is shown although the line above has the focus."""
+    """The cursor is shown although the input has the focus."""
 
 
 class PalettePanel(ModalScreen[PaletteCommand]):
-    """A line to type in, and the commands that match below it."""
+    """An input, and the matching commands below it."""
 
     DEFAULT_CSS = """
     PalettePanel { align: center top; }
@@ -49,63 +49,63 @@ class PalettePanel(ModalScreen[PaletteCommand]):
         ("pagedown", "move(10)", ""), ("pageup", "move(-10)", ""),
     ]  # fmt: skip
 
-    def __init__(self, choices: Sequence[PaletteCommand]) -> None:
+    def __init__(self, commands: Sequence[PaletteCommand]) -> None:
         super().__init__()
-        self._commands = choices
+        self._commands = commands
 
     def compose(self) -> ComposeResult:
-        """Line and list."""
+        """Input and table."""
         self.table = PaletteCommandsTable()
         with Vertical():
             yield Input(placeholder="a command: kill n2, retry failed on host …, theme clear", compact=True)
             yield self.table
 
     def on_mount(self) -> None:
-        """All of them at first."""
+        """Show all commands."""
         self.query_one(Input).focus()
         self._show_matches("")
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Those that match."""
+        """Show the matching commands."""
         self._show_matches(event.value)
 
     def _show_matches(self, text: str) -> None:
-        found = sorted(
+        matches = sorted(
             (rank, number)
-            for number, choice in enumerate(self._commands)
-            if (rank := _rank(text.lower().split(), choice)) is not None
+            for number, command in enumerate(self._commands)
+            if (rank := _rank(text.lower().split(), command)) is not None
         )
         rows = [
             Row(number, ((c.name, "strong"), (c.description, "dim")), (), c)
-            for _, number in found[:_MAX_SHOWN]
+            for _, number in matches[:_MAX_SHOWN]
             for c in [self._commands[number]]
         ]
         self.table.show(rows, keep=False)
 
-    def action_move(self, by: int) -> None:
-        """The cursor."""
-        for _ in range(abs(by)):
-            self.table.act_down() if by > 0 else self.table.act_up()
+    def action_move(self, step: int) -> None:
+        """Move the cursor."""
+        for _ in range(abs(step)):
+            self.table.action_down() if step > 0 else self.table.action_up()
 
     def on_input_submitted(self) -> None:
-        """Do it."""
+        """Run the command under the cursor."""
         row = self.table.row
         self.dismiss(row.subject if row else None)
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """A click does it, too."""
+        """Run a clicked command."""
         self.dismiss(event.row.subject)
 
 
-def _rank(words: list[str], choice: PaletteCommand) -> int | None:
-    """How well it matches, the lower the better; None: not at all. Each word, or its letters in order, is found."""
-    name = choice.name.lower()
+def _rank(words: list[str], command: PaletteCommand) -> int | None:
+    """How well a command matches, lower is better; None if a word, or its letters in order, is missing."""
+    name = command.name.lower()
     rank = 0
     for word in words:
         at = name.find(word)
         if at >= 0:
             rank += 0 if at == 0 else 1
-        elif word in choice.description.lower():
+        elif word in command.description.lower():
             rank += 3
         elif _is_subsequence(word, name):
             rank += 6

@@ -1,4 +1,4 @@
-"""Screen 7, Plots: pages and rows a second, errors and queue, over minutes or hours, from what the supervisor kept."""
+"""Screen 7, Plots: pages and rows a second, errors and queue length over 5 minutes to 6 hours."""
 
 import time
 from collections.abc import Sequence
@@ -19,23 +19,23 @@ _READ_INTERVAL = 1.0
 
 
 class Plot(Pane):
-    """One quantity over time. `of`: which field of a sample; `cumulative`: plot by how much it grew, not how high it is."""
+    """One quantity over time. `cumulative`: plot the growth of the sample's field, not its value."""
 
-    def __init__(self, heading: str, of: str, role: str, *, cumulative: bool = False) -> None:
+    def __init__(self, heading: str, sample_field: str, role: str, *, cumulative: bool = False) -> None:
         super().__init__()
-        self.heading, self.sample_field, self.role, self.cumulative = heading, of, role, cumulative
+        self.heading, self.sample_field, self.role, self.cumulative = heading, sample_field, role, cumulative
         self.samples: Sequence[Sample] = ()
         self.time_range: tuple[str, float] = TIME_RANGES[0]
 
     def values(self, count: int) -> list[float]:
-        """The quantity in `count` equal parts of the span, ending now; 0 where nothing is known."""
+        """The quantity in `count` equal intervals ending now; 0 without samples."""
         end, length = time.time(), self.time_range[1] / count
         sums, counts = [0.0] * count, [0] * count
-        before: float | None = None
+        previous: float | None = None
         for sample in self.samples:
             value = float(getattr(sample, self.sample_field))
             if self.cumulative:
-                value, before = max(0.0, value - before) if before is not None else 0.0, value
+                value, previous = max(0.0, value - previous) if previous is not None else 0.0, value
             index = count - 1 - int((end - sample.at) / length)
             if 0 <= index < count:
                 sums[index] += value
@@ -44,7 +44,7 @@ class Plot(Pane):
         return _fill_gaps(means)
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """The rule with the figures, the dots, and the time below."""
+        """A rule with the figures, and the plot."""
         values = self.values(max(2, (width - 10) * 2))
         top, last = max(values, default=0.0), values[-1] if values else 0.0
         note = f"now {format_rate(last)}  top {format_rate(top)}  last {self.time_range[0]}"
@@ -55,21 +55,21 @@ class Plot(Pane):
 
 
 def _fill_gaps(values: list[float]) -> list[float]:
-    """Parts without a sample (-1) take the value before them, where there was one not long ago."""
-    found, last, gap = [], 0.0, 0
+    """Intervals without a sample (-1) repeat the previous value, for a short time."""
+    filled, last, gap = [], 0.0, 0
     for value in values:
         gap = 0 if value >= 0 else gap + 1
         last = value if value >= 0 else last if gap < 12 else 0.0
-        found.append(last)
-    return found
+        filled.append(last)
+    return filled
 
 
 class PlotsView(View):
-    """Four plots, two in a row where there is room; `+` and `-` change the span."""
+    """Four plots, two in a row in wide windows; `s` changes the time range."""
 
     NAME = "plots"
     SNAPSHOT_LIMIT = 0
-    HINTS = (("s", "span: 5m 15m 1h 6h"), ("z", "zoom"), ("tab", "panes"), ("?", "keys"), ("q", "quit"))
+    HINTS = (("s", "range: 5m 15m 1h 6h"), ("z", "zoom"), ("tab", "panes"), ("?", "keys"), ("q", "quit"))
     DEFAULT_CSS = "PlotsView { layout: grid; grid-size: 1 4; } PlotsView.wide { grid-size: 2 2; grid-gutter: 0 1; }"
 
     def __init__(self) -> None:
@@ -89,38 +89,38 @@ class PlotsView(View):
         yield from self.plots
 
     def breadcrumb(self) -> str:
-        """Plots, and how far back."""
+        """The time range."""
         return f"Plots > {TIME_RANGES[self.range_index][0]}"
 
     def view_query(self) -> ViewQuery | None:
-        """The samples of the span, at most once a second."""
+        """The samples of the time range, at most once a second."""
         if time.monotonic() < self._next_read_at:
             return None
         since = time.time() - TIME_RANGES[self.range_index][1]
-        return lambda source, look: source.samples(look.run.seq, since) if look.run else None
+        return lambda source, snapshot: source.samples(snapshot.run.seq, since) if snapshot.run else None
 
-    def show(self, look: PollResult) -> None:
-        """New samples."""
-        self.last_poll = look
-        if look.requester is self and look.view_data is not None:
+    def show(self, poll: PollResult) -> None:
+        """Show new samples."""
+        self.last_poll = poll
+        if poll.requester is self and poll.view_data is not None:
             self._next_read_at = time.monotonic() + _READ_INTERVAL
             for plot in self.plots:
-                plot.samples, plot.time_range = look.view_data, TIME_RANGES[self.range_index]
+                plot.samples, plot.time_range = poll.view_data, TIME_RANGES[self.range_index]
                 plot.redraw()
-        self.console_app.refresh_query(at_once=False)
+        self.console_app.navigation.refresh_query(at_once=False)
 
     def on_resize(self, event: Any) -> None:
-        """Two in a row, or one."""
+        """Two plots in a row, or one."""
         self.set_class(event.size.width >= 110 and not self._zoomed, "wide")
 
-    def act_sort(self) -> None:
-        """The next span."""
+    def action_sort(self) -> None:
+        """Change to the next time range."""
         self.range_index, self._next_read_at = (self.range_index + 1) % len(TIME_RANGES), 0.0
-        self.console_app.refresh_breadcrumbs()
-        self.console_app.refresh_query()
+        self.console_app.navigation.refresh_breadcrumbs()
+        self.console_app.navigation.refresh_query()
 
-    def act_zoom(self) -> None:
-        """The focused plot alone, or all."""
+    def action_zoom(self) -> None:
+        """Show the focused plot only, or all plots."""
         self._zoomed = not self._zoomed
         for plot in self.plots:
             plot.display = not self._zoomed or plot is self.screen.focused

@@ -1,4 +1,4 @@
-"""What an operator must not miss, seen from one look. Pure."""
+"""Derives the alarms shown to the operator from one poll result."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,91 +13,95 @@ _GROUP_HOSTS_ABOVE = 5
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One line of trouble. `about` is the node, host or file it concerns; empty: the run."""
+    """One alarm. `about`: the node, host or file it concerns; empty for the run."""
 
     level: Literal["warn", "bad"]
     text: str
     about: str = ""
 
 
-def current_alarms(look: PollResult, *, stale_seconds: float | None = None, reason: str = "") -> list[Alarm]:
-    """The worst first. `stale`: seconds since the last good look, where there was a bad one."""
+def current_alarms(poll: PollResult, *, stale_seconds: float | None = None, reason: str = "") -> list[Alarm]:
+    """All alarms, by area. `stale_seconds`: the age of the last good poll, if a later one failed."""
     return [
         *_staleness_alarms(stale_seconds, reason),
-        *_run_alarms(look),
-        *_node_alarms(look),
-        *_defs_alarms(look),
-        *_host_alarms(look),
-        *_sequence_alarms(look),
+        *_run_alarms(poll),
+        *_node_alarms(poll),
+        *_defs_alarms(poll),
+        *_host_alarms(poll),
+        *_sequence_alarms(poll),
     ]
 
 
 def _staleness_alarms(stale: float | None, why: str) -> list[Alarm]:
     if stale is None:
         return []
-    return [Alarm("bad", f"stale {stale:.0f} s: {why or 'no answer from the database'}; it is tried again")]
+    return [Alarm("bad", f"stale {stale:.0f} s: {why or 'no answer from the database'}; retrying")]
 
 
-def _run_alarms(look: PollResult) -> list[Alarm]:
-    run, found = look.snapshot.run, []
+def _run_alarms(poll: PollResult) -> list[Alarm]:
+    run = poll.snapshot.run
+    alarms: list[Alarm] = []
     if run is None:
         return []
-    if run.state.is_open and look.supervisor_pid is None:
+    if run.state.is_open and poll.supervisor_pid is None:
         if run.stage == Stage.SHUTDOWN_COMPLETE:
-            found.append(Alarm("warn", "jobs are READY again: `crawl-console run` goes on with them"))
+            alarms.append(Alarm("warn", "jobs are READY again: `crawl-console run` resumes the run"))
         else:
-            found.append(Alarm("bad", "the supervisor is gone: `crawl-console run` goes on; nothing was lost"))
+            alarms.append(Alarm("bad", "the supervisor is gone: `crawl-console run` resumes the run; nothing was lost"))
     if run.paused and "disk" in run.paused:
-        found.append(Alarm("bad", "disk nearly full: intake pauses until there is space"))
+        alarms.append(Alarm("bad", "disk nearly full: the run is paused until there is space"))
     if run.paused and "operator" in run.paused and run.state.is_open:
-        found.append(Alarm("warn", "intake is paused by an operator: p resumes it"))
+        alarms.append(Alarm("warn", "an operator paused the run: p resumes it"))
     if run.state == "FAILED":
-        found.append(Alarm("bad", f"the run failed: {run.reason or 'see the log'}"))
-    return found
+        alarms.append(Alarm("bad", f"the run failed: {run.reason or 'see the log'}"))
+    return alarms
 
 
-def _node_alarms(look: PollResult) -> list[Alarm]:
-    replaced = {node["replaces"]: node["id"] for node in look.snapshot.nodes if node["replaces"]}
-    found = []
-    for node in look.snapshot.nodes:
-        if node["state"] in ("DEAD", "FAILED"):
-            by = replaced.get(node["id"])
-            then = f"replaced by {by}" if by else "not replaced"
-            found.append(
-                Alarm("warn" if by else "bad", f"{node['id']} dead: {node['reason'] or 'no reason told'}; {then}",
-                      node["id"])
+def _node_alarms(poll: PollResult) -> list[Alarm]:
+    replaced = {node.replaces: node.id for node in poll.snapshot.nodes if node.replaces}
+    alarms = []
+    for node in poll.snapshot.nodes:
+        if node.state in ("DEAD", "FAILED"):
+            by = replaced.get(node.id)
+            outcome = f"replaced by {by}" if by else "not replaced"
+            alarms.append(
+                Alarm("warn" if by else "bad", f"{node.id} dead: {node.reason or 'unknown reason'}; {outcome}",
+                      node.id)
             )  # fmt: skip
-        elif node["heart"] == "ARRHYTHMIA":
-            found.append(Alarm("warn", f"{node['id']} has not beaten for {node['beat_age'] or 0:.1f} s", node["id"]))
-    return sorted(found, key=lambda alarm: alarm.level)
+        elif node.heart == "ARRHYTHMIA":
+            alarms.append(Alarm("warn", f"{node.id} has sent no heartbeat for {node.beat_age or 0:.1f} s", node.id))
+    return sorted(alarms, key=lambda alarm: alarm.level)
 
 
-def _defs_alarms(look: PollResult) -> list[Alarm]:
-    problems = look.snapshot.defs_problems
+def _defs_alarms(poll: PollResult) -> list[Alarm]:
+    problems = poll.snapshot.defs_problems
     if not problems:
         return []
     first = problems[0]
     place = f"{first['file']}:{first['line']}:{first['col']}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return [Alarm("bad", f"{place} {first['message']}{more} · old defs kept", place)]
+    return [Alarm("bad", f"{place} {first['message']}{more} · the previous defs stay in use", place)]
 
 
-def _host_alarms(look: PollResult) -> list[Alarm]:
-    resting = [host for host in look.snapshot.hosts if host["backoff"]]
-    resting.sort(key=lambda host: -host["backoff"])
-    if len(resting) > _GROUP_HOSTS_ABOVE:
-        longest = resting[0]
+def _host_alarms(poll: PollResult) -> list[Alarm]:
+    backing_off = [host for host in poll.snapshot.hosts if host.backoff]
+    backing_off.sort(key=lambda host: -(host.backoff or 0.0))
+    if len(backing_off) > _GROUP_HOSTS_ABOVE:
+        longest = backing_off[0]
         return [
-            Alarm("warn", f"{len(resting)} hosts answer 429 or 503; {longest['host']} rests {longest['backoff']:.0f} s")
+            Alarm(
+                "warn",
+                f"{len(backing_off)} hosts answer 429 or 503; {longest.host} backs off {longest.backoff:.0f} s",
+            )
         ]  # fmt: skip
     return [
-        Alarm("warn", f"{h['host']} answers 429 or 503: left alone for {h['backoff']:.0f} s", h["host"])
-        for h in resting[:_MAX_HOST_ALARMS]
+        Alarm("warn", f"{h.host} answers 429 or 503: backing off {h.backoff:.0f} s", h.host)
+        for h in backing_off[:_MAX_HOST_ALARMS]
     ]
 
 
-def _sequence_alarms(look: PollResult) -> list[Alarm]:
-    count = look.snapshot.paused_sequences
-    if not count or look.supervisor_pid is None:
+def _sequence_alarms(poll: PollResult) -> list[Alarm]:
+    count = poll.snapshot.paused_sequences
+    if not count or poll.supervisor_pid is None:
         return []
-    return [Alarm("warn", f"paused by name: {plural(count, 'sequence')} (palette `:`, resume)")]
+    return [Alarm("warn", f"{plural(count, 'sequence')} paused by name (palette `:`, resume)")]

@@ -1,4 +1,4 @@
-"""What a console acts through: someone who carries orders to the supervisor, and its answer back."""
+"""Control client: sends commands to the supervisor, and counts, exports and retries jobs."""
 
 import csv
 from collections.abc import Sequence
@@ -15,63 +15,63 @@ _EXPORT_PAGE = 500
 
 
 class ControlClient(Protocol):
-    """Called on a worker thread; may take seconds. Raises CrawlError where nobody can obey."""
+    """Called on worker threads; may take seconds. Raises CrawlError if a command cannot be carried out."""
 
     def send(self, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
-        """Whether it was done, and a sentence for the operator."""
+        """Send a command; returns whether it succeeded, and the answer."""
 
-    def count_jobs(self, wanted: JobFilter) -> int:
+    def count_jobs(self, job_filter: JobFilter) -> int:
         """How many jobs match."""
 
-    def newest_job(self, wanted: JobFilter) -> int | None:
-        """The id of the last job that matches."""
+    def newest_job(self, job_filter: JobFilter) -> int | None:
+        """The id of the newest job that matches."""
 
-    def export_jobs(self, wanted: JobFilter, path: Path) -> int:
+    def export_jobs(self, job_filter: JobFilter, path: Path) -> int:
         """Write all jobs that match to a CSV file; returns how many."""
 
-    def retry_jobs(self, wanted: JobFilter, ids: Sequence[int]) -> int:
-        """Make those jobs READY again, or with none named all that match; returns how many were."""
+    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int]) -> int:
+        """Make these jobs READY again, or without ids all that match; returns how many changed."""
 
 
 class LocalControlClient:
-    """Orders as the commands of the command line give them."""
+    """Works on a local data dir, as the command line does."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
 
     def send(self, name: str, arguments: dict[str, Any]) -> tuple[bool, str]:
-        """Give the command, and wait for its answer."""
+        """Send a command and wait for the answer."""
         return client.send_command(self._data, name, arguments)
 
-    def count_jobs(self, wanted: JobFilter) -> int:
+    def count_jobs(self, job_filter: JobFilter) -> int:
         """How many jobs match."""
         with open_latest_run(self._data) as (db, run):
-            return browse.count_jobs(db, run.seq, wanted)
+            return browse.count_jobs(db, run.seq, job_filter)
 
-    def newest_job(self, wanted: JobFilter) -> int | None:
-        """The id of the last job that matches."""
+    def newest_job(self, job_filter: JobFilter) -> int | None:
+        """The id of the newest job that matches."""
         with open_latest_run(self._data) as (db, run):
-            found = browse.list_jobs(db, run.seq, wanted, limit=1, backwards=True, seconds=2.0).lines
-            return found[0].id if found else None
+            lines = browse.list_jobs(db, run.seq, job_filter, limit=1, backwards=True, seconds=2.0).lines
+            return lines[0].id if lines else None
 
-    def export_jobs(self, wanted: JobFilter, path: Path) -> int:
-        """The objects of `jobs --json`, as rows."""
+    def export_jobs(self, job_filter: JobFilter, path: Path) -> int:
+        """Write the objects of `jobs --json` as CSV rows."""
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        count, at = 0, None
+        count, after = 0, None
         with open_latest_run(self._data) as (db, run), path.open("w", encoding="utf-8", newline="") as file:
             path.chmod(0o600)
             writer = csv.writer(file)
             while True:
-                part = browse.list_jobs(db, run.seq, wanted, after=at, limit=_EXPORT_PAGE)
-                told = [job_as_dict(line) for line in part.lines]
-                if told and not count:
-                    writer.writerow(told[0])
-                writer.writerows([row.values() for row in told])
-                count, at = count + len(told), part.next
-                if at is None:
+                page = browse.list_jobs(db, run.seq, job_filter, after=after, limit=_EXPORT_PAGE)
+                rows = [job_as_dict(line) for line in page.lines]
+                if rows and not count:
+                    writer.writerow(rows[0])
+                writer.writerows([row.values() for row in rows])
+                count, after = count + len(rows), page.next
+                if after is None:
                     return count
 
-    def retry_jobs(self, wanted: JobFilter, ids: Sequence[int]) -> int:
-        """As the command `retry`."""
+    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int]) -> int:
+        """As the command `retry` does."""
         with open_latest_run(self._data, write=True) as (db, run):
-            return retries.retry_jobs(db, run.seq, list(ids)) if ids else retries.retry(db, run.seq, wanted)
+            return retries.retry_jobs(db, run.seq, list(ids)) if ids else retries.retry(db, run.seq, job_filter)

@@ -1,4 +1,4 @@
-"""Filters the console makes itself, as values: a host's name is not parsed, whatever signs it holds."""
+"""Builds job filters as values, so that a host name with special characters is never parsed."""
 
 from collections.abc import Sequence
 
@@ -7,12 +7,12 @@ from engine.store.db.filter import GlobFilter, JobFilter
 
 def host_filter(host: str, *states: str) -> JobFilter:
     """The jobs on a host."""
-    told = [f"state:{','.join(states)}"] if states else []
-    return JobFilter(text=" ".join([*told, f"host:{host}"]), hosts=GlobFilter((host,)), states=GlobFilter(states))
+    terms = [f"state:{','.join(states)}"] if states else []
+    return JobFilter(text=" ".join([*terms, f"host:{host}"]), hosts=GlobFilter((host,)), states=GlobFilter(states))
 
 
 def node_filter(node: str) -> JobFilter:
-    """The jobs a node holds, or held last."""
+    """The jobs a node holds or held last."""
     return JobFilter(text=f"node:{node}", nodes=GlobFilter((node,)))
 
 
@@ -27,5 +27,5 @@ def state_filter(*states: str) -> JobFilter:
 
 
 def done_filter(groups: Sequence[str]) -> JobFilter:
-    """The done jobs of groups."""
+    """The DONE jobs of groups."""
     return JobFilter(text="state:done", states=GlobFilter(("done",)), groups=GlobFilter(tuple(groups)))

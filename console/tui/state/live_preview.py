@@ -1,6 +1,7 @@
-"""The live preview: the newest stored pages of a dataDef, worked anew at each save. No network, nothing written.
+"""The live preview: extracts the newest stored pages of a dataDef again at each save. No network, no writes.
 
-What a save changes is shown against what was there before it: a run that watches its defs has new rows at once, too.
+Each result is compared with the result before the save, not with stored rows: a run that watches its defs has replaced
+those by then.
 """
 
 import contextlib
@@ -14,12 +15,12 @@ from engine.errors import CrawlError
 from engine.preview.stored_pages import PagePreview, Preview, RowChange, preview_stored_pages
 
 _MAX_UNCHANGED_ROWS = 5
-"""Unchanged rows that are shown where nothing else is."""
+"""How many unchanged rows a page shows if nothing changed anywhere."""
 _MARKS = {"added": ("+", "good"), "changed": ("~", "warn"), "vanished": ("−", "bad"), "same": (" ", "dim")}
 
 
 class LivePreview:
-    """Of one dataDef. `look` may take some hundred milliseconds: for a worker thread, one at a time."""
+    """Previews one dataDef. `evaluate` may take some hundred milliseconds: for a worker thread, one at a time."""
 
     def __init__(self, data: Path, defs: Path, data_def: str) -> None:
         self._data = data
@@ -28,52 +29,50 @@ class LivePreview:
         self._previous_rows: dict[int, Sequence[str]] | None = None
 
     def evaluate(self) -> list[Span]:
-        """What the files on disk make of the pages, as lines; problems of the defs, where they have any."""
+        """The lines to show: rows the defs on disk extract, or the problems of the defs."""
         from engine.defs.loader import load
 
         try:
-            told = preview_stored_pages(
+            preview = preview_stored_pages(
                 self._data, load(self._defs).definitions, self._data_def, before=self._previous_rows
             )
         except CrawlError as error:
             return [(line, "bad") for line in str(error).splitlines()]
-        if not told.pages:
+        if not preview.pages:
             return [(f"no stored page of {self._data_def} yet", "warn")]
-        lines = list(_preview_lines(told))
-        self._previous_rows = {page.job: page.rows for page in told.pages if not page.problem}
+        lines = list(_preview_lines(preview))
+        self._previous_rows = {page.job: page.rows for page in preview.pages if not page.problem}
         return lines
 
 
 def list_def_files(defs: Path) -> list[tuple[Path, os.stat_result]]:
-    """The files of the defs, in order of their paths; one that vanishes meanwhile is left out."""
+    """The def files by path; a file that vanishes meanwhile is left out."""
     paths = [defs] if defs.is_file() else sorted(p for p in defs.rglob("*") if p.suffix in (".yml", ".yaml"))
-    found = []
+    files = []
     for path in paths:
         with contextlib.suppress(OSError):
-            found.append((path, path.stat()))
-    return found
+            files.append((path, path.stat()))
+    return files
 
 
 def defs_stamp(defs: Path) -> tuple[tuple[str, int, int], ...]:
-    """What tells that a file of the defs was saved; cheap enough to be asked ten times a second."""
-    return tuple((str(path), told.st_mtime_ns, told.st_size) for path, told in list_def_files(defs))
+    """Changes when a def file is saved; cheap enough to check ten times a second."""
+    return tuple((str(path), stat.st_mtime_ns, stat.st_size) for path, stat in list_def_files(defs))
 
 
-def _preview_lines(told: Preview) -> Iterator[Span]:
-    counts = told.counts
+def _preview_lines(preview: Preview) -> Iterator[Span]:
+    counts = preview.counts
     changed = ", ".join(f"{_MARKS[kind][0]}{counts[kind]} {kind}" for kind in ("added", "changed", "vanished"))
-    yield (
-        f"{len(told.pages)} pages: {changed}, {counts['same']} same; {told.seconds * 1000:.0f} ms, nothing written",
-        "strong",
-    )
-    for name, count in told.emptied.items():
-        yield f"✗ {name}: empty now in {count} rows that had a value", "bad"
-    rejected = [rejection for page in told.pages for rejection in page.rejected]
+    duration = f"{preview.seconds * 1000:.0f} ms"
+    yield f"{len(preview.pages)} pages: {changed}, {counts['same']} same; {duration}, nothing written", "strong"
+    for name, count in preview.emptied.items():
+        yield f"✗ {name}: now empty in {count} rows that had a value", "bad"
+    rejected = [rejection for page in preview.pages for rejection in page.rejected]
     for place, count in _count_texts([f"{r.field}: {r.reason}  {r.place}" for r in rejected]).items():
         yield f"✗ {place}" + (f"  ({count} records)" if count > 1 else ""), "bad"
-    quiet = not any(change.kind != "same" for page in told.pages for change in page.changes)
-    for page in told.pages:
-        yield from _page_lines(page, told.columns, plain=quiet)
+    quiet = not any(change.kind != "same" for page in preview.pages for change in page.changes)
+    for page in preview.pages:
+        yield from _page_lines(page, preview.columns, plain=quiet)
 
 
 def _page_lines(page: PagePreview, columns: Sequence[str], *, plain: bool) -> Iterator[Span]:
@@ -98,8 +97,8 @@ def _change_lines(change: RowChange, columns: Sequence[str]) -> Iterator[Span]:
                 "bad" if emptied else style,
             )
         return
-    told = after if change.after is not None else before
-    values = "  ".join(f"{name}={told[name]}" for name in columns if told.get(name))
+    row = after if change.after is not None else before
+    values = "  ".join(f"{name}={row[name]}" for name in columns if row.get(name))
     yield f"  {mark} {values or 'empty'}", style
 
 

@@ -1,4 +1,4 @@
-"""The log as a console holds it: the last lines, fed by looks, filtered by level, source and pattern."""
+"""The last lines of the log, fed by polls; filters them by level, source and pattern."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -16,28 +16,28 @@ LEVELS = ("INFO", "WARNING", "ERROR")
 
 @dataclass(slots=True)
 class LogBuffer:
-    """Lines of a run, newest last, at most KEPT of them."""
+    """Lines of a run, newest last, at most MAX_LINES."""
 
     lines: deque[tuple[int, Event]] = field(default_factory=lambda: deque(maxlen=MAX_LINES))
     run: int = 0
     last_id: int = 0
 
-    def add(self, run: int, found: LogLines) -> int:
-        """Add what was read; returns how many lines are new."""
+    def add(self, run: int, lines: LogLines) -> int:
+        """Add lines; returns how many are new."""
         if run != self.run:
             self.lines.clear()
             self.run, self.last_id = run, 0
-        new = [line for line in found if line[0] > self.last_id]
+        new = [line for line in lines if line[0] > self.last_id]
         if new:
             self.lines.extend(new)
             self.last_id = new[-1][0]
         return len(new)
 
-    def read_new(self, source: DataSource, look: Snapshot) -> tuple[int, LogLines]:
-        """The run and what came since; after a pause or in full flow the last of it. For the poller's thread."""
-        if look.run is None:
+    def read_new(self, source: DataSource, snapshot: Snapshot) -> tuple[int, LogLines]:
+        """The run and its new lines, at most the newest of them after a gap. For the poller's thread."""
+        if snapshot.run is None:
             return 0, []
-        run, last = look.run.seq, source.last_event_id()
+        run, last = snapshot.run.seq, source.last_event_id()
         return run, source.events(run, max(self.last_id if run == self.run else 0, last - _BATCH_LINES), _BATCH_LINES)
 
 
@@ -51,7 +51,7 @@ class LogFilter:
     negated: bool = False
 
     def accepts(self, event: Event) -> bool:
-        """Whether a line passes."""
+        """Whether a line is shown."""
         if LEVELS.index(event.level) < LEVELS.index(self.level):
             return False
         if self.sources and event.source not in self.sources:
@@ -61,10 +61,10 @@ class LogFilter:
         return (self.pattern.search(f"{event.source} {event.text}") is None) == self.negated
 
     def filter_lines(self, lines: Iterator[tuple[int, Event]]) -> list[tuple[int, Event]]:
-        """The lines that pass."""
+        """The lines that are shown."""
         return [line for line in lines if self.accepts(line[1])]
 
 
 def compile_pattern(text: str) -> SearchPattern | None:
-    """A search as typed: a regular expression, or the text itself where it is none; no letter case."""
+    """Compile a search: a regular expression, else the literal text; case-insensitive."""
     return SearchPattern(text, strict=False) if text else None

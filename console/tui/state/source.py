@@ -1,4 +1,4 @@
-"""Where a console's figures come from: a protocol, so that a test can be one, and the store that is one."""
+"""The console's data source: a protocol, and its implementation on the database of a data dir."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ LogLines = list[tuple[int, Event]]
 
 @dataclass(frozen=True, slots=True)
 class AcceptedDefs:
-    """A def version: its number, the wall-clock moment it was accepted, and what it says."""
+    """A def version: its number, when it was accepted (wall clock), and its definitions."""
 
     version: int
     at: float
@@ -33,13 +33,13 @@ class AcceptedDefs:
 
 
 class DataSource(Protocol):
-    """What a poll may ask, on one thread. Each raises CrawlError where the database cannot be read now."""
+    """What polls read, on one thread. Methods raise CrawlError if the database cannot be read now."""
 
-    def snapshot(self, shown: int) -> Snapshot:
-        """The run as it stands, with at most `shown` sequences and hosts."""
+    def snapshot(self, limit: int) -> Snapshot:
+        """The newest run, with at most `limit` sequences and hosts."""
 
-    def supervisor_pid(self, look: Snapshot) -> int | None:
-        """The pid of the supervisor, where one is alive."""
+    def supervisor_pid(self, snapshot: Snapshot) -> int | None:
+        """The pid of the supervisor if it is alive."""
 
     def events(self, run: int, after: int, limit: int) -> LogLines:
         """The next lines of the log."""
@@ -48,34 +48,34 @@ class DataSource(Protocol):
         """The id of the newest line."""
 
     def failure_reasons(self, run: int, limit: int) -> list[str]:
-        """Why jobs failed, one text a job, the first ones."""
+        """The reasons of the first failed jobs, one a job."""
 
-    def jobs(self, run: int, wanted: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
-        """A part of the list of jobs."""
+    def jobs(self, run: int, job_filter: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
+        """A page of the job list."""
 
     def job(self, id_: int) -> JobDetail | None:
         """One job in full."""
 
     def document_body(self, document: int) -> bytes | None:
-        """A document as fetched; None: it is missing."""
+        """A stored document's body; None if it is missing."""
 
     def samples(self, run: int, since: float) -> list[Sample]:
-        """How fast the run was, from a moment on."""
+        """The run's samples since a moment."""
 
     def accepted_defs(self, version: int) -> AcceptedDefs | None:
-        """The def version a run is worked with."""
+        """A def version."""
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
 
 
 ViewQuery = Callable[[Any, Snapshot], Any]
-"""What a screen wants beyond the snapshot: called with both on the poller's thread, it touches no widget."""
+"""A view's query beyond the snapshot: runs on the poller's thread with source and snapshot; touches no widget."""
 
 
 @dataclass(frozen=True, slots=True)
 class PollResult:
-    """One poll. `at` and `took` are monotonic seconds; `found` is what the visible screen asked for."""
+    """One poll. `at` and `duration` are monotonic seconds; `view_data` is the result of the requester's query."""
 
     at: float
     duration: float
@@ -84,11 +84,11 @@ class PollResult:
     accepted_defs: AcceptedDefs | None = None
     view_data: Any = None
     requester: Any = None
-    """Who asked: an answer that comes after the operator moved on is for nobody."""
+    """Whose query it was: a result that arrives after the operator left the view is ignored."""
 
 
 class DatabaseSource:
-    """The data dir of a run, on one read-only connection."""
+    """Reads a data dir on one read-only connection."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
@@ -96,7 +96,7 @@ class DatabaseSource:
         self._snapshot_key: tuple[int, int] | None = None
         self._last_snapshot = EMPTY_SNAPSHOT
         self._has_waits = False
-        """Whether the last snapshot tells of waits, which pass without anybody writing."""
+        """Whether the last snapshot shows waits: their seconds change without a write."""
 
     @property
     def db(self) -> Database:
@@ -105,22 +105,22 @@ class DatabaseSource:
             self._db = Database.open(self.data / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS)
         return self._db
 
-    def snapshot(self, shown: int) -> Snapshot:
-        """The newest run; NOTHING where there is none yet."""
+    def snapshot(self, limit: int) -> Snapshot:
+        """The newest run; cached until the database changes."""
         if not (self.data / CRAWL).exists():
             return EMPTY_SNAPSHOT
         if not has_schema(self.db):
             return EMPTY_SNAPSHOT
-        known = (self.db.data_version, shown)
-        if known != self._snapshot_key or self._has_waits:
-            self._last_snapshot = snapshot.read(self.db, limit=shown)
-            self._snapshot_key = known
-            self._has_waits = any(host["next_in"] or host["backoff"] for host in self._last_snapshot.hosts)
+        key = (self.db.data_version, limit)
+        if key != self._snapshot_key or self._has_waits:
+            self._last_snapshot = snapshot.read(self.db, limit=limit)
+            self._snapshot_key = key
+            self._has_waits = any(host.next_in or host.backoff for host in self._last_snapshot.hosts)
         return self._last_snapshot
 
-    def supervisor_pid(self, look: Snapshot) -> int | None:
-        """The pid of the supervisor, where one is alive."""
-        return supervisor_pid(look)
+    def supervisor_pid(self, snapshot: Snapshot) -> int | None:
+        """The pid of the supervisor if it is alive."""
+        return supervisor_pid(snapshot)
 
     def events(self, run: int, after: int, limit: int) -> LogLines:
         """The next lines of the log."""
@@ -131,12 +131,12 @@ class DatabaseSource:
         return events.last_id(self.db)
 
     def failure_reasons(self, run: int, limit: int) -> list[str]:
-        """Why jobs failed, one text a job, the first ones."""
-        return [why for _, why in snapshot.list_failures(self.db, run, limit)]
+        """The reasons of the first failed jobs, one a job."""
+        return [reason for _, reason in snapshot.list_failures(self.db, run, limit)]
 
-    def jobs(self, run: int, wanted: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
-        """A part of the list of jobs."""
-        return browse.list_jobs(self.db, run, wanted, after=after, limit=limit, backwards=backwards)
+    def jobs(self, run: int, job_filter: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
+        """A page of the job list."""
+        return browse.list_jobs(self.db, run, job_filter, after=after, limit=limit, backwards=backwards)
 
     def job(self, id_: int) -> JobDetail | None:
         """One job in full."""
@@ -147,16 +147,16 @@ class DatabaseSource:
             pages.close()
 
     def samples(self, run: int, since: float) -> list[Sample]:
-        """How fast the run was, from a moment on."""
+        """The run's samples since a moment."""
         return samples.list_since(self.db, run, since)
 
     def accepted_defs(self, version: int) -> AcceptedDefs | None:
-        """The def version a run is worked with."""
+        """A def version."""
         at = versions.get_accepted_at(self.db, version)
         return None if at is None else AcceptedDefs(version, at, versions.read(self.db, version))
 
     def document_body(self, document: int) -> bytes | None:
-        """A document as fetched; None: it is missing."""
+        """A stored document's body; None if it is missing."""
         from engine.store.pages.documents import PageStore
 
         pages = PageStore(self.data, read_only=True)
@@ -166,12 +166,12 @@ class DatabaseSource:
             pages.close()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         if self._db is not None:
             self._db.close()
             self._db = None
 
 
 def describe_error(error: Exception) -> str:
-    """A failed poll in one line."""
+    """An error in one line."""
     return error.message if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"

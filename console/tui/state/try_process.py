@@ -1,4 +1,4 @@
-"""What the defs on disk make of a stored page: the command `try` in a process of its own; the console stays light."""
+"""Runs the command `try` on a stored page in a child process, which keeps parsers out of the console."""
 
 import subprocess
 import sys
@@ -14,25 +14,25 @@ _MAX_ROWS = 200
 
 
 def run_trial(data: Path, defs: Path, data_def: str, job: int) -> list[Span]:
-    """Rows, links and rejects as lines, or why there are none. Takes a second or so; for a worker thread."""
+    """Rows, links and rejected records as lines, or the error. Takes about a second: call it on a worker thread."""
     command = [sys.executable, "-m", "console", "try", data_def, "--job", str(job), "--json"]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [*command, "--defs", str(defs), "--data", str(data)],
             stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return [(f"no answer within {_TIMEOUT:g} s", "bad")]
-    if done.returncode:
-        return [(line, "bad") for line in done.stderr.decode("utf-8", "replace").splitlines()]
+    if process.returncode:
+        return [(line, "bad") for line in process.stderr.decode("utf-8", "replace").splitlines()]
     try:
-        return list(_trial_lines(orjson.loads(done.stdout), data_def))
+        return list(_trial_lines(orjson.loads(process.stdout), data_def))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return [(f"`try` gave what cannot be read: {error}", "bad")]
+        return [(f"the output of `try` cannot be read: {error}", "bad")]
 
 
-def _trial_lines(told: dict[str, list[dict[str, object]]], data_def: str) -> Iterator[Span]:
-    rows, links, rejected = told["rows"], told["links"], told["rejected"]
+def _trial_lines(trial: dict[str, list[dict[str, object]]], data_def: str) -> Iterator[Span]:
+    rows, links, rejected = trial["rows"], trial["links"], trial["rejected"]
     yield f"{data_def}: {len(rows)} rows, {len(links)} links, {len(rejected)} rejected, nothing written", "strong"
     for reject in rejected[:_MAX_ROWS]:
         yield f"✗ {reject['field']}: {reject['reason']}  {reject['place']}", "bad"

@@ -1,7 +1,7 @@
 """A widget that draws lines of cleaned text and sends the terminal only the cells that changed."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -9,13 +9,10 @@ from rich.style import Style
 from textual import events
 from textual.geometry import Region, Size
 from textual.strip import Strip
-from textual.widget import Widget
 
 from console.sanitize import clean
 from console.tui.themes import ThemeStyles
-
-if TYPE_CHECKING:
-    from console.tui.app import Console
+from console.tui.widgets.console_widget import ConsoleWidget
 
 Span = tuple[str, str]
 """A text and its role, which selects the style. The text is never parsed as markup."""
@@ -40,7 +37,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
     return " " * (width - length) + text if right else text + " " * (width - length)
 
 
-class Canvas(Widget):
+class Canvas(ConsoleWidget):
     """Paints all its lines and refreshes the cells that differ, so that an unchanged screen sends nothing."""
 
     DEFAULT_CSS = "Canvas { width: 100%; height: 100%; }"
@@ -51,11 +48,6 @@ class Canvas(Widget):
         super().__init__(name=name, id=id, classes=classes)
         self._strips: list[Strip] = []
         self._painted_size: Size | None = None
-
-    @property
-    def console_app(self) -> "Console":
-        """Return the app with its own type."""
-        return cast("Console", self.app)
 
     def paint(self, width: int, height: int) -> Sequence[Line]:
         """Return the current lines, at most `height` of them."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from textual import events
+from textual.actions import SkipAction
 from textual.message import Message
 
 from console.tui.state.log_buffer import compile_pattern
@@ -141,9 +142,9 @@ class LineTable(ScrollPane):
         """Show the rows from `position` on and keep the cursor visible. The ends of the list may have to be loaded."""
         before, after = self.unloaded_rows()
         if before and position <= 0:
-            self.act_top()
+            self.action_top()
         elif after and position >= before + len(self.rows) + after - self.page_lines:
-            self.act_bottom()
+            self.action_bottom()
         else:
             first = max(0, min(position - before, len(self.rows) - self.page_lines))
             self._first_visible = first
@@ -188,68 +189,68 @@ class LineTable(ScrollPane):
 
     # --- keys
 
-    def act_down(self) -> None:
+    def action_down(self) -> None:
         """Move the cursor down one row."""
         self._move_cursor(self._cursor + 1)
 
-    def act_up(self) -> None:
+    def action_up(self) -> None:
         """Move the cursor up one row."""
         self._move_cursor(self._cursor - 1)
 
-    def act_page_down(self) -> None:
+    def action_page_down(self) -> None:
         """Move the cursor down one page."""
         self._move_cursor(self._cursor + self._page_rows)
 
-    def act_page_up(self) -> None:
+    def action_page_up(self) -> None:
         """Move the cursor up one page."""
         self._move_cursor(self._cursor - self._page_rows)
 
-    def act_top(self) -> None:
+    def action_top(self) -> None:
         """Move the cursor to the first row."""
         self._move_cursor(0)
 
-    def act_bottom(self) -> None:
+    def action_bottom(self) -> None:
         """Move the cursor to the last row."""
         self._move_cursor(len(self.rows) - 1)
 
-    def act_open(self) -> None:
+    def action_open(self) -> None:
         """Open the row."""
         if self.row is not None:
             self.post_message(self.RowOpened(self, self.row))
 
-    def act_mark(self) -> None:
+    def action_mark(self) -> None:
         """Mark or unmark the row."""
         if self.row is not None:
             self.marks ^= {self.row.key}
             self._move_cursor(self._cursor + 1)
 
-    def act_mark_all(self) -> None:
+    def action_mark_all(self) -> None:
         """Mark all rows, or unmark them if all are marked."""
         keys = {row.key for row in self.rows}
         self.marks = set() if keys <= self.marks else keys
         self.redraw()
 
-    def act_sort(self) -> None:
+    def action_sort(self) -> None:
         """Sort by the next column."""
         count = len(self.rows[0].sort_values) if self.rows else 0
         order: list[int | None] = [None, *range(count)]
         self.sort_column = order[(order.index(self.sort_column) + 1) % len(order)] if count else None
         self.show(self.rows)
 
-    def act_reverse(self) -> None:
+    def action_reverse(self) -> None:
         """Reverse the order."""
         self.reverse = not self.reverse
         self.show(self.rows if self.sort_column is not None else list(self.rows))
 
-    def act_filter(self) -> None:
+    def action_filter(self) -> None:
         """Ask for the words of the filter."""
         self.console_app.prompt.ask("rows with all words; !x: without x", self.filter_text, self._apply_filter)
 
     def _apply_filter(self, text: str) -> None:
         self.set_filter(text)
-        self.console_app.update_now()
+        self.console_app.update_screen()
 
-    def act_back(self) -> None:
+    def action_back(self) -> None:
         """Clear the marks, else the filter, else leave the view."""
         if self.marks:
             self.marks = set()
@@ -257,18 +258,18 @@ class LineTable(ScrollPane):
         elif self.filter_text:
             self._apply_filter("")
         else:
-            self.console_app.view_stack[-1].act_back()
+            raise SkipAction
 
-    def act_copy(self) -> None:
+    def action_copy(self) -> None:
         """Copy the row as text."""
         if self.row is not None:
-            self.console_app.copy_text("  ".join(text.strip() for text, _ in self.row.cells))
+            self.console_app.desktop.copy_text("  ".join(text.strip() for text, _ in self.row.cells))
 
-    def act_export(self) -> None:
+    def action_export(self) -> None:
         """Export the rows as a CSV file."""
         headings = [column.title for column in self.COLUMNS]
         name = self.id or type(self).__name__.lower()
-        self.console_app.export_rows(name, headings, [[text for text, _ in row.cells] for row in self.rows])
+        self.console_app.desktop.export_rows(name, headings, [[text for text, _ in row.cells] for row in self.rows])
 
     def _move_cursor(self, to: int, *, quiet: bool = False) -> None:
         before, self._cursor = self._cursor, max(0, min(to, len(self.rows) - 1))
@@ -283,13 +284,13 @@ class LineTable(ScrollPane):
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to the row; a double click opens it. A click on the heading sorts."""
         if event.y == 0:
-            self.act_sort()
+            self.action_sort()
             return
         target = self._first_visible + event.y - 1
         if target < len(self.rows):
             self._move_cursor(target)
             if event.chain >= 2:
-                self.act_open()
+                self.action_open()
 
 
 def text_matcher(text: str) -> Callable[[str], bool] | None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from textual import events
+from textual.actions import SkipAction
 from textual.message import Message
 
 from console.filter_syntax import SearchPattern
@@ -164,7 +165,7 @@ class LogPane(ScrollPane):
     def scroll_lines_to(self, position: int) -> None:
         """Show the lines from `position` on and keep the cursor visible. The end of the log resumes following."""
         if position >= self._last_top_index():
-            self.act_bottom()
+            self.action_bottom()
             return
         self._top_index = max(0, position)
         bottom = self._rows_from(self._top_index)[1]
@@ -208,51 +209,51 @@ class LogPane(ScrollPane):
         self.following = False
         self.redraw()
 
-    def act_up(self) -> None:
+    def action_up(self) -> None:
         """Move the cursor up one line and stop following."""
         self._move_cursor(self._cursor - 1)
 
-    def act_down(self) -> None:
+    def action_down(self) -> None:
         """Move the cursor down one line. After the last line, follow again."""
         if self._cursor >= len(self._matching_lines) - 1:
-            self.act_bottom()
+            self.action_bottom()
         else:
             self._move_cursor(self._cursor + 1)
 
-    def act_page_up(self) -> None:
+    def action_page_up(self) -> None:
         """Move the cursor up one page."""
         self._move_cursor(self._cursor - max(1, self.size.height - 2))
 
-    def act_page_down(self) -> None:
+    def action_page_down(self) -> None:
         """Move the cursor down one page."""
         self._move_cursor(self._cursor + max(1, self.size.height - 2))
 
-    def act_top(self) -> None:
+    def action_top(self) -> None:
         """Move the cursor to the oldest line."""
         self._move_cursor(0)
 
-    def act_bottom(self) -> None:
+    def action_bottom(self) -> None:
         """Move the cursor to the newest line and follow."""
         self.following = True
         self.pull_lines()
 
-    def act_follow(self) -> None:
+    def action_follow(self) -> None:
         """Toggle following."""
         if self.following:
             self._move_cursor(self._cursor)
         else:
-            self.act_bottom()
+            self.action_bottom()
 
-    def act_wrap(self) -> None:
+    def action_wrap(self) -> None:
         """Toggle between wrapping and cutting long lines."""
         self.wrap = not self.wrap
         self.redraw()
 
-    def act_level(self) -> None:
+    def action_level(self) -> None:
         """Raise the lowest level that is shown; after the highest level, show all."""
         self.set_filter(replace(self.log_filter, level=LEVELS[(LEVELS.index(self.log_filter.level) + 1) % len(LEVELS)]))
 
-    def act_filter(self) -> None:
+    def action_filter(self) -> None:
         """Ask for a search pattern and go to the last line that matches."""
         self.console_app.prompt.ask(
             "search (regular expression)",
@@ -266,7 +267,7 @@ class LogPane(ScrollPane):
         if self.search_pattern is not None:
             self._go_to_match(range(len(self._matching_lines) - 1, -1, -1))
 
-    def act_log_filter(self) -> None:
+    def action_log_filter(self) -> None:
         """Ask for the pattern of the lines to show."""
         current = self.log_filter
         text = ("!" if current.negated else "") + current.pattern.pattern if current.pattern else ""
@@ -277,7 +278,7 @@ class LogPane(ScrollPane):
             replace(self.log_filter, pattern=compile_pattern(text.lstrip("!")), negated=text.startswith("!"))
         )
 
-    def act_back(self) -> None:
+    def action_back(self) -> None:
         """Clear the search, else the filter, else leave the view."""
         if self.search_pattern is not None:
             self.search_pattern = None
@@ -285,28 +286,28 @@ class LogPane(ScrollPane):
         elif self.log_filter.pattern is not None or self.log_filter.sources:
             self.set_filter(LogFilter(self.log_filter.level))
         else:
-            self.console_app.view_stack[-1].act_back()
+            raise SkipAction
 
-    def act_copy(self) -> None:
+    def action_copy(self) -> None:
         """Copy the line."""
         if self.event is not None:
-            self.console_app.copy_text(self.event.text)
+            self.console_app.desktop.copy_text(self.event.text)
 
-    def act_edit(self) -> None:
+    def action_edit(self) -> None:
         """Edit the def file that the line names."""
         if self.event is not None:
-            self.console_app.edit_file(find_file_line(self.event.text))
+            self.console_app.desktop.edit_mentioned_file(self.event.text)
 
-    def act_export(self) -> None:
+    def action_export(self) -> None:
         """Export the lines as a CSV file."""
         rows = [(format_time(e.at), e.level, e.source, e.kind, e.text) for e in self.matching_events()]
-        self.console_app.export_rows("log", ("at", "level", "source", "kind", "text"), rows)
+        self.console_app.desktop.export_rows("log", ("at", "level", "source", "kind", "text"), rows)
 
-    def act_next_match(self) -> None:
+    def action_next_match(self) -> None:
         """Go to the next line that matches the search."""
         self._go_to_match(range(self._cursor + 1, len(self._matching_lines)))
 
-    def act_previous_match(self) -> None:
+    def action_previous_match(self) -> None:
         """Go to the previous line that matches the search."""
         self._go_to_match(range(self._cursor - 1, -1, -1))
 
@@ -320,7 +321,7 @@ class LogPane(ScrollPane):
         else:
             self._move_cursor(match)
 
-    def act_open(self) -> None:
+    def action_open(self) -> None:
         """Open the job of the line."""
         if self.event is not None:
             self.post_message(self.LineOpened(self.event))
@@ -330,7 +331,7 @@ class LogPane(ScrollPane):
         if 0 < event.y <= len(self._row_indexes):
             self._move_cursor(self._row_indexes[event.y - 1])
             if event.chain >= 2:
-                self.act_open()
+                self.action_open()
 
 
 def _lines_after(log_buffer: LogBuffer, id_: int) -> list[tuple[int, Event]]:

@@ -11,6 +11,7 @@ from console.tui.widgets.header import done_ratio
 from console.tui.widgets.line_canvas import Line, Span, fit
 from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.pane import Pane
+from engine.store.read.snapshot import HostRow, OutputRow, SequenceRow
 
 _JOB_COUNTERS = ("done", "failed", "skipped", "incomplete", "ready", "taken")
 
@@ -39,20 +40,20 @@ class SequencesTable(LineTable):
         self.show_filtered([_sequence_row(s) for s in poll.snapshot.sequences])
 
 
-def _sequence_row(s: dict[str, Any]) -> Row:
-    left = s["ready"] + s["delayed"]
-    ratio = done_ratio({name: s[name] for name in _JOB_COUNTERS} | {"ready": left})
-    name = f"{'‖ ' if s['paused'] else ''}{s['group']} · {s['host']}"
+def _sequence_row(s: SequenceRow) -> Row:
+    left = s.ready + s.delayed
+    ratio = done_ratio({name: getattr(s, name) for name in _JOB_COUNTERS} | {"ready": left})
+    name = f"{'‖ ' if s.paused else ''}{s.group} · {s.host}"
     progress = f"{progress_bar(ratio, 9)} {ratio * 100:3.0f}%"
     return Row(
-        s["id"],
+        s.id,
         (
-            (name, "warn" if s["paused"] else "text"),
+            (name, "warn" if s.paused else "text"),
             (progress, "good" if ratio >= 1 else "accent"),
             (format_count(left), "text"),
-            (format_count(s["taken"]), "strong" if s["taken"] else "dim"),
+            (format_count(s.taken), "strong" if s.taken else "dim"),
         ),
-        (name, ratio, left, s["taken"]),
+        (name, ratio, left, s.taken),
         s,
     )
 
@@ -65,7 +66,7 @@ class OutputsPane(Pane):
     def __init__(self, rates: Rates, **named: Any) -> None:
         super().__init__(**named)
         self.rates = rates
-        self.outputs: Sequence[dict[str, Any]] = ()
+        self.outputs: Sequence[OutputRow] = ()
 
     def update_from(self, poll: PollResult) -> None:
         """Show the outputs of a poll."""
@@ -76,23 +77,23 @@ class OutputsPane(Pane):
         """Draw one line per output."""
         note = ""
         if self.outputs:
-            flush = self.outputs[0]["flush_ms"]
-            alive = self.outputs[0]["pid"] is not None
+            flush = self.outputs[0].flush_ms
+            alive = self.outputs[0].pid is not None
             note = (f"last flush {flush:.1f} ms" if flush is not None else "no flush yet") if alive else "not running"
         lines = [self.rule(width, note=note)]
         if not self.outputs:
             return [*lines, Line((("   none yet", "dim"),))]
         name_width = max(8, width - 32)
         for output in self.outputs:
-            backlog = "10k+" if output["backlog"] > 10_000 else str(output["backlog"])
-            speed = self.rates.outputs.get(output["name"])
+            backlog = "10k+" if output.backlog > 10_000 else str(output.backlog)
+            speed = self.rates.outputs.get(output.name)
             lines.append(
                 Line((
-                    ("   " + fit(output["name"], name_width), "text"),
-                    (f"{format_count(output['rows']):>7}", "strong"),
+                    ("   " + fit(output.name, name_width), "text"),
+                    (f"{format_count(output.rows):>7}", "strong"),
                     (f"{format_rate(speed.per_second if speed else 0):>8}/s", "accent"),
-                    (f" +{backlog}", "warn" if output["backlog"] > 1000 or output["rebuilding"] else "dim"),
-                    (" rebuilt" if output["rebuilding"] else "", "warn"),
+                    (f" +{backlog}", "warn" if output.backlog > 1000 or output.rebuilding else "dim"),
+                    (" rebuilt" if output.rebuilding else "", "warn"),
                 ))
             )  # fmt: skip
         return lines[:height]
@@ -102,26 +103,26 @@ class HostsPane(Pane):
     """Lists the hosts with requests in flight, waiting or backed off."""
 
     TITLE = "hosts"
-    hosts: Sequence[dict[str, Any]] = ()
+    hosts: Sequence[HostRow] = ()
 
     def update_from(self, poll: PollResult) -> None:
         """Show the hosts of a poll: those in backoff first, then the busiest."""
-        self.hosts = sorted(poll.snapshot.hosts, key=lambda h: (-(h["backoff"] or 0), -h["running"], -h["waiting"]))
+        self.hosts = sorted(poll.snapshot.hosts, key=lambda h: (-(h.backoff or 0), -h.running, -h.waiting))
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Draw one line per host."""
         lines = [self.rule(width, f"hosts {len(self.hosts)}" if self.hosts else "hosts")]
         for host in self.hosts[: height - 1]:
-            if host["backoff"]:
-                state: Span = (f"↓ backs off {format_age(host['backoff'])}", "warn")
-            elif host["next_in"] and host["waiting"]:
-                state = (f"◷ next {format_age(host['next_in'])}", "text")
-            elif host["running"]:
-                state = (f"▶ {host['running']} of {host['concurrency']}", "good")
+            if host.backoff:
+                state: Span = (f"↓ backs off {format_age(host.backoff)}", "warn")
+            elif host.next_in and host.waiting:
+                state = (f"◷ next {format_age(host.next_in)}", "text")
+            elif host.running:
+                state = (f"▶ {host.running} of {host.concurrency}", "good")
             else:
-                state = ("● waits", "text") if host["waiting"] else ("○ idle", "dim")
-            lines.append(Line((("   " + fit(host["host"], max(8, width - 24)), "text"), state)))
+                state = ("● waits", "text") if host.waiting else ("○ idle", "dim")
+            lines.append(Line((("   " + fit(host.host, max(8, width - 24)), "text"), state)))
         return lines
 
 

@@ -68,31 +68,31 @@ class TextView(ScrollPane):
 
     # --- keys
 
-    def act_down(self) -> None:
+    def action_down(self) -> None:
         """Scroll down one line."""
         self.scroll_lines_to(self.first_line + 1)
 
-    def act_up(self) -> None:
+    def action_up(self) -> None:
         """Scroll up one line."""
         self.scroll_lines_to(self.first_line - 1)
 
-    def act_page_down(self) -> None:
+    def action_page_down(self) -> None:
         """Scroll down one page."""
         self.scroll_lines_to(self.first_line + max(1, self.size.height - 2))
 
-    def act_page_up(self) -> None:
+    def action_page_up(self) -> None:
         """Scroll up one page."""
         self.scroll_lines_to(self.first_line - max(1, self.size.height - 2))
 
-    def act_top(self) -> None:
+    def action_top(self) -> None:
         """Scroll to the first line."""
         self.scroll_lines_to(0)
 
-    def act_bottom(self) -> None:
+    def action_bottom(self) -> None:
         """Scroll to the last line."""
         self.scroll_lines_to(len(self._display_lines()))
 
-    def act_wrap(self) -> None:
+    def action_wrap(self) -> None:
         """Toggle between wrapping and cutting long lines."""
         self.wrap = not self.wrap
         self.redraw()

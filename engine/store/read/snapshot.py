@@ -1,6 +1,7 @@
-"""The snapshot: all a console, `status` or a summary shows of a data dir, read at one moment. Reads only."""
+"""Reads one consistent snapshot of a run: what the console, `status` and the summary show."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import orjson
@@ -42,7 +43,7 @@ SELECT d.name, count(*) FROM (SELECT data_def FROM rows WHERE run = ? AND id > ?
 JOIN data_defs d ON d.id = r.data_def GROUP BY d.name
 """
 _MAX_BACKLOG = 10_001
-"""Rows of all dataDefs together that are counted: more is only "more", and a look must stay cheap."""
+"""Counts the pending rows of all dataDefs together up to this limit: a snapshot must stay cheap."""
 
 _FAILURES = """
 SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
@@ -50,16 +51,87 @@ ORDER BY coalesce(changed_at, 0), id LIMIT ?
 """
 _EVENT_TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 
-_APPENDER_KEYS = ("name", "rows", "bytes", "path", "backlog")
-_NODE_KEYS = ("id", "role", "state", "heart", "done", "failed")
-"""What the summary tells of them; `status --json` tells all."""
+_REPORTED_OUTPUT_KEYS = ("name", "rows", "bytes", "path", "backlog")
+_REPORTED_NODE_KEYS = ("id", "role", "state", "heart", "done", "failed")
+"""Keys in the summary; `status --json` has all fields."""
 
 DEFAULT_LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRow:
+    """A node. Field names and their order are the keys of `status --json`, as in the other rows below."""
+
+    id: str
+    role: str
+    state: str
+    heart: str
+    done: int
+    failed: int
+    pid: int | None
+    beat_age: float | None
+    in_flight: int
+    rss: int
+    lag: float
+    now: str
+    replaces: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceRow:
+    """A sequence and its job counters."""
+
+    id: int
+    group: str
+    host: str
+    ready: int
+    delayed: int
+    taken: int
+    done: int
+    failed: int
+    skipped: int
+    incomplete: int
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host: its limits, its counters, and the seconds left of its waits."""
+
+    host: str
+    running: int
+    waiting: int
+    delay: float
+    concurrency: int
+    next_in: float | None
+    backoff: float | None
+    strikes: int
+    throttled: int
+    errors: int
+    robots: str
+    robots_status: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputRow:
+    """An output file of the appender, and the process that writes it."""
+
+    name: str
+    type: str
+    rows: int
+    bytes: int
+    path: str
+    backlog: int
+    rebuilding: bool
+    pid: int | None
+    beat_age: float | None
+    flush_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look at a data dir. Values are JSON types; names are those of `status --json`."""
+    """The state of a data dir at one moment."""
 
     run: Run | None
     epoch: supervisors.Epoch | None
@@ -67,86 +139,90 @@ class Snapshot:
     delayed: int
     rows: dict[str, int]
     rejected: dict[str, int]
-    appenders: list[dict[str, Any]]
-    nodes: list[dict[str, Any]]
-    sequences: list[dict[str, Any]]
+    appenders: list[OutputRow]
+    nodes: list[NodeRow]
+    sequences: list[SequenceRow]
     sequence_count: int
-    hosts: list[dict[str, Any]]
+    hosts: list[HostRow]
     metrics: dict[str, Any]
     defs_problems: list[dict[str, Any]] = field(default_factory=list)
-    """What keeps the defs on disk from being used."""
+    """Why the defs on disk are not in use."""
     reextraction: tuple[int, int] | None = None
-    """Pages re-extracted since the defs changed, and those found to be left; None: none is under way."""
+    """Pages re-extracted since the defs changed, and pages found so far that are left; None: no re-extraction."""
     paused_sequences: int = 0
 
 
 _NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
 EMPTY_SNAPSHOT = Snapshot(None, None, _NO_JOBS, 0, {}, {}, [], [], [], 0, [], metrics.build_metrics([], [], {}, 0.0, 0))
-"""What a data dir without a run shows."""
+"""The snapshot of a data dir without a run."""
 
 
 def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) -> Snapshot:
-    """Look at a run (None: the newest). Costs the nodes plus `shown` sequences and hosts, not the jobs."""
+    """Read a run (None: the newest). Cost: the nodes plus at most `limit` sequences and hosts, never the jobs."""
     with db.snapshot():
-        found = runs.latest(db) if run is None else runs.get(db, run)
-        if found is None:
+        current = runs.latest(db) if run is None else runs.get(db, run)
+        if current is None:
             return EMPTY_SNAPSHOT
-        groups = db.all(_TOTALS, (found.seq,))
+        groups = db.all(_TOTALS, (current.seq,))
         done, failed, skipped, incomplete, ready, taken, delayed, count = (
             sum(int(row[column]) for row in groups) for column in range(1, 9)
         )
-        workers = _node_items(db, found.seq)
-        counts = rows.counts(db, found.seq)
+        nodes = _read_nodes(db, current.seq)
+        counts = rows.counts(db, current.seq)
         epoch = supervisors.current(db)
         return Snapshot(
-            run=found,
+            run=current,
             epoch=epoch,
             jobs={
                 "done": done, "failed": failed, "skipped": skipped, "incomplete": incomplete, "ready": ready,
                 "taken": taken,
             },
             delayed=delayed,
-            rows={name: made for name, (made, _) in counts.items()},
-            rejected={name: lost for name, (_, lost) in counts.items() if lost},
-            appenders=_appender_items(db, found.seq),
-            nodes=workers,
-            sequences=[_sequence_item(row) for row in db.all(_SEQUENCES, (found.seq, limit))],
+            rows={name: extracted for name, (extracted, _) in counts.items()},
+            rejected={name: rejected for name, (_, rejected) in counts.items() if rejected},
+            appenders=_read_outputs(db, current.seq),
+            nodes=nodes,
+            sequences=[_sequence_row(row) for row in db.all(_SEQUENCES, (current.seq, limit))],
             sequence_count=count,
-            hosts=[_host_item(row) for row in db.all(_HOSTS, (found.seq, limit))],
+            hosts=[_host_row(row) for row in db.all(_HOSTS, (current.seq, limit))],
             metrics=metrics.build_metrics(
                 [GroupTotals(g, d, f, s, i, r + t) for g, d, f, s, i, r, t, *_ in groups],
-                metrics.list_fetch_stats(db, found.seq),
-                {n["id"]: n["done"] + n["failed"] for n in workers},
-                found.seconds,
-                metrics.count_takeovers(db, found.seq),
+                metrics.list_fetch_stats(db, current.seq),
+                {node.id: node.done + node.failed for node in nodes},
+                current.seconds,
+                metrics.count_takeovers(db, current.seq),
             ),
             defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
-            reextraction=_reextraction_progress(db, found.seq),
-            paused_sequences=sequences.count_paused(db, found.seq) if found.state is not RunState.DONE else 0,
+            reextraction=_reextraction_progress(db, current.seq),
+            paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,
         )  # fmt: skip
 
 
-def _appender_items(db: Database, run: int) -> list[dict[str, Any]]:
+def _read_outputs(db: Database, run: int) -> list[OutputRow]:
     process = db.one(_APPENDER, (run,))
     alive = process is not None and process[4] is None
     backlogs: dict[int, dict[str, int]] = {}
-    told = []
+    outputs = []
     for appender, data_def, kind, path, written, size, cursor, dirty in db.all(_OUTPUTS, (run,)):
         if cursor not in backlogs:
             backlogs[cursor] = dict(db.all(_BACKLOG, (run, cursor, _MAX_BACKLOG)))
-        behind = backlogs[cursor]
-        more = sum(behind.values()) == _MAX_BACKLOG
-        told.append(
-            {
-                "name": f"{appender}/{data_def}", "type": kind, "rows": written, "bytes": size, "path": path,
-                "backlog": _MAX_BACKLOG if more else behind.get(data_def, 0),
-                "rebuilding": bool(dirty),
-                "pid": process[0] if alive and process else None,
-                "beat_age": process[2] if alive and process else None,
-                "flush_ms": process[3] if process else None,
-            }
-        )  # fmt: skip
-    return told
+        backlog = backlogs[cursor]
+        truncated = sum(backlog.values()) == _MAX_BACKLOG
+        outputs.append(
+            OutputRow(
+                name=f"{appender}/{data_def}",
+                type=kind,
+                rows=written,
+                bytes=size,
+                path=path,
+                backlog=_MAX_BACKLOG if truncated else backlog.get(data_def, 0),
+                rebuilding=bool(dirty),
+                pid=process[0] if alive and process else None,
+                beat_age=process[2] if alive and process else None,
+                flush_ms=process[3] if process else None,
+            )
+        )
+    return outputs
 
 
 def _reextraction_progress(db: Database, run: int) -> tuple[int, int] | None:
@@ -155,49 +231,56 @@ def _reextraction_progress(db: Database, run: int) -> tuple[int, int] | None:
     return (done, left) if search is not None or left else None
 
 
-def _node_items(db: Database, run: int) -> list[dict[str, Any]]:
+def _read_nodes(db: Database, run: int) -> list[NodeRow]:
     return [
-        {
-            "id": f"n{number}", "role": role, "state": state, "heart": heart, "done": done, "failed": failed,
-            "pid": pid if ended is None else None, "beat_age": age if ended is None else None,
-            "in_flight": held if ended is None else 0, "rss": rss, "lag": lag, "now": now if ended is None else "",
-            "replaces": None if replaces is None else f"n{replaces}", "reason": reason,
-        }
+        NodeRow(
+            id=f"n{number}", role=role, state=state, heart=heart, done=done, failed=failed,
+            pid=pid if ended is None else None, beat_age=age if ended is None else None,
+            in_flight=held if ended is None else 0, rss=rss, lag=lag, now=now if ended is None else "",
+            replaces=None if replaces is None else f"n{replaces}", reason=reason,
+        )
         for number, role, state, heart, done, failed, pid, age, held, rss, lag, now, replaces, reason, ended
         in db.all(_NODES, (run,))
     ]  # fmt: skip
 
 
-def _sequence_item(row: tuple[Any, ...]) -> dict[str, Any]:
+def _sequence_row(row: tuple[Any, ...]) -> SequenceRow:
     id_, group, host, ready, delayed, taken, done, failed, skipped, incomplete, paused = row
-    return {
-        "id": id_, "group": group, "host": host, "ready": ready, "delayed": delayed, "taken": taken, "done": done,
-        "failed": failed, "skipped": skipped, "incomplete": incomplete, "paused": bool(paused),
-    }  # fmt: skip
+    return SequenceRow(
+        id=id_, group=group, host=host, ready=ready, delayed=delayed, taken=taken, done=done, failed=failed,
+        skipped=skipped, incomplete=incomplete, paused=bool(paused),
+    )  # fmt: skip
 
 
-def _host_item(row: tuple[Any, ...]) -> dict[str, Any]:
+def _host_row(row: tuple[Any, ...]) -> HostRow:
     key, delay, concurrency, next_at, backoff, strikes, throttled, errors, robots, status, running, waiting = row
     now = boottime()
 
-    def left(moment: float | None) -> float | None:
+    def seconds_until(moment: float | None) -> float | None:
         return None if moment is None or moment <= now else round(moment - now, 3)
 
-    return {
-        "host": key, "running": int(running), "waiting": int(waiting), "delay": delay, "concurrency": concurrency,
-        "next_in": left(next_at), "backoff": left(backoff), "strikes": strikes, "throttled": throttled,
-        "errors": errors, "robots": robots.lower(), "robots_status": status,
-    }  # fmt: skip
+    return HostRow(
+        host=key, running=int(running), waiting=int(waiting), delay=delay, concurrency=concurrency,
+        next_in=seconds_until(next_at), backoff=seconds_until(backoff), strikes=strikes, throttled=throttled,
+        errors=errors, robots=robots.lower(), robots_status=status,
+    )  # fmt: skip
 
 
 def list_failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:
-    """URL and reason of failed jobs, the first ones."""
+    """URL and reason of the first failed jobs."""
     return [(str(url), str(reason)) for url, reason in db.all(_FAILURES, (run, limit))]
 
 
 def list_event_texts(db: Database, run: int, kind: str, after: int, limit: int) -> list[str]:
-    """Texts of events of a kind, each once, the first ones after an event's id."""
+    """Distinct texts of the first events of a kind after an event id."""
     return [str(row[0]) for row in db.all(_EVENT_TEXTS, (run, kind, after, limit))]
+
+
+def rows_as_dicts(
+    rows: Sequence[NodeRow] | Sequence[SequenceRow] | Sequence[HostRow] | Sequence[OutputRow],
+) -> list[dict[str, Any]]:
+    """The JSON objects of rows: every field under its own name."""
+    return [{column.name: getattr(row, column.name) for column in fields(row)} for row in rows]
 
 
 def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]:
@@ -212,7 +295,7 @@ def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]
         "pages_per_s": round(snapshot.jobs["done"] / seconds, 2) if seconds > 0 else 0.0,
         "jobs": snapshot.jobs,
         "rows": snapshot.rows,
-        "appenders": [{key: a[key] for key in _APPENDER_KEYS} for a in snapshot.appenders],
-        "nodes": [{key: n[key] for key in _NODE_KEYS} for n in snapshot.nodes],
+        "appenders": [{key: getattr(output, key) for key in _REPORTED_OUTPUT_KEYS} for output in snapshot.appenders],
+        "nodes": [{key: getattr(node, key) for key in _REPORTED_NODE_KEYS} for node in snapshot.nodes],
         "defs_version": run.defs_version if run else None,
     }

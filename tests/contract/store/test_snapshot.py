@@ -15,8 +15,8 @@ from engine.store.tables import jobs, nodes, outputs, runs, sequences, superviso
 from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.nodes import NodeBeat
-from engine.store.transactions.outcome import ExtractedRow, JobOutcome
-from tests.contract.store.harness import Page, StoreHarness, again, failed
+from engine.store.transactions.commit import ExtractedRow, JobOutcome
+from tests.contract.store.harness import StoreHarness, Page, again, failed
 
 NewStore = Callable[..., StoreHarness]
 
@@ -46,11 +46,11 @@ def test_totals_and_parts_agree(new_store: NewStore) -> None:
     assert look.rejected == {"book": 4}
     assert look.sequence_count == 2
     for name in ("done", "failed", "skipped", "incomplete", "taken"):
-        assert sum(s[name] for s in look.sequences) == look.jobs[name]
-    assert sum(s["ready"] + s["delayed"] for s in look.sequences) == look.jobs["ready"]
+        assert sum(getattr(s, name) for s in look.sequences) == look.jobs[name]
+    assert sum(s.ready + s.delayed for s in look.sequences) == look.jobs["ready"]
     a, b = look.hosts
-    assert (a["host"], a["running"], a["waiting"], a["errors"], a["delay"]) == ("a:80", 1, 4, 2, 0.0)
-    assert (b["host"], b["running"], b["waiting"], b["concurrency"], b["robots"]) == ("b:80", 1, 1, 3, "off")
+    assert (a.host, a.running, a.waiting, a.errors, a.delay) == ("a:80", 1, 4, 2, 0.0)
+    assert (b.host, b.running, b.waiting, b.concurrency, b.robots) == ("b:80", 1, 1, 3, "off")
 
 
 def test_only_pages_count_in_totals(new_store: NewStore) -> None:
@@ -58,8 +58,8 @@ def test_only_pages_count_in_totals(new_store: NewStore) -> None:
     store.seed("http://a/1")
     look = snapshot.read(store.db)
     assert look.jobs["ready"] == 1
-    assert [s["group"] for s in look.sequences] == ["g"]
-    assert look.hosts[0]["robots"] == "wanted"
+    assert [s.group for s in look.sequences] == ["g"]
+    assert look.hosts[0].robots == "wanted"
 
 
 def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
@@ -75,13 +75,13 @@ def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
         nodes.end(store.db, store.nodes[1], "died: signal 9", 5.0)
         nodes.insert(store.db, store.run, store.supervisor, Role.RUNNER, 2, 6.0)
     one, two, three = snapshot.read(store.db).nodes
-    assert one == {
+    assert snapshot.rows_as_dicts([one])[0] == {
         "id": "n1", "role": "RUNNER", "state": "READY", "heart": "HEALTHY", "done": 10, "failed": 1, "pid": 4711,
         "beat_age": 0.2, "in_flight": 3, "rss": 5000, "lag": 0.01, "now": "http://a/", "replaces": None,
         "reason": None,
     }  # fmt: skip
-    assert (two["state"], two["pid"], two["beat_age"], two["reason"]) == ("DEAD", None, None, "died: signal 9")
-    assert (three["id"], three["replaces"], three["state"]) == ("n3", "n2", "STARTING")
+    assert (two.state, two.pid, two.beat_age, two.reason) == ("DEAD", None, None, "died: signal 9")
+    assert (three.id, three.replaces, three.state) == ("n3", "n2", "STARTING")
 
 
 def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) -> None:
@@ -96,7 +96,7 @@ def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) 
         (output,) = outputs.list_outputs(store.db, store.run)
         outputs.advance(store.db, output.id, cursor=1, size=20, rows=1, inode=5)
     (result,) = snapshot.read(store.db).appenders
-    assert result == {
+    assert snapshot.rows_as_dicts([told])[0] == {
         "name": "rows/book", "type": "csv", "rows": 1, "bytes": 20, "path": "/x/book.csv", "backlog": 1,
         "rebuilding": False, "pid": 99, "beat_age": None, "flush_ms": None,
     }  # fmt: skip
@@ -104,7 +104,7 @@ def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) 
         nodes.end_appender(store.db, epoch, NodeState.DEAD, 1.0)
         outputs.mark_dirty(store.db, store.run, "book", 1)
     (result,) = snapshot.read(store.db).appenders
-    assert (result["pid"], result["rebuilding"]) == (None, True)
+    assert (result.pid, result.rebuilding) == (None, True)
 
 
 def test_an_output_is_behind_by_the_rows_of_its_own_data_def(new_store: NewStore) -> None:
@@ -124,7 +124,7 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(new_store: NewStore
             )  # fmt: skip
             (output,) = [o for o in outputs.list_outputs(store.db, store.run) if o.data_def == name]
             outputs.advance(store.db, output.id, cursor=cursor, size=20, rows=cursor, inode=5)
-    assert {a["name"]: a["backlog"] for a in snapshot.read(store.db).appenders} == {"rows/book": 2, "rows/shelf": 2}
+    assert {a.name: a.backlog for a in snapshot.read(store.db).appenders} == {"rows/book": 2, "rows/shelf": 2}
 
     with store.db.transaction():
         store.db.execute(
@@ -132,7 +132,7 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(new_store: NewStore
             " INSERT INTO rows (run, job, data_def, data) SELECT ?, ?, ?, '{}' FROM n",
             (store.run, job.id, shelf),
         )
-    result = {a["name"]: a["backlog"] for a in snapshot.read(store.db).appenders}
+    result = {a.name: a.backlog for a in snapshot.read(store.db).appenders}
     assert result == {"rows/book": 10_001, "rows/shelf": 10_001}, "so many that nobody counts whose they are"
 
 
@@ -206,7 +206,7 @@ def test_sequences_at_work_are_shown_first(store: StoreHarness) -> None:
         store.seed(f"http://h{i}/1", f"http://h{i}/2")
     store.take("http://h2/")
     store.finish_all("http://h0/")
-    assert [s["host"] for s in snapshot.read(store.db).sequences] == ["h2:80", "h1:80", "h0:80"]
+    assert [s.host for s in snapshot.read(store.db).sequences] == ["h2:80", "h1:80", "h0:80"]
 
 
 def test_an_ended_supervisor_is_not_shown(store: StoreHarness) -> None:

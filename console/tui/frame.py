@@ -1,0 +1,68 @@
+"""The frame around the views: header and tabs above, alarm bar, prompt and hint bar below."""
+
+from collections.abc import Iterator, Sequence
+
+from textual.containers import Container
+from textual.widget import Widget
+
+from console.format import format_time
+from console.tui.state.alerts import Alarm
+from console.tui.state.rates import Rates
+from console.tui.state.source import PollResult
+from console.tui.widgets.bars import AlarmBar, HintBar, Tabs
+from console.tui.widgets.header import Header
+from console.tui.widgets.prompt import Prompt
+
+
+class Frame:
+    """Builds the frame's widgets and keeps them up to date."""
+
+    def __init__(self, project: str, rates: Rates) -> None:
+        self.header = Header()
+        self.header.project, self.header.rates = project, rates
+        self.tabs = Tabs()
+        self.body = Container(id="body")
+        self.alarm_bar = AlarmBar()
+        self.prompt = Prompt()
+        self.hints = HintBar()
+        self.alarm_bar.display = self.prompt.display = False
+
+    def widgets(self) -> Iterator[Widget]:
+        """From top to bottom."""
+        yield from (self.header, self.tabs, self.body, self.alarm_bar, self.prompt, self.hints)
+
+    def update(
+        self,
+        poll: PollResult | None,
+        alarms: Sequence[Alarm],
+        *,
+        stale_seconds: float | None,
+        frozen: bool,
+        read_only: bool,
+    ) -> None:
+        """Show a poll result. A frozen header keeps its figures and changes its badges only."""
+        if poll is not None:
+            if not frozen:
+                self.header.last_poll = poll
+                self.header.reload_note = _reload_note(poll)
+            self.tabs.failed_count = poll.snapshot.jobs["failed"]
+        self.header.badges = tuple(
+            badge
+            for badge, active in (
+                ((f"stale {stale_seconds or 0:.0f} s", "bad"), stale_seconds is not None),
+                (("FROZEN", "warn"), frozen),
+                (("read-only", "accent"), read_only),
+            )
+            if active
+        )
+        self.alarm_bar.alarms = alarms
+        if self.alarm_bar.display != bool(alarms):
+            self.alarm_bar.display = bool(alarms)
+        for canvas in (self.header, self.tabs, self.alarm_bar, self.hints):
+            canvas.redraw()
+
+
+def _reload_note(poll: PollResult) -> str:
+    """When the defs were reloaded last."""
+    accepted = poll.accepted_defs
+    return f"reload {format_time(accepted.at)}" if accepted is not None and accepted.version > 1 else ""

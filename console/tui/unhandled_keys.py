@@ -1,0 +1,65 @@
+"""Runs keys that no focused widget or view handled: by the top view or the app, or reports `not here`.
+
+Textual's own dispatch cannot do this: it offers no key to the top view while the focus is outside the view (in the
+prompt, or nowhere while a view opens), and it drops unhandled keys silently.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from textual.actions import SkipAction
+from textual.dom import DOMNode
+from textual.widget import Widget
+
+from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES, changes_run
+from console.tui.host import AppHost
+from console.tui.navigation import Navigation
+
+
+class UnhandledKeys:
+    """`handlers`: what the app does, by the key's id."""
+
+    def __init__(self, app: AppHost, navigation: Navigation, handlers: Mapping[str, Callable[[], object]]) -> None:
+        self._app = app
+        self._navigation = navigation
+        self._handlers: dict[str, Callable[[], object]] = {
+            **{name: partial(navigation.switch_to, name) for name in SCREEN_NAMES},
+            "back": self._go_back,
+            "zoom": partial(app.show_toast, "this view has one pane"),
+            **handlers,
+        }
+
+    def run(self, key_id: str, *, focused: Widget | None) -> None:
+        """Run the key, or say why not."""
+        if self._app.options.read_only and changes_run(key_id):
+            self._app.show_toast("read-only: this console sends no commands", "warning")
+            return
+        action = self._top_view_action(key_id, focused)
+        if action is not None:
+            try:
+                action()
+            except SkipAction:
+                pass
+            else:
+                return
+        handler = self._handlers.get(key_id)
+        if handler is not None:
+            handler()
+            return
+        key = KEYS_BY_ID[key_id]
+        self._app.show_toast(f"{key.label}: {key.description} — not here", "warning")
+
+    def _top_view_action(self, key_id: str, focused: Widget | None) -> Callable[[], object] | None:
+        """The top view's action, unless Textual has tried it: it tries the focused widget and its ancestors."""
+        top = self._navigation.top
+        tried: Sequence[DOMNode] = list(focused.ancestors_with_self) if focused is not None else []
+        if top is None or top in tried or (key_id == "back" and self._app.prompt.display):
+            return None
+        action: Callable[[], object] | None = getattr(top, f"action_{key_id}", None)
+        return action
+
+    def _go_back(self) -> None:
+        if self._app.prompt.display:
+            self._app.prompt.close()
+        else:
+            self._navigation.pop_view()
