@@ -2,7 +2,6 @@
 
 import csv
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -14,9 +13,9 @@ from typing import Any
 
 from console.sanitize import clean
 from console.tui.host import AppHost
+from console.tui.state.file_line import find_file_line
 
 _MAX_COPY_CHARS = 100_000
-_FILE_LINE = re.compile(r"(\S+\.ya?ml):(\d+)")
 
 
 class DesktopActions:
@@ -96,12 +95,6 @@ class DesktopActions:
             self._app.show_toast(f"export: {path}: {error.strerror}", "error")
             return
         self._app.show_toast(f"{len(rows)} rows: {path}")
-
-
-def find_file_line(text: str) -> tuple[Path, int] | None:
-    """The first `file.yml:line` in a text."""
-    match = _FILE_LINE.search(text)
-    return (Path(match[1]), int(match[2])) if match else None
 
 
 def _editor_args(editor: str, path: Path, line: int) -> list[str]:

@@ -12,7 +12,7 @@ from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
-from tests.contract.append.house import House, settle
+from tests.contract.append.harness import Harness, run_until_idle
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--type", default="csv", choices=["csv", "jsonl", "sqlite"])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        house = House(Path(folder), options.type)
+        harness = Harness(Path(folder), options.type)
         rows = [
             {
                 "title": f"Book {i}, a catalogue page",
@@ -32,13 +32,13 @@ def main() -> int:
             }
             for i in range(options.rows)
         ]
-        house.add(rows)
-        with closing(house.appender()) as appender:
+        harness.add(rows)
+        with closing(harness.appender()) as appender:
             appender.run_turn()  # writes the file's header
             started, cpu = time.perf_counter(), time.process_time()
-            settle(appender)
+            run_until_idle(appender)
             seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-        assert len(house.found()) == options.rows
+        assert len(harness.written()) == options.rows
     rate = options.rows / seconds
     print(f"{options.type}: {options.rows} rows in {seconds:.2f} s ({cpu:.2f} s CPU), {rate:,.0f} rows/s")
     return 0

@@ -193,7 +193,7 @@ class Part:
         document = decode(response.body, response.content_type)
         if document.kind == "binary":
             return
-        page = Page.of(url=url, text=document.text, kind=document.kind, status=response.status, fetched_at=time.time())
+        page = Page(url=url, text=document.text, kind=document.kind, status=response.status, fetched_at=time.time())
         context = Context(group=self._group, locator="", locator_url="", depth=0, run="", run_time="")
         self.pages += 1
         for extractor in self._extractors:
@@ -204,8 +204,7 @@ class Part:
 
 def _keep_on_one_cpu() -> None:
     """Pin the threads of this process together, as a node does."""
-    busiest = threading.get_native_id()
-    pinner = CpuPinner(lambda: busiest)
+    pinner = CpuPinner(threading.main_thread())
 
     def adjust() -> None:
         while True:

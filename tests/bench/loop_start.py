@@ -7,16 +7,11 @@ batch scheduling. `loop` sets the allocator's environment variables, and `loop_p
 import gc
 import sys
 
-GC_THRESHOLDS = (100_000, 20, 20)
-"""Equal to those of a node; a test compares them."""
-
 if __name__ == "__main__":
     gc.disable()
-    from engine.node.tuning import use_batch_scheduling
+    from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
     from tests.bench.loop_part import main
 
     use_batch_scheduling()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
-    gc.enable()
+    tune_garbage_collection()
     sys.exit(main())

@@ -72,7 +72,7 @@ def _extraction_stages(responses: Sequence[FetchResponse], definition: DataDef) 
 
     def fresh() -> Iterator[Page]:
         for response, text in zip(responses, texts, strict=True):
-            yield Page.of(url=response.url, text=text, kind="html", status=200, fetched_at=0.0)
+            yield Page(url=response.url, text=text, kind="html", status=200, fetched_at=0.0)
 
     def lowered() -> Iterator[Page]:
         for page in fresh():
@@ -133,7 +133,7 @@ async def _walk(site: Site, definition: DataDef, pages: int) -> list[FetchRespon
         if len(responses) == pages:
             break
         text = decode(response.body, response.content_type).text
-        page = Page.of(url=url, text=text, kind="html", status=200, fetched_at=0.0)
+        page = Page(url=url, text=text, kind="html", status=200, fetched_at=0.0)
         for link in extractor.extract(page, _CONTEXT).links:
             if link.url not in seen:
                 seen.add(link.url)

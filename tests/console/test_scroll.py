@@ -48,8 +48,8 @@ def thumb(console, x=BAR):
 
 
 async def jobs_read(console, count=30):
-    await console.until(lambda: len(console.app.view_stack[-1].table.rows) >= count)
-    return console.app.view_stack[-1].table
+    await console.until(lambda: len(console.app.navigation.view_stack[-1].table.rows) >= count)
+    return console.app.navigation.view_stack[-1].table
 
 
 async def test_the_wheel_scrolls_and_the_cursor_stays_visible(tmp_path):
@@ -72,7 +72,7 @@ async def test_a_short_table_has_no_scroll_bar(tmp_path):
         await console.until(lambda: "item/3" in console.screen())
         assert thumb(console) == []
         await mouse(console, MouseScrollDown, 30, 10)
-        assert console.app.views["jobs"].table.row.key == 1
+        assert console.app.navigation.views["jobs"].table.row.key == 1
 
 
 async def test_the_scroll_bar_shows_the_place_in_the_whole_list(tmp_path):
@@ -91,7 +91,7 @@ async def test_the_scroll_bar_shows_the_place_in_the_whole_list(tmp_path):
 
 async def test_the_thumb_is_dragged(tmp_path):
     async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
-        table = console.app.views["hosts"].table
+        table = console.app.navigation.views["hosts"].table
         grip = thumb(console)[0]
         await mouse(console, MouseDown, BAR, grip)
         await mouse(console, MouseMove, BAR - 2, grip)
@@ -118,18 +118,18 @@ async def test_a_thumb_dragged_to_an_end_reads_that_end(tmp_path):
 
 async def test_a_click_beside_the_thumb_turns_a_page(tmp_path):
     async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
-        table = console.app.views["hosts"].table
+        table = console.app.navigation.views["hosts"].table
         await console.pilot.click(offset=(BAR, 20))
-        await console.still()
+        await console.settle()
         assert table.first_visible == table.size.height
         await console.pilot.click(offset=(BAR, 4))
-        await console.still()
+        await console.settle()
         assert table.first_visible == 0
 
 
 async def test_a_click_finds_its_row_in_a_scrolled_table(tmp_path):
     async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
-        table = console.app.views["hosts"].table
+        table = console.app.navigation.views["hosts"].table
         await mouse(console, MouseScrollDown, 30, 10, times=5)
         await console.pilot.click(offset=(10, table.region.y + 4))
         assert table.row.key == f"h{table.first_visible + 3:03}.example:80"
@@ -137,7 +137,7 @@ async def test_a_click_finds_its_row_in_a_scrolled_table(tmp_path):
 
 async def test_other_rows_keep_the_scroll_position(tmp_path):
     async with open_console(tmp_path, source=many_hosts(), screen="hosts") as console:
-        table = console.app.views["hosts"].table
+        table = console.app.navigation.views["hosts"].table
         await mouse(console, MouseScrollDown, 30, 10, times=5)
         first, bar, key = table.first_visible, thumb(console), table.row.key
         console.source.current = snapshot(hosts=[host(f"h{n:03}.example:80", running=3) for n in range(60)])
@@ -153,8 +153,8 @@ async def test_other_rows_keep_the_scroll_position(tmp_path):
 
 async def test_the_log_is_scrolled_back_and_follows_again_at_its_end(tmp_path):
     async with open_console(tmp_path, source=long_log(), screen="log") as console:
-        pane = console.app.views["log"].log_pane
-        await console.until(lambda: "event 200" in console.screen())
+        pane = console.app.navigation.views["log"].log_pane
+        await console.until(lambda: "event 200" in console.screen() and thumb(console))
         assert thumb(console)[-1] == pane.region.bottom - 1
         await mouse(console, MouseScrollUp, 30, 10, times=4)
         assert not pane.following
@@ -169,7 +169,7 @@ async def test_the_log_is_scrolled_back_and_follows_again_at_its_end(tmp_path):
 
 async def test_a_click_chooses_a_line_of_the_log(tmp_path):
     async with open_console(tmp_path, source=long_log(), screen="log") as console:
-        pane = console.app.views["log"].log_pane
+        pane = console.app.navigation.views["log"].log_pane
         await console.until(lambda: "event 200" in console.screen())
         event = next(number for number in range(180, 201) if f"event {number} " in console.text()[8])
         await console.pilot.click(offset=(40, 8))
@@ -179,7 +179,7 @@ async def test_a_click_chooses_a_line_of_the_log(tmp_path):
 
 async def test_a_wrapped_log_reaches_both_ends(tmp_path):
     async with open_console(tmp_path, source=long_log(60, 150), screen="log") as console:
-        pane = console.app.views["log"].log_pane
+        pane = console.app.navigation.views["log"].log_pane
         await console.until(lambda: "event 60" in console.screen())
         await console.press("w")
         assert thumb(console)[-1] == pane.region.bottom - 1
@@ -200,10 +200,10 @@ async def test_the_page_of_a_job_is_scrolled(tmp_path):
         await console.until(lambda: "item/1" in console.screen())
         await console.press("enter", "tab")
         await console.until(lambda: "line 1 of the page" in console.screen())
-        pane = console.app.view_stack[-1].pane
+        pane = console.app.navigation.view_stack[-1].pane
         await mouse(console, MouseScrollDown, 30, 10, times=5)
         assert pane.first_line == 5 * int(console.app.scroll_sensitivity_y)
-        await console.still()
+        await console.settle()
         assert pane.first_line == 5 * int(console.app.scroll_sensitivity_y), "a poll keeps the position"
         await drag(console, BAR, thumb(console)[0], pane.region.bottom - 1)
         assert "line 200 of the page" in console.screen()
@@ -219,7 +219,7 @@ async def test_an_unchanged_poll_draws_nothing(tmp_path, monkeypatch):
             await console.until(lambda: thumb(console))
             await mouse(console, MouseScrollUp, 30, 10, times=2)
             await mouse(console, MouseScrollDown, 30, 10)
-            await console.still()
+            await console.settle()
             drawn = []
             update = console.app.screen._compositor.render_update
             monkeypatch.setattr(
@@ -228,13 +228,13 @@ async def test_an_unchanged_poll_draws_nothing(tmp_path, monkeypatch):
                 lambda *a, update=update, drawn=drawn, **kw: drawn.append(a) or update(*a, **kw),
             )
             for _ in range(4):
-                await console.still()
+                await console.settle()
             assert drawn == [], screen
 
 
 async def test_a_line_more_of_the_log_leaves_the_scroll_bar_alone(tmp_path, monkeypatch):
     async with open_console(tmp_path, source=long_log(3000), screen="log") as console:
-        pane = console.app.views["log"].log_pane
+        pane = console.app.navigation.views["log"].log_pane
         await console.until(lambda: thumb(console))
         refreshed = []
         monkeypatch.setattr(pane.vertical_scrollbar, "refresh", lambda *a, **kw: refreshed.append(a))
@@ -246,7 +246,7 @@ async def test_a_line_more_of_the_log_leaves_the_scroll_bar_alone(tmp_path, monk
 
 async def test_without_utf8_the_scroll_bar_is_ascii(tmp_path):
     async with open_console(tmp_path, source=many_hosts(), screen="hosts", ascii_only=True) as console:
-        table = console.app.views["hosts"].table
+        table = console.app.navigation.views["hosts"].table
         bar = [text[BAR:] for text in console.text()[table.region.y : table.region.bottom]]
         assert "".join(bar).strip("#") == ""
         assert 0 < bar.count("#") < table.size.height

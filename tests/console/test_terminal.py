@@ -48,7 +48,7 @@ def test_attach_drain_kill_detach_and_cancel(folder):
         first.until(lambda text: pages_done(text) > seen)
 
         first.press("x")
-        first.until("drains")
+        first.until("draining")
         first.until(lambda text: not re.search(r"n1 +runner", text))  # n1 has ended
         first.press("j")
         first.until(lambda text: re.search(r"> +n3 ", text))

@@ -120,9 +120,9 @@ def test_redirects_in_a_circle_end(project: Project, site: Site, second_site: Si
     project.write(defs(site.url("/self"), site.url("/a"), site.url("/far")))
     done = project.crawl(code=1)
     assert done.jobs == {"failed": 3}
-    assert "redirects" in project.job(site.url("/self"))["reason"]
-    assert "redirects" in project.job(site.url("/a"))["reason"]
-    assert "redirects" in project.job(site.url("/far"))["reason"]
+    assert "redirect loop" in project.job(site.url("/self"))["reason"]
+    assert "redirect loop" in project.job(site.url("/a"))["reason"]
+    assert "redirect loop" in project.job(site.url("/far"))["reason"]
     assert len(site.paths) + len(second_site.paths) <= 20
 
 

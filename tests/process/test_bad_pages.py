@@ -242,4 +242,4 @@ def random_pages(project: Project, site: Site, seed: int) -> None:
     assert done.code in (0, 1), done.err
     project.assert_clean(done)
     project.assert_no_process_left(2)
-    assert "fault of the program" not in str(project.query("SELECT reason FROM jobs WHERE reason IS NOT NULL"))
+    assert "internal error" not in str(project.query("SELECT reason FROM jobs WHERE reason IS NOT NULL"))

@@ -128,7 +128,7 @@ def test_a_killed_run_leaves_its_steps_incomplete_with_the_reason(project: Proje
     assert running.wait().code == 137
     steps = final_state(project)
     assert completed_steps(steps) == {"shelves/seeder"}
-    assert all("hard kill" in line["reason"] for key, line in steps.items() if key != "shelves/seeder")
+    assert all("killed by signal" in line["reason"] for key, line in steps.items() if key != "shelves/seeder")
     assert_no_false_completion(project)
     project.crawl()
     assert completed_steps(final_state(project)) == STEPS
@@ -169,7 +169,7 @@ def test_changed_defs_invalidate_dependent_steps_and_nothing_else(project: Proje
     assert until(lambda: state_file(project)["books/parser"]["validation_status"] == "invalid")
     steps = state_file(project)
     assert steps["books/parser"]["reason"] == "what it extracts changed with defs v2"
-    assert steps["books/appender"]["reason"] == "rests on books/parser, which changed with defs v2"
+    assert steps["books/appender"]["reason"] == "depends on books/parser, which changed with defs v2"
     assert {key for key, line in steps.items() if line["validation_status"] == "invalid"} == {
         "books/parser", "books/filter", "books/appender",
     }  # fmt: skip

@@ -57,7 +57,7 @@ def test_failed_jobs_are_retried_after_the_run(project: Project, site: Site) -> 
     done = project.run_with_data("jobs", "--match", "SHELF/[0-1]$")
     assert done.out.count("DONE") == 2
     assert len(lines(project.run_with_data("jobs", "--json", "--limit", "3").out)) == 3
-    assert "no regular expression" in project.run_with_data("jobs", "--match", "(").err
+    assert "not a regular expression" in project.run_with_data("jobs", "--match", "(").err
     assert project.run_with_data("retry", "--match", "nothing like it").out == "0 jobs are READY again\n"
     assert project.status()["state"] == "DONE"
 

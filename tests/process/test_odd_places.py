@@ -62,7 +62,7 @@ def test_a_path_that_is_not_utf8_is_refused(project: Project, site: Site) -> Non
     project.write(Library(site, shelves=1).defs())
     done = project.start(data=project.folder / "d\udcff").wait()
     assert done.code == 2
-    assert "no UTF-8" in done.err
+    assert "not UTF-8" in done.err
     assert site.exchanges == []
 
 

@@ -112,7 +112,7 @@ def test_a_thread_stuck_in_a_transaction_is_detected_although_its_process_beats(
     [(pid, reason)] = project.query("SELECT pid, reason FROM nodes WHERE state = 'DEAD'")
     assert pid == victim
     # by the lock it holds; or by its heartbeat, which may wait for the blocked connection
-    assert "kept the database locked" in reason or "no beat for" in reason
+    assert "held the database lock" in reason or "no beat for" in reason
 
 
 COSTLY = """\

@@ -41,7 +41,7 @@ def test_drain_retires_a_node_without_replacement(project: Project, site: Site) 
     library, running = start_crawl(project, site, nodes=2)
     result = project.run_with_data("drain", "n2")
     assert result.code == 0, result.err
-    assert "n2 drains" in result.out
+    assert "draining n2" in result.out
     assert until(lambda: live_nodes(project) == [1], 15)
     refused = project.run_with_data("drain", "n1")
     assert refused.code == 2

@@ -56,7 +56,7 @@ def test_an_interrupt_typed_at_the_terminal_cancels_gracefully(project: Project,
         except OSError:
             break
     assert process.wait(30) == 130, output
-    assert b"\r\x1b[Kstopping: jobs under way may finish" in output, "it replaces the progress line"
+    assert b"\r\x1b[Kstopping: running jobs may finish" in output, "it replaces the progress line"
     os.close(terminal)
     project.assert_clean()
     project.crawl()

@@ -69,7 +69,7 @@ def test_every_key_is_explained():
 
 
 def test_every_refused_key_is_documented():
-    documented = section(DEFS, "What is refused")
+    documented = section(DEFS, "Keys that are not implemented")
     refused = {key for term in vars(language).values() for key in getattr(term, "not_built", {})}
     assert refused
     for key in {*refused, *language.AXES}:

@@ -1,15 +1,16 @@
 """docs/commands.md against the code: commands, options, exit codes, keys of JSON objects, states."""
 
 import re
+from dataclasses import fields
 
 import click
 import orjson
 import pytest
 
 from console.cli.commands.check import problem_as_dict
-from console.cli.commands.listing import job_as_dict
 from console.cli.commands.status import status_as_dict
 from console.cli.main import crawl_console
+from console.client import job_as_dict
 from console.filter_syntax import EVENT_KEYS, JOB_KEYS, JOB_NUMERIC_KEYS
 from engine.errors import Problem
 from engine.model.job import JobState
@@ -17,7 +18,7 @@ from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import RunState, Stage
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
-from engine.store.read.snapshot import EMPTY_SNAPSHOT
+from engine.store.read.snapshot import EMPTY_SNAPSHOT, HostRow, NodeRow, OutputRow, SequenceRow
 from engine.store.tables.checkpoints import Checkpoint, to_state_record
 from engine.store.tables.events import Event
 from engine.store.tables.metrics import GroupTotals, build_metrics
@@ -25,7 +26,6 @@ from engine.store.tables.metrics import GroupTotals, build_metrics
 from .doc_pages import (
     COMMANDS,
     PAGES,
-    ROOT,
     first_column,
     quoted,
     section,
@@ -46,7 +46,7 @@ CLI = {name: crawl_console.get_command(CONTEXT, name) for name in COMMAND_NAMES}
 CONTROL = ("cancel", "kill", "drain", "restart", "scale", "pause", "resume", "reload")
 
 
-TITLES = dict.fromkeys(CONTROL, "Steering a run")
+TITLES = dict.fromkeys(CONTROL, "Controlling a run")
 
 
 @pytest.mark.parametrize("name", COMMAND_NAMES)
@@ -120,24 +120,25 @@ def test_the_additional_keys_of_status_are_documented():
     assert first_column(COMMANDS.split("## The snapshot")[1].split("###")[0]) == added
 
 
-def literal_keys(function):
-    """The keys of the objects that a function of the snapshot creates, read from its source, without a run."""
-    source = (ROOT / "engine/store/read/snapshot.py").read_text("utf-8")
-    body = re.search(rf"^def {function}\(.*?(?=^def |\Z)", source, re.MULTILINE | re.DOTALL)
-    assert body
-    return set(re.findall(r'"([a-z_]+)":', body.group()))
+def json_keys(row_type):
+    """The keys of a row's JSON object: the fields of its class."""
+    return {column.name for column in fields(row_type)}
 
 
-@pytest.mark.parametrize(
-    ("title", "function"), [("Outputs", "_appender_items"), ("Nodes", "_node_items"), ("Hosts", "_host_item")]
-)
-def test_the_keys_of_inner_objects_are_documented(title, function):
-    assert first_column(section(COMMANDS, title)) == literal_keys(function)
+@pytest.mark.parametrize(("title", "row_type"), [("Outputs", OutputRow), ("Nodes", NodeRow), ("Hosts", HostRow)])
+def test_the_keys_of_inner_objects_are_documented(title, row_type):
+    assert first_column(section(COMMANDS, title)) == json_keys(row_type)
 
 
 def test_the_keys_of_sequences_are_documented():
     (row,) = [row for row in table(COMMANDS) if row[0] == "`sequences`"]
-    assert set(re.findall(r"`([a-z_]+)`", row[1])) == literal_keys("_sequence_item")
+    assert set(re.findall(r"`([a-z_]+)`", row[1])) == json_keys(SequenceRow)
+
+
+def test_rows_are_printed_with_every_field():
+    for row_type in (OutputRow, NodeRow, HostRow, SequenceRow):
+        (printed,) = snapshot.rows_as_dicts([row_type(*fields(row_type))])
+        assert set(printed) == json_keys(row_type)
 
 
 def test_the_keys_of_metrics_are_documented():

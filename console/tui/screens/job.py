@@ -8,8 +8,6 @@ from textual.app import ComposeResult
 
 from console.format import format_age, format_size, format_time, plural
 from console.tui.screens.base import View
-from console.tui.state.file_line import find_file_line
-from console.tui.state.source import PollResult, ViewQuery
 from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.state.try_process import run_trial
 from console.tui.widgets.line_canvas import Canvas, Line, Span

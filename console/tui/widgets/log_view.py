@@ -11,7 +11,6 @@ from textual.message import Message
 from console.filter_syntax import SearchPattern
 from console.format import format_time
 from console.sanitize import clean
-from console.tui.state.file_line import find_file_line
 from console.tui.state.log_buffer import LEVELS, MAX_LINES, LogBuffer, LogFilter, compile_pattern
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.scroll_pane import ScrollPane

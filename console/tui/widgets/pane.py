@@ -6,7 +6,7 @@ from console.tui.widgets.line_canvas import Canvas, Line, Span
 
 
 class Pane(Canvas):
-    """A canvas that `tab` can focus. Its `act_…` methods handle keys."""
+    """A canvas that `tab` can focus. Its `action_…` methods handle keys."""
 
     can_focus = True
     TITLE = ""

@@ -15,8 +15,8 @@ from engine.store.tables import jobs, nodes, outputs, runs, sequences, superviso
 from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.nodes import NodeBeat
-from engine.store.transactions.commit import ExtractedRow, JobOutcome
-from tests.contract.store.harness import StoreHarness, Page, again, failed
+from engine.store.transactions.outcome import ExtractedRow, JobOutcome
+from tests.contract.store.harness import Page, StoreHarness, again, failed
 
 NewStore = Callable[..., StoreHarness]
 
@@ -96,7 +96,7 @@ def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) 
         (output,) = outputs.list_outputs(store.db, store.run)
         outputs.advance(store.db, output.id, cursor=1, size=20, rows=1, inode=5)
     (result,) = snapshot.read(store.db).appenders
-    assert snapshot.rows_as_dicts([told])[0] == {
+    assert snapshot.rows_as_dicts([result])[0] == {
         "name": "rows/book", "type": "csv", "rows": 1, "bytes": 20, "path": "/x/book.csv", "backlog": 1,
         "rebuilding": False, "pid": 99, "beat_age": None, "flush_ms": None,
     }  # fmt: skip
