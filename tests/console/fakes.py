@@ -220,9 +220,6 @@ class FakeControlClient:
     def count_jobs(self, job_filter):
         return len(self._source.matching(job_filter))
 
-    def newest_job(self, job_filter):
-        return 1
-
     def export_jobs(self, job_filter, path):
         path.parent.mkdir(exist_ok=True)
         path.write_text("id\n")

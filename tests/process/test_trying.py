@@ -238,7 +238,7 @@ def test_the_live_preview_shows_what_each_save_changes(project: Project, site: S
     assert any(re.fullmatch(r"  ~ isbn: ISBN (\d+-\d) → \1", line) for line in first)
     project.write(library.defs().replace("{selector: b, required: true}", "{selector: blink}"))
     emptied = preview_lines()
-    assert "✗ isbn: empty now in 20 rows that had a value" in emptied
+    assert "✗ isbn: now empty in 20 rows that had a value" in emptied
     project.write(library.defs().replace("{selector: b, required: true}", "{selector: blink, required: true}"))
     assert preview_lines()[0].startswith("20 pages: +0 added, ~0 changed, −20 vanished")
     project.write(library.defs().replace("{selector: b,", "{selektor: b,"))

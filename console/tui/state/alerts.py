@@ -13,11 +13,10 @@ _GROUP_HOSTS_ABOVE = 5
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """One alarm. `about`: the node, host or file it concerns; empty for the run."""
+    """One alarm."""
 
     level: Literal["warn", "bad"]
     text: str
-    about: str = ""
 
 
 def current_alarms(poll: PollResult, *, stale_seconds: float | None = None, reason: str = "") -> list[Alarm]:
@@ -65,11 +64,10 @@ def _node_alarms(poll: PollResult) -> list[Alarm]:
             by = replaced.get(node.id)
             outcome = f"replaced by {by}" if by else "not replaced"
             alarms.append(
-                Alarm("warn" if by else "bad", f"{node.id} dead: {node.reason or 'unknown reason'}; {outcome}",
-                      node.id)
-            )  # fmt: skip
+                Alarm("warn" if by else "bad", f"{node.id} dead: {node.reason or 'unknown reason'}; {outcome}")
+            )
         elif node.heart == "ARRHYTHMIA":
-            alarms.append(Alarm("warn", f"{node.id} has sent no heartbeat for {node.beat_age or 0:.1f} s", node.id))
+            alarms.append(Alarm("warn", f"{node.id} has sent no heartbeat for {node.beat_age or 0:.1f} s"))
     return sorted(alarms, key=lambda alarm: alarm.level)
 
 
@@ -80,7 +78,7 @@ def _defs_alarms(poll: PollResult) -> list[Alarm]:
     first = problems[0]
     place = f"{first['file']}:{first['line']}:{first['col']}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return [Alarm("bad", f"{place} {first['message']}{more} · the previous defs stay in use", place)]
+    return [Alarm("bad", f"{place} {first['message']}{more} · the previous defs stay in use")]
 
 
 def _host_alarms(poll: PollResult) -> list[Alarm]:
@@ -95,7 +93,7 @@ def _host_alarms(poll: PollResult) -> list[Alarm]:
             )
         ]  # fmt: skip
     return [
-        Alarm("warn", f"{h.host} answers 429 or 503: backing off {h.backoff:.0f} s", h.host)
+        Alarm("warn", f"{h.host} answers 429 or 503: backing off {h.backoff:.0f} s")
         for h in backing_off[:_MAX_HOST_ALARMS]
     ]
 

@@ -23,9 +23,6 @@ class ControlClient(Protocol):
     def count_jobs(self, job_filter: JobFilter) -> int:
         """How many jobs match."""
 
-    def newest_job(self, job_filter: JobFilter) -> int | None:
-        """The id of the newest job that matches."""
-
     def export_jobs(self, job_filter: JobFilter, path: Path) -> int:
         """Write all jobs that match to a CSV file; returns how many."""
 
@@ -47,12 +44,6 @@ class LocalControlClient:
         """How many jobs match."""
         with open_latest_run(self._data) as (db, run):
             return browse.count_jobs(db, run.seq, job_filter)
-
-    def newest_job(self, job_filter: JobFilter) -> int | None:
-        """The id of the newest job that matches."""
-        with open_latest_run(self._data) as (db, run):
-            lines = browse.list_jobs(db, run.seq, job_filter, limit=1, backwards=True, seconds=2.0).lines
-            return lines[0].id if lines else None
 
     def export_jobs(self, job_filter: JobFilter, path: Path) -> int:
         """Write the objects of `jobs --json` as CSV rows."""

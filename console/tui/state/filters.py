@@ -1,7 +1,5 @@
 """Builds job filters as values, so that a host name with special characters is never parsed."""
 
-from collections.abc import Sequence
-
 from engine.store.db.filter import GlobFilter, JobFilter
 
 
@@ -24,8 +22,3 @@ def sequence_filter(group: str, host: str) -> JobFilter:
 def state_filter(*states: str) -> JobFilter:
     """The jobs in a state."""
     return JobFilter(text=f"state:{','.join(states)}", states=GlobFilter(states))
-
-
-def done_filter(groups: Sequence[str]) -> JobFilter:
-    """The DONE jobs of groups."""
-    return JobFilter(text="state:done", states=GlobFilter(("done",)), groups=GlobFilter(tuple(groups)))

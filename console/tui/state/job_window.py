@@ -66,10 +66,6 @@ class JobWindow:
         """Query the end of the list next."""
         self._end_requested, self._next_read_at, self.searching = True, 0.0, True
 
-    def read_soon(self) -> None:
-        """Query at the next poll, whatever it costs."""
-        self._next_read_at = 0.0
-
     def needs_lines(self) -> bool:
         """Whether scrolling one page up or down would show lines that are not loaded."""
         return (not self.has_end and self.first_visible + 2 * self.page_size > len(self.lines)) or (

@@ -1,7 +1,6 @@
 """The last lines of the log, fed by polls; filters them by level, source and pattern."""
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from console.filter_syntax import SearchPattern
@@ -59,10 +58,6 @@ class LogFilter:
         if self.pattern is None:
             return True
         return (self.pattern.search(f"{event.source} {event.text}") is None) == self.negated
-
-    def filter_lines(self, lines: Iterator[tuple[int, Event]]) -> list[tuple[int, Event]]:
-        """The lines that are shown."""
-        return [line for line in lines if self.accepts(line[1])]
 
 
 def compile_pattern(text: str) -> SearchPattern | None:

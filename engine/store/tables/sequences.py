@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from engine.store.db.connector import Database, id_list, placeholders
+from engine.store.db.connector import Database, id_list
 
 LOOKAHEAD = 0.1
 """Seconds by which a lease may come before the host's next send time."""
@@ -259,16 +259,3 @@ def recount(db: Database, run: int) -> None:
 def recount_taken(db: Database, run: int) -> None:
     """Rebuild the counters of taken jobs from the partial index of TAKEN jobs."""
     db.execute(_RECOUNT_TAKEN, (run,))
-
-
-def list_names(db: Database, ids: Iterable[int]) -> list[tuple[int, str, str]]:
-    """Id, group and host key of these sequences."""
-    ids = list(ids)
-    return [
-        (int(i), str(g), str(h))
-        for i, g, h in db.all(
-            "SELECT s.id, s.grp, h.key FROM sequences s JOIN hosts h ON h.id = s.host"
-            f" WHERE s.id IN ({placeholders(ids)})",
-            ids,
-        )
-    ]
