@@ -18,6 +18,7 @@ from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
 from engine.store.tables import commands, runs, supervisors
 from engine.store.tables.runs import Run
 from engine.store.tables.supervisors import Epoch
+from engine.supervise.lock import read_holder
 from engine.urls import without_credentials
 
 _READ_BUSY_SECONDS = 5.0
@@ -105,19 +106,29 @@ def read_snapshot(data: Path) -> Snapshot:
 
 def has_supervisor(db: Database) -> bool:
     """Whether a supervisor of the data dir is alive."""
-    return _living_pid(supervisors.current(db)) is not None
+    return _living_pid(_identity(supervisors.current(db))) is not None
 
 
 def supervisor_pid(view: Snapshot) -> int | None:
     """The pid of the living supervisor of a snapshot; None where there is none."""
-    return _living_pid(view.epoch)
+    return _living_pid(_identity(view.epoch))
 
 
-def _living_pid(epoch: Epoch | None) -> int | None:
-    """The pid of an epoch's supervisor; None where that process is gone."""
-    if epoch is None or not is_process_alive(epoch.identity):
+def lock_holder_pid(data: Path) -> int | None:
+    """The pid of the living supervisor that holds the data dir, even before it has a run."""
+    holder = read_holder(data)
+    return _living_pid(holder.identity if holder is not None else None)
+
+
+def _identity(epoch: Epoch | None) -> str | None:
+    return epoch.identity if epoch is not None else None
+
+
+def _living_pid(identity: str | None) -> int | None:
+    """The pid in a process identity; None if that process is gone."""
+    if identity is None or not is_process_alive(identity):
         return None
-    return int(epoch.identity.split(":")[1])
+    return int(identity.split(":")[1])
 
 
 def supervisor_alarm(data: Path, view: Snapshot) -> str | None:

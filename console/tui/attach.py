@@ -32,9 +32,11 @@ class AttachOptions:
 
 def attach(options: AttachOptions) -> int:
     """Show the console until it closes; returns the exit code. Raises CrawlError if no supervisor could be started."""
+    from console.client import lock_holder_pid
+
     child = None
     if not options.read_only:
-        pid = spawn.find_supervisor_pid(options.data)
+        pid = lock_holder_pid(options.data)
         if pid is None:
             try:
                 child = spawn.start_supervisor(options.data, options.arguments)

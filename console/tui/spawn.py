@@ -23,12 +23,6 @@ class StartFailed(Exception):
         self.output = output
 
 
-def find_supervisor_pid(data: Path) -> int | None:
-    """The pid of the live supervisor that holds the data dir."""
-    holder = read_holder(data)
-    return holder.pid if holder is not None and identity_of(holder.pid) == holder.identity else None
-
-
 def start_supervisor(data: Path, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
     """Run `python -m console ARGUMENTS` detached, and wait until it holds the data dir and has a run.
 

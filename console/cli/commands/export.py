@@ -11,6 +11,7 @@ import click
 
 from console.cli.options import common_options, validate_assignments
 from engine.errors import StorageError, UsageError, suggest
+from engine.model.output_type import OUTPUT_TYPES, output_type_for_suffix
 
 if TYPE_CHECKING:
     from engine.append.only_new import SeenRows
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from engine.store.db.connector import Database
     from engine.store.tables.runs import Run
 
-_FORMAT_BY_SUFFIX = {".csv": "csv", ".jsonl": "jsonl", ".db": "sqlite", ".sqlite": "sqlite"}
 _MAX_RUNS_LISTED = 5
 _NO_RUN = 0
 
@@ -26,7 +26,7 @@ _NO_RUN = 0
 @click.command()
 @click.argument("data_def", required=False)
 @click.option(
-    "--format", "format_", type=click.Choice(["csv", "jsonl", "sqlite"]), help="Default: by the suffix of -o, else csv."
+    "--format", "format_", type=click.Choice(list(OUTPUT_TYPES)), help="Default: by the suffix of -o, else csv."
 )
 @click.option("--since", metavar="RUN", help="Only rows that neither this run nor an earlier one has.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
@@ -40,7 +40,8 @@ def export(
     from engine.store.tables import versions
 
     validate_assignments(assign)
-    format_ = format_ or _FORMAT_BY_SUFFIX.get(output.suffix.lower() if output else "", "csv")
+    output_type = output_type_for_suffix(output.suffix) if output else None
+    format_ = format_ or (output_type.name if output_type else "csv")
     with contextlib.ExitStack() as stack:
         db, run = stack.enter_context(open_latest_run(data))
         with db.snapshot():
