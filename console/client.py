@@ -1,4 +1,4 @@
-"""What the command line and the console ask of a data dir: open it, read it, send it a command. Prints nothing."""
+"""Opens and reads a data dir, and sends it commands, for the command line and the console. Prints nothing."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What keys do to the run: sends commands to the supervisor, asks before destructive ones, retries jobs."""
+"""Key actions that change the run: sends commands, asks before destructive ones, retries jobs."""
 
 import time
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What keys do outside the console's screen: browser, clipboard, editor, CSV files."""
+"""Key actions outside the console: browser, clipboard, editor, CSV files."""
 
 import csv
 import os

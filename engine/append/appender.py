@@ -18,7 +18,7 @@ from engine.append.files import inode_of
 from engine.append.lifeline import Lifeline
 from engine.append.only_new import OnlyNewFilter
 from engine.append.registry import create_writer
-from engine.append.turns import SupervisorGone, TurnResult
+from engine.append.turn_result import SupervisorGone, TurnResult
 from engine.append.writer import Batch, FileState, Writer
 from engine.errors import CrawlError, Fenced, StorageError
 from engine.model.output_type import OUTPUT_TYPES

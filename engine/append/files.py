@@ -1,4 +1,4 @@
-"""Writes outputs that are plain files: cuts, appends, flushes, replaces. Knows no encoding."""
+"""Writes outputs that are plain files: truncates, appends, flushes, replaces. Does not encode rows."""
 
 import contextlib
 import os

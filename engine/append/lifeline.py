@@ -1,4 +1,4 @@
-"""The supervisor's control of the appender: the pipe at stdin, and SIGTERM. Each sets a flag."""
+"""Tells the appender to stop: the end of the pipe at stdin, or SIGTERM. Each sets a flag."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Loads output types: each is a module here with a `FORMAT`, and an entry in `OUTPUT_TYPES`."""
+"""Loads the modules of the output types that `engine.model.output_type` lists."""
 
 from collections.abc import Mapping
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Builds the JSON Schema of the def language, for editors.
+"""The JSON Schema of the def language, for editors: derived from the models, with rules added by hand.
 
 The schema describes one file. References between files are checked by `crawl-console check`.
 """

@@ -1,4 +1,4 @@
-"""Builds the request for a redirect's target."""
+"""Builds the request for a redirect's target: method, headers, and which credentials go along."""
 
 from engine import urls
 from engine.fetch.errors import FetchFailed

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from engine import urls
 from engine.fetch.errors import one_line
-from engine.fetch.politeness import REDIRECT_STATUSES
+from engine.fetch.retry_policy import REDIRECT_STATUSES
 
 _ASCII = "".join(map(chr, range(128)))
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from engine.fetch.decode import decode
-from engine.fetch.hops import SendHop, follow_redirects
+from engine.fetch.redirect_chain import SendHop, follow_redirects
 from engine.fetch.response import FetchResponse
 from engine.fetch.robots import MAX_ROBOTS_BYTES, RobotsRules, robots_rules_for
 from engine.model.job import Request

@@ -1,4 +1,4 @@
-"""The httpx transport over aiohttp: exact URLs, limited bodies, errors as `FetchFailed`."""
+"""The httpx transport over aiohttp: exact URLs, limited bodies; marks which errors may be retried."""
 
 import errno
 import socket

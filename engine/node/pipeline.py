@@ -1,4 +1,4 @@
-"""Processes a job: wait for its send time → robots.txt → stored page or fetch → extraction."""
+"""Processes a job: wait → robots.txt → stored page or fetch → extraction; retries failed requests."""
 
 import asyncio
 import random
@@ -9,10 +9,10 @@ from concurrent.futures import Executor
 from engine import urls
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
-from engine.fetch.hops import RedirectChain, RedirectRejected
-from engine.fetch.politeness import classify_status, host_backoff, retry_wait
+from engine.fetch.redirect_chain import RedirectChain, RedirectRejected
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse
+from engine.fetch.retry_policy import classify_status, host_backoff, retry_wait
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request, StoredPage
 from engine.model.job_key import document_key
 from engine.node.db_access import DbAccess

@@ -1,4 +1,4 @@
-"""Fetches robots.txt for its job, and caches the parsed rules of the hosts this node works."""
+"""Fetches robots.txt for its job, and caches the parsed rules of the hosts this node works on."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

@@ -6,7 +6,7 @@ from engine import urls
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.decode import decode
 from engine.fetch.decompress import decompress
-from engine.fetch.hops import follow_redirects
+from engine.fetch.redirect_chain import follow_redirects
 from engine.fetch.response import FetchResponse
 from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import link_key, locator_key

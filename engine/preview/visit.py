@@ -10,10 +10,10 @@ from engine import urls
 from engine.errors import PageUnavailable
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
-from engine.fetch.hops import RedirectChain, RedirectRejected, TooManyRedirects
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
-from engine.fetch.politeness import classify_status
+from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
 from engine.fetch.response import FetchResponse
+from engine.fetch.retry_policy import classify_status
 from engine.fetch.robots_reader import HostRobots, fetch_robots, parse_robots
 from engine.model.definition import Definitions
 from engine.model.job import Request

@@ -1,4 +1,4 @@
-"""The stages of a run: they change in memory at once and are written when the database permits."""
+"""The stages of a run: they change in memory at once and are written as soon as the database is not busy."""
 
 import time
 

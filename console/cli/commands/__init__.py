@@ -1,4 +1,4 @@
-"""The registry of commands: name, the attribute that holds it in a module of this package, and its one-line help."""
+"""The table of CLI commands: name → module, function and one-line help. Add new commands here."""
 
 COMMANDS = {
     "run": ("run:run", "Resume the unfinished run, else start a new one."),

@@ -37,7 +37,7 @@ def try_(
 
     from console.cli.page_source import read_source
     from engine.defs.loader import load
-    from engine.fetch.politeness import classify_status
+    from engine.fetch.retry_policy import classify_status
     from engine.preview.page_trial import PageTrial, find_data_def, locator_origin, parse_document
 
     settings = load_settings(assign)

@@ -1,4 +1,4 @@
-"""The screens and dialogs, one a file. A screen is imported when it is first shown."""
+"""The screens and dialogs, one per file. A screen is imported when it is first shown."""
 
 from console.tui.screens.base import View
 from console.tui.state.log_buffer import LogBuffer

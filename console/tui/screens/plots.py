@@ -1,4 +1,4 @@
-"""Screen 7, Plots: pages and rows a second, errors and queue length over 5 minutes to 6 hours."""
+"""Screen 7, Plots: pages and rows per second, errors and queue length over 5 minutes to 6 hours."""
 
 import time
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A SQLite connection: pragmas, transactions, many rows in one statement, errors as ours."""
+"""A SQLite connection: pragmas, transactions, many rows in one statement; raises our own errors."""
 
 import contextlib
 import importlib

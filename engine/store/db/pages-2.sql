@@ -1,4 +1,4 @@
--- Bodies may be compressed with a dictionary. Each frame names the id of its dictionary.
+-- Migration 2 of pages.db: bodies may be compressed with a dictionary; each frame names its id.
 
 CREATE TABLE dictionaries (
     id   INTEGER PRIMARY KEY,

@@ -1,3 +1,3 @@
--- Never read, but computed for each page.
+-- Migration 2 of crawl.db: drops documents.digest, which was computed for each page and never read.
 
 ALTER TABLE documents DROP COLUMN digest;

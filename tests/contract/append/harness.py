@@ -15,7 +15,7 @@ from engine.append.appender import AppenderLoop
 from engine.append.beat_thread import AppenderHeartbeat
 from engine.append.lifeline import Lifeline
 from engine.append.output_dir import OutputDir
-from engine.append.turns import TurnResult
+from engine.append.turn_result import TurnResult
 from engine.model.definition import DataDef, Definitions, Field
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings

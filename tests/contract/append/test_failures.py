@@ -10,7 +10,7 @@ import pytest
 
 from engine.append import appender as loop
 from engine.append import sqlite as sqlite_output
-from engine.append.turns import TurnResult
+from engine.append.turn_result import TurnResult
 from engine.errors import Fenced
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL

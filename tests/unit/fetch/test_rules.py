@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from engine.fetch.cookies import SessionCookies
 from engine.fetch.errors import FetchFailed
-from engine.fetch.politeness import classify_status, host_backoff, retry_wait, retryable_status
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.request import OutgoingRequest
+from engine.fetch.retry_policy import classify_status, host_backoff, retry_wait, retryable_status
 from engine.fetch.robots import MAX_ROBOTS_BYTES, RobotsRules, robots_rules_for
 from engine.model.job import Request
 

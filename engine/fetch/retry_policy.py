@@ -1,4 +1,4 @@
-"""Classifies HTTP statuses and computes retry waits. Pure functions: no clock, no I/O."""
+"""Decides which HTTP statuses are retried, and computes retry waits and host backoff. Pure functions."""
 
 from typing import Literal
 

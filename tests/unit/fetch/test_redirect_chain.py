@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.fetch.errors import FetchFailed
-from engine.fetch.hops import RedirectChain, RedirectRejected, TooManyRedirects, follow_redirects
+from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects, follow_redirects
 from engine.fetch.response import FetchResponse
 from engine.model.job import Request
 from engine.model.job_key import document_key
