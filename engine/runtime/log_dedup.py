@@ -1,4 +1,4 @@
-"""A child process's log on stderr: an identical line is written once in ten seconds."""
+"""A child process's log on stderr: an identical line, or the same error, is written once in ten seconds."""
 
 import logging
 import sys
@@ -7,32 +7,41 @@ import time
 _DEDUP_SECONDS = 10.0
 _MAX_ENTRIES = 200
 
+_Origin = tuple[object, ...]
+"""Where an error was raised: its type, file and line."""
+
 
 class DedupFilter(logging.Filter):
     """Drops repeated lines; the next one that passes says how many were dropped."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._logged: dict[str, tuple[float, int]] = {}
+        self._logged: dict[tuple[str, _Origin | None], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is written."""
-        if record.exc_info:
-            return True
         try:
             text, now = record.getMessage(), time.monotonic()
         except (TypeError, ValueError):
             return True  # the handler reports what is wrong with the record
-        logged_at, dropped = self._logged.get(text, (-_DEDUP_SECONDS, 0))
+        line = (text, _raised_at(record.exc_info[1]) if record.exc_info else None)
+        logged_at, dropped = self._logged.get(line, (-_DEDUP_SECONDS, 0))
         if now - logged_at < _DEDUP_SECONDS:
-            self._logged[text] = logged_at, dropped + 1
+            self._logged[line] = logged_at, dropped + 1
             return False
         if len(self._logged) >= _MAX_ENTRIES:
             self._logged.clear()
-        self._logged[text] = now, 0
+        self._logged[line] = now, 0
         if dropped:
             record.msg, record.args = f"{text} (repeated {dropped} times)", ()
         return True
+
+
+def _raised_at(error: BaseException | None) -> _Origin:
+    frame = error.__traceback__ if error is not None else None
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return (type(error), *((frame.tb_frame.f_code.co_filename, frame.tb_lineno) if frame is not None else ()))
 
 
 def log_to_stderr() -> None:
@@ -42,18 +51,3 @@ def log_to_stderr() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
     logging.raiseExceptions = False  # the log's disk may be full, or its reader gone
     logging.getLogger("huey").setLevel(logging.WARNING)
-
-
-_logged_failures: set[tuple[object, ...]] = set()
-
-
-def log_exception_once(log: logging.Logger, message: str, error: BaseException) -> None:
-    """Log an exception with its traceback, once for each type and line of code that raised it."""
-    raised_at = error.__traceback__
-    while raised_at is not None and raised_at.tb_next is not None:
-        raised_at = raised_at.tb_next
-    where = (raised_at.tb_frame.f_code.co_filename, raised_at.tb_lineno) if raised_at is not None else ()
-    kind = (log.name, message, type(error), *where)
-    if kind not in _logged_failures and len(_logged_failures) < _MAX_ENTRIES:
-        _logged_failures.add(kind)
-        log.error(message, exc_info=error)

@@ -25,7 +25,8 @@ def migrate(database: Database, scripts: Mapping[str, str]) -> None:
     if check_version(database, len(scripts)) < len(scripts):
         with database.transaction():
             _apply_pending(database, scripts, check_version(database, len(scripts)))
-    _check_tables(database, scripts)
+    else:
+        _check_tables(database, scripts)
 
 
 def check_version(database: Database, newest: int) -> int:

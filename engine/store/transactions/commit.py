@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
-from engine.runtime.log_dedup import log_exception_once
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages import documents
 from engine.store.read import candidates
@@ -66,7 +65,7 @@ def commit(
     except (Fenced, DatabaseBusy):
         raise
     except Exception as error:
-        log_exception_once(_log, "a group of results cannot be written; writing them one by one", error)
+        _log.error("a group of results cannot be written; writing them one by one", exc_info=error)
         return _write_group(db, node, run, outcomes, places, now, reextract_stale, request, one_by_one=True)
 
 
@@ -138,7 +137,7 @@ def _lease_next(
         if not db.in_transaction:
             raise
         # the outcomes can still be written; the slice that answers the ring reports the error again
-        log_exception_once(_log, "the next jobs cannot be leased in the commit; their rings stay", error)
+        _log.error("the next jobs cannot be leased in the commit; their rings stay", exc_info=error)
         return [], ring
     return leases, list(unanswered)
 
@@ -155,7 +154,7 @@ def _apply_alone(
     except Exception as error:
         if not db.in_transaction:
             raise
-        log_exception_once(_log, "the result of a job cannot be written; the job has failed", error)
+        _log.error("the result of a job cannot be written; the job has failed", exc_info=error)
         text = error.message if isinstance(error, CrawlError) else f"{type(error).__name__}: {error}"
         reason = f"its result cannot be stored: {text}"[:500].encode("utf-8", "replace").decode()
         event = Event(time.time(), "ERROR", "store", "page", reason, outcome.job.id)

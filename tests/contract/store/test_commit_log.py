@@ -1,10 +1,11 @@
 """An error of the program inside a commit is logged with its traceback, and fails no more than the job it is about."""
 
 import logging
+from collections.abc import Iterator
 
 import pytest
 
-from engine.runtime import log_dedup
+from engine.runtime.log_dedup import DedupFilter
 from engine.store.tables import rows
 from engine.store.transactions import commit as commit_module
 from tests.contract.store.harness import StoreHarness, unwritable
@@ -13,8 +14,12 @@ LOGGER = "engine.store.transactions.commit"
 
 
 @pytest.fixture(autouse=True)
-def nothing_logged_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_dedup, "_logged_failures", set())
+def deduplicated_log() -> Iterator[None]:
+    """Filter the log as a node does."""
+    dedup = DedupFilter()
+    logging.getLogger(LOGGER).addFilter(dedup)
+    yield
+    logging.getLogger(LOGGER).removeFilter(dedup)
 
 
 def tracebacks(caplog: pytest.LogCaptureFixture) -> list[str]:

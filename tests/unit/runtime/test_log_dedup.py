@@ -35,3 +35,22 @@ def test_the_lines_it_remembers_are_bounded() -> None:
     for number in range(10_000):
         assert dedup.filter(record("line %d", number))
     assert len(dedup._logged) <= 200
+
+
+def raised(error: Exception) -> tuple[type[Exception], Exception, None]:
+    try:
+        raise error
+    except Exception as caught:
+        return (type(caught), caught, caught.__traceback__)  # type: ignore[return-value]
+
+
+def test_an_error_is_dropped_only_if_it_has_the_same_origin() -> None:
+    dedup = DedupFilter()
+
+    def logged(error: Exception) -> bool:
+        return dedup.filter(logging.LogRecord("node", logging.ERROR, "", 0, "it failed", (), raised(error)))
+
+    assert logged(KeyError("a"))
+    assert not logged(KeyError("b")), "the same type from the same line"
+    assert logged(ValueError("a"))
+    assert dedup.filter(record("it failed")), "a line without an error"
