@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -12,7 +13,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from engine import __version__
 from engine.errors import UsageError, suggest
 
-PROJECT_URL = "https://crawl-console.example/"
+_CONTACT = re.compile(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
+"""A URL or a mail address, without blanks and brackets, which would break the header it becomes part of."""
 
 
 def duration_seconds(text: str) -> float:
@@ -73,16 +75,26 @@ class Settings:
     grace: float = 25.0
     deadline: float = 30.0
     max_attempts: int = 4
-    max_body: int = 20_000_000
+    max_body: int = 10_000_000
     max_redirects: int = 10
     max_failed: int = 0
     robots: bool = True
-    user_agent: str = f"crawl-console/{__version__} (+{PROJECT_URL})"
+    user_agent: str = f"crawl-console/{__version__}"
+    contact: str | None = None
+    """A URL or mail address for site owners, added to `user_agent` as ` (+CONTACT)`."""
+    meta_nofollow: bool = True
+    meta_noindex: bool = False
+    throttle: Literal["off", "auto"] = "off"
+    host_clock: bool = True
     delay: float = 0.0
     host_concurrency: int = 8
     live: str = "PT0S"
     on_reload: Literal["reextract", "new_only"] = "reextract"
     refresh: float = 2.0
+    parse_limit: float = 5.0
+    """CPU seconds."""
+    parse_memory: int = 400_000_000
+    max_links: int = 50_000
     cpu_affinity: Literal["auto", "off"] = "auto"
     """`auto`: keep a node's threads on one CPU while it is not contended."""
     max_pages: int | None = None
@@ -97,6 +109,11 @@ class Settings:
     fact_not_found: str = "not found"
     date_time_pattern: str | None = None
     run_time: str | None = None
+
+    @property
+    def full_user_agent(self) -> str:
+        """The User-Agent header: `user_agent`, and `contact` where it is given."""
+        return f"{self.user_agent} (+{self.contact})" if self.contact else self.user_agent
 
     @property
     def live_seconds(self) -> float:
@@ -119,7 +136,7 @@ class Settings:
 _MINIMUMS: Mapping[str, float] = {
     "nodes": 1, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
     "max_body": 1, "max_redirects": 0, "max_failed": 0, "delay": 0, "host_concurrency": 1, "refresh": 0.1,
-    "max_pages": 1, "max_time": 0.1, "min_free": 0,
+    "max_pages": 1, "max_time": 0.1, "min_free": 0, "parse_limit": 0.1, "parse_memory": 100_000_000, "max_links": 0,
 }  # fmt: skip
 
 
@@ -204,6 +221,10 @@ def _parse_value(name: str, value: Any, origin: str) -> Any:
         raise UsageError(f"{where}: {name} cannot be {value!r}", f"Use {_describe_expected(name, hint)}.")
     if name == "live":
         duration_seconds(parsed)
+    if name == "contact" and parsed is not None and not _CONTACT.fullmatch(parsed):
+        raise UsageError(
+            f"{where}: contact cannot be {value!r}", "Use a URL (https://acme.example/bot) or a mail address."
+        )
     return parsed
 
 

@@ -74,7 +74,7 @@ class Fetcher:
     def from_settings(cls, settings: Settings, *, connections: int) -> "Fetcher":
         """A fetcher for these settings."""
         return cls(
-            user_agent=settings.user_agent,
+            user_agent=settings.full_user_agent,
             deadline=settings.deadline,
             max_body=settings.max_body,
             connections=connections,

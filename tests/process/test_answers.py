@@ -234,7 +234,7 @@ def test_compressed_responses_are_decoded(project: Project, site: Site) -> None:
     assert done.jobs == {"done": 3, "failed": 2}
     assert [row["b"] for row in project.rows("page")] == ["packed"] * 3, "an unknown encoding is ignored"
     assert "bad encoding gzip" in project.job(site.url("/wrong"))["reason"]
-    assert "over 20000000 bytes" in project.job(site.url("/bomb"))["reason"]
+    assert "over 10000000 bytes" in project.job(site.url("/bomb"))["reason"]
 
 
 def test_cookies_of_a_site_come_back_to_it(project: Project, site: Site) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from console.cli.main import crawl_console
 from engine import __version__
-from engine.settings import PROJECT_URL, Settings, resolve_settings
+from engine.settings import Settings, resolve_settings
 
 from .doc_pages import SETTINGS, blocks, table
 
@@ -27,7 +27,7 @@ def test_the_default_of_a_setting_is_documented(field):
     if field.name == "nodes":
         assert default == "one per CPU, 2 to 4"
     elif field.name == "user_agent":
-        assert default.strip("`").replace("VERSION", __version__).replace("URL", PROJECT_URL) == field.default
+        assert default.strip("`").replace("VERSION", __version__) == field.default
     elif field.default is None:
         assert default == "none"
     else:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine import settings
+from engine import __version__, settings
 from engine.errors import UsageError
 from engine.settings import Settings, default_nodes, duration_seconds, load_settings, parse_assignment, resolve_settings
 
@@ -33,7 +33,7 @@ def test_defaults_are_those_of_the_design(tmp_path: Path) -> None:
     loaded = load_settings({}, environment={}, folder=tmp_path)
     values = {
         "backups": 0, "concurrency": 32, "batch": 32, "grace": 25.0, "deadline": 30.0, "max_attempts": 4,
-        "max_body": 20_000_000, "max_redirects": 10, "max_failed": 0, "robots": True, "delay": 0.0,
+        "max_body": 10_000_000, "max_redirects": 10, "max_failed": 0, "robots": True, "delay": 0.0,
         "host_concurrency": 8, "live": "PT0S", "on_reload": "reextract", "refresh": 2.0, "cpu_affinity": "auto",
         "max_pages": None, "max_time": None, "min_free": 64_000_000, "on_end": None, "base_url": None,
         "allow_file": False, "default_steps": "jsoupDefault", "fact_blank": "-", "fact_not_found": "not found",
@@ -157,3 +157,22 @@ def test_incomplete_and_negative_durations_are_rejected(text: str) -> None:
 def test_an_invalid_duration_is_rejected_when_settings_are_loaded() -> None:
     with pytest.raises(UsageError):
         load_settings({"live": "banana"}, environment={})
+
+
+@pytest.mark.parametrize("contact", ["https://acme.example/bot", "bot@acme.example"])
+def test_the_contact_becomes_part_of_the_user_agent(contact: str, tmp_path: Path) -> None:
+    loaded = load_settings({"contact": contact}, environment={}, folder=tmp_path)
+    assert loaded.full_user_agent == f"crawl-console/{__version__} (+{contact})"
+
+
+@pytest.mark.parametrize("contact", ["", "none", None])
+def test_without_a_contact_the_user_agent_is_the_name_alone(contact: str | None, tmp_path: Path) -> None:
+    assert load_settings({"contact": contact}, environment={}, folder=tmp_path).full_user_agent == (
+        f"crawl-console/{__version__}"
+    )
+
+
+@pytest.mark.parametrize("contact", ["me", "https://a b", "x@y\nEvil: 1", "https://a.example/) x", "@"])
+def test_a_contact_that_is_no_url_or_address_is_refused(contact: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="contact cannot be"):
+        load_settings({"contact": contact}, environment={}, folder=tmp_path)

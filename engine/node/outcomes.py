@@ -1,0 +1,104 @@
+"""Builds the outcomes of jobs, with the events that report them."""
+
+import random
+import time
+
+from engine import urls
+from engine.fetch.errors import FetchFailed
+from engine.fetch.response import FetchResponse
+from engine.fetch.retry_policy import host_backoff, retry_wait
+from engine.model.job import JobOrigin, JobState, LeasedJob
+from engine.node.db_access import DbAccess
+from engine.node.extraction import PageExtraction
+from engine.runtime.clock import boottime
+from engine.store.tables.events import Event, Level
+from engine.store.transactions.outcome import JobOutcome
+
+_MAX_REJECTION_EVENTS = 5
+
+
+class OutcomeBuilder:
+    """One for each node; `source` names it in events."""
+
+    def __init__(self, *, source: str, max_attempts: int, db_access: DbAccess) -> None:
+        self._source = source
+        self._max_attempts = max_attempts
+        self._db_access = db_access
+
+    def extracted(
+        self,
+        job: LeasedJob,
+        extraction: PageExtraction,
+        *,
+        status: int,
+        url: str,
+        fetch_time: str,
+        size: int,
+        hops: int,
+    ) -> JobOutcome:
+        """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`."""
+        text = f"{status} {url} {fetch_time} {size / 1000:.0f} kB {len(extraction.rows)} rows"
+        notes = [
+            note for note, applies in (("empty page", not size), ("bytes replaced", extraction.damaged)) if applies
+        ]
+        events = [self.event(job, "WARNING" if notes else "INFO", "; ".join([text, *notes]))]
+        shown = extraction.rejected[:_MAX_REJECTION_EVENTS]
+        events += [
+            self.event(job, "WARNING", f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}", "row") for r in shown
+        ]
+        if len(extraction.rejected) > len(shown):
+            more = len(extraction.rejected) - len(shown)
+            events.append(self.event(job, "WARNING", f"{more} more records rejected on {url}", "row"))
+        return JobOutcome(
+            job=job,
+            state=JobState.DONE,
+            hops=hops,
+            rows=extraction.rows,
+            children=extraction.children,
+            rejected=extraction.rejected_counts(),
+            events=tuple(events),
+        )
+
+    def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
+        """The document gives nothing: SKIPPED for a link, FAILED for a locator."""
+        state = JobState.SKIPPED if job.origin is JobOrigin.LINK else JobState.FAILED
+        return self.ended(job, state, reason, url, hops=hops)
+
+    def fetch_failed(self, job: LeasedJob, url: str, failure: FetchFailed) -> JobOutcome:
+        """A request without a response: retried where that may help."""
+        if failure.retryable:
+            return self.retry(job, url, failure.reason, None)
+        return self.failed(job, failure.reason, url)
+
+    def retry(self, job: LeasedJob, url: str, reason: str, response: FetchResponse | None) -> JobOutcome:
+        """READY later, or FAILED after the last attempt. 429 and 503 put the whole host in backoff."""
+        attempt, backoff = job.attempts + 1, None
+        if response is not None and response.status in (429, 503):
+            backoff = boottime() + host_backoff(self._db_access.strikes(job.host) + 1, response.retry_after)
+        if attempt >= self._max_attempts:
+            failed = self.failed(job, f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})", url)
+            failed.backoff_until = backoff
+            return failed
+        wait = retry_wait(attempt, random.random())
+        shown = urls.without_credentials(url)
+        event = self.event(job, "WARNING", f"{shown}: {reason}; attempt {attempt + 1} in {wait:.1f} s")
+        return JobOutcome(
+            job=job, state=JobState.READY, reason=reason, attempts=1, not_before=boottime() + wait, hops=job.hops,
+            target=job.target, backoff_until=backoff, events=(event,), host_failed=True,
+        )  # fmt: skip
+
+    def failed(self, job: LeasedJob, reason: str, url: str, hops: int = 0) -> JobOutcome:
+        """FAILED: a fetch that was sent and failed."""
+        failed = self.ended(job, JobState.FAILED, reason, url, hops=hops)
+        failed.attempts, failed.host_failed = 1, True
+        return failed
+
+    def ended(self, job: LeasedJob, state: JobState, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
+        """The job ends in this state, for this reason."""
+        level: Level = "ERROR" if state is JobState.FAILED else "INFO"
+        event = self.event(job, level, f"{state} {urls.without_credentials(url)}: {reason}")
+        return JobOutcome(job=job, state=state, reason=reason, hops=hops, events=(event,))
+
+    def event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:
+        """An event of now, about the job."""
+        return Event(time.time(), level, self._source, kind, text, job.id)

@@ -1,0 +1,52 @@
+"""Sends the requests of a job: waits for its send time, adds the host's headers, counts what was received."""
+
+import asyncio
+
+from engine import urls
+from engine.fetch.client import Fetcher
+from engine.fetch.response import FetchResponse
+from engine.model.job import JobOrigin, LeasedJob, Request
+from engine.node.db_access import DbAccess
+from engine.node.def_cache import DefCache
+from engine.runtime.clock import boottime
+
+_MAX_LATENESS = 0.05
+_NO_FETCH_STATS = (0, 0.0, 0)
+
+
+class RequestSender:
+    """One for each node."""
+
+    def __init__(self, *, fetcher: Fetcher, db_access: DbAccess, def_cache: DefCache) -> None:
+        self._fetcher = fetcher
+        self._db_access = db_access
+        self._def_cache = def_cache
+        self._fetch_stats: dict[int, tuple[int, float, int]] = {}
+
+    async def wait_to_send(self, job: LeasedJob, send_at: float) -> bool:
+        """Sleep until a delayed request may be sent; False: the host is in backoff, or the send time was missed."""
+        wait = send_at - boottime()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        late = boottime() - send_at
+        if late > max(0.002, min(_MAX_LATENESS, job.delay / 10)):
+            return False
+        return not self._db_access.is_backing_off(job.host, boottime())
+
+    async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
+        """Send one request for a job, with the headers and cookies the defs set for the host. Raises FetchFailed."""
+        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
+        response = await self._fetcher.send(
+            url, request, headers=rule.headers, cookies=rule.cookies, url_from_defs=job.origin is JobOrigin.LOCATOR
+        )
+        count, seconds, received = self._fetch_stats.get(job.id, _NO_FETCH_STATS)
+        self._fetch_stats[job.id] = (count + 1, seconds + response.elapsed, received + response.received)
+        return response
+
+    def take_stats(self, job: int) -> tuple[int, float, int]:
+        """Responses read for a job, their seconds, the bytes of their bodies; forgets them."""
+        return self._fetch_stats.pop(job, _NO_FETCH_STATS)
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self._fetcher.aclose()
