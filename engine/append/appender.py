@@ -17,6 +17,7 @@ from engine.append.beat_thread import AppenderHeartbeat
 from engine.append.files import inode_of
 from engine.append.lifeline import Lifeline
 from engine.append.only_new import OnlyNewFilter
+from engine.append.output_dir import OutputDir
 from engine.append.registry import create_writer
 from engine.append.turn_result import SupervisorGone, TurnResult
 from engine.append.writer import Batch, FileState, Writer
@@ -44,7 +45,7 @@ class AppenderLoop:
     """Writes the rows of one run. Runs in one thread; no other code uses `db`."""
 
     def __init__(
-        self, db: Database, run: Run, epoch: int, folder: Path, heartbeat: AppenderHeartbeat, lifeline: Lifeline
+        self, db: Database, run: Run, epoch: int, folder: OutputDir, heartbeat: AppenderHeartbeat, lifeline: Lifeline
     ) -> None:
         self._db = db
         self._run = run
@@ -57,7 +58,7 @@ class AppenderLoop:
         self._data_def_names: dict[int, str] = {}
         self._suspect_outputs: set[int] = set()
         """Outputs whose files may have lost bytes, until the table says so."""
-        self._only_new = OnlyNewFilter(db, run.seq, folder.parent.parent)
+        self._only_new = OnlyNewFilter(db, run.seq, folder.path.parent.parent)
         self._batch_limit = FIRST_ROWS
         self._empty_range = (0, 0)
         self._rebuild_at = 0.0
@@ -91,6 +92,7 @@ class AppenderLoop:
     def run_turn(self) -> TurnResult:
         """Repair files that differ from their record, else write new rows, else rebuild dirty files."""
         declared = self._read_outputs()
+        self._folder.repair()
         if not self._only_new.load_step(declared):
             return TurnResult.MORE
         deferred = self._deferred_outputs(declared)
@@ -166,7 +168,7 @@ class AppenderLoop:
             self._check_not_shared(output)
             if entry is not None:
                 entry[1].close()
-            entry = form, create_writer(output, run=self._run.id, folder=self._folder)
+            entry = form, create_writer(output, run=self._run.id, folder=self._folder.path)
             self._writers[output.id] = entry
         return entry[1]
 

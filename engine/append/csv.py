@@ -6,21 +6,40 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from engine.append.files import FileFormat
-from engine.append.row_json import decode_as_text, is_nested, split_fields, to_one_line
+from engine.append.row_json import (
+    NumberLiteral,
+    decode_as_text,
+    decode_values,
+    is_nested,
+    split_fields,
+    to_one_line,
+)
 from engine.model.text_value import to_text
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+"""First characters that make a spreadsheet evaluate a cell, or skip to one that does; the list is OWASP's."""
 
 
 class CsvEncoder:
     """Rows of one dataDef as CSV bytes in UTF-8.
 
     `joins` has the separators of list columns; the default is `|`. Missing values are empty, booleans are `true` and
-    `false`, numbers keep their digits, objects are JSON text.
+    `false`, numbers keep their digits, objects are JSON text. `escape_formulas`: text that a spreadsheet would evaluate
+    gets a leading `'`; numbers stay as they are.
     """
 
-    def __init__(self, columns: Sequence[str], joins: Mapping[str, str] | None = None, delimiter: str = ",") -> None:
+    def __init__(
+        self,
+        columns: Sequence[str],
+        joins: Mapping[str, str] | None = None,
+        delimiter: str = ",",
+        *,
+        escape_formulas: bool = False,
+    ) -> None:
         self._columns = tuple(columns)
         self._joins = dict(joins or {})
         self._delimiter = delimiter
+        self._escape_formulas = escape_formulas
 
     def header(self) -> bytes:
         """The line of column names."""
@@ -28,6 +47,8 @@ class CsvEncoder:
 
     def rows(self, rows: Iterable[str]) -> bytes:
         """The lines of stored rows."""
+        if self._escape_formulas:
+            return self._encode_lines(map(self._escaped_cells, rows))
         columns, cell = self._columns, self._cell
         return self._encode_lines(
             [
@@ -37,6 +58,16 @@ class CsvEncoder:
             for row in rows
             for fields in (decode_as_text(row),)
         )
+
+    def _escaped_cells(self, row: str) -> list[str]:
+        """The cells of a row, without formulas."""
+        fields = decode_values(row)
+        cells = []
+        for column in self._columns:
+            value = fields.get(column)
+            cell = value if isinstance(value, str) else self._cell(value, column, row)
+            cells.append(f"'{cell}" if cell.startswith(_FORMULA_STARTS) and not _is_numeric(value) else cell)
+        return cells
 
     def _cell(self, value: Any, column: str, row: str) -> str:
         join = self._joins.get(column, "|")
@@ -53,6 +84,17 @@ class CsvEncoder:
         return text.getvalue().encode("utf-8", "replace")
 
 
+def _is_numeric(value: Any) -> bool:
+    """Whether a decoded value is a number, or a list of numbers: its text cannot be a formula of a page."""
+    items = value if isinstance(value, list) else [value]
+    return all(isinstance(item, NumberLiteral) for item in items)
+
+
 FORMAT = FileFormat(
-    lambda settings: CsvEncoder(settings["columns"], settings.get("joins"), settings.get("delimiter") or ",")
+    lambda settings: CsvEncoder(
+        settings["columns"],
+        settings.get("joins"),
+        settings.get("delimiter") or ",",
+        escape_formulas=settings.get("escape_formulas", False),
+    )
 )

@@ -25,13 +25,17 @@ def export(
     stream: BinaryIO | TextIO,
     *,
     delimiter: str = ",",
+    escape_formulas: bool = False,
     seen_rows: SeenRows | None = None,
 ) -> int:
     """Write the rows of a dataDef to a stream, without `seen_rows`; returns how many.
 
     Raises CrawlError on a format that is not a stream of bytes, and what the stream raises.
     """
-    encoder = create_encoder(format, {"columns": list(columns), "joins": dict(joins), "delimiter": delimiter})
+    settings = {
+        "columns": list(columns), "joins": dict(joins), "delimiter": delimiter, "escape_formulas": escape_formulas,
+    }  # fmt: skip
+    encoder = create_encoder(format, settings)
     _write_bytes(stream, encoder.header())
     count = 0
     for batch in read_batches(db, run_seq, data_def, seen_rows):

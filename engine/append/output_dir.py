@@ -1,12 +1,20 @@
 """The output folder of a run: locked by one appender, and linked as `latest`."""
 
-import fcntl
+import contextlib
+import errno
+import logging
 import os
+import time
 from pathlib import Path
 
 from engine.append.files import fsync_dir
+from engine.runtime.file_lock import try_lock_file
 
 LATEST = "latest"
+_LOCK = ".lock"
+_RETRY_SECONDS = 1.0
+
+_log = logging.getLogger("appender")
 
 
 class OutputDir:
@@ -14,26 +22,77 @@ class OutputDir:
 
     def __init__(self, data: Path, run: str) -> None:
         self.path = data.absolute() / "output" / run
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock_fd = os.open(self.path / ".lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._lock_fd: int | None = None
+        self._problem = ""
+        self._retry_at = 0.0
 
     def try_lock(self) -> bool:
-        """Take the lock; False while another process holds it."""
+        """Create the folder if it is missing, and lock it; False while another process holds the lock.
+
+        Raises OSError if it cannot be created, StorageError where the file system has no locks.
+        """
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock_path = self.path / _LOCK
+        fd = os.open(lock_path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        locked = False
         try:
-            fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
+            locked = try_lock_file(fd, lock_path)
+        finally:
+            if not locked:
+                os.close(fd)
+        if locked:
+            self.close()
+            self._lock_fd = fd
+        return locked
 
     def link_latest(self) -> None:
-        """Point `output/latest` to this folder, atomically."""
+        """Point `output/latest` to this folder, atomically. Raises OSError; a file of that name stays."""
         link = self.path.parent / LATEST
+        if link.exists() and not link.is_symlink():
+            raise FileExistsError(errno.EEXIST, "is not a symbolic link; move it away", str(link))
         temp_path = link.with_name(f".{LATEST}.new")
         temp_path.unlink(missing_ok=True)
         temp_path.symlink_to(self.path.name, target_is_directory=True)
-        temp_path.replace(link)
+        try:
+            temp_path.replace(link)
+        except OSError:
+            temp_path.unlink(missing_ok=True)
+            raise
         fsync_dir(self.path.parent)
 
+    def repair(self) -> None:
+        """Create what is missing: the folder with its lock, and the link. Cheap if nothing is; needs the lock.
+
+        What fails is logged once, and tried again a second later.
+        """
+        if self._lock_fd is None or time.monotonic() < self._retry_at:
+            return
+        try:
+            if not self._is_lock_in_place(self._lock_fd):
+                self.try_lock()
+            if not self._is_linked():
+                self.link_latest()
+        except OSError as error:
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            if str(error) != self._problem:
+                _log.warning("output/latest cannot point to %s: %s", self.path, error)
+            self._problem = str(error)
+        else:
+            self._problem = ""
+
     def close(self) -> None:
-        """Release the lock."""
-        os.close(self._lock_fd)
+        """Release the lock; may be called again."""
+        fd, self._lock_fd = self._lock_fd, None
+        if fd is not None:
+            os.close(fd)
+
+    def _is_lock_in_place(self, fd: int) -> bool:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return os.path.samestat(os.fstat(fd), (self.path / _LOCK).stat())
+        return False
+
+    def _is_linked(self) -> bool:
+        try:
+            return (self.path.parent / LATEST).readlink() == Path(self.path.name)
+        except OSError:
+            return False

@@ -62,13 +62,12 @@ def _serve(data: Path, run_seq: int, epoch: int, lifeline: Lifeline) -> None:
             return
         run = runs.get(db, run_seq)
         folder = OutputDir(data, run.id)
-        while not folder.try_lock():
+        while not _try_lock(folder, heartbeat):
             if lifeline.supervisor_gone:
                 return
             _check_epoch(db, epoch)
             heartbeat.pause(_RETRY_SECONDS)
-        _link_latest(folder)
-        appender = AppenderLoop(db, run, epoch, folder.path, heartbeat, lifeline)
+        appender = AppenderLoop(db, run, epoch, folder, heartbeat, lifeline)
         try:
             appender.run()
         finally:
@@ -102,8 +101,12 @@ def _check_epoch(db: Database, epoch: int) -> None:
         raise Fenced(f"appender {epoch}: ended while it waited for the outputs", "Another appender writes the rows.")
 
 
-def _link_latest(folder: OutputDir) -> None:
+def _try_lock(folder: OutputDir, heartbeat: AppenderHeartbeat) -> bool:
+    """Lock the folder; a full disk delays it."""
     try:
-        folder.link_latest()
+        locked = folder.try_lock()
     except OSError as error:
-        _log.warning("output/latest cannot point to %s: %s", folder.path, error)
+        heartbeat.problem = f"{folder.path}: {error.strerror}"
+        return False
+    heartbeat.problem = ""
+    return locked

@@ -213,6 +213,7 @@ def _appender(name: str, term: AppenderTerm, entry: Entry) -> AppenderDef:
         type=_or_default(term.type, "csv"),
         data_defs=tuple(term.data_defs or ()),
         delimiter=_or_default(term.delimiter, ","),
+        escape_formulas=_or_default(term.escape_formulas, False),
         path=term.path,
         place=entry.place,
     )

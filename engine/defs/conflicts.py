@@ -163,8 +163,9 @@ def _check_outputs(root: YamlNode, problems: Problems) -> None:
     for name, entry in root.entries_of("appenders"):
         node = entry.node
         kind = node.text_of("type") or "csv"
-        if "delimiter" in node.entries and kind != "csv":
-            _add_at_key(problems, node, "delimiter", "conflict", f"`delimiter` has no effect with `type: {kind}`")
+        for key in ("delimiter", "escapeFormulas"):
+            if key in node.entries and kind != "csv":
+                _add_at_key(problems, node, key, "conflict", f"`{key}` has no effect with `type: {kind}`")
         delimiter = node.text_of("delimiter") or ","
         if delimiter in '"\r\n':
             _add_at_key(problems, node, "delimiter", "out-of-range", "`delimiter` cannot be a quote or a line break")

@@ -170,6 +170,7 @@ class AppenderTerm(Term):
     type: OutputTypeName = optional("The file type; default csv.")
     data_defs: list[Text] = optional("The dataDefs whose rows are written; default: all.")
     delimiter: AnyText = optional("The character between CSV values; default a comma.", min_length=1, max_length=1)
+    escape_formulas: bool = optional("Whether a leading ' keeps spreadsheets from evaluating text as a formula.")
     path: Text = optional("The file name; default: the name of the dataDef with the extension of the type.")
 
 

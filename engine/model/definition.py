@@ -26,6 +26,9 @@ class SourcePosition:
 
 NO_POSITION = SourcePosition("", 0, 0)
 
+ADDED_LATER = MappingProxyType({"added_later": True})
+"""Metadata of a field that older definitions lack: with its default it is not stored, so that no hash changes."""
+
 FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
 
 
@@ -169,6 +172,8 @@ class AppenderDef:
     type: str = "csv"
     data_defs: tuple[str, ...] = ()
     delimiter: str = ","
+    escape_formulas: bool = field(default=False, metadata=ADDED_LATER)
+    """Whether text that a spreadsheet would evaluate gets a leading `'` in CSV."""
     path: str | None = None
     place: SourcePosition = NO_POSITION
 
@@ -238,7 +243,9 @@ def _to_plain(value: Any, *, places: bool = True) -> Any:
         return {
             f.name: _to_plain(getattr(value, f.name), places=places)
             for f in fields(value)
-            if not f.name.startswith("_") and (places or f.name not in ("place", "files"))
+            if not f.name.startswith("_")
+            and (places or f.name not in ("place", "files"))
+            and not ("added_later" in f.metadata and getattr(value, f.name) == f.default)
         }
     if isinstance(value, Mapping):
         return {str(key): _to_plain(item, places=places) for key, item in value.items()}

@@ -4,6 +4,8 @@ The writer never waits for the disk; the reader notes on its own clock when the 
 """
 
 import os
+import re
+import stat
 import struct
 import zlib
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ SUPERVISOR_BEAT = "supervisor"
 
 _RECORD = struct.Struct("<QB3xIQQQddQQ200s")
 _CHECKSUM = struct.Struct("<I")
+_NAME = re.compile(rf"[na]\d+|{SUPERVISOR_BEAT}", re.ASCII)
+_MAX_BYTES = 4096
 _STATES = ("STARTING", "READY", "DONE", "STANDBY", "DRAINING", "SHUTDOWN")
 
 
@@ -45,8 +49,9 @@ class BeatWriter:
     """Writes the beats of one process to `path`."""
 
     def __init__(self, path: Path) -> None:
+        """Create the file, or continue one of ours. Raises OSError; never follows a link to another file."""
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        self._fd = os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
+        self._fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
     def write(self, beat: Beat) -> None:
         """Overwrite the record."""
@@ -77,12 +82,9 @@ def read_beat(path: Path) -> Beat | None:
         record = path.read_bytes()
     except OSError:
         return None
-    if len(record) != _RECORD.size + _CHECKSUM.size:
+    if len(record) != _RECORD.size + _CHECKSUM.size or not _has_checksum(record):
         return None
-    body = record[: _RECORD.size]
-    if _CHECKSUM.unpack(record[_RECORD.size :])[0] != zlib.crc32(body):
-        return None
-    number, state, in_flight, done, failed, rss, lag, flush_ms, rows, size, now = _RECORD.unpack(body)
+    number, state, in_flight, done, failed, rss, lag, flush_ms, rows, size, now = _RECORD.unpack_from(record)
     return Beat(
         number=number,
         state=_STATES[state],
@@ -96,6 +98,27 @@ def read_beat(path: Path) -> Beat | None:
         bytes=size,
         now=now.rstrip(b"\0").decode("utf-8", "ignore"),
     )
+
+
+def is_beat_name(name: str) -> bool:
+    """Whether a file with this name is a heartbeat: of a node, an appender, or the supervisor."""
+    return _NAME.fullmatch(name) is not None
+
+
+def is_beat_file(path: Path) -> bool:
+    """Whether a file is one that a `BeatWriter` of any version wrote: a small regular file with a valid checksum.
+
+    So is one that a power loss left empty or full of zeros. Raises OSError.
+    """
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_BYTES:
+        return False
+    record = path.read_bytes()
+    return not any(record) or (len(record) > _CHECKSUM.size and _has_checksum(record))
+
+
+def _has_checksum(record: bytes) -> bool:
+    return bool(_CHECKSUM.unpack(record[-_CHECKSUM.size :])[0] == zlib.crc32(record[: -_CHECKSUM.size]))
 
 
 def resident_bytes() -> int:

@@ -1,19 +1,23 @@
 """Carries out the commands that operators write for a running supervisor."""
 
 import time
-from typing import Any, Protocol
+from typing import Protocol
 
+from engine.errors import UsageError
 from engine.model.node import Role
 from engine.store.db.connector import Database
 from engine.store.tables import commands, events, runs, sequences
 from engine.store.tables.commands import Command
 from engine.store.tables.events import Event
 from engine.supervise.child_process import ChildProcess
+from engine.supervise.command_arguments import COMMAND_NAMES, MAX_BYTES, parse_arguments, quote
 from engine.supervise.exit_reason import ExitReason
 from engine.supervise.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
 
 _MAX_NODES = 256
+_BATCH_SIZE = 100
+"""Commands handled in one tick."""
 
 _Answer = tuple[bool, str]
 """Whether the command was carried out, and a sentence for the operator."""
@@ -50,7 +54,7 @@ class CommandHandlers:
 
     def handle_new(self, control: RunControl) -> None:
         """Carry out every new command and record its answer. Raises DatabaseBusy; the next call continues."""
-        for command in commands.list_new(self._db, self._epoch):
+        for command in commands.list_new(self._db, self._epoch, limit=_BATCH_SIZE, max_bytes=MAX_BYTES + 1):
             if command.id not in self._unrecorded:
                 if (answer := self._handle(control, command)) is None:
                     continue
@@ -59,29 +63,32 @@ class CommandHandlers:
             now = time.time()
             with self._db.transaction():
                 commands.end(self._db, command.id, done=done, answer=text, now=now)
-                event = Event(now, "INFO", "supervisor", "command", f"{command.name}: {text}")
+                event = Event(now, "INFO", "supervisor", "command", f"{_event_name(command)}: {text}")
                 events.add(self._db, self._run, [event])
             del self._unrecorded[command.id]
 
     def _handle(self, control: RunControl, command: Command) -> _Answer | None:
         """Carry out one command. None: it is in progress, ask again at the next tick."""
-        arguments = command.arguments
+        try:
+            arguments = parse_arguments(command.name, command.arguments)
+        except UsageError as error:
+            return False, f"{error.message}. {error.remedy}"
         match command.name:
             case "cancel":
                 return self._cancel(control)
             case "kill":
                 return self._kill(control, arguments.get("node"))
             case "drain":
-                return self._drain(arguments.get("node"))
+                return self._drain(arguments["node"])
             case "restart":
-                return self._restart(control, arguments.get("node"))
+                return self._restart(control, arguments["node"])
             case "scale":
-                return self._scale(control, int(arguments["count"]))
+                return self._scale(control, arguments["count"])
             case "reload":
                 return self._reload(control, command.id)
             case "pause" | "resume":
                 return self._pause(command.name == "pause", arguments.get("sequence"))
-        return False, f"unknown command {command.name}"
+        raise AssertionError(command.name)
 
     def _cancel(self, control: RunControl) -> _Answer:
         if control.exit_reason is not None:
@@ -90,7 +97,7 @@ class CommandHandlers:
         in_flight = sum(map(_jobs_in_flight, self._node_pool.nodes))
         return True, f"cancelling; {in_flight} jobs in flight have {self._grace:g} s to finish"
 
-    def _kill(self, control: RunControl, node: Any) -> _Answer:
+    def _kill(self, control: RunControl, node: str | None) -> _Answer:
         if node is None:
             control.request_kill("killed by command")
             return True, "the run is killed"
@@ -101,7 +108,7 @@ class CommandHandlers:
         child.kill()
         return True, f"{child.name} killed (pid {child.pid}); a replacement starts"
 
-    def _drain(self, node: Any) -> _Answer:
+    def _drain(self, node: str) -> _Answer:
         child = self._node_pool.find_node(node)
         if child is None:
             return False, self._unknown_node(node)
@@ -114,7 +121,7 @@ class CommandHandlers:
         child.stop()
         return True, f"draining {child.name}: {_jobs_in_flight(child)} jobs have {self._grace:g} s to finish"
 
-    def _restart(self, control: RunControl, node: Any) -> _Answer:
+    def _restart(self, control: RunControl, node: str) -> _Answer:
         child = self._node_pool.find_node(node)
         if child is None:
             return False, self._unknown_node(node)
@@ -138,21 +145,28 @@ class CommandHandlers:
             return False, "this run has no defs on disk to reload"
         return self._defs_sync.reloader.request(command)
 
-    def _pause(self, paused: bool, sequence: Any) -> _Answer:
+    def _pause(self, paused: bool, sequence: str | None) -> _Answer:
         db, run = self._db, self._run
         with db.transaction():
             if sequence is None:
                 before = runs.get(db, run).paused or ""
                 runs.pause(db, run, "operator" if paused else None)
                 return True, "intake paused: jobs in flight finish" if paused else _describe_resume(db, run, before)
-            count = sequences.pause(db, run, str(sequence), paused)
+            count = sequences.pause(db, run, sequence, paused)
         if not count:
-            return False, f"no sequence {sequence} to {'pause' if paused else 'resume'}: use an id, GROUP or GROUP@HOST"
+            return (
+                False,
+                f"no sequence {quote(sequence)} to {'pause' if paused else 'resume'}: use an id, GROUP or GROUP@HOST",
+            )
         return True, f"{_format_sequences(count)} {'paused' if paused else 'resumed'}"
 
-    def _unknown_node(self, node: Any) -> str:
+    def _unknown_node(self, node: str) -> str:
         names = ", ".join(c.name for c in self._node_pool.nodes) or "none"
-        return f"no node {node}; running: {names}"
+        return f"no node {quote(node)}; running: {names}"
+
+
+def _event_name(command: Command) -> str:
+    return command.name if command.name in COMMAND_NAMES else "command"
 
 
 def _describe_resume(db: Database, run: int, before: str) -> str:

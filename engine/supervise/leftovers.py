@@ -1,11 +1,12 @@
 """Cleans up after an earlier supervisor: processes, node rows, clocks, unreferenced pages."""
 
-import contextlib
 import time
 from pathlib import Path
 
+from engine.errors import StorageError
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import RunState
+from engine.runtime.beat_file import is_beat_file, is_beat_name
 from engine.runtime.clock import boot_id, boottime
 from engine.store.db.connector import Database
 from engine.store.pages import documents
@@ -21,6 +22,7 @@ def fence_leftovers(db: Database, folder: Path) -> None:
     for identity in [*(n[2] for n in left_nodes), *(a[1] for a in left_appenders)]:
         if identity:
             kill_leftover(identity)
+    _delete_beats(folder / "beats")
     now = time.time()
     with db.transaction():
         for epoch, number, _ in left_nodes:
@@ -33,9 +35,6 @@ def fence_leftovers(db: Database, folder: Path) -> None:
         for epoch, _ in left_appenders:
             nodes.end_appender(db, epoch, NodeState.DEAD, now)
         _rebase_clocks(db)
-    for beat in (folder / "beats").iterdir():
-        with contextlib.suppress(OSError):
-            beat.unlink()
 
 
 def clean_pages(db: Database, folder: Path, run: Run, *, busy_seconds: float) -> str:
@@ -48,6 +47,26 @@ def clean_pages(db: Database, folder: Path, run: Run, *, busy_seconds: float) ->
     finally:
         pages.close()
     return documents.lost_pages_message(lost) if lost else ""
+
+
+def _delete_beats(folder: Path) -> None:
+    """Delete the heartbeats that dead processes left. The folder may be a link: whatever is not ours stays.
+
+    Raises StorageError on a file in the place of a heartbeat, because a node would overwrite it.
+    """
+    try:
+        for path in folder.iterdir():
+            if not is_beat_name(path.name):
+                continue
+            if not is_beat_file(path):
+                raise StorageError(
+                    f"{path}: not a heartbeat file of crawl-console", "Move it away, or use another --data directory."
+                )
+            path.unlink()
+    except OSError as error:
+        raise StorageError(f"{error.filename}: {error.strerror}", "Fix its permissions, or use another --data.") from (
+            error
+        )
 
 
 def _rebase_clocks(db: Database) -> None:

@@ -1,6 +1,5 @@
 """The lock of a data dir. Imports only the standard library, because it is taken before heavy imports."""
 
-import fcntl
 import json
 import os
 import time
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import LockHeld, StorageError
+from engine.runtime.file_lock import try_lock_file
 from engine.runtime.process_identity import identity_of
 
 LOCK_NAME = "supervisor.lock"
@@ -44,10 +44,13 @@ class Lock:
                 f"{folder}: {error.strerror}", "Choose another folder with --data, or fix its permissions."
             ) from error
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            locked = try_lock_file(fd, path)
+        except StorageError:
             os.close(fd)
-            raise _lock_held_error(folder) from None
+            raise
+        if not locked:
+            os.close(fd)
+            raise _lock_held_error(folder)
         lock = cls(fd, path)
         lock.write_holder("")
         return lock

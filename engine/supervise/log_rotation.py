@@ -2,6 +2,7 @@
 
 import logging
 import os
+import re
 import time
 from pathlib import Path
 
@@ -9,6 +10,7 @@ _log = logging.getLogger(__name__)
 
 MAX_LOG_BYTES = 10_000_000
 """The size at which a log is rotated, and the most that its old copy keeps."""
+_LOG_NAME = re.compile(r"(n\d+|appender|supervisor|on_end)\.log", re.ASCII)
 _CHECK_SECONDS = 1.0
 _BLOCK_BYTES = 1 << 20
 
@@ -34,6 +36,8 @@ class LogRotation:
         self._checked_at = now
         failed: set[Path] = set()
         for path in self._folder.glob("*.log"):
+            if path.is_symlink() or not _LOG_NAME.fullmatch(path.name):
+                continue  # the folder may be a link to one that other programs use
             try:
                 if path.stat().st_size > self._max_bytes:
                     self._rotate(path)

@@ -45,8 +45,7 @@ def declare_outputs(
                 path=str(_output_path(appender, data_def, folder, output_file, alone=len(data_defs) == 1)),
                 settings=_merge_settings(
                     recorded.get((appender.name, data_def.name)) if merge_columns else None,
-                    output_settings(data_def, appender.delimiter)
-                    | ({"only_new": list(data_def.key)} if only_new else {}),
+                    output_settings(data_def, appender) | ({"only_new": list(data_def.key)} if only_new else {}),
                 ),
             )
     return declared
@@ -61,14 +60,18 @@ def _merge_settings(recorded: Output | None, settings: dict[str, Any]) -> dict[s
     return {**settings, **joined, "columns": list(dict.fromkeys([*earlier["columns"], *settings["columns"]]))}
 
 
-def output_settings(data_def: DataDef, delimiter: str = ",") -> dict[str, Any]:
-    """The settings of an encoder for a dataDef: columns in order, list separators, field types, delimiter."""
+def output_settings(data_def: DataDef, appender: AppenderDef | None = None) -> dict[str, Any]:
+    """The settings of an encoder for a dataDef: columns in order, list separators, field types, the appender's options.
+
+    An option that came later is there only if it is set: the hash of a step covers these settings.
+    """
+    appender = appender or AppenderDef(name="")
     return {
         "columns": list(data_def.columns),
         "joins": {field.name: field.join for field in data_def.fields if field.all},
         "types": {field.name: field.type for field in data_def.fields if not field.all and not field.fields},
-        "delimiter": delimiter,
-    }
+        "delimiter": appender.delimiter,
+    } | ({"escape_formulas": True} if appender.escape_formulas else {})
 
 
 def appender_for_file(output_file: Path) -> AppenderDef:

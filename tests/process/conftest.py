@@ -40,6 +40,7 @@ ONE_NODE = {
         "test_odd_places",
         "test_on_end",
         "test_outputs",
+        "test_shared_folders",
     ),
     "test_whole_crawl",
 }

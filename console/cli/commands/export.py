@@ -4,8 +4,9 @@ import contextlib
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
@@ -29,11 +30,12 @@ _NO_RUN = 0
     "--format", "format_", type=click.Choice(list(OUTPUT_TYPES)), help="Default: by the suffix of -o, else csv."
 )
 @click.option("--since", metavar="RUN", help="Only rows that neither this run nor an earlier one has.")
+@click.option("--escape-formulas", is_flag=True, help="In CSV, put a ' before text that a spreadsheet would evaluate.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
 @common_options
 def export(
-    data_def: str | None, format_: str | None, since: str | None, output: Path | None, data: Path,
-    assign: Sequence[str],
+    data_def: str | None, format_: str | None, since: str | None, escape_formulas: bool, output: Path | None,
+    data: Path, assign: Sequence[str],
 ) -> int:  # fmt: skip
     """Write the rows of the latest run from the database, at any time."""
     from console.client import open_latest_run
@@ -42,6 +44,8 @@ def export(
     validate_assignments(assign)
     output_type = output_type_for_suffix(output.suffix) if output else None
     format_ = format_ or (output_type.name if output_type else "csv")
+    if escape_formulas and format_ != "csv":
+        raise UsageError(f"--escape-formulas has no effect with {format_}", "Use it with CSV, or leave it out.")
     with contextlib.ExitStack() as stack:
         db, run = stack.enter_context(open_latest_run(data))
         with db.snapshot():
@@ -60,10 +64,73 @@ def export(
                     seen = stack.enter_context(_open_seen_rows(db, data, earlier, selected))
                 else:
                     seq = _NO_RUN  # no run is newer than that one
-            for selected_def in selected:
-                target = _target(output, selected_def, format_, alone=len(selected) == 1)
-                _write_data_def(db, seq, selected_def, format_, target, seen)
+            rows = _Rows(db, seq, selected, seen)
+            if output is None:
+                rows.write_stream(selected[0], format_, sys.stdout.buffer, escape_formulas=escape_formulas)
+                sys.stdout.flush()
+                return 0
+            try:
+                if format_ == "sqlite":
+                    rows.write_database(output)
+                else:
+                    rows.write_files(output, format_, escape_formulas=escape_formulas)
+            except OSError as error:
+                raise StorageError(f"{output}: {error.strerror}", "Choose another place with -o.") from error
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of some dataDefs of a run, without those that `seen` has."""
+
+    db: "Database"
+    run: int
+    data_defs: "Sequence[DataDef]"
+    seen: "SeenRows | None"
+
+    def write_stream(
+        self, data_def: "DataDef", format_: str, stream: BinaryIO, *, escape_formulas: bool
+    ) -> None:  # fmt: skip
+        """Write the rows of one dataDef."""
+        from engine.append.export import export
+        from engine.supervise.outputs import output_settings
+
+        settings = output_settings(data_def)
+        export(
+            self.db, self.run, data_def.name, settings["columns"], settings["joins"], format_, stream,
+            escape_formulas=escape_formulas, seen_rows=self.seen,
+        )  # fmt: skip
+
+    def write_files(self, output: Path, format_: str, *, escape_formulas: bool) -> None:
+        """Write one file for each dataDef; each replaces an older one as a whole."""
+        from engine.append.replaced_file import open_replacement
+
+        for data_def in self.data_defs:
+            target = output
+            if len(self.data_defs) > 1:
+                target = output.with_name(f"{output.stem}-{data_def.name}{output.suffix}")
+            with open_replacement(target) as stream:
+                self.write_stream(data_def, format_, stream, escape_formulas=escape_formulas)
+
+    def write_database(self, output: Path) -> None:
+        """Write one table for each dataDef. A new file appears as a whole, an existing one changes by transactions."""
+        from engine.append.replaced_file import create_file
+
+        if output.exists():
+            self._write_tables(output)
+        else:
+            with create_file(output) as path:
+                self._write_tables(path)
+
+    def _write_tables(self, path: Path) -> None:
+        from engine.append.export import export_sqlite
+        from engine.supervise.outputs import output_settings
+
+        for data_def in self.data_defs:
+            settings = output_settings(data_def)
+            export_sqlite(
+                self.db, self.run, data_def.name, settings["columns"], settings["joins"], path, seen_rows=self.seen
+            )
 
 
 def _find_run(db: "Database", id_: str) -> "Run":
@@ -103,32 +170,3 @@ def _select_data_defs(definitions: "Definitions", name: str | None) -> "list[Dat
         names = [d.name for d in with_fields]
         raise UsageError(f"unknown dataDef '{name}'{suggest(name, names)}", "Check its name in the defs.")
     return [data_def]
-
-
-def _target(output: Path | None, data_def: "DataDef", format_: str, *, alone: bool) -> Path | None:
-    if output is None or alone or format_ == "sqlite":
-        return output
-    return output.with_name(f"{output.stem}-{data_def.name}{output.suffix}")
-
-
-def _write_data_def(
-    db: "Database", run: int, data_def: "DataDef", format_: str, target: Path | None, seen: "SeenRows | None"
-) -> None:
-    from engine.append.export import export as write_rows
-    from engine.append.export import export_sqlite
-    from engine.supervise.outputs import output_settings
-
-    settings = output_settings(data_def)
-    columns, joins = settings["columns"], settings["joins"]
-    if target is None:
-        write_rows(db, run, data_def.name, columns, joins, format_, sys.stdout.buffer, seen_rows=seen)
-        sys.stdout.flush()
-        return
-    try:
-        if format_ == "sqlite":
-            export_sqlite(db, run, data_def.name, columns, joins, target, seen_rows=seen)
-            return
-        with target.open("wb") as file:
-            write_rows(db, run, data_def.name, columns, joins, format_, file, seen_rows=seen)
-    except OSError as error:
-        raise StorageError(f"{target}: {error.strerror}", "Choose another place with -o.") from error

@@ -1,19 +1,21 @@
 """Brings the schema of an open database up to date, in one transaction."""
 
-import re
+import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from engine.errors import StorageError
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, sqlite3
 
 if TYPE_CHECKING:
     import sqlite_utils
 
 _SET_NAME = "crawl-console"
-_CREATE_TABLE = re.compile(r"^CREATE TABLE (\w+)", re.MULTILINE)
-_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+_OBJECTS = """
+SELECT o.type, o.name, c.name FROM sqlite_schema o
+LEFT JOIN pragma_table_xinfo(o.name) c ON o.type = 'table' WHERE o.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+"""
 _OTHER_DATA_DIR = "Use another --data directory."
 
 
@@ -26,7 +28,7 @@ def migrate(database: Database, scripts: Mapping[str, str]) -> None:
         with database.transaction():
             _apply_pending(database, scripts, check_version(database, len(scripts)))
     else:
-        _check_tables(database, scripts)
+        _check_objects(database, scripts)
 
 
 def check_version(database: Database, newest: int) -> int:
@@ -48,7 +50,7 @@ def _apply_pending(database: Database, scripts: Mapping[str, str], version: int)
             database.execute_script(script)
     elif version < len(scripts):
         _upgrade(database, scripts, version)
-        _check_tables(database, scripts)
+        _check_objects(database, scripts)
     database.execute(f"PRAGMA user_version = {len(scripts)}")
 
 
@@ -79,9 +81,15 @@ def _record(db: "sqlite_utils.Database", table: str, names: Sequence[str]) -> No
     db.table(table).insert_all({"migration_set": _SET_NAME, "name": name, "applied_at": now} for name in names)
 
 
-def _check_tables(database: Database, scripts: Mapping[str, str]) -> None:
-    """Raise StorageError if a table of today is missing, as in files of unreleased versions."""
-    expected = {name for script in scripts.values() for name in _CREATE_TABLE.findall(script)}
-    missing = expected.difference(str(name) for (name,) in database.all(_TABLES))
+def _check_objects(database: Database, scripts: Mapping[str, str]) -> None:
+    """Raise StorageError if a table, column, index or trigger is missing, as in files of unreleased versions."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as reference:
+        reference.executescript("\n".join(scripts.values()))
+        expected = reference.execute(_OBJECTS).fetchall()
+    present = set(database.all(_OBJECTS))
+    missing = [key for key in expected if key not in present]
     if missing:
-        raise StorageError(f"{database.path}: lacks the table {', '.join(sorted(missing))}", _OTHER_DATA_DIR)
+        type_, name, column = missing[0]
+        whole = type_ != "table" or all(other[:2] != ("table", name) for other in present)
+        lacks = f"the {type_} {name}" if whole else f"the column {name}.{column}"
+        raise StorageError(f"{database.path}: lacks {lacks}: made by an unreleased version", _OTHER_DATA_DIR)

@@ -8,7 +8,10 @@ import orjson
 from engine.store.db.connector import Database
 
 _SUBMIT = "INSERT INTO commands (supervisor, name, arguments, given_at) VALUES (?, ?, ?, ?) RETURNING id"
-_NEW = "SELECT id, name, arguments FROM commands WHERE supervisor = ? AND state = 'NEW' ORDER BY id"
+_NEW = """
+SELECT id, CAST(name AS BLOB), coalesce(substr(CAST(arguments AS BLOB), 1, ?), x'') FROM commands
+WHERE supervisor = ? AND state = 'NEW' ORDER BY id LIMIT ?
+"""
 _END = "UPDATE commands SET state = ?, answer = ?, ended_at = ? WHERE id = ? AND state = 'NEW'"
 _EXPIRE = "UPDATE commands SET state = 'EXPIRED', ended_at = ? WHERE state = 'NEW' AND supervisor <> ?"
 _ANSWER = "SELECT state, answer FROM commands WHERE id = ?"
@@ -16,11 +19,12 @@ _ANSWER = "SELECT state, answer FROM commands WHERE id = ?"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command not yet carried out."""
+    """A command not yet carried out, as it was written: any program may have written it."""
 
     id: int
     name: str
-    arguments: dict[str, Any]
+    arguments: bytes
+    """JSON, if it is valid."""
 
 
 def submit(db: Database, supervisor: int, name: str, arguments: dict[str, Any], now: float) -> int:
@@ -28,9 +32,10 @@ def submit(db: Database, supervisor: int, name: str, arguments: dict[str, Any], 
     return int(db.value(_SUBMIT, (supervisor, name, orjson.dumps(arguments).decode(), now)))
 
 
-def list_new(db: Database, supervisor: int) -> list[Command]:
-    """New commands for this supervisor."""
-    return [Command(id_, name, orjson.loads(arguments)) for id_, name, arguments in db.all(_NEW, (supervisor,))]
+def list_new(db: Database, supervisor: int, *, limit: int, max_bytes: int) -> list[Command]:
+    """The oldest new commands for this supervisor. `max_bytes`: where longer arguments are cut off."""
+    rows = db.all(_NEW, (max_bytes, supervisor, limit))
+    return [Command(id_, name.decode("utf-8", "replace"), arguments) for id_, name, arguments in rows]
 
 
 def end(db: Database, command: int, *, done: bool, answer: str, now: float) -> None:

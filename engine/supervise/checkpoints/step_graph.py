@@ -114,7 +114,7 @@ def _content_hash(
                 else {d.name: list(definitions.appenders_of(d.name)) for d in data_defs}
             )
             outputs = [
-                (a.name, a.type, a.path, d.name, output_settings(d, a.delimiter))
+                (a.name, a.type, a.path, d.name, output_settings(d, a))
                 for d in data_defs
                 if d.fields
                 for a in appenders[d.name]

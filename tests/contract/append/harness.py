@@ -105,8 +105,7 @@ class Harness:
         lifeline = Lifeline()
         lifeline.draining = draining
         heartbeat = AppenderHeartbeat(self.folder / "beats" / f"a{epoch}", lifeline)
-        with closing(OutputDir(self.folder, self.run.id)) as folder:
-            return InProcessAppender(db, self.run, epoch, folder.path, heartbeat, lifeline)
+        return InProcessAppender(db, self.run, epoch, OutputDir(self.folder, self.run.id), heartbeat, lifeline)
 
     def drain(self) -> None:
         """Run a new appender until it has written all rows."""

@@ -104,13 +104,13 @@ def test_the_next_step_finds_those_before_it_recorded(
     for names in MIGRATIONS.values():
         for name in names:
             (later / name).write_text((schema._SQL_DIR / name).read_text())
-    (later / "schema-3.sql").write_text("CREATE TABLE later (\n    id INTEGER\n);\n")
+    (later / "next.sql").write_text("CREATE TABLE later (\n    id INTEGER\n);\n")
     monkeypatch.setattr(schema, "_SQL_DIR", later)
-    monkeypatch.setitem(MIGRATIONS, CRAWL, (*MIGRATIONS[CRAWL], "schema-3.sql"))
+    monkeypatch.setitem(MIGRATIONS, CRAWL, (*MIGRATIONS[CRAWL], "next.sql"))
     for folder in (old, fresh, load(tmp_path / "second", 2)):
         migrate_databases(folder)
-        assert journal(folder / CRAWL) == ["schema.sql", "schema-2.sql", "schema-3.sql"]
-        assert shape(folder / CRAWL)["user_version"] == 3
+        assert journal(folder / CRAWL) == list(MIGRATIONS[CRAWL])
+        assert shape(folder / CRAWL)["user_version"] == len(MIGRATIONS[CRAWL]) == NEWEST[CRAWL] + 1
 
 
 def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,14 +128,25 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert shape(old / CRAWL) == before
 
 
+@pytest.mark.parametrize(
+    ("change", "lacks"),
+    [
+        ("DROP TABLE samples", "the table samples"),
+        ("ALTER TABLE jobs DROP COLUMN reason", "the column jobs.reason"),
+        ("DROP INDEX commands_new", "the index commands_new"),
+        ("DROP TRIGGER sequences_active", "the trigger sequences_active"),
+    ],
+)
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_file_that_lacks_a_table_of_today_is_refused_by_name(tmp_path: Path, version: int) -> None:
+def test_a_file_that_lacks_a_part_of_today_is_refused_by_name(
+    tmp_path: Path, version: int, change: str, lacks: str
+) -> None:
     old = load(tmp_path / "old", version)
     db = Database.open(old / CRAWL)
-    db.execute("DROP TABLE samples")
+    db.execute(change)
     db.close()
     before = shape(old / CRAWL)
-    with pytest.raises(StorageError, match=r"crawl\.db: lacks the table samples"):
+    with pytest.raises(StorageError, match=rf"crawl\.db: lacks {lacks}"):
         migrate_databases(old)
     assert shape(old / CRAWL) == before
 
@@ -180,7 +191,12 @@ def test_a_kill_within_a_migration_leaves_the_old_or_the_new_version(tmp_path: P
         for name in (CRAWL, PAGES):
             assert shape(folder / name) == shape(fresh / name)
     assert ended == sorted(ended), "old up to the COMMIT, new from then on"
-    assert {1, 2} == set(ended)
+    assert {1, NEWEST[CRAWL]} == set(ended)
+
+
+def _create(folder: Path) -> None:
+    folder.mkdir()
+    migrate_databases(folder)
 
 
 def _migrate_many(number: int, folder: Path, count: int) -> int:
@@ -202,7 +218,7 @@ def test_processes_that_migrate_at_once_all_succeed(tmp_path: Path, fresh: Path,
 
 
 @pytest.mark.parametrize(
-    ("prepare", "imported"), [(lambda folder: load(folder, 1), True), (lambda folder: load(folder, 2), False),
+    ("prepare", "imported"), [(lambda folder: load(folder, 1), True), (_create, False),
                               (lambda folder: folder.mkdir(), False)],
 )  # fmt: skip
 def test_only_an_older_file_costs_the_import(tmp_path: Path, prepare: Callable[[Path], object], imported: bool) -> None:

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 from engine.append.lifeline import Lifeline
-from engine.append.output_dir import OutputDir
 from engine.runtime.clock import boot_id
 from engine.runtime.process_identity import identity_of
 
@@ -58,18 +57,3 @@ def test_dead_and_unreaped_processes_have_no_identity() -> None:
         time.sleep(0.01)
     assert process.poll() is not None or process.wait() == 0
     assert identity_of(process.pid) is None
-
-
-def test_latest_points_to_the_newest_run(tmp_path: Path) -> None:
-    for run in ("aaaaaa", "bbbbbb", "bbbbbb"):
-        OutputDir(tmp_path, run).link_latest()
-        assert (tmp_path / "output" / "latest").resolve() == tmp_path / "output" / run
-    assert sorted(p.name for p in (tmp_path / "output").iterdir()) == ["aaaaaa", "bbbbbb", "latest"]
-
-
-def test_an_output_folder_has_one_holder(tmp_path: Path) -> None:
-    first, second = OutputDir(tmp_path, "aaaaaa"), OutputDir(tmp_path, "aaaaaa")
-    assert first.try_lock()
-    assert not second.try_lock()
-    first.close()
-    assert second.try_lock()

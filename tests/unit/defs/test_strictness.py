@@ -148,6 +148,8 @@ CASES = [
     ("conflict", '{value: "%{document.url}"}', '{value: x, §selector: "a"}'),
     ("conflict", "type: decimal", 'type: decimal, §format: "%Y"'),
     ("conflict", "type: csv}", 'type: jsonl, §delimiter: ";"}'),
+    ("conflict", "type: csv}", "type: sqlite, §escapeFormulas: true}"),
+    ("wrong-type", "type: csv}", 'type: csv, escapeFormulas: §"yes"}'),
     ("conflict", 'name: {selector: "a",', 'name: {selector: "a", §type: int, fields: {x: {}},'),
     ("no-fields", "dataDefs:\n", "dataDefs:\n  §none: {query: {block: a}}\n"),
     (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.runtime.beat_file import Beat, BeatWriter, read_beat, resident_bytes
+from engine.runtime.beat_file import Beat, BeatWriter, is_beat_file, is_beat_name, read_beat, resident_bytes
 
 FULL = Beat(
     number=2**40, state="DRAINING", in_flight=31, done=10**9, failed=7, rss=2**35, lag=0.25, flush_ms=1.5, rows=8,
@@ -128,6 +128,35 @@ def test_a_reader_beside_a_writer_sees_only_complete_beats(path: Path) -> None:
 
 def test_the_checksum_covers_the_whole_record(record: bytes) -> None:
     assert struct.unpack("<I", record[-4:])[0] == zlib.crc32(record[:-4])
+
+
+@pytest.mark.parametrize("name", ["n1", "a23", "supervisor"])
+def test_names_of_beats(name: str) -> None:
+    assert is_beat_name(name)
+    for other in (f"{name}.txt", f".{name}", f"x{name}", name.upper(), f"{name}\n", "n", "a", "", "n-1", "n１"):
+        assert not is_beat_name(other)
+
+
+@pytest.mark.parametrize("left", [b"", bytes(260)], ids=["empty", "zeros"])
+def test_a_beat_that_a_power_loss_cut_is_ours(path: Path, record: bytes, left: bytes) -> None:
+    assert is_beat_file(path)
+    path.write_bytes(left)
+    assert is_beat_file(path)
+
+
+def test_other_content_is_not_a_beat(path: Path, record: bytes) -> None:
+    for content in (b"x", b"abcd", record[:-1], record + b"\n", b"my notes\n" * 29, bytes(5_000), record * 20):
+        path.write_bytes(content)
+        assert not is_beat_file(path), content[:20]
+    path.unlink()
+    path.symlink_to("target")
+    path.with_name("target").write_bytes(record)
+    assert not is_beat_file(path)
+    with pytest.raises(OSError):
+        BeatWriter(path)
+    path.unlink()
+    path.mkdir()
+    assert not is_beat_file(path)
 
 
 def test_resident_memory_is_reported() -> None:

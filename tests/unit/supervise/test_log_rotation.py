@@ -80,9 +80,13 @@ def test_a_huge_old_log_is_cut_to_its_newest_part(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_interval")
 def test_small_logs_and_other_files_are_left_alone(tmp_path: Path) -> None:
     (tmp_path / "n1.log").write_bytes(b"a" * MAX_BYTES)
-    (tmp_path / "notes.txt").write_bytes(b"a" * 2 * MAX_BYTES)
+    others = ("notes.txt", "syslog.log", "n1x.log", "n.log", "my-appender.log")
+    for name in others:
+        (tmp_path / name).write_bytes(b"a" * 2 * MAX_BYTES)
+    (tmp_path / "n2.log").symlink_to("syslog.log")
     LogRotation(tmp_path, MAX_BYTES).check()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["n1.log", "notes.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*others, "n1.log", "n2.log"])
+    assert {(tmp_path / name).stat().st_size for name in others} == {2 * MAX_BYTES}
 
 
 @pytest.mark.usefixtures("no_interval")

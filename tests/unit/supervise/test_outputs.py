@@ -79,7 +79,7 @@ def test_an_unknown_suffix_is_rejected(name: str) -> None:
 
 
 def test_the_settings_have_columns_in_order_joins_and_delimiter() -> None:
-    declared = output_settings(BOOK, "\t")
+    declared = output_settings(BOOK, AppenderDef(name="rows", delimiter="\t"))
     assert (declared["columns"], declared["joins"], declared["delimiter"]) == (["title", "tags"], {"tags": ";"}, "\t")
 
 

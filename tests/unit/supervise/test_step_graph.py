@@ -116,6 +116,10 @@ CHANGES = {
         replace(DEFS, appenders=(AppenderDef(name="rows", delimiter=";"),)),
         {"shelves/appender", "books/appender"},
     ),
+    "an option of an output": (
+        replace(DEFS, appenders=(AppenderDef(name="rows", escape_formulas=True),)),
+        {"shelves/appender", "books/appender"},
+    ),
     "an output of one": (
         replace(
             DEFS, appenders=(AppenderDef(name="rows"), AppenderDef(name="more", data_defs=("book",), type="jsonl"))

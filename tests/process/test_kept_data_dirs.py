@@ -1,0 +1,74 @@
+"""Data dirs of every schema since 2, kept as SQL: today's program continues their crawl exactly, on today's schema."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, PAGES, migrate_databases
+from tests.contract.store.test_migrations import shape
+from tests.data.kept_crawl import DISALLOWED, DUMPS, HELD, KeptCrawl, load_dump, serve_kept_crawl
+
+from .project import Project
+
+pytestmark = pytest.mark.timeout(120)
+
+KEPT = sorted(path.parent for path in DUMPS.glob("schema-*/*/crawl.sql"))
+
+
+@pytest.fixture
+def crawl() -> Iterator[KeptCrawl]:
+    with serve_kept_crawl() as crawl:
+        yield crawl
+
+
+def paths_in_state(data: Path, crawl: KeptCrawl, run: int, *states: str) -> set[str]:
+    """The pages of a run whose jobs are in these states."""
+    db = Database.open(data / CRAWL, read_only=True)
+    marks = ",".join("?" * len(states))
+    urls = db.all(f"SELECT url FROM jobs WHERE run = ? AND state IN ({marks})", (run, *states))
+    db.close()
+    return {str(url).removeprefix(crawl.site.url("")) for (url,) in urls} - {"/robots.txt"}
+
+
+@pytest.mark.parametrize("dump", KEPT, ids=lambda path: f"{path.parent.name}-{path.name}")
+def test_a_kept_data_dir_is_continued_exactly(project: Project, crawl: KeptCrawl, dump: Path, tmp_path: Path) -> None:
+    load_dump(dump, project.data)
+    project.write(crawl.defs())
+    ended = paths_in_state(project.data, crawl, 2, "DONE", "FAILED", "SKIPPED")
+    first_run = project.query("SELECT id, data FROM rows WHERE run = 1 ORDER BY id")
+    assert len(ended) > 5
+    assert not ended & set(HELD)
+    assert len(first_run) > 10
+
+    project.crawl(code=1)
+
+    assert sorted(crawl.site.paths) == sorted(crawl.pages() - ended), "each page that was left, once"
+    assert project.count_rows("entry", "book") == crawl.rows()
+    assert project.output("book.jsonl").read_bytes().count(b"\n") == len(project.rows("book"))
+    assert paths_in_state(project.data, crawl, 2, "DONE", "FAILED") == crawl.pages()
+    assert paths_in_state(project.data, crawl, 2, "SKIPPED") == {DISALLOWED}
+    assert project.query("SELECT id, data FROM rows WHERE run = 1 ORDER BY id") == first_run
+    assert project.query("SELECT count(*), max(defs_version) FROM runs") == [(2, 1)], "the defs did not change"
+    assert project.run_with_data("export", "book").out.count("\n") == 1 + len(project.rows("book"))
+
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    migrate_databases(fresh)
+    for name in (CRAWL, PAGES):
+        assert shape(project.data / name) == shape(fresh / name)
+
+
+def test_stored_pages_of_a_kept_data_dir_are_extracted_again(project: Project, crawl: KeptCrawl) -> None:
+    """What earlier programs stored of the pages and their defs is read: no page is fetched again."""
+    load_dump(KEPT[-1], project.data)
+    project.write(crawl.defs())
+    project.crawl(code=1)
+    crawl.site.clear_log()
+    project.write(crawl.defs().replace("isbn: {selector: b, required: true}", 'isbn: {selector: b, match: "[0-9-]+"}'))
+    done = project.start_command("extract", "--defs", str(project.defs), "--data", str(project.data)).wait()
+    assert done.code in (0, 1), done.err
+    assert crawl.site.paths == []
+    expected = sorted(row[1].removeprefix("ISBN ") for row in crawl.rows() if row[0] == "book")
+    assert sorted(row["isbn"] for row in project.rows("book")) == expected
