@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 from engine import urls
 from engine.errors import CrawlError
 from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
+from engine.extract.tree_shape import TreeShape
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -69,6 +70,11 @@ class Page:
             return None
         self._check_depth()
         return LexborHTMLParser(self._bytes, options=LexborDocumentOptions.WO_EVENTS)
+
+    @cached_property
+    def shape(self) -> TreeShape | None:
+        """The shape of `tree`."""
+        return None if self.tree is None else TreeShape(self.tree)
 
     @cached_property
     def element(self) -> "_Element | None":
