@@ -1,6 +1,6 @@
 """Applies a dataDef to a page: extracts rows and links."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -69,12 +69,15 @@ class RecordExtractor:
             filtered=filtered,
         )
 
-    def _scopes(self, page: Page) -> list[Scope]:
+    def _scopes(self, page: Page) -> Iterator[Scope]:
+        """The page, or its blocks; one at a time, since a scope keeps the trees it made of its block."""
         if not self._readers or self._compile_error:
-            return []
+            return
         if self._block is None:
-            return [Scope(page)]
-        return [Scope(page, node) for node in self._block.all(Scope(page))]
+            yield Scope(page)
+            return
+        for node in self._block.all(Scope(page)):
+            yield Scope(page, node)
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:
         return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place)
