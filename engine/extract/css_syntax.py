@@ -1,8 +1,10 @@
 """Splits a CSS selector at its commas and combinators."""
 
+import re
 from dataclasses import dataclass
 
 _WHITESPACE = " \t\n\r\f"
+_COSTLY_PSEUDO_CLASS = re.compile(r":(?:nth-|has\(|[a-z]+-of-type)", re.IGNORECASE)
 _CLOSING_BRACKETS = {"(": ")", "[": "]"}
 _PSEUDO_CLASSES = (":is(", ":where(", ":not(")
 
@@ -48,6 +50,16 @@ class SelectorList:
                 for step in steps
             )
             for steps in self.alternatives
+        )
+
+    @property
+    def costly(self) -> bool:
+        """Whether the parser's time may grow with the square of the number of siblings or descendants."""
+        steps = [step for steps in self.alternatives for step in steps]
+        return any(step.combinator == "~" for step in steps) or any(
+            _COSTLY_PSEUDO_CLASS.search(part) is not None if isinstance(part, str) else part.selector_list.costly
+            for step in steps
+            for part in step.parts
         )
 
     def scope(self, mark: str, *, nested: bool = False) -> str:

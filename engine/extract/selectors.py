@@ -75,6 +75,10 @@ class Scope:
 class Selector(Protocol):
     """A compiled selector. Matches nothing in a document of another kind."""
 
+    @property
+    def costly(self) -> bool:
+        """Whether its time may be more than linear in the size of the page."""
+
     def first(self, scope: Scope) -> "SelectedNode | None":
         """The first match in document order."""
 
@@ -97,6 +101,7 @@ def compile_selector(text: str | None) -> Selector:
 class _CssSelector:
     def __init__(self, text: str) -> None:
         self._css = CssExpression(text)
+        self.costly = self._css.costly
 
     def first(self, scope: Scope) -> LexborNode | None:
         if scope.node is None:
@@ -118,6 +123,7 @@ class _XPathSelector:
         from engine.extract.xpath import XPathExpression
 
         self._expression = XPathExpression(text)
+        self.costly = self._expression.costly
 
     def first(self, scope: Scope) -> "_Element | str | None":
         return next(iter(self._select(scope)), None)
@@ -131,6 +137,8 @@ class _XPathSelector:
 
 
 class _JmesPathSelector:
+    costly = False
+
     def __init__(self, text: str) -> None:
         import jmespath
 
@@ -160,6 +168,8 @@ class _JmesPathSelector:
 
 
 class _SelfSelector:
+    costly = False
+
     def first(self, scope: Scope) -> "SelectedNode | None":
         if scope.node is not None:
             return scope.node
