@@ -32,8 +32,8 @@ _ITEMS = {b"li": (b"li",), b"dd": (b"dd", b"dt"), b"dt": (b"dd", b"dt")}
 _INSIDE_ITEMS = frozenset(b"address div".split())
 _BARRIERS = frozenset(b"applet html marquee object table template".split())
 _SPECIAL = _BARRIERS | frozenset(
-    b"address article aside blockquote body button center dd details dir div dl dt fieldset figcaption figure footer form "
-    b"frameset h1 h2 h3 h4 h5 h6 head header hgroup iframe li listing main menu nav noembed noframes noscript ol "
+    b"address article aside blockquote body button center dd details dir div dl dt fieldset figcaption figure footer"
+    b" form frameset h1 h2 h3 h4 h5 h6 head header hgroup iframe li listing main menu nav noembed noframes noscript ol "
     b"optgroup plaintext pre script search section select style summary textarea title ul xmp".split()
 )
 
@@ -139,7 +139,7 @@ def _opens_more_tags(markup: bytes, limit: int, tags_of_table: int) -> bool:
 
 
 def _count_closed(stack: list[bytes], name: bytes, barriers: frozenset[bytes]) -> int:
-    """How many open tags are closed with the last `name`; zero or the negated number of steps when a barrier stops it."""
+    """How many open tags close with the last `name`; zero or the negated number of steps when a barrier stops it."""
     for count, tag in enumerate(reversed(stack), 1):
         if tag == name:
             return count
