@@ -10,6 +10,7 @@ import orjson
 
 from engine import urls
 from engine.extract.context import Context
+from engine.extract.links import limit_links
 from engine.extract.page import Page, PageTooDeep
 from engine.fetch.decode import decode
 from engine.model.definition import TaskGroup
@@ -38,6 +39,8 @@ class PageExtraction:
     rejected: tuple[Rejection, ...]
     damaged: bool
     """Whether bytes that are invalid in the page's charset were replaced."""
+    dropped_links: int = 0
+    """Links beyond the limit of a page."""
 
     def rejected_counts(self) -> tuple[tuple[str, int], ...]:
         """Rejected records by dataDef."""
@@ -80,7 +83,8 @@ class PageExtractor:
             nofollow=rule.nofollow,
         )
         rows: list[ExtractedRow] = []
-        links: list[ExtractedLink] = []
+        links: list[tuple[ExtractedLink, ...]] = []
+        dropped = 0
         rejected: list[Rejection] = []
         try:
             for compiled in self._def_cache.compiled_data_defs(job):
@@ -88,13 +92,15 @@ class PageExtractor:
                 if unchanged and not job.links_stale:
                     continue
                 extraction = compiled.extractor.extract(page, context)
-                links += extraction.links
+                links.append(extraction.links)
+                dropped += extraction.dropped_links
                 if not unchanged:
                     rows += [ExtractedRow(compiled.data_def, compiled.id, encode_row(row)) for row in extraction.rows]
                     rejected += extraction.rejected
         except PageTooDeep as error:
             raise UnreadablePage(str(error)) from error
-        return PageExtraction(tuple(rows), self._children(job, links), tuple(rejected), damaged)
+        kept, more = limit_links(links, self._def_cache.max_links)
+        return PageExtraction(tuple(rows), self._children(job, kept), tuple(rejected), damaged, dropped + more)
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""

@@ -216,6 +216,11 @@ def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
     db.execute(_TAKE.format(ids=placeholders(ids)), (lease, node, *ids))
 
 
+def is_held(db: Database, job: int, lease: int) -> bool:
+    """Whether the lease of a job is still valid."""
+    return any(orjson.loads(ids) for (ids,) in db.execute_values(_HELD_LEASES, [(job, lease)]))
+
+
 def finish(db: Database, updates: Sequence[JobUpdate], completed_extracts: Container[int] = ()) -> set[int]:
     """Update leased jobs; returns the ids whose lease was valid: the results of others must be dropped.
 

@@ -12,10 +12,11 @@ from engine.store.pages import documents
 from engine.store.read import candidates
 from engine.store.tables import events, hosts, jobs, metrics, nodes, rows, sequences
 from engine.store.tables.events import Event
-from engine.store.tables.jobs import JobUpdate, NewLink
+from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
 from engine.store.tables.rows import NewRow
 from engine.store.transactions import supersede
+from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
 from engine.store.transactions.placement import PlacementCache
@@ -187,7 +188,7 @@ def _apply(
     if stale:
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
     _add_fetch_stats(db, run, accepted)
-    _add_child_jobs(db, run, accepted, places, touched_hosts)
+    add_child_jobs(db, run, accepted, places, touched_hosts)
     for f in accepted:
         if f.backoff_until is not None:
             hosts.set_backoff(db, f.job.host, f.backoff_until)
@@ -242,30 +243,3 @@ def _add_fetch_stats(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> 
             if retried:
                 group_sums[3] += 1
     metrics.add(db, run, [FetchStats(group, int(n), s, int(b), int(r)) for group, (n, s, b, r) in sums.items()])
-
-
-def _add_child_jobs(
-    db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, touched_hosts: set[int]
-) -> None:
-    links: dict[bytes, NewLink] = {}
-    for f in outcomes:
-        for child in f.children:
-            if child.identity in links:
-                continue
-            place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
-            touched_hosts.add(place.host)
-            links[child.identity] = NewLink(
-                run,
-                place.sequence,
-                child.priority,
-                child.depth,
-                f.job.locator_id,
-                f.job.root,
-                child.url,
-                child.identity,
-            )
-    jobs.add_links(db, list(links.values()))
-    relinked = [f for f in outcomes if f.job.links_stale]
-    for version in {f.job.defs_version for f in relinked}:
-        children = (child for f in relinked if f.job.defs_version == version for child in f.children)
-        jobs.mark_linked(db, run, version, {child.identity for child in children})

@@ -29,7 +29,7 @@ def resolve_outdated(
     stale = set()
     for f in outdated:
         kept = tuple(child for child in f.children if child.group in present)
-        f.links_dropped = len(kept) < len(f.children)
+        f.links_dropped |= len(kept) < len(f.children)
         f.children = kept
         key = (f.job.defs_version, f.job.group)
         if key not in cache:

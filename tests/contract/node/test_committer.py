@@ -12,11 +12,13 @@ from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink
 from engine.node.capacity import ActiveJobs, Capacity
 from engine.node.commit_queue import CommitQueue
-from engine.node.committer import Committer
+from engine.node.committer import MAX_CHILDREN, Committer
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.queue import Doorbells
+from engine.store.db.connector import Database
 from engine.store.tables import jobs, sequences
+from engine.store.tables.jobs import NewLink
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, child
 
@@ -115,3 +117,39 @@ def test_the_commit_that_leaves_the_node_without_a_job_reports_it(store: StoreHa
         assert parts.idle.empty()
         parts.commit(store.done(job))
     assert parts.idle.get(timeout=10) == 3
+
+
+def test_many_children_are_committed_in_pieces(
+    store: StoreHarness, parts: CommitterParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    add_links = jobs.add_links
+
+    def record(db: Database, links: Sequence[NewLink]) -> None:
+        sizes.append(len(links))
+        add_links(db, links)
+
+    monkeypatch.setattr(jobs, "add_links", record)
+    store.seed("http://a/")
+    (job,) = store.take("http://a/")
+    children = [Page(f"http://a/{number}") for number in range(2 * MAX_CHILDREN + 500)]
+    parts.commit(store.done(job, links=children))
+    assert max(sizes) <= MAX_CHILDREN
+    assert sum(sizes) == len(children)
+    assert store.db.value("SELECT count(*) FROM jobs WHERE state = 'READY'") == len(children)
+    links = [ExtractedLink(page.url, "g", 0, None, child(page).identity) for page in children]
+    assert parts.seen.filter_new(links) == []
+
+
+def test_a_page_whose_children_cannot_be_written_fails_alone(
+    store: StoreHarness, parts: CommitterParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(db: Database, links: Sequence[NewLink]) -> None:
+        if links:
+            raise ValueError("unwritable")
+
+    monkeypatch.setattr(jobs, "add_links", refuse)
+    store.seed("http://a/")
+    (job,) = store.take("http://a/")
+    parts.commit(store.done(job, links=[Page(f"http://a/{number}") for number in range(MAX_CHILDREN + 1)]))
+    assert store.jobs() == [("http://a/", "FAILED")]

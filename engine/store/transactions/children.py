@@ -1,0 +1,77 @@
+"""Creates the child jobs of outcomes: with the commit, or before it in pieces where they are many."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from engine.errors import Fenced
+from engine.store.db.connector import Database
+from engine.store.tables import jobs, nodes, sequences
+from engine.store.tables.jobs import NewLink
+from engine.store.transactions import supersede
+from engine.store.transactions.outcome import ChildJob, JobOutcome
+from engine.store.transactions.placement import PlacementCache
+
+
+@dataclass(frozen=True, slots=True)
+class ChildrenResult:
+    """`committed`: the children that have jobs now; the others are of groups that the current defs lack."""
+
+    committed: tuple[ChildJob, ...]
+    ring: tuple[int, ...]
+    """Sequences to ring now."""
+
+
+def commit_children(
+    db: Database, node: int, run: int, outcome: JobOutcome, count: int, places: PlacementCache, now: float
+) -> ChildrenResult | None:
+    """Create jobs for the first `count` children of an outcome, in a transaction before that of its commit.
+
+    They leave `outcome.children`. A repeated attempt at the job creates them once: their identity is unique.
+    None, and nothing is written, where the lease is no longer valid. Raises Fenced, DatabaseBusy or StorageError.
+    """
+    piece = replace(outcome, children=outcome.children[:count])
+    touched_hosts: set[int] = set()
+    try:
+        with db.transaction():
+            if nodes.get_live_role(db, node) is None:
+                raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
+            if not jobs.is_held(db, outcome.job.id, outcome.job.lease):
+                return None
+            supersede.resolve_outdated(db, run, [piece], reextract_stale=False)
+            add_child_jobs(db, run, [piece], places, touched_hosts)
+            ring = sequences.ring_hosts(db, touched_hosts, now)
+    except BaseException:
+        places.rollback_cache()
+        raise
+    places.commit_cache()
+    outcome.children = outcome.children[count:]
+    outcome.links_dropped |= piece.links_dropped
+    return ChildrenResult(piece.children, tuple(ring))
+
+
+def add_child_jobs(
+    db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, touched_hosts: set[int]
+) -> None:
+    """Create the jobs of children that have none, in the open transaction; adds their hosts to `touched_hosts`."""
+    links: dict[bytes, NewLink] = {}
+    for f in outcomes:
+        for child in f.children:
+            if child.identity in links:
+                continue
+            place = places.find_or_create(db, child.group, child.host_key, child.origin, child.kind)
+            touched_hosts.add(place.host)
+            links[child.identity] = NewLink(
+                run,
+                place.sequence,
+                child.priority,
+                child.depth,
+                f.job.locator_id,
+                f.job.root,
+                child.url,
+                child.identity,
+            )
+    jobs.add_links(db, list(links.values()))
+    relinked = [f for f in outcomes if f.job.links_stale]
+    for version in {f.job.defs_version for f in relinked}:
+        children = (child for f in relinked if f.job.defs_version == version for child in f.children)
+        jobs.mark_linked(db, run, version, {child.identity for child in children})

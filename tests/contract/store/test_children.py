@@ -1,0 +1,94 @@
+"""Many child jobs are committed in pieces before their page; a lost lease or an old epoch writes nothing."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.errors import Fenced
+from engine.model.definition import TaskGroup
+from engine.model.job import LeasedJob
+from engine.store.tables import jobs, runs, versions
+from engine.store.transactions.children import ChildrenResult, commit_children
+from engine.store.transactions.outcome import JobOutcome
+from tests.contract.store.harness import DEFS, Page, StoreHarness
+
+PAGES = [Page(f"http://a/{number}") for number in range(10)]
+
+
+def commit_piece(store: StoreHarness, outcome: JobOutcome, count: int) -> ChildrenResult | None:
+    return commit_children(store.db, store.nodes[0], store.run, outcome, count, store.places, store.now)
+
+
+@pytest.fixture
+def job(store: StoreHarness) -> LeasedJob:
+    store.seed("http://a/start")
+    (job,) = store.take("http://a/")
+    return job
+
+
+def urls_of(store: StoreHarness) -> list[str]:
+    return [url for (url,) in store.db.all("SELECT url FROM jobs WHERE origin = 'link' ORDER BY id")]
+
+
+def test_pieces_and_the_commit_create_each_child_once(store: StoreHarness, job: LeasedJob) -> None:
+    outcome = store.done(job, data=["{}"], links=PAGES)
+    first = commit_piece(store, outcome, 4)
+    assert first is not None
+    assert [child.url for child in first.committed] == [page.url for page in PAGES[:4]]
+    assert first.ring == (store.sequence("http://a/"),)
+    assert len(outcome.children) == 6
+    assert store.jobs("state, count(*)")[0][0] == "TAKEN", "the page itself is not done"
+    assert store.rows() == []
+    assert commit_piece(store, outcome, 4) is not None
+    assert store.commit(outcome).accepted_ids == {job.id}
+    assert urls_of(store) == [page.url for page in PAGES]
+    assert len(store.rows()) == 1
+    store.check_counters()
+
+
+def test_a_repeated_attempt_creates_no_child_twice(store: StoreHarness, job: LeasedJob) -> None:
+    commit_piece(store, store.done(job, links=PAGES), 5)
+    with store.db.transaction():
+        assert jobs.release(store.db, store.nodes[0], "it died", crashed=True) == 1
+    again = store.done(_retaken(store, job), links=PAGES)
+    commit_piece(store, again, 7)
+    store.commit(again)
+    assert sorted(urls_of(store)) == [page.url for page in PAGES]
+    store.check_counters()
+
+
+def _retaken(store: StoreHarness, job: LeasedJob) -> LeasedJob:
+    while True:
+        for taken in store.take("http://a/"):
+            if taken.id == job.id:
+                return taken
+
+
+def test_a_lost_lease_writes_nothing(store: StoreHarness, job: LeasedJob) -> None:
+    late = store.done(job, links=PAGES)
+    with store.db.transaction():
+        jobs.release(store.db, store.nodes[0], "it hung", crashed=True)
+    assert commit_piece(store, late, 5) is None
+    assert urls_of(store) == []
+
+
+def test_an_old_epoch_writes_nothing(store: StoreHarness, job: LeasedJob) -> None:
+    outcome = store.done(job, links=PAGES)
+    with pytest.raises(Fenced):
+        commit_children(store.db, 999, store.run, outcome, 5, store.places, store.now)
+    assert urls_of(store) == []
+    assert len(outcome.children) == 10
+
+
+def test_links_into_groups_that_the_defs_lost_are_dropped_and_remembered(store: StoreHarness, job: LeasedJob) -> None:
+    outcome = store.done(job, links=[Page("http://a/gone", group="lost"), *PAGES])
+    with store.db.transaction():
+        version = versions.publish(store.db, replace(DEFS, task_groups=(TaskGroup(name="g"),)), 1.0)
+        runs.set_version(store.db, store.run, version)
+    result = commit_piece(store, outcome, 5)
+    assert result is not None
+    assert len(result.committed) == 4
+    assert outcome.links_dropped
+    store.commit(outcome)
+    assert outcome.links_dropped, "the page is re-extracted for its links if the group comes back"
+    assert store.jobs("defs")[0] == (None,)

@@ -1,0 +1,59 @@
+"""Crawls each hostile answer beside 200 good pages, and prints what it did to nodes, rows, memory and time.
+
+Usage: python -m tests.hostile [--only TEXT] [--at-once N] [--seconds S]. Exits with 0 when no answer did any harm.
+"""
+
+import argparse
+import itertools
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.hostile.catalogue import all_answers
+from tests.hostile.crawl import Measured, crawl, serve_good_pages
+from tests.hostile.server import serve_hostile
+from tests.process.site import serve_site
+
+_HEAD = (
+    f"{'answer':24} {'exit':>4} {'good':>4} {'lost':>4} {'job':8} {'s':>6} {'node':>5} {'extr':>5}  faults or reason"
+)
+
+
+def main() -> int:
+    """Crawl them all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="answers whose name contains this text")
+    parser.add_argument("--at-once", type=int, default=1, help="answers in one crawl")
+    parser.add_argument("--seconds", type=float, default=60.0, help="after which a crawl is killed")
+    options = parser.parse_args()
+    answers = all_answers()
+    chosen = [answer for name, answer in answers.items() if options.only in name]
+    harmful = 0
+    print(_HEAD, flush=True)
+    with tempfile.TemporaryDirectory() as folder, serve_site() as site:
+        serve_good_pages(site)
+        for number in itertools.count():
+            group = chosen[number * options.at_once : (number + 1) * options.at_once]
+            if not group:
+                break
+            with serve_hostile(answers) as server:
+                results = crawl(Path(folder) / str(number), site, server, *group, seconds=options.seconds)
+            for measured in results:
+                harmful += bool(measured.faults)
+                print(_line(measured), flush=True)
+    print(f"{len(chosen)} answers, {harmful} did harm")
+    return 1 if harmful else 0
+
+
+def _line(measured: Measured) -> str:
+    faults = ", ".join(measured.faults)
+    note = f"FAULT: {faults}; {measured.reason}" if faults else measured.reason
+    exit_code = "-" if measured.exit_code is None else measured.exit_code
+    return (
+        f"{measured.name:24} {exit_code:>4} {measured.good_rows:>4} {measured.nodes_lost:>4} {measured.state:8}"
+        f" {measured.seconds:>6.2f} {measured.node_peak / 1e6:>5.0f} {measured.extraction_peak / 1e6:>5.0f}  {note[:99]}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Samples the memory of a run's nodes and of their extraction processes from /proc, or by `ps`."""
+
+import os
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+SAMPLE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    pid: int
+    parent: int
+    resident: int
+    """Bytes."""
+    command: str
+
+
+class MemorySampler(threading.Thread):
+    """The largest resident size of one node, and of one process below a node."""
+
+    def __init__(self, supervisor: int) -> None:
+        super().__init__(daemon=True, name="sampler")
+        self._supervisor = supervisor
+        self._ended = threading.Event()
+        self.node_peak = 0
+        self.extraction_peak = 0
+
+    def run(self) -> None:
+        while not self._ended.wait(SAMPLE_SECONDS):
+            self._sample(list_processes())
+
+    def stop(self) -> None:
+        self._ended.set()
+        self.join()
+
+    def _sample(self, processes: dict[int, Process]) -> None:
+        nodes = {p.pid for p in processes.values() if p.parent == self._supervisor and "engine.node" in p.command}
+        for process in processes.values():
+            if process.pid in nodes:
+                self.node_peak = max(self.node_peak, process.resident)
+            elif self._is_below(process, nodes, processes):
+                self.extraction_peak = max(self.extraction_peak, process.resident)
+
+    def _is_below(self, process: Process, nodes: set[int], processes: dict[int, Process]) -> bool:
+        for _ in range(4):
+            if process.parent in nodes:
+                return True
+            above = processes.get(process.parent)
+            if above is None:
+                return False
+            process = above
+        return False
+
+
+def list_processes() -> dict[int, Process]:
+    """All live processes of the machine by pid."""
+    if not Path("/proc/self/stat").exists():
+        output = subprocess.run(["ps", "-axo", "pid=,ppid=,rss=,command="], capture_output=True, check=True, text=True)
+        rows = (line.split(None, 3) for line in output.stdout.splitlines())
+        return {int(r[0]): Process(int(r[0]), int(r[1]), int(r[2]) * 1024, r[3]) for r in rows if len(r) == 4}
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            fields = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+            command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+        except OSError:
+            continue
+        pid = int(folder.name)
+        found[pid] = Process(pid, int(fields[1]), int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), command)
+    return found
