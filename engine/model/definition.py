@@ -26,6 +26,9 @@ class SourcePosition:
 
 NO_POSITION = SourcePosition("", 0, 0)
 
+_OMITTED_UNSET = "omitted_unset"
+"""Metadata of a field that is not stored while it is None: defs that do not use it keep the hash they had before."""
+
 FieldType = Literal["str", "int", "float", "decimal", "bool", "date", "url", "json"]
 
 
@@ -158,6 +161,8 @@ class HostRule:
     cookies: Mapping[str, str] = field(default_factory=_empty_mapping)
     robots: bool | None = None
     nofollow: bool = True
+    private: bool | None = field(default=None, metadata={_OMITTED_UNSET: True})
+    """Whether the host may be at a guarded address, such as one of the local network."""
     place: SourcePosition = NO_POSITION
 
 
@@ -203,6 +208,19 @@ class Definitions:
         rule: HostRule | None = rules.get(f"{host}:{port}") or rules.get(host)
         return rule
 
+    def allows_private(self, host: str, port: int) -> bool:
+        """Whether a host may be at a guarded address: by its rule with the port, else by the one without."""
+        rules = self._by_name("hosts")
+        for name in (f"{host}:{port}", host):
+            rule: HostRule | None = rules.get(name)
+            if rule is not None and rule.private is not None:
+                return rule.private
+        return False
+
+    def has_host_rule(self, host: str) -> bool:
+        """Whether a rule names the host, with whatever port."""
+        return any(rule.name == host or rule.name.startswith(f"{host}:") for rule in self.hosts)
+
     def appenders_of(self, data_def: str) -> tuple[AppenderDef, ...]:
         """The outputs that rows of a dataDef go to."""
         return tuple(a for a in self.appenders if not a.data_defs or data_def in a.data_defs)
@@ -238,7 +256,9 @@ def _to_plain(value: Any, *, places: bool = True) -> Any:
         return {
             f.name: _to_plain(getattr(value, f.name), places=places)
             for f in fields(value)
-            if not f.name.startswith("_") and (places or f.name not in ("place", "files"))
+            if not f.name.startswith("_")
+            and (places or f.name not in ("place", "files"))
+            and not (f.metadata.get(_OMITTED_UNSET) and getattr(value, f.name) is None)
         }
     if isinstance(value, Mapping):
         return {str(key): _to_plain(item, places=places) for key, item in value.items()}

@@ -19,7 +19,7 @@ dataDefs:
   page:
     fields: {{url: {{value: "%{{document.url}}"}}}}
     links: [{{selector: a, sameHost: false}}]
-hosts: {{"127.0.0.1": {{{host}}}}}
+hosts: {{"127.0.0.1": {{private: true, {host}}}}}
 """
 
 
