@@ -22,7 +22,10 @@ class NamedHosts:
         self._version = 0
 
     def is_known_exempt(self, host_key: str, version: int) -> bool:
-        """Whether `is_exempt` was true for this host (`name:port`) under these defs: costs a set lookup."""
+        """Whether `is_exempt` was true for this host (`name:port`): costs a set lookup.
+
+        The newest version of the defs decides, also for jobs that were leased with an earlier one.
+        """
         if version > self._version:
             self._version = version
             self._exempt.clear()
@@ -34,8 +37,8 @@ class NamedHosts:
             return True
         name, _, port = host_key.rpartition(":")
         exempt = (
-            self._def_cache.definitions(version).allows_private(name, int(port))
-            or host_key in (urls.host_key(base) for base in self._base_urls(version))
+            self._def_cache.definitions(self._version).allows_private(name, int(port))
+            or host_key in (urls.host_key(base) for base in self._base_urls(self._version))
             or self._db_access.is_named_host(self._run.seq, host_key)
         )
         if exempt:
