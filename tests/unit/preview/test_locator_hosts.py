@@ -16,7 +16,7 @@ def _defs(base_url: str | None = None, **locator: object) -> Definitions:
 @pytest.mark.parametrize(
     ("defs", "base", "hosts"),
     [
-        (_defs(urls=("http://{a,b}.example/{1..3}", "HTTPS://C.example")), None, "a.example:80 b.example:80 c.example:443"),
+        (_defs(urls=("http://{a,b}.x/{1..3}", "HTTPS://C.x")), None, "a.x:80 b.x:80 c.x:443"),
         (_defs(urls=("http://127.1:8081/",)), None, "127.0.0.1:8081"),
         (_defs(sitemap="http://s.example/map.xml"), None, "s.example:80"),
         (_defs(urls=("/x", "//d.example/"), base_url="https://base.example"), None, "base.example:443 d.example:443"),
