@@ -45,6 +45,11 @@ def host_of(url: str) -> str:
     return authority if colon < 0 or authority[-1] == "]" else authority[:colon]
 
 
+def host_without_www(url: str) -> str:
+    """The host name of a normalized URL without a leading `www.` and a trailing dot: most sites answer under both."""
+    return host_of(url).rstrip(".").removeprefix("www.")
+
+
 def host_key(url: str) -> str:
     """`name:port` of a normalized URL, the default port filled in: the key for clocks and robots. Below 1 µs."""
     authority = _authority(url)

@@ -152,7 +152,6 @@ class HostTerm(Term):
         "tls": "choosing TLS settings",
         "http2": "HTTP/2",
         "throttle": "automatic throttling",
-        "private": "crawling private addresses",
         "auth": "HTTP authentication",
     }
 
@@ -162,6 +161,7 @@ class HostTerm(Term):
     cookies: dict[str, HeaderValue] = optional("Cookies to send to this host.")
     robots: bool = optional("Whether to obey robots.txt.")
     nofollow: bool = optional("Whether to skip links marked nofollow; default true.")
+    private: bool = optional("Whether the host may be at a private, loopback or other guarded address; default false.")
 
 
 class AppenderTerm(Term):

@@ -154,7 +154,9 @@ class LinkFinder:
         if any(pattern.has_match(url, budget.time_budget) for pattern in self._deny):
             return None
         priority = self._priorities.get(group, 0) if self.link.priority is None else self.link.priority
-        return ExtractedLink(url, group, priority, self.link.max_depth, link_key(group, url))
+        return ExtractedLink(
+            url, group, priority, self.link.max_depth, link_key(group, url), may_leave_host=not self.link.same_host
+        )
 
 
 class LinkExtractor:

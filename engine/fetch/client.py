@@ -88,15 +88,17 @@ class Fetcher:
         headers: Mapping[str, str] = _NO_PAIRS,
         cookies: Mapping[str, str] = _NO_PAIRS,
         url_from_defs: bool = False,
+        exempt: bool = False,
     ) -> FetchResponse:
         """Send one request and read its response, of any status. Does not follow redirects.
 
         `headers` and `cookies` are the host's; those of `request` override them. `url_from_defs`: the URL comes from
         the defs (or a redirect from such a URL), so its `%{env.NAME}` are expanded; never set it for links of a page.
-        Raises `FetchFailed`.
+        `exempt`: the host may be at a guarded address, such as one of the local network. Raises `FetchFailed`;
+        `AddressRefused` (nothing was sent) if it is not exempt and has guarded addresses only.
         """
         start = perf_counter()
-        sent = build_request(url, request, headers, cookies, from_defs=url_from_defs)
+        sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, exempt=exempt)
         self._client.cookies.set_cookie_header(sent)
         try:
             async with asyncio.timeout(self._deadline):

@@ -5,7 +5,18 @@ from typing import Literal
 from engine.errors import CrawlError
 
 FailureKind = Literal[
-    "timeout", "connection", "dns", "tls", "too-large", "encoding", "protocol", "redirect", "url", "header", "variable"
+    "timeout",
+    "connection",
+    "dns",
+    "tls",
+    "too-large",
+    "encoding",
+    "protocol",
+    "redirect",
+    "url",
+    "header",
+    "variable",
+    "address",
 ]
 
 _MAX_LENGTH = 200
@@ -19,6 +30,22 @@ class FetchFailed(CrawlError):
         self.kind: FailureKind = kind
         self.retryable = retryable
         super().__init__(self.reason, remedy)
+
+
+class AddressRefused(FetchFailed):
+    """The address guard refused a host before anything was sent to it. Never retryable."""
+
+    def __init__(self, host: str, port: int, address: str, category: str) -> None:
+        """`host`: as in a normalized URL. `address`: what it spells or resolves to. `category`: why it is guarded."""
+        shown = f"[{host}]" if ":" in host and host[0] != "[" else host
+        self.host_key = f"{shown}:{port}"
+        owner = "" if address == shown.strip("[]") else f" of {shown}"
+        super().__init__(
+            f'address {address}{owner} is {category}; to allow it: hosts: {{"{self.host_key}": {{private: true}}}}',
+            kind="address",
+            retryable=False,
+            remedy=f'If the host is yours, write `"{self.host_key}": {{private: true}}` below `hosts` in the defs.',
+        )
 
 
 def one_line(text: str) -> str:

@@ -25,7 +25,7 @@ class OutgoingRequest(httpx.Request):
     It sets the public attributes itself: the constructor of `httpx.Request` adds headers and takes three times as long.
     """
 
-    def __init__(self, method: str, target: str, headers: httpx.Headers, body: bytes) -> None:
+    def __init__(self, method: str, target: str, headers: httpx.Headers, body: bytes, *, exempt: bool = False) -> None:
         self.method = method
         self.target = target
         """The URL as sent: normalized, without credentials or fragment, with all variables expanded."""
@@ -34,6 +34,8 @@ class OutgoingRequest(httpx.Request):
         self.headers = headers
         """Headers besides those of every request."""
         self.body = body
+        self.exempt = exempt
+        """Whether the host may be at a guarded address."""
         self.stream = httpx.ByteStream(body)
         self.extensions = {"timeout": {}}  # `Fetcher` sets the deadline
 
@@ -52,11 +54,18 @@ class OutgoingRequest(httpx.Request):
 
 
 def build_request(
-    url: str, request: Request, headers: Mapping[str, str], cookies: Mapping[str, str], *, from_defs: bool
+    url: str,
+    request: Request,
+    headers: Mapping[str, str],
+    cookies: Mapping[str, str],
+    *,
+    from_defs: bool,
+    exempt: bool = False,
 ) -> OutgoingRequest:
     """The request to send. Headers and cookies of `request` override `headers` and `cookies`, which are the host's.
 
     `from_defs`: the URL comes from the defs, so its variables are expanded. Never expand them in URLs from pages.
+    `exempt`: the host may be at a guarded address.
     Raises `FetchFailed`: invalid URL or header, or a variable that is not set.
     """
     target = urls.normalize(expand_url_env(url) if from_defs and "env." in url else url)
@@ -84,7 +93,7 @@ def build_request(
         encoded = httpx.Headers(list(out.items()), encoding="utf-8")
     except UnicodeEncodeError:
         raise FetchFailed("invalid HTTP request", kind="url", retryable=False) from None
-    return OutgoingRequest(request.method, target, encoded, body)
+    return OutgoingRequest(request.method, target, encoded, body, exempt=exempt)
 
 
 def _httpx_url(target: str) -> httpx.URL:

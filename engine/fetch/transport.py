@@ -1,9 +1,10 @@
-"""The httpx transport over aiohttp: exact URLs, limited bodies; marks which errors may be retried."""
+"""The httpx transport over aiohttp: exact URLs, guarded addresses, limited bodies; says which errors to retry."""
 
 import errno
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 
 import aiohttp
 import httpx
@@ -11,8 +12,10 @@ from aiohttp.abc import AbstractResolver
 from httpx_aiohttp import AiohttpTransport
 from yarl import URL
 
+from engine.fetch.address_guard import guarded_category, literal_address
 from engine.fetch.decompress import body_too_large
-from engine.fetch.errors import FetchFailed
+from engine.fetch.errors import AddressRefused, FetchFailed
+from engine.fetch.guarded_connector import GuardedResolver, find_guarded_address, open_guarded_socket
 from engine.fetch.request import OutgoingRequest
 
 _MAX_HEADER_BYTES = 64 * 1024
@@ -34,7 +37,11 @@ class TransportResponse(httpx.Response):
 
 
 class Transport(AiohttpTransport):
-    """One connection pool for http and https. Creates its session on first use, inside the event loop."""
+    """Two connection pools, for http and https: one for public addresses only, and one for exempt hosts.
+
+    A connection to a guarded address is thus never used for another host, nor for one that is no longer exempt.
+    Creates each session on first use, inside the event loop.
+    """
 
     def __init__(
         self,
@@ -46,41 +53,74 @@ class Transport(AiohttpTransport):
     ) -> None:
         # The session uses the trust store that aiohttp loads at import. This context is never used; without
         # certificates it saves the 20 ms of loading them twice.
-        super().__init__(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), trust_env=False, client=self._create_session)
+        super().__init__(
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            trust_env=False,
+            client=partial(self._create_session, exempt=False),
+        )
         self._headers = headers
         self._connections = connections
         self._resolver = resolver
         self._tls = tls
+        self._exempt_client: aiohttp.ClientSession | None = None
+        self._own_resolver: AbstractResolver | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request. Returns a `TransportResponse` for an `OutgoingRequest`. Raises `FetchFailed`."""
         if not isinstance(request, OutgoingRequest):
             return await super().handle_async_request(request)
-        session = self.client
-        if not isinstance(session, aiohttp.ClientSession):
-            session = self.client = self.get_client()
+        # `encoded`: without it yarl re-quotes the URL, which changes signed or double-encoded ones.
+        url = URL(request.target, encoded=True)
+        if not request.exempt:
+            _refuse_guarded_literal(url)
         try:
-            # `encoded`: without it yarl re-quotes the URL, which changes signed or double-encoded ones.
-            received = await session.request(
+            received = await self._session(exempt=request.exempt).request(
                 request.method,
-                URL(request.target, encoded=True),
+                url,
                 headers=[(name.decode(), value.decode()) for name, value in request.headers.raw] or None,
                 data=request.body or None,
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            guarded = find_guarded_address(error)
+            if guarded is not None:
+                raise _to_refusal(url, guarded.address, guarded.category) from error
             raise _to_fetch_failed(error) from error
         body = ResponseBody(received)
         response = TransportResponse(received.status, headers=received.raw_headers, stream=body, request=request)
         response.body = body
         return response
 
-    def _create_session(self) -> aiohttp.ClientSession:
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await super().aclose()
+        if self._exempt_client is not None:
+            await self._exempt_client.close()
+        if self._own_resolver is not None:
+            await self._own_resolver.close()
+
+    def _session(self, *, exempt: bool) -> aiohttp.ClientSession:
+        if exempt:
+            if self._exempt_client is None:
+                self._exempt_client = self._create_session(exempt=True)
+            return self._exempt_client
+        if not isinstance(self.client, aiohttp.ClientSession):
+            self.client = self.get_client()
+        assert isinstance(self.client, aiohttp.ClientSession)
+        return self.client
+
+    def _create_session(self, *, exempt: bool) -> aiohttp.ClientSession:
+        resolver = self._resolver
+        if not exempt:
+            if resolver is None:
+                resolver = self._own_resolver = aiohttp.DefaultResolver()
+            resolver = GuardedResolver(resolver)
         connector = aiohttp.TCPConnector(
             limit=self._connections,
             ttl_dns_cache=_DNS_CACHE_SECONDS,
-            resolver=self._resolver,
+            resolver=resolver,
             ssl=True if self._tls is None else self._tls,
+            socket_factory=None if exempt else open_guarded_socket,
         )
         session = aiohttp.ClientSession(
             connector=connector,
@@ -147,6 +187,18 @@ class ResponseBody(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for chunk in self._response.content.iter_any():
             yield chunk
+
+
+def _refuse_guarded_literal(url: URL) -> None:
+    """Raise AddressRefused if the host is a guarded address: aiohttp resolves no address, so no resolver sees it."""
+    address = literal_address(url.host_subcomponent or "")
+    category = None if address is None else guarded_category(address)
+    if address is not None and category is not None:
+        raise _to_refusal(url, address, category)
+
+
+def _to_refusal(url: URL, address: str, category: str) -> AddressRefused:
+    return AddressRefused(url.host_subcomponent or "", url.port or 0, address, category)
 
 
 def _to_fetch_failed(error: Exception) -> FetchFailed:

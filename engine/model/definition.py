@@ -161,6 +161,8 @@ class HostRule:
     cookies: Mapping[str, str] = field(default_factory=_empty_mapping)
     robots: bool | None = None
     nofollow: bool = True
+    private: bool | None = field(default=None, metadata=ADDED_LATER)
+    """Whether the host may be at a guarded address, such as one of the local network."""
     place: SourcePosition = NO_POSITION
 
 
@@ -207,6 +209,19 @@ class Definitions:
         rules = self._by_name("hosts")
         rule: HostRule | None = rules.get(f"{host}:{port}") or rules.get(host)
         return rule
+
+    def allows_private(self, host: str, port: int) -> bool:
+        """Whether a host may be at a guarded address: by its rule with the port, else by the one without."""
+        rules = self._by_name("hosts")
+        for name in (f"{host}:{port}", host):
+            rule: HostRule | None = rules.get(name)
+            if rule is not None and rule.private is not None:
+                return rule.private
+        return False
+
+    def has_host_rule(self, host: str) -> bool:
+        """Whether a rule names the host, with whatever port."""
+        return any(rule.name == host or rule.name.startswith(f"{host}:") for rule in self.hosts)
 
     def appenders_of(self, data_def: str) -> tuple[AppenderDef, ...]:
         """The outputs that rows of a dataDef go to."""

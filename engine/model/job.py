@@ -112,5 +112,7 @@ class LeasedJob(NamedTuple):
     """For a re-extraction: the job of the page."""
     extracted_with: tuple[int, ...] = ()
     """For a re-extraction: ids of the dataDefs that extracted the page's rows."""
+    may_leave_host: bool = False
+    """Whether redirects may lead to any host: for a locator, and for a link with `sameHost: false`."""
     links_stale: bool = False
     """For a re-extraction: the rules for links have changed. Collects every link, known or not, of every dataDef."""

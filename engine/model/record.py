@@ -27,6 +27,8 @@ class ExtractedLink:
     """Depth beyond which the link is not followed; None: no limit of its own."""
     key: bytes = field(default=b"", compare=False)
     """The key of its job (`job_key.link_key`), cached since a link appears on many pages."""
+    may_leave_host: bool = False
+    """Whether its redirects may lead to any host: `sameHost: false`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

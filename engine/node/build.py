@@ -22,6 +22,7 @@ from engine.node.extraction import PageExtractor
 from engine.node.fetch_loop import FetchLoop
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.intake import Intake
+from engine.node.named_hosts import NamedHosts
 from engine.node.pipeline import Pipeline
 from engine.node.registration import Registration
 from engine.node.ringer import Ringer
@@ -169,17 +170,19 @@ def _build_pipeline(
 ) -> Pipeline:
     """Build the pipeline, on the fetch loop's thread: its HTTP client belongs to that loop."""
     run_time = settings.run_time or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.created_at))
+    db_access = DbAccess(folder)
     return Pipeline(
         source=name,
         settings=settings,
         fetcher=Fetcher.from_settings(settings, connections=settings.concurrency),
-        db_access=DbAccess(folder),
+        db_access=db_access,
         def_cache=def_cache,
         page_extractor=PageExtractor(
             def_cache=def_cache, seen_set=seen_set, heap_trimmer=heap_trimmer, run=run.id, run_time=run_time
         ),
         heap_trimmer=heap_trimmer,
         executor=ThreadPoolExecutor(_PARSE_THREADS, "parse"),
+        named_hosts=NamedHosts(run=run, db_access=db_access, def_cache=def_cache),
     )
 
 

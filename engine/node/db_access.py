@@ -35,6 +35,14 @@ class DbAccess:
         """Status and text of the host's robots.txt; None where it does not apply."""
         return hosts.get_robots(self._reader, host)
 
+    def is_named_host(self, run: int, key: str) -> bool:
+        """Whether a locator of the run names this host (`name:port`)."""
+        return hosts.is_named(self._reader, run, key)
+
+    def is_named_name(self, run: int, name: str) -> bool:
+        """Whether a locator of the run names this host, with whatever port."""
+        return hosts.is_name_named(self._reader, run, name)
+
     def stored_page(self, run: int, key: bytes) -> StoredPage | None:
         """The document of this run for a request."""
         return documents.find_stored(self._reader, run, [key], float("inf")).get(key)

@@ -125,6 +125,7 @@ class PageExtractor:
                 depth,
                 link.priority,
                 identity,
+                may_leave_host=link.may_leave_host,
             )
         return tuple(children.values())
 

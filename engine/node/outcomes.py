@@ -4,7 +4,7 @@ import random
 import time
 
 from engine import urls
-from engine.fetch.errors import FetchFailed
+from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import host_backoff, retry_wait
 from engine.model.job import JobOrigin, JobState, LeasedJob
@@ -69,7 +69,11 @@ class OutcomeBuilder:
         return self.ended(job, state, reason, url, hops=hops)
 
     def fetch_failed(self, job: LeasedJob, url: str, failure: FetchFailed) -> JobOutcome:
-        """A request without a response: retried where that may help."""
+        """A request without a response: retried where that may help; SKIPPED if the address guard refused it."""
+        if isinstance(failure, AddressRefused):
+            skipped = self.ended(job, JobState.SKIPPED, failure.reason, url, hops=job.hops)
+            skipped.target = job.target  # where the job continues if the defs name the host later
+            return skipped
         if failure.retryable:
             return self.retry(job, url, failure.reason, None)
         return self.failed(job, failure.reason, url)

@@ -13,6 +13,7 @@ from engine.model.job import JobState, LeasedJob, StoredPage
 from engine.model.job_key import document_key
 from engine.node.db_access import DbAccess
 from engine.node.outcomes import OutcomeBuilder
+from engine.node.redirect_rule import RedirectRule
 from engine.node.request_sender import RequestSender
 from engine.node.robots_job import RobotsHandler
 from engine.settings import Settings
@@ -46,12 +47,14 @@ class PageFetcher:
         db_access: DbAccess,
         robots_handler: RobotsHandler,
         outcomes: OutcomeBuilder,
+        redirect_rule: RedirectRule,
     ) -> None:
         self._settings = settings
         self._sender = sender
         self._db_access = db_access
         self._robots_handler = robots_handler
         self._outcomes = outcomes
+        self._redirect_rule = redirect_rule
 
     async def fetch(self, job: LeasedJob) -> FetchedPage | StoredTarget | JobOutcome:
         """Fetch a page; an outcome where the job ends, is retried, or continues under another host's clock.
@@ -73,6 +76,9 @@ class PageFetcher:
                 return self._outcomes.fetch_failed(job, chain.url, failure)
             except RedirectRejected as rejected:
                 return self._outcomes.ended(job, JobState.FAILED, str(rejected), chain.url, hops=chain.hops)
+            refusal = self._redirect_rule.refusal(job, previous_url, chain.url)
+            if refusal is not None:
+                return self._outcomes.ended(job, JobState.SKIPPED, refusal, chain.url, hops=chain.hops)
             other_host = urls.host_key(previous_url) != urls.host_key(chain.url)
             if not chain.request.is_plain_get:
                 await asyncio.sleep(job.delay)  # a request that repeats its body cannot be leased again

@@ -7,15 +7,17 @@ from concurrent.futures import Executor
 
 from engine import urls
 from engine.fetch.client import Fetcher
-from engine.fetch.errors import FetchFailed
+from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.retry_policy import classify_status
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import PageExtraction, PageExtractor, UnreadablePage, UnsupportedContent
 from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.named_hosts import NamedHosts
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_fetch import FetchedPage, PageFetcher, StoredTarget
+from engine.node.redirect_rule import RedirectRefused, RedirectRule
 from engine.node.reextraction import MAX_INLINE_PARSE_BYTES, Reextractor
 from engine.node.request_sender import RequestSender
 from engine.node.robots_job import RobotsHandler
@@ -40,6 +42,7 @@ class Pipeline:
         page_extractor: PageExtractor,
         heap_trimmer: HeapTrimmer,
         executor: Executor,
+        named_hosts: NamedHosts,
     ) -> None:
         """`source` names this node in events; `executor` parses large pages."""
         self._settings = settings
@@ -47,18 +50,22 @@ class Pipeline:
         self._page_extractor = page_extractor
         self._executor = executor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts, db_access=db_access)
-        self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache)
+        self._redirect_rule = RedirectRule(named_hosts)
+        self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache, named_hosts=named_hosts)
         self._reextractor = Reextractor(
             source=source, db_access=db_access, page_extractor=page_extractor, executor=executor
         )
         self._robots_handler = RobotsHandler(self._sender.send, db_access, settings.user_agent)
-        self._sitemap_handler = SitemapHandler(self._sender.send, settings.max_body, heap_trimmer)
+        self._sitemap_handler = SitemapHandler(
+            self._sender.send, settings.max_body, heap_trimmer, redirect_rule=self._redirect_rule
+        )
         self._page_fetcher = PageFetcher(
             settings=settings,
             sender=self._sender,
             db_access=db_access,
             robots_handler=self._robots_handler,
             outcomes=self._outcomes,
+            redirect_rule=self._redirect_rule,
         )
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
@@ -78,6 +85,9 @@ class Pipeline:
 
     async def _process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         if job.stored is not None:
+            refusal = self._redirect_rule.refusal(job, job.url, job.stored.url)
+            if refusal is not None:
+                return self._outcomes.ended(job, JobState.SKIPPED, refusal, job.stored.url)
             return await self._process_stored(job, job.stored)
         if job.send_at is not None and not await self._sender.wait_to_send(job, job.send_at):
             return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
@@ -98,6 +108,8 @@ class Pipeline:
         try:
             response, robots = await self._robots_handler.fetch(job)
         except FetchFailed as failure:
+            if isinstance(failure, AddressRefused) and failure.host_key == urls.host_key(job.url):
+                return self._outcomes.fetch_failed(job, job.url, failure)  # the host's own address, not a redirect's
             # The jobs of the host's pages report what is wrong with it; its robots.txt must not hide that.
             event = self._outcomes.event(job, "WARNING", f"{job.url}: {failure.reason}; treated as allowing everything")
             return JobOutcome(
@@ -112,6 +124,8 @@ class Pipeline:
     async def _read_sitemap(self, job: LeasedJob) -> JobOutcome:
         try:
             response, children = await self._sitemap_handler.fetch(job)
+        except RedirectRefused as refused:
+            return self._outcomes.ended(job, JobState.SKIPPED, str(refused), job.url)
         except FetchFailed as failure:
             return self._outcomes.fetch_failed(job, job.url, failure)
         if classify_status(response.status) == "retry":

@@ -4,10 +4,12 @@ import asyncio
 
 from engine import urls
 from engine.fetch.client import Fetcher
+from engine.fetch.errors import AddressRefused
 from engine.fetch.response import FetchResponse
 from engine.model.job import JobOrigin, LeasedJob, Request
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.node.named_hosts import NamedHosts
 from engine.runtime.clock import boottime
 
 _MAX_LATENESS = 0.05
@@ -17,10 +19,11 @@ _NO_FETCH_STATS = (0, 0.0, 0)
 class RequestSender:
     """One for each node."""
 
-    def __init__(self, *, fetcher: Fetcher, db_access: DbAccess, def_cache: DefCache) -> None:
+    def __init__(self, *, fetcher: Fetcher, db_access: DbAccess, def_cache: DefCache, named_hosts: NamedHosts) -> None:
         self._fetcher = fetcher
         self._db_access = db_access
         self._def_cache = def_cache
+        self._named_hosts = named_hosts
         self._fetch_stats: dict[int, tuple[int, float, int]] = {}
 
     async def wait_to_send(self, job: LeasedJob, send_at: float) -> bool:
@@ -34,14 +37,33 @@ class RequestSender:
         return not self._db_access.is_backing_off(job.host, boottime())
 
     async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
-        """Send one request for a job, with the headers and cookies the defs set for the host. Raises FetchFailed."""
-        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
-        response = await self._fetcher.send(
-            url, request, headers=rule.headers, cookies=rule.cookies, url_from_defs=job.origin is JobOrigin.LOCATOR
-        )
+        """Send one request for a job, with the headers and cookies the defs set for the host.
+
+        Raises FetchFailed; AddressRefused if the host has a guarded address only and the defs do not name it.
+        """
+        host_key = urls.host_key(url)
+        try:
+            exempt = self._named_hosts.is_known_exempt(host_key, job.defs_version)
+            response = await self._send(job, url, request, host_key, exempt=exempt)
+        except AddressRefused:
+            # only hosts with guarded addresses cost the search for who names them
+            if not self._named_hosts.is_exempt(host_key, job.defs_version):
+                raise
+            response = await self._send(job, url, request, host_key, exempt=True)
         count, seconds, received = self._fetch_stats.get(job.id, _NO_FETCH_STATS)
         self._fetch_stats[job.id] = (count + 1, seconds + response.elapsed, received + response.received)
         return response
+
+    async def _send(self, job: LeasedJob, url: str, request: Request, host_key: str, *, exempt: bool) -> FetchResponse:
+        rule = self._def_cache.host_rule(job.defs_version, host_key)
+        return await self._fetcher.send(
+            url,
+            request,
+            headers=rule.headers,
+            cookies=rule.cookies,
+            url_from_defs=job.origin is JobOrigin.LOCATOR,
+            exempt=exempt,
+        )
 
     def take_stats(self, job: int) -> tuple[int, float, int]:
         """Responses read for a job, their seconds, the bytes of their bodies; forgets them."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from engine import urls
 from engine.errors import PageUnavailable
 from engine.fetch.client import Fetcher
-from engine.fetch.errors import FetchFailed
+from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
 from engine.fetch.response import FetchResponse
@@ -17,13 +17,16 @@ from engine.fetch.retry_policy import classify_status
 from engine.fetch.robots_reader import HostRobots, fetch_robots, parse_robots
 from engine.model.definition import Definitions
 from engine.model.job import Request
+from engine.preview.locator_hosts import locator_hosts
 from engine.settings import Settings
 
 
 def fetch_page(url: str, definitions: Definitions, settings: Settings) -> FetchResponse:
     """Fetch a page, of whatever final status; the response's `url` is the final one, without credentials.
 
-    Applies the host rules of the defs: headers, cookies, and whether to obey robots.txt. Raises PageUnavailable.
+    Applies the host rules of the defs: headers, cookies, and whether to obey robots.txt. The host of `url` may be at
+    any address, as that of a locator; a redirect may lead to a public one, or to one that the defs name.
+    Raises PageUnavailable.
     """
     start = urls.normalize(url)
     if start is None:
@@ -39,8 +42,10 @@ class _PageFetch:
         self._settings = settings
         self._fetcher = Fetcher.from_settings(settings, connections=2)
         self._robots: dict[str, HostRobots | None] = {}
+        self._exempt: set[str] = set()
 
     async def fetch(self, url: str) -> FetchResponse:
+        self._exempt.add(urls.host_key(url))
         try:
             return await self._follow_redirects(RedirectChain(url, Request(), limit=self._settings.max_redirects))
         except FetchFailed as failure:
@@ -92,5 +97,28 @@ class _PageFetch:
         return parse_robots(response.status, text)
 
     async def _send(self, url: str, request: Request) -> FetchResponse:
-        rule = host_rule_for(self._definitions, urls.host_key(url))
-        return await self._fetcher.send(url, request, headers=rule.headers, cookies=rule.cookies, url_from_defs=True)
+        host_key = urls.host_key(url)
+        try:
+            return await self._send_once(url, request, host_key)
+        except AddressRefused:
+            if host_key in self._exempt or not self._is_named(host_key):
+                raise
+            self._exempt.add(host_key)
+            return await self._send_once(url, request, host_key)
+
+    async def _send_once(self, url: str, request: Request, host_key: str) -> FetchResponse:
+        rule = host_rule_for(self._definitions, host_key)
+        return await self._fetcher.send(
+            url,
+            request,
+            headers=rule.headers,
+            cookies=rule.cookies,
+            url_from_defs=True,
+            exempt=host_key in self._exempt,
+        )
+
+    def _is_named(self, host_key: str) -> bool:
+        name, _, port = host_key.rpartition(":")
+        return self._definitions.allows_private(name, int(port)) or host_key in locator_hosts(
+            self._definitions, self._settings.base_url
+        )

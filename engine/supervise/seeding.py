@@ -23,11 +23,12 @@ from engine.model.run import RunState
 from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.tables import checkpoints, events, jobs, locators, runs, sequences
+from engine.store.tables import checkpoints, events, hosts, jobs, locators, runs, sequences
 from engine.store.tables.checkpoints import Checkpoint
 from engine.store.tables.events import Event
 from engine.store.tables.jobs import NewLocator
 from engine.store.tables.runs import Run
+from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
 
@@ -58,7 +59,7 @@ class Seeder:
     def stdin(self) -> Iterator[str]:
         """The URLs on standard input, shared by successive seeders."""
         if self._stdin is None:
-            self._stdin = _read_urls("-")
+            self._stdin = read_urls("-")
         return self._stdin
 
     def step(self) -> list[int]:
@@ -127,7 +128,7 @@ class Seeder:
     def _write_batch(
         self, group: LocatorGroup, locator: Locator, batch: list[str], priority: int, kind: JobKind
     ) -> list[int]:
-        run, hosts = self._run.seq, set()
+        run, seeded_hosts = self._run.seq, set()
         try:
             with self._db.transaction():
                 id_ = locators.ensure(self._db, run, group.name, locator.name, encode_request(locator))
@@ -136,7 +137,7 @@ class Seeder:
                     place = self._placements.find_or_create(
                         self._db, group.name, urls.host_key(url), urls.origin(url), kind
                     )
-                    hosts.add(place.host)
+                    seeded_hosts.add(place.host)
                     plain = kind is JobKind.PAGE and locator.method == "GET" and locator.body is None
                     method = locator.method if kind is JobKind.PAGE else kind
                     new.append(
@@ -147,7 +148,9 @@ class Seeder:
                         )
                     )  # fmt: skip
                 jobs.add_locators(self._db, new)
-                rung = sequences.ring_hosts(self._db, hosts, boottime())
+                for key in hosts.mark_named(self._db, seeded_hosts):
+                    placement.readmit_host(self._db, run, key, self._placements.host_policy(key))
+                rung = sequences.ring_hosts(self._db, seeded_hosts, boottime())
         except BaseException:
             self._placements.rollback_cache()
             raise
@@ -158,7 +161,7 @@ class Seeder:
         for pattern in locator.urls:
             yield from self._resolve(group, expand(pattern))
         if locator.from_file is not None:
-            lines = self.stdin if locator.from_file == "-" else _read_urls(locator.from_file)
+            lines = self.stdin if locator.from_file == "-" else read_urls(locator.from_file)
             yield from self._resolve(group, lines)
 
     def _resolve(self, group: LocatorGroup, seeds: Iterator[str]) -> Iterator[str]:
@@ -238,7 +241,7 @@ def encode_request(locator: Locator) -> str:
     ).decode()
 
 
-def _read_urls(path: str) -> Iterator[str]:
+def read_urls(path: str) -> Iterator[str]:
     """The URLs of a file, one per line; skips blank lines and lines that start with #."""
     try:
         with sys.stdin if path == "-" else Path(path).open(encoding="utf-8", errors="replace") as file:

@@ -184,7 +184,7 @@ class Part:
 
     async def _work(self, url: str, request: Request) -> None:
         try:
-            response = await self._fetcher.send(url, request)
+            response = await self._fetcher.send(url, request, exempt=True)
         except FetchFailed:
             self.failed += 1
             return

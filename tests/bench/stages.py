@@ -126,7 +126,7 @@ async def _walk(site: Site, definition: DataDef, pages: int) -> list[FetchRespon
     todo = [url for url in map(urls.normalize, site.starts) if url]
     seen, responses = set(todo), []
     for url in todo:
-        response = await fetcher.send(url, Request())
+        response = await fetcher.send(url, Request(), exempt=True)
         if response.status != 200:
             continue
         responses.append(response)
@@ -154,7 +154,7 @@ async def _fetch(page_urls: Sequence[str]) -> float:
 
     async def slot(todo: list[str]) -> None:
         while todo:
-            await fetcher.send(todo.pop(), request)
+            await fetcher.send(todo.pop(), request, exempt=True)
 
     todo = list(page_urls)
     started = time.process_time()

@@ -19,7 +19,7 @@ dataDefs:
   page:
     fields: {{url: {{value: "%{{document.url}}"}}}}
     links: [{{selector: a, sameHost: false}}]
-hosts: {{"127.0.0.1": {{{host}}}}}
+hosts: {{"127.0.0.1": {{private: true, {host}}}}}
 """
 
 
@@ -229,7 +229,12 @@ def test_headers_and_cookies_of_a_host_are_sent_to_it_alone(project: Project, si
     second_site.fallback = ok
     key = f"127.0.0.1:{site.port}"
     text = defs(site.url("/")) + f'  "{key}": {{robots: false, headers: {{X-Key: "s3"}}, cookies: {{c: d}}}}\n'
-    project.write(text.replace('hosts: {"127.0.0.1": {robots: false}}', 'hosts:\n  "127.0.0.1": {robots: false}'))
+    project.write(
+        text.replace(
+            'hosts: {"127.0.0.1": {private: true, robots: false}}',
+            'hosts:\n  "127.0.0.1": {private: true, robots: false}',
+        )
+    )
     project.crawl()
     [first], [second] = site.exchanges, second_site.exchanges
     assert first.request.headers["x-key"] == "s3"

@@ -10,10 +10,11 @@ from engine.store.db.connector import Database, id_list
 
 _CANDIDATES = """
 SELECT json_group_array(json_array(id, url, target, depth, priority, attempts, crashes, hops, origin,
-    locator, root, name, request, root_url))
+    locator, root, name, request, root_url, may_leave_host))
 FROM (
     SELECT j.id, j.url, j.target, j.depth, j.priority, j.attempts, j.crashes, j.hops, j.origin,
-        j.locator, coalesce(j.root, j.id) AS root, l.name, l.request, coalesce(r.url, j.url) AS root_url
+        j.locator, coalesce(j.root, j.id) AS root, l.name, l.request, coalesce(r.url, j.url) AS root_url,
+        j.may_leave_host
     FROM jobs j {index} LEFT JOIN locators l ON l.id = j.locator LEFT JOIN jobs r ON r.id = j.root
     WHERE j.sequence = ? AND j.state = 'READY' AND j.not_before IS NULL AND j.crashes {suspect}
         AND NOT EXISTS (
@@ -56,7 +57,7 @@ def to_leased_job(
     """The leased job of a row of `list_due`."""
     (
         id_, url, target, depth, priority, attempts, crashes, hops, origin, locator_id, root, locator, request,
-        root_url,
+        root_url, may_leave_host,
     ) = row  # fmt: skip
     located = origin == JobOrigin.LOCATOR
     return LeasedJob(
@@ -65,7 +66,8 @@ def to_leased_job(
         origin=JobOrigin.LOCATOR if located else JobOrigin.LINK, depth=depth, priority=priority, attempts=attempts,
         crashes=crashes, hops=hops, target=target,
         request=parse_request(request) if request and located else _PLAIN_REQUEST,
-        send_at=send_at, delay=delay, stored=None, defs_version=defs, links_stale=links_stale,
+        send_at=send_at, delay=delay, stored=None, defs_version=defs, may_leave_host=bool(may_leave_host),
+        links_stale=links_stale,
     )  # fmt: skip
 
 

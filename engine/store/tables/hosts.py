@@ -39,6 +39,17 @@ UPDATE hosts SET delay = :delay, concurrency = :concurrency, robots = CASE
     WHEN robots_status IS NULL THEN 'WANTED' ELSE 'KNOWN' END
 WHERE run = :run AND key = :key
 """
+_SKIP_ROBOTS = "UPDATE hosts SET robots = 'OFF' WHERE id = ? AND robots = 'WANTED'"
+_MARK_NAMED = "UPDATE hosts SET named = 1 WHERE named = 0 AND id IN (SELECT value FROM json_each(?)) RETURNING id, key"
+_WITH_SKIPPED = """
+SELECT id FROM hosts h WHERE id IN (SELECT value FROM json_each(?))
+    AND EXISTS (SELECT 1 FROM sequences s WHERE s.host = h.id AND s.skipped > 0)
+"""
+_IS_NAMED = "SELECT named FROM hosts WHERE run = ? AND key = ?"
+# ';' follows ':' in the order of characters: all keys of the name, whatever the port
+_IS_NAME_NAMED = """
+SELECT EXISTS (SELECT 1 FROM hosts WHERE run = :run AND key >= :name || ':' AND key < :name || ';' AND named = 1)
+"""
 _ROBOTS_STATE = "SELECT id, origin, robots FROM hosts WHERE run = ? AND key = ?"
 _KEYS = "SELECT key FROM hosts WHERE run = ?"
 
@@ -59,6 +70,11 @@ def ensure(db: Database, run: int, key: str, origin: str, policy: HostPolicy) ->
     if created is not None:
         return int(created), True
     return int(db.value(_FIND, (run, key))), False
+
+
+def get_id(db: Database, run: int, key: str) -> int:
+    """The id of an existing host (`name:port`)."""
+    return int(db.value(_FIND, (run, key)))
 
 
 def reserve(db: Database, host: int, next_at: float) -> None:
@@ -86,6 +102,11 @@ def set_robots(db: Database, host: int, status: int, text: str, crawl_delay: flo
     db.execute(_SET_ROBOTS, (status, text, crawl_delay, host))
 
 
+def skip_robots(db: Database, host: int) -> None:
+    """Let the pages of a host be leased without its robots.txt: the address guard refused to ask for it."""
+    db.execute(_SKIP_ROBOTS, (host,))
+
+
 def abandon_robots(db: Database, run: int) -> None:
     """Treat robots.txt files whose job failed as unreachable, so that their hosts' pages do not wait forever."""
     db.execute(_ABANDON_ROBOTS, (run,))
@@ -101,6 +122,22 @@ def get_backoff(db: Database, host: int) -> tuple[int, float | None]:
     """Consecutive strikes, and the boot-time second at which the backoff ends."""
     row = db.one(_BACKOFF, (host,))
     return (0, None) if row is None else (int(row[0]), row[1])
+
+
+def mark_named(db: Database, hosts: Iterable[int]) -> list[str]:
+    """Record that locators name these hosts; returns those (`name:port`) that were not named and skipped jobs."""
+    named = {int(id_): str(key) for id_, key in db.all(_MARK_NAMED, (id_list(hosts),))}
+    return [named[id_] for (id_,) in db.all(_WITH_SKIPPED, (id_list(named),))] if named else []
+
+
+def is_named(db: Database, run: int, key: str) -> bool:
+    """Whether a locator of the run names this host (`name:port`)."""
+    return bool(db.value(_IS_NAMED, (run, key)))
+
+
+def is_name_named(db: Database, run: int, name: str) -> bool:
+    """Whether a locator of the run names this host, with whatever port."""
+    return bool(db.value(_IS_NAME_NAMED, {"run": run, "name": name}))
 
 
 def list_keys(db: Database, run: int) -> list[str]:

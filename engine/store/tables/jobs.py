@@ -23,8 +23,8 @@ _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 """Wall-clock seconds since 1970."""
 
 _ADD_LINKS = """
-INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity)
-SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8 FROM ({values}) AS link
+INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host)
+SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8, column9 FROM ({values}) AS link
 WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND page_key = column8)
 ON CONFLICT (run, identity) DO NOTHING
 """
@@ -37,7 +37,7 @@ WHERE j.state IN {_states_before(JobState.TAKEN)} AND j.attempts = 0
 """
 _TURN_INTO_LOCATOR = """
 UPDATE jobs SET origin = 'locator', depth = 0, root = NULL, locator = ?, page_key = ?, identity = ?,
-    priority = max(priority, ?)
+    priority = max(priority, ?), may_leave_host = 1
 WHERE id = ?
 """
 _ADD_LOCATORS = """
@@ -47,7 +47,7 @@ ON CONFLICT (run, identity) DO NOTHING
 """
 _ADD_ROBOTS = """
 INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?, ?)
-ON CONFLICT (run, identity) DO NOTHING
+ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', reason = NULL WHERE jobs.state = 'SKIPPED'
 """
 _TAKE = f"""
 UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {_NOW}
@@ -105,7 +105,7 @@ UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
 _REQUEUE_SKIPPED = f"""
 UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
     SELECT id FROM jobs WHERE sequence = ? AND state = 'SKIPPED' AND (reason = ? OR reason GLOB 'maxPages *'
-        OR reason GLOB 'robots.txt *') LIMIT ?
+        OR reason GLOB 'robots.txt *' OR reason GLOB 'address *') LIMIT ?
 ) AND state IN {_states_before(JobState.READY)}
 """
 _QUEUE_EXTRACTS = f"""
@@ -156,6 +156,8 @@ class NewLink(NamedTuple):
     root: int
     url: str
     identity: bytes
+    may_leave_host: int = 0
+    """1: redirects may lead to any host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ def add_locators(db: Database, locators: Sequence[NewLocator]) -> None:
 
 
 def add_robots(db: Database, run: int, sequence: int, url: str, identity: bytes) -> None:
-    """Create the job that reads a host's robots.txt."""
+    """Create the job that reads a host's robots.txt, or requeue the one that the address guard skipped."""
     db.execute(_ADD_ROBOTS, (run, sequence, url, identity))
 
 
@@ -303,7 +305,7 @@ def skip_delayed(db: Database, run: int, sequence: int, reason: str, limit: int)
 
 
 def requeue_skipped(db: Database, sequence: int, reason: str, limit: int) -> int:
-    """Requeue jobs skipped for that reason, `maxPages` or robots.txt, at most `limit`; returns how many."""
+    """Requeue at most `limit` jobs skipped for that reason, `maxPages`, robots.txt or an address; returns how many."""
     return int(db.execute(_REQUEUE_SKIPPED, (sequence, reason, limit)).rowcount)
 
 

@@ -69,6 +69,7 @@ def add_child_jobs(
                 f.job.root,
                 child.url,
                 child.identity,
+                int(child.may_leave_host),
             )
     jobs.add_links(db, list(links.values()))
     relinked = [f for f in outcomes if f.job.links_stale]

@@ -195,7 +195,9 @@ def _apply(
         if f.host_failed:
             hosts.add_errors(db, f.job.host, 1)
         robots = f.robots
-        if robots is None and f.job.kind is JobKind.ROBOTS and f.state not in _RETRIED_STATES:
+        if f.job.kind is JobKind.ROBOTS and f.state is JobState.SKIPPED:
+            hosts.skip_robots(db, f.job.host)
+        elif robots is None and f.job.kind is JobKind.ROBOTS and f.state not in _RETRIED_STATES:
             # a robots job that failed must not hold back the pages of its host forever
             robots = RobotsResult(0, "", 0.0)
         if robots is not None:

@@ -19,6 +19,7 @@ class ChildJob(NamedTuple):
     priority: int
     identity: bytes
     kind: JobKind = JobKind.PAGE
+    may_leave_host: bool = False
 
 
 class ExtractedRow(NamedTuple):

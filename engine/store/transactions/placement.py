@@ -19,6 +19,12 @@ def apply_host_policy(db: Database, run: int, host_key: str, policy: HostPolicy)
         sequences.recheck_skipped_of_host(db, host)
 
 
+def readmit_host(db: Database, run: int, host_key: str, policy: HostPolicy) -> None:
+    """Requeue what the address guard skipped on a host that the defs name now; its robots.txt is asked for again."""
+    apply_host_policy(db, run, host_key, policy)
+    sequences.recheck_skipped_of_host(db, hosts.get_id(db, run, host_key))
+
+
 def _add_robots_job(db: Database, run: int, host: int, host_key: str, origin: str) -> None:
     sequence = sequences.ensure(db, run, "", host, JobKind.ROBOTS, None)
     jobs.add_robots(db, run, sequence, f"{origin}/robots.txt", robots_key(host_key))
@@ -40,7 +46,7 @@ class PlacementCache:
     ) -> None:
         """`host_policy` is called with a host key (`name:port`), `max_pages` with a group."""
         self._run = run
-        self._host_policy = host_policy
+        self.host_policy = host_policy
         self._max_pages = max_pages
         self._committed: dict[tuple[str, str, JobKind], Placement] = {}
         self._uncommitted: dict[tuple[str, str, JobKind], Placement] = {}
@@ -52,7 +58,7 @@ class PlacementCache:
         key = (group, host_key, kind)
         place = self._committed.get(key) or self._uncommitted.get(key)
         if place is None:
-            policy = self._host_policy(host_key)
+            policy = self.host_policy(host_key)
             host, new = hosts.ensure(db, self._run, host_key, origin, policy)
             if new and policy.robots:
                 _add_robots_job(db, self._run, host, host_key, origin)

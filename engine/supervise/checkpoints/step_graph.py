@@ -102,6 +102,7 @@ def _content_hash(
             # delays and concurrency do not change what is fetched
             rules = sorted(
                 (h.name, sorted(h.headers.items()), sorted(h.cookies.items()), h.robots, h.nofollow)
+                + (() if h.private is None else (h.private,))
                 for h in definitions.hosts
             )
             return _hash(step, sorted(links), group.max_depth, group.max_pages, rules)

@@ -95,11 +95,18 @@ def _apply_limits(db: Database, run: int, old: Definitions, new: Definitions, se
             policy = resolve_host_policy(new, settings, key)
             if policy != resolve_host_policy(old, settings, key):
                 placement.apply_host_policy(db, run, key, policy)
+            if _allows_private(new, key) and not _allows_private(old, key):
+                placement.readmit_host(db, run, key, policy)
     for group in new.task_groups:
         before = old.task_group(group.name)
         sequences.set_max_pages(db, run, group.name, group.max_pages)
         if before is not None and before.max_pages != group.max_pages:
             sequences.recheck_skipped(db, run, group.name)
+
+
+def _allows_private(definitions: Definitions, host_key: str) -> bool:
+    name, _, port = host_key.rpartition(":")
+    return definitions.allows_private(name, int(port))
 
 
 def _retained_outputs(

@@ -178,6 +178,8 @@ def test_a_data_dir_of_the_first_schema_can_be_used(tmp_path: Path) -> None:
     db = Database.open(tmp_path / CRAWL)
     with db.transaction():
         db.execute("ALTER TABLE documents ADD COLUMN digest BLOB NOT NULL DEFAULT x'00'")
+        db.execute("ALTER TABLE hosts DROP COLUMN named")
+        db.execute("ALTER TABLE jobs DROP COLUMN may_leave_host")
         db.execute("PRAGMA user_version = 1")
         run = runs.create(db, None, 0.0).seq
         db.execute(

@@ -6,6 +6,18 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
+
+from engine.fetch.client import Fetcher
+from engine.fetch.response import FetchResponse
+from engine.model.job import Request
+
+
+class LoopbackFetcher(Fetcher):
+    """Sends to servers of the tests, which the address guard would refuse."""
+
+    async def send(self, url: str, request: Request, **options: Any) -> FetchResponse:
+        return await super().send(url, request, **{"exempt": True, **options})
 
 
 @dataclass

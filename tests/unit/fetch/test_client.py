@@ -13,11 +13,10 @@ import brotli
 import pytest
 import zstandard
 
-from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
 from engine.fetch.response import FetchResponse
 from engine.model.job import Request
-from tests.unit.fetch.server import Exchange, Site, serving
+from tests.unit.fetch.server import Exchange, LoopbackFetcher, Site, serving
 
 GET = Request()
 
@@ -30,7 +29,7 @@ def site() -> Iterator[Site]:
 
 def fetch(url: str, request: Request = GET, max_body: int = 20_000_000, **options: object) -> FetchResponse:
     async def once() -> FetchResponse:
-        fetcher = Fetcher(user_agent="tester/1", deadline=5, max_body=max_body, connections=4)
+        fetcher = LoopbackFetcher(user_agent="tester/1", deadline=5, max_body=max_body, connections=4)
         try:
             return await fetcher.send(url, request, **options)  # type: ignore[arg-type]
         finally:
@@ -199,7 +198,7 @@ def test_connections_are_reused(site: Site) -> None:
     site.pages["/c"] = lambda x: x.respond(b"gone", status="404 Not Found")
 
     async def many() -> None:
-        fetcher = Fetcher(user_agent="t", deadline=5, max_body=100_000, connections=4)
+        fetcher = LoopbackFetcher(user_agent="t", deadline=5, max_body=100_000, connections=4)
         for path in ("/a", "/b", "/c", "/a"):
             await fetcher.send(site.url(path), GET)
         await fetcher.aclose()
@@ -213,7 +212,7 @@ def test_cookies_are_sent_only_to_their_site(site: Site) -> None:
     site.pages["/get"] = lambda x: x.respond()
 
     async def visits() -> None:
-        fetcher = Fetcher(user_agent="t", deadline=5, max_body=1000, connections=4)
+        fetcher = LoopbackFetcher(user_agent="t", deadline=5, max_body=1000, connections=4)
         await fetcher.send(site.url("/get"), GET)
         await fetcher.send(site.url("/set"), GET)
         await fetcher.send(site.url("/get"), GET)

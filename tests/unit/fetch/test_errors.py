@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed, one_line
 from engine.fetch.response import FetchResponse
 from engine.model.job import Request
 from tests.process.stopwatch import Stopwatch
-from tests.unit.fetch.server import Exchange, Site, serving
+from tests.unit.fetch.server import Exchange, LoopbackFetcher, Site, serving
 
 GET = Request()
 
@@ -31,7 +30,7 @@ def site() -> Iterator[Site]:
 
 
 async def _send(url: str, request: Request = GET, *, deadline: float = 5, **options: object) -> FetchResponse:
-    fetcher = Fetcher(user_agent="t", deadline=deadline, max_body=1_000_000, connections=4, **options)  # type: ignore[arg-type]
+    fetcher = LoopbackFetcher(user_agent="t", deadline=deadline, max_body=1_000_000, connections=4, **options)  # type: ignore[arg-type]
     try:
         return await fetcher.send(url, request)
     finally:
@@ -94,7 +93,7 @@ def test_a_deadline_frees_its_connection(site: Site) -> None:
     site.pages["/quick"] = lambda x: x.respond(b"ok")
 
     async def both() -> FetchResponse:
-        fetcher = Fetcher(user_agent="t", deadline=0.3, max_body=1000, connections=1)
+        fetcher = LoopbackFetcher(user_agent="t", deadline=0.3, max_body=1000, connections=1)
         with pytest.raises(FetchFailed):
             await fetcher.send(site.url("/slow"), GET)
         answer = await fetcher.send(site.url("/quick"), GET)

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
 from engine.model.job import Request
-from tests.unit.fetch.server import Exchange, Site, serving
+from tests.unit.fetch.server import Exchange, LoopbackFetcher, Site, serving
 
 GET = Request()
 
@@ -23,7 +22,7 @@ def site() -> Iterator[Site]:
 
 def send(*urls: str, request: Request = GET, **options: object) -> None:
     async def run() -> None:
-        fetcher = Fetcher(user_agent="tester/1", deadline=5, max_body=10_000, connections=1)
+        fetcher = LoopbackFetcher(user_agent="tester/1", deadline=5, max_body=10_000, connections=1)
         try:
             for url in urls:
                 await fetcher.send(url, request, **options)  # type: ignore[arg-type]
@@ -120,7 +119,7 @@ def test_a_response_is_freed_without_the_garbage_collector(site: Site) -> None:
     site.pages["/a"] = lambda x: x.respond(b"ok")
 
     async def count_garbage() -> int:
-        fetcher = Fetcher(user_agent="tester/1", deadline=5, max_body=10_000, connections=1)
+        fetcher = LoopbackFetcher(user_agent="tester/1", deadline=5, max_body=10_000, connections=1)
         for _ in range(5):
             await fetcher.send(site.url("/a"), GET)
         gc.collect()

@@ -144,6 +144,35 @@ def test_a_host_rule_with_the_port_takes_precedence() -> None:
     assert defs.host_rule("b.example", 80) is None
 
 
+def test_private_falls_back_to_the_rule_without_a_port() -> None:
+    defs = Definitions(
+        hosts=(
+            HostRule(name="a.example", private=True),
+            HostRule(name="a.example:81", delay=1.0),
+            HostRule(name="a.example:82", private=False),
+            HostRule(name="b.example:81", private=True),
+        )
+    )
+    allowed = {
+        f"{name}:{port}"
+        for name in ("a.example", "b.example")
+        for port in (80, 81, 82)
+        if defs.allows_private(name, port)
+    }
+    assert allowed == {"a.example:80", "a.example:81", "b.example:81"}
+    assert [name for name in ("a.example", "b.example", "b", "example") if defs.has_host_rule(name)] == [
+        "a.example", "b.example"
+    ]  # fmt: skip
+
+
+def test_defs_without_private_are_stored_and_hashed_as_before_it_existed() -> None:
+    unset, closed = HostRule(name="a", delay=1.0), HostRule(name="a", delay=1.0, private=False)
+    assert "private" not in Definitions(hosts=(unset,)).to_json()
+    assert definition_hash(unset) != definition_hash(closed)
+    for rule in (unset, closed, replace(closed, private=True)):
+        assert Definitions.from_json(Definitions(hosts=(rule,)).to_json()).hosts == (rule,)
+
+
 def test_an_appender_without_data_defs_takes_all() -> None:
     every, some = AppenderDef(name="every"), AppenderDef(name="some", data_defs=("d",))
     defs = Definitions(appenders=(every, some))

@@ -1,0 +1,61 @@
+"""Which hosts the defs name: the address guard lets them through, and redirects may lead to them."""
+
+from engine import urls
+from engine.model.job import LeasedJob
+from engine.node.db_access import DbAccess
+from engine.node.def_cache import DefCache
+from engine.store.tables.runs import Run
+
+
+class NamedHosts:
+    """One for each node; used by the fetch loop's thread alone.
+
+    Locators name hosts as they are seeded, which the store records. Only positive answers are cached: a host may be
+    named at any time. A host once named by a locator stays so for the run, whose jobs the locator made.
+    """
+
+    def __init__(self, *, run: Run, db_access: DbAccess, def_cache: DefCache) -> None:
+        self._run = run
+        self._db_access = db_access
+        self._def_cache = def_cache
+        self._exempt: set[str] = set()
+        self._version = 0
+
+    def is_known_exempt(self, host_key: str, version: int) -> bool:
+        """Whether `is_exempt` was true for this host (`name:port`): costs a set lookup.
+
+        The newest version of the defs decides, also for jobs that were leased with an earlier one.
+        """
+        if version > self._version:
+            self._version = version
+            self._exempt.clear()
+        return host_key in self._exempt
+
+    def is_exempt(self, host_key: str, version: int) -> bool:
+        """Whether a host (`name:port`) may be at a guarded address: named by a locator, the base URL or `private`."""
+        if self.is_known_exempt(host_key, version):
+            return True
+        name, _, port = host_key.rpartition(":")
+        exempt = (
+            self._def_cache.definitions(self._version).allows_private(name, int(port))
+            or host_key in (urls.host_key(base) for base in self._base_urls(self._version))
+            or self._db_access.is_named_host(self._run.seq, host_key)
+        )
+        if exempt:
+            self._exempt.add(host_key)
+        return exempt
+
+    def may_be_target(self, url: str, job: LeasedJob) -> bool:
+        """Whether the defs name the host of a redirect's target, with whatever port."""
+        bare = urls.host_without_www(url)
+        definitions = self._def_cache.definitions(job.defs_version)
+        return any(bare == urls.host_without_www(base) for base in self._base_urls(job.defs_version)) or any(
+            definitions.has_host_rule(name) or self._db_access.is_named_name(self._run.seq, name)
+            for name in (urls.host_of(url), bare, f"www.{bare}")
+        )
+
+    def _base_urls(self, version: int) -> list[str]:
+        """The base of relative locators, as the seeder chooses it."""
+        base = self._run.base_url or self._def_cache.definitions(version).base_url
+        normalized = urls.normalize(base) if base else None
+        return [normalized] if normalized else []

@@ -1,0 +1,142 @@
+"""Hosts that locators name, jobs that may leave their host, and what a host skipped by the address guard gets back."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.model.job import JobKind, JobState
+from engine.model.job_key import link_key, locator_key
+from engine.store.db.connector import Database
+from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.tables import hosts, jobs, locators
+from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.jobs import NewLocator
+from engine.store.transactions import placement
+from engine.store.transactions.outcome import JobOutcome
+from engine.supervise.reload.defs_sync import ReextractionPlanner
+from tests.contract.store.harness import Page, StoreHarness, child
+from tests.contract.store.test_migrations import load
+
+NewStore = Callable[..., StoreHarness]
+REASON = 'address 10.0.0.1 is private; to allow it: hosts: {"x:80": {private: true}}'
+POLICY = HostPolicy(delay=0.0, concurrency=8, robots=True)
+
+
+def _skip_robots(store: StoreHarness) -> None:
+    sequence = store.db.value("SELECT id FROM sequences WHERE kind = 'robots'")
+    (robots,) = store.lease(sequence).jobs
+    store.commit(JobOutcome(job=robots, state=JobState.SKIPPED, reason=REASON))
+
+
+def test_only_hosts_of_locators_are_named(store: StoreHarness) -> None:
+    store.seed("http://a/1", "http://[::1]:8080/", "http://b.example:81/")
+    (job,) = store.take("http://a/1")
+    store.commit(store.done(job, links=[Page("http://c/1"), Page("http://b.example:82/")]))
+    named = {key for key in hosts.list_keys(store.db, store.run) if hosts.is_named(store.db, store.run, key)}
+    assert named == {"a:80", "[::1]:8080", "b.example:81"}
+    names = ["a", "[::1]", "b.example", "c", "b", "example", "a:80", ""]
+    assert [name for name in names if hosts.is_name_named(store.db, store.run, name)] == ["a", "[::1]", "b.example"]
+    assert not hosts.is_named(store.db, store.run + 1, "a:80")
+
+
+def test_a_redirected_locator_does_not_name_the_host_it_leads_to(store: StoreHarness) -> None:
+    store.seed("http://a/1")
+    (job,) = store.take("http://a/1")
+    outcome = JobOutcome(job=job, state=JobState.READY, hops=1, target="http://b/1", next_host=("b:80", "http://b"))
+    store.commit(outcome)
+    assert store.jobs("url, target") == [("http://a/1", "http://b/1")]
+    assert not hosts.is_named(store.db, store.run, "b:80")
+
+
+def test_names_are_found_by_index(store: StoreHarness) -> None:
+    store.seed("http://a/1")
+    for work in (
+        lambda: hosts.is_named(store.db, store.run, "a:80"),
+        lambda: hosts.is_name_named(store.db, store.run, "a"),
+    ):
+        for statement, plan in store.plans(work):
+            assert not any(line.startswith("SCAN hosts") for line in plan), (statement, plan)
+
+
+def test_a_job_knows_whether_it_may_leave_its_host(store: StoreHarness) -> None:
+    store.seed("http://a/1")
+    (job,) = store.take("http://a/1")
+    assert job.may_leave_host
+    free, strict = child(Page("http://a/free"))._replace(may_leave_host=True), child(Page("http://a/strict"))
+    store.commit(replace(store.done(job), children=(free, strict)))
+    leased = {job.url: job.may_leave_host for job in store.take("http://a/1")}
+    assert leased == {"http://a/free": True, "http://a/strict": False}
+
+
+def test_a_link_that_becomes_a_locator_may_leave_its_host(store: StoreHarness) -> None:
+    store.seed("http://a/1")
+    (job,) = store.take("http://a/1")
+    store.commit(store.done(job, links=[Page("http://a/2")]))
+    with store.db.transaction():
+        located = locators.ensure(store.db, store.run, "g", "later", "{}")
+        url, sequence = "http://a/2", store.db.value("SELECT sequence FROM jobs WHERE url = 'http://a/2'")
+        key = locator_key("g", "later", url, "GET", None)
+        new = NewLocator(store.run, sequence, 0, located, url, link_key("g", url), key)
+        jobs.add_locators(store.db, [new])
+    assert store.jobs("url, origin, may_leave_host")[1:] == [("http://a/2", "locator", 1)]
+
+
+def test_pages_of_a_guarded_host_do_not_wait_for_its_robots_txt(new_store: NewStore) -> None:
+    store = new_store(policies={"x:80": POLICY})
+    store.seed("http://x/1")
+    _skip_robots(store)
+    assert hosts.get_robots(store.db, 1) is None
+    assert store.db.one("SELECT robots, robots_status FROM hosts") == ("OFF", None)
+    assert len(store.take("http://x/1")) == 1
+    store.check_counters()
+
+
+@pytest.mark.parametrize("obeys_robots", [True, False])
+def test_a_readmitted_host_is_asked_for_its_robots_txt_before_its_pages(
+    new_store: NewStore, obeys_robots: bool
+) -> None:
+    store = new_store(policies={"x:80": POLICY})
+    store.seed("http://x/1", "http://x/2")
+    _skip_robots(store)
+    first, second = store.take("http://x/1")
+    store.commit(
+        JobOutcome(job=first, state=JobState.SKIPPED, reason=REASON),
+        JobOutcome(job=second, state=JobState.SKIPPED, reason="not a page: image/png"),
+    )
+    with store.db.transaction():
+        placement.readmit_host(store.db, store.run, "x:80", replace(POLICY, robots=obeys_robots))
+    planner = ReextractionPlanner(store.db, store.run)
+    while not planner.done:
+        planner.step()
+    expected = [("http://x/1", "READY"), ("http://x/2", "SKIPPED")]
+    robots = ("http://x/robots.txt", "READY" if obeys_robots else "SKIPPED")
+    assert sorted(store.jobs()) == sorted([*expected, robots])
+    leased = store.take("http://x/1")
+    assert [job.url for job in leased] == ([] if obeys_robots else ["http://x/1"])
+    store.check_counters()
+
+
+def test_naming_a_host_tells_which_ones_skipped_jobs(new_store: NewStore) -> None:
+    store = new_store(policies={"x:80": POLICY})
+    quiet, skipped = store.place("http://quiet/1"), store.place("http://x/1", kind=JobKind.SITEMAP)
+    _skip_robots(store)
+    with store.db.transaction():
+        assert hosts.mark_named(store.db, [quiet.host, skipped.host]) == ["x:80"]
+        assert hosts.mark_named(store.db, [quiet.host, skipped.host]) == []
+    assert hosts.is_named(store.db, store.run, "quiet:80")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_data_dir_is_continued_as_it_began(tmp_path: Path, version: int) -> None:
+    folder = load(tmp_path / "old", version)
+    migrate_databases(folder)
+    db = Database.open(folder / CRAWL)
+    assert db.all("SELECT DISTINCT may_leave_host FROM jobs") == [(1,)]
+    located = db.all(
+        "SELECT DISTINCT s.host FROM jobs j JOIN sequences s ON s.id = j.sequence WHERE origin = 'locator'"
+    )
+    assert located
+    assert db.all("SELECT id FROM hosts WHERE named = 1") == located
+    db.close()

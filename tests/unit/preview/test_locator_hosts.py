@@ -1,0 +1,36 @@
+"""The hosts that locators name without a run are those that a crawl would seed."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.model.definition import Definitions, Locator, LocatorGroup
+from engine.preview.locator_hosts import locator_hosts
+
+
+def _defs(base_url: str | None = None, **locator: object) -> Definitions:
+    made = Locator(name="l", **locator)  # type: ignore[arg-type]
+    return Definitions(locator_groups=(LocatorGroup(name="g", locators=(made,)),), base_url=base_url)
+
+
+@pytest.mark.parametrize(
+    ("defs", "base", "hosts"),
+    [
+        (_defs(urls=("http://{a,b}.x/{1..3}", "HTTPS://C.x")), None, "a.x:80 b.x:80 c.x:443"),
+        (_defs(urls=("http://127.1:8081/",)), None, "127.0.0.1:8081"),
+        (_defs(sitemap="http://s.example/map.xml"), None, "s.example:80"),
+        (_defs(urls=("/x", "//d.example/"), base_url="https://base.example"), None, "base.example:443 d.example:443"),
+        (_defs(urls=("/x",), base_url="https://base.example"), "http://flag.example:8080", "flag.example:8080"),
+        (_defs(urls=("/relative", "not a url")), None, ""),
+        (_defs(from_file="-"), None, ""),
+        (_defs(from_file="/nowhere/seeds.txt"), None, ""),
+    ],
+)  # fmt: skip
+def test_hosts_of_locators(defs: Definitions, base: str | None, hosts: str) -> None:
+    assert locator_hosts(defs, base) == frozenset(hosts.split())
+
+
+def test_hosts_of_a_file_of_urls(tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("# comment\nhttp://a.example/\n\nhttp://b.example:81/x\n")
+    assert locator_hosts(_defs(from_file=str(seeds)), None) == {"a.example:80", "b.example:81"}
