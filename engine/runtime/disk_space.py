@@ -7,6 +7,8 @@ from pathlib import Path
 
 CHECK_INTERVAL = 1.0
 """Seconds between two checks: cheap enough for every lease, and soon enough for a disk that fills."""
+_MIN_FREE_FILES = 50
+"""How many files must be possible: logs, heartbeats, databases and outputs of a start are fewer."""
 _RECOVERY_FACTOR = 1.1
 """An alarm ends only with a tenth more than the minimum free, so that intake does not flap."""
 
@@ -15,7 +17,7 @@ class DiskSpaceMonitor:
     """Watches the file systems of some paths. `is_low` is cheap: it checks once a second."""
 
     def __init__(self, paths: Iterable[Path], min_free: int) -> None:
-        """`min_free`: bytes each file system must have free; 0 disables the check."""
+        """`min_free`: bytes each file system must have free; 0 disables the check, for the number of files, too."""
         self._paths: Sequence[Path] = list(dict.fromkeys(paths))
         self._min_free = min_free
         self._checked_at = 0.0
@@ -36,8 +38,15 @@ class DiskSpaceMonitor:
         self._paths = list(dict.fromkeys([*self._paths, *paths]))
 
     def _check(self) -> str:
-        required = self._min_free * (_RECOVERY_FACTOR if self.alarm else 1.0)
+        factor = _RECOVERY_FACTOR if self.alarm else 1.0
+        required = self._min_free * factor
         for path in self._paths:
+            files = free_files(path)
+            if files is not None and files < _MIN_FREE_FILES * factor:
+                return (
+                    f"disk nearly full: room for only {files} more files (inodes), {_MIN_FREE_FILES} are needed;"
+                    f" no new jobs until some are deleted at {path}"
+                )
             free = free_bytes(path)
             if free is not None and free < required:
                 return (
@@ -54,12 +63,22 @@ def data_paths(folder: Path) -> list[Path]:
 
 def free_bytes(path: Path) -> int | None:
     """Free bytes for an ordinary user where `path` is, or will be created; None where that is unknown."""
+    stats = _file_system_of(path)
+    return stats.f_bavail * stats.f_frsize if stats is not None and stats.f_blocks else None
+
+
+def free_files(path: Path) -> int | None:
+    """How many more files an ordinary user can create where `path` is; None where that is unknown or unlimited."""
+    stats = _file_system_of(path)
+    return stats.f_favail if stats is not None and stats.f_files else None
+
+
+def _file_system_of(path: Path) -> os.statvfs_result | None:
     for existing in (path, *path.parents):
         try:
-            stats = os.statvfs(existing)
+            return os.statvfs(existing)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError:
             return None
-        return stats.f_bavail * stats.f_frsize if stats.f_blocks else None
     return None

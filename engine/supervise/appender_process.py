@@ -9,7 +9,14 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import events, nodes
 from engine.store.tables.events import Event, Level
-from engine.supervise.child_process import CRASH_LIMIT, HEALTHY_SECONDS, ChildProcess, restart_delay, spawn
+from engine.supervise.child_process import (
+    CRASH_LIMIT,
+    HEALTHY_SECONDS,
+    ChildProcess,
+    create_beat_file,
+    restart_delay,
+    spawn,
+)
 
 
 class AppenderProcess:
@@ -32,6 +39,8 @@ class AppenderProcess:
         """Insert its row, then start its process. Raises DatabaseBusy, with nothing started."""
         with self._db.transaction():
             epoch = nodes.insert_appender(self._db, self._run, self._supervisor, time.time())
+            beat_path = self._folder / "beats" / f"a{epoch}"
+            create_beat_file(beat_path)
         process = spawn(
             "engine.append",
             ["--data", str(self._folder), "--run", str(self._run), "--epoch", str(epoch), "--supervisor",
@@ -39,7 +48,6 @@ class AppenderProcess:
             first_line=self._settings.to_json(),
             log=self._folder / "logs" / "appender.log",
         )  # fmt: skip
-        beat_path = self._folder / "beats" / f"a{epoch}"
         self.child = ChildProcess("appender", epoch, 0, Role.RUNNER, process, beat_path, time.monotonic())
         self._restart_at = None
         self._db.best_effort_write(

@@ -18,7 +18,7 @@ from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
-from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.db.schema import CRAWL, PAGES, migrate_databases
 from engine.store.tables import commands, events, hosts, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
@@ -44,6 +44,7 @@ from engine.supervise.run_stats import RunStats
 from engine.supervise.seeding import Seeder, check_seedable, create_placements
 from engine.supervise.stages import StageTracker
 from engine.supervise.supervisor import Supervisor
+from engine.supervise.wal_guard import WalGuard
 
 _T = TypeVar("_T")
 _BUSY_SECONDS = 0.5
@@ -136,6 +137,7 @@ def build_supervisor(
         ),
         disk=DiskGuard(db, folder, run.seq, settings.min_free),
         lock_watch=LockWatch(db, node_pool),
+        wal_guard=WalGuard([folder / CRAWL, folder / PAGES]),
         log_rotation=LogRotation(folder / "logs"),
         run_end=RunEnd(
             db, run, epoch=begun.epoch, stages=stages, stats=stats, checkpoints=checkpoints, defs_sync=defs_sync

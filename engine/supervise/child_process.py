@@ -1,6 +1,7 @@
 """Child processes: spawn, heartbeat, signals, reaping. Signals only children that are not yet reaped."""
 
 import contextlib
+import errno
 import os
 import signal
 import subprocess
@@ -11,10 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
-from engine.errors import CrawlError
+from engine.errors import CrawlError, StorageError
 from engine.model.node import HeartbeatState, Role
-from engine.runtime.beat_file import Beat, read_beat
+from engine.runtime.beat_file import Beat, BeatWriter, read_beat
 from engine.runtime.process_identity import identity_of
+from engine.store.db.retry_busy import DiskFull
 
 ChildKind = Literal["node", "appender"]
 
@@ -214,6 +216,19 @@ def _open_log(log: Path) -> IO[bytes]:
     except OSError:
         fd = os.open(os.devnull, os.O_WRONLY)
     return os.fdopen(fd, "wb")
+
+
+def create_beat_file(path: Path) -> None:
+    """Create the heartbeat file of a process that is about to start.
+
+    Raises DiskFull if there is no room for a file: a process that cannot beat would be taken for dead.
+    """
+    try:
+        BeatWriter(path).close()
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"{path}: {error.strerror}", "Free some space; the crawl continues by itself.") from error
+        raise StorageError(f"{path}: {error.strerror}", "Check the permissions of the data directory.") from error
 
 
 def kill_leftover(identity: str, *, seconds: float = 5.0) -> None:

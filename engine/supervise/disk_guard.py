@@ -34,8 +34,7 @@ class DiskGuard:
         self._beat_number = 0
         self._beat_writer: BeatWriter | None = None
         self._beat_path = folder / "beats" / SUPERVISOR_BEAT
-        with contextlib.suppress(OSError):
-            self._beat_writer = BeatWriter(self._beat_path)
+        self._create_beat()
 
     @property
     def alarm(self) -> str:
@@ -80,8 +79,14 @@ class DiskGuard:
             self._beat_writer.close()
         self._beat_path.unlink(missing_ok=True)
 
+    def _create_beat(self) -> None:
+        with contextlib.suppress(OSError):  # a full disk: the next check tries again
+            self._beat_writer = BeatWriter(self._beat_path)
+
     def _write_beat(self) -> None:
         self._beat_number += 1
+        if self._beat_writer is None:
+            self._create_beat()
         with contextlib.suppress(OSError):
             if self._beat_writer is not None:
                 self._beat_writer.write(Beat(number=self._beat_number, state="READY", now=self.alarm))

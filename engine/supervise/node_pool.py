@@ -16,7 +16,14 @@ from engine.store.tables import events, hosts, jobs, nodes, runs, sequences
 from engine.store.tables.events import Event, Level
 from engine.store.tables.nodes import NodeBeat
 from engine.supervise.appender_process import AppenderProcess
-from engine.supervise.child_process import CRASH_LIMIT, HEALTHY_SECONDS, ChildProcess, restart_delay, spawn
+from engine.supervise.child_process import (
+    CRASH_LIMIT,
+    HEALTHY_SECONDS,
+    ChildProcess,
+    create_beat_file,
+    restart_delay,
+    spawn,
+)
 
 _FATAL_EXIT_CODE = 3
 """The exit code of a node that ended with a reported error: its jobs did not cause it."""
@@ -93,6 +100,8 @@ class NodePool:
         """Insert the row of a node, then start its process. Raises DatabaseBusy, with nothing started."""
         with self._db.transaction():
             epoch, number = nodes.insert(self._db, self._run, self._supervisor, role, replaces, time.time())
+            beat_path = self._folder / "beats" / f"n{epoch}"
+            create_beat_file(beat_path)
             self._update_slots()
             self._add_event("INFO", f"n{number} started as {role}" + (f", replaces n{replaces}" if replaces else ""))
         process = spawn(
@@ -103,7 +112,6 @@ class NodePool:
             log=self._folder / "logs" / f"n{number}.log",
             wakeup_fd=self._wakeup_fd,
         )  # fmt: skip
-        beat_path = self._folder / "beats" / f"n{epoch}"
         child = ChildProcess("node", epoch, number, role, process, beat_path, time.monotonic(), replaces, crashes)
         self.nodes.append(child)
         self._db.best_effort_write(lambda: nodes.record_spawn(self._db, epoch, process.pid, identity_of(process.pid)))

@@ -27,6 +27,7 @@ from engine.supervise.run_end import RunEnd
 from engine.supervise.run_stats import RunStats
 from engine.supervise.seeding import Seeder
 from engine.supervise.stages import ACTIVE_STAGES, FORCED_TRANSITIONS, StageTracker
+from engine.supervise.wal_guard import WalGuard
 
 _NODE_DRAIN_SECONDS, _APPENDER_DRAIN_SECONDS = 1800.0, 300.0
 _FORCE_SECONDS = 10.0
@@ -55,6 +56,7 @@ class Supervisor:
         commands: CommandHandlers,
         disk: DiskGuard,
         lock_watch: LockWatch,
+        wal_guard: WalGuard,
         log_rotation: LogRotation,
         stages: StageTracker,
         run_end: RunEnd,
@@ -73,6 +75,7 @@ class Supervisor:
         self._checkpoints = checkpoints
         self._commands = commands
         self._lock_watch = lock_watch
+        self._wal_guard = wal_guard
         self._log_rotation = log_rotation
         self._run_end = run_end
         self._stages = stages
@@ -121,6 +124,7 @@ class Supervisor:
             self._kill(self._kill_reason)
             return
         self._log_rotation.check()
+        self._wal_guard.check()
         self._stages.flush()
         try:
             self._lock_watch.kill_stalled_writer()

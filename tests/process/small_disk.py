@@ -30,13 +30,27 @@ class SmallDisk:
                 file.write(bytes(min(more, 1 << 20)))
         return ballast
 
+    @property
+    def free_files(self) -> int:
+        return os.statvfs(self.path).f_favail
+
+    def use_up_files(self, leave: int) -> Path:
+        """Create empty files until this many more are possible; returns their folder."""
+        ballast = self.path / "files"
+        ballast.mkdir(exist_ok=True)
+        number = 0
+        while self.free_files > leave:
+            (ballast / str(number)).touch()
+            number += 1
+        return ballast
+
     def read_only(self) -> None:
         """Remount read-only, also for root."""
         _call("mount", b"crawl", bytes(self.path), b"tmpfs", _REMOUNT | _READ_ONLY, None)
 
 
 @contextlib.contextmanager
-def small_disk(folder: Path, size: str = "24m") -> Iterator[SmallDisk]:
+def small_disk(folder: Path, size: str = "24m", files: int = 10_000) -> Iterator[SmallDisk]:
     """Mount a tmpfs at `folder`; skip the test, with the reason, where mounting is not possible.
 
     From then on the test thread and its child processes have a private mount namespace.
@@ -45,7 +59,7 @@ def small_disk(folder: Path, size: str = "24m") -> Iterator[SmallDisk]:
     try:
         _call("unshare", _NEW_NAMESPACE)
         _call("mount", b"none", b"/", None, _PRIVATE, None)
-        _call("mount", b"crawl", bytes(folder), b"tmpfs", 0, f"size={size}".encode())
+        _call("mount", b"crawl", bytes(folder), b"tmpfs", 0, f"size={size},nr_inodes={files}".encode())
     except (OSError, AttributeError) as error:
         pytest.skip(f"a small disk cannot be mounted: {error}")
     try:

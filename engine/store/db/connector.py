@@ -157,6 +157,18 @@ class Database:
             self._rollback()
             raise
 
+    def checkpoint(self, seconds: float) -> bool:
+        """Copy the write-ahead log into the file and empty it; False if others still read it after `seconds`.
+
+        New writers wait meanwhile. Raises DatabaseBusy, StorageError.
+        """
+        self.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+        try:
+            busy, _, _ = self.one("PRAGMA wal_checkpoint(TRUNCATE)") or (1, 0, 0)
+        finally:
+            self.execute("PRAGMA busy_timeout = 0")
+        return not busy
+
     def best_effort_write(self, work: Callable[[], None]) -> None:
         """Run an optional write in a transaction; skip it while the database is busy."""
         with contextlib.suppress(DatabaseBusy), self.transaction():
