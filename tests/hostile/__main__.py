@@ -47,11 +47,12 @@ def main() -> int:
 
 def _line(measured: Measured) -> str:
     faults = ", ".join(measured.faults)
-    note = f"FAULT: {faults}; {measured.reason}" if faults else measured.reason
+    reason = measured.reason.partition("\n")[0]
+    note = f"FAULT: {faults}; {reason}" if faults else reason
     exit_code = "-" if measured.exit_code is None else measured.exit_code
     return (
         f"{measured.name:24} {exit_code:>4} {measured.good_rows:>4} {measured.nodes_lost:>4} {measured.state:8}"
-        f" {measured.seconds:>6.2f} {measured.node_peak / 1e6:>5.0f} {measured.extraction_peak / 1e6:>5.0f}  {note[:99]}"
+        f" {measured.seconds:>6.2f} {measured.node_peak / 1e6:>5.0f} {measured.extraction_peak / 1e6:>5.0f} {note[:90]}"
     )
 
 

@@ -137,17 +137,17 @@ def _records() -> Iterator[HostileAnswer]:
 
 def _links() -> Iterator[HostileAnswer]:
     every = "[{selector: a}]"
-    yield page("links-700000", lambda: "".join(f"<a href={n}>" for n in range(700_000)), links=every,
+    yield page("links-700000", lambda: "".join(f"<a href=/n/{n}></a>" for n in range(700_000)), links=every,
                settings={"max_body": "20000000"})  # fmt: skip
-    yield page("links-hosts", lambda: "".join(f"<a href=http://h{n}.invalid/>" for n in range(20_000)),
+    yield page("links-hosts", lambda: "".join(f"<a href=http://h{n}.invalid/></a>" for n in range(20_000)),
                links="[{selector: a, sameHost: true}]")  # fmt: skip
-    yield page("links-base", lambda: f"<base href='/{'x' * 8_000}/'>" + "".join(f"<a href={n}>" for n in range(99_999)),
-               links=every)  # fmt: skip
-    yield page("links-base-huge", lambda: f"<base href='/{'x' * MILLION}/'>" + "<a href=1>" * 99_999, links=every)
-    yield page("links-long", lambda: "".join(f"<a href={n}{'x' * 90_000}>" for n in range(90)), links=every)
-    yield page("links-regex", lambda: "".join(f"<a href={'a' * 40}{n}!>" for n in range(50_000)),
+    base = f"<base href='/{'x' * 8_000}/'>"
+    yield page("links-base", lambda: base + "".join(f"<a href={n}></a>" for n in range(99_999)), links=every)
+    yield page("links-base-huge", lambda: f"<base href='/{'x' * MILLION}/'>" + "<a href=1></a>" * 99_999, links=every)
+    yield page("links-long", lambda: "".join(f"<a href={n}{'x' * 90_000}></a>" for n in range(90)), links=every)
+    yield page("links-regex", lambda: "".join(f"<a href={'a' * 40}{n}!></a>" for n in range(50_000)),
                links="[{selector: a, allow: ['(a+)+$']}]")  # fmt: skip
-    odd = "<a href='http://['><a href='//'><a href='javascript:1'><a href='&#0;\r\n'>"
+    odd = "<a href='http://['></a><a href='//'></a><a href='javascript:1'></a><a href='&#0;\r\n'></a>"
     yield page("links-odd", lambda: odd * 50_000, links=every)
     yield page("meta-refresh", lambda: "<meta http-equiv=refresh content='0;url=/meta-refresh'>" * 100_000)
     yield page("bases", lambda: "".join(f"<base href='http://h{n}.invalid/'>" for n in range(200_000)), links=every)

@@ -10,7 +10,7 @@ from tests.hostile.answer import Connection, HostileAnswer
 
 
 class HostileServer:
-    """Answers `/NAME`, and what is below it, by the answer of that name; `robots` also as robots.txt; else 404."""
+    """Answers `/NAME`, and what is below it, by the answer of that name; `robots` also as robots.txt; else with an empty page."""
 
     def __init__(self, answers: Mapping[str, HostileAnswer]) -> None:
         self._answers = answers
@@ -59,8 +59,9 @@ class HostileServer:
             answer = self.robots
         else:
             answer = self._answers.get(connection.path.split("?")[0].split("/")[1])
-        if answer is None:
-            await connection.respond(b"nothing here", status="404 Not Found")
+        if answer is None:  # a page, so that `maxPages` counts it
+            is_robots = connection.path == "/robots.txt"
+            await connection.respond(b"<p>nothing here</p>", status="404 Not Found" if is_robots else "200 OK")
         else:
             await answer.send(connection)
 
