@@ -53,7 +53,7 @@ class LinkFinder:
         page, context = budget.page, budget.context
         if self.link.max_depth is not None and context.depth >= self.link.max_depth:
             return {}
-        if context.nofollow and page.nofollow:
+        if context.nofollow and context.meta_nofollow and page.robots(context.agent).nofollow:
             return {}
         hrefs = self._collect_hrefs(self._selector, page, context.nofollow and page.mentions_nofollow)
         return self._resolve_hrefs(hrefs, budget) if hrefs else {}

@@ -5,7 +5,8 @@ import asyncio
 from engine import urls
 from engine.fetch.client import Fetcher
 from engine.fetch.response import FetchResponse
-from engine.model.job import JobOrigin, LeasedJob, Request
+from engine.fetch.robots import MAX_ROBOTS_BYTES
+from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.runtime.clock import boottime
@@ -37,7 +38,12 @@ class RequestSender:
         """Send one request for a job, with the headers and cookies the defs set for the host. Raises FetchFailed."""
         rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
         response = await self._fetcher.send(
-            url, request, headers=rule.headers, cookies=rule.cookies, url_from_defs=job.origin is JobOrigin.LOCATOR
+            url,
+            request,
+            headers=rule.headers,
+            cookies=rule.cookies,
+            url_from_defs=job.origin is JobOrigin.LOCATOR,
+            read_at_most=MAX_ROBOTS_BYTES if job.kind is JobKind.ROBOTS else None,
         )
         count, seconds, received = self._fetch_stats.get(job.id, _NO_FETCH_STATS)
         self._fetch_stats[job.id] = (count + 1, seconds + response.elapsed, received + response.received)
