@@ -41,7 +41,7 @@ ONE_NODE = {
         "test_on_end",
         "test_outputs",
     ),
-    "test_whole_crawl",
+    *("test_page_robots", "test_robots", "test_whole_crawl"),
 }
 """Test modules that need only one node; each of their crawls starts one process less."""
 
