@@ -60,6 +60,7 @@ def next_run(store: StoreHarness, policy: HostPolicy = POLICY) -> None:
         runs.supersede(store.db)
         store.run = runs.create(store.db, None, 0.0).seq
         runs.begin(store.db, store.run, 0.0)
+        runs.set_slots(store.db, store.run, 64)
         for run_state in (RunState.SEEDING, RunState.READY):
             runs.set_state(store.db, store.run, run_state)
     store.places = store.new_places({"a:80": policy})
