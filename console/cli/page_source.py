@@ -11,6 +11,7 @@ from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
 from engine.preview.page_trial import TrialDocument
 from engine.settings import Settings
+from engine.store.pages.documents import robots_tags
 
 _CONTENT_TYPES = {".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html"}
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -33,6 +34,7 @@ def read_source(source: str, url: str | None, definitions: Definitions, settings
             url=response.url,
             status=response.status,
             fetched_at=time.time(),
+            robots_tags=robots_tags(response.headers),
             origin=f"fetched in {response.elapsed * 1000:.0f} ms",
         )
     body, address = _read_file(source, settings.max_body)

@@ -203,7 +203,7 @@ class SelectorShell:
             names = ", ".join(d.name for d in definitions.data_defs)
             raise UsageError("which dataDef?", f"The defs have: {names or 'none'}.")
         target = find_data_def(definitions, name)
-        trial = PageTrial(definitions, target).run(
+        trial = PageTrial(definitions, target, self._settings).run(
             self._page, locator_origin(definitions, name, self._document.url, self._settings)
         )  # fmt: skip
         rows = list(row_lines(trial.rows, terminal=True))

@@ -20,6 +20,10 @@ class Context:
     run_time: str
     nofollow: bool = True
     """Whether links and pages marked `nofollow` are respected on this host."""
+    meta_nofollow: bool = True
+    """Whether pages marked `nofollow` are respected at all."""
+    agent: str = ""
+    """The product token by which pages address this crawler."""
 
     def render(self, text: str, page: Page) -> str:
         """The text with its variables replaced."""

@@ -71,7 +71,7 @@ class LinkFinder:
         page, context = budget.page, budget.context
         if self.link.max_depth is not None and context.depth >= self.link.max_depth:
             return {}, 0
-        if context.nofollow and page.nofollow:
+        if context.nofollow and context.meta_nofollow and page.robots(context.agent).nofollow:
             return {}, 0
         check_rel = context.nofollow and page.mentions_nofollow
         nodes = self._selector.all(Scope(page))

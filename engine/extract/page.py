@@ -9,6 +9,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
 from engine import urls
 from engine.errors import CrawlError
 from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
+from engine.extract.page_robots import PageRobots, read_headers, read_meta
 from engine.extract.tree_shape import TreeShape
 
 if TYPE_CHECKING:
@@ -58,13 +59,18 @@ JsonNumber.__name__ = "float"
 class Page:
     """A fetched page. `url` is the final one. Not thread-safe; the first access to its tree may raise `PageTooDeep`."""
 
-    def __init__(self, *, url: str, text: str, kind: PageKind, status: int, fetched_at: float) -> None:
+    def __init__(
+        self, *, url: str, text: str, kind: PageKind, status: int, fetched_at: float, robots_tags: tuple[str, ...] = ()
+    ) -> None:
+        """`robots_tags`: the values of its X-Robots-Tag headers."""
         self.url = url
         self.text = text
         self.kind: PageKind = kind
         self.status = status
         self.fetched_at = fetched_at
         """Unix time."""
+        self._robots_tags = robots_tags
+        self._robots: dict[str, PageRobots] = {}
 
     @cached_property
     def tree(self) -> LexborHTMLParser | None:
@@ -124,15 +130,31 @@ class Page:
         """Whether the word occurs anywhere in the page; if not, no `rel` needs to be read."""
         return b"nofollow" in self._lower
 
-    @cached_property
-    def nofollow(self) -> bool:
-        """Whether `<meta name=robots>` forbids following the links of the page."""
-        if self.kind == "json" or b"robots" not in self._lower or self.tree is None:
-            return False
-        words: set[str] = set()
-        for node in self.tree.css('meta[name="robots" i]'):
-            words.update((node.attrs.get("content") or "").lower().replace(",", " ").split())
-        return "nofollow" in words or "none" in words
+    def robots(self, agent: str) -> PageRobots:
+        """What the page asks of a robot of that product token, in its headers and in its `<meta>` elements."""
+        cached = self._robots.get(agent)
+        if cached is None:
+            cached = self._read_meta_robots(agent)
+            if self._robots_tags:
+                tags = read_headers(self._robots_tags, agent)
+                cached = PageRobots(cached.nofollow or tags.nofollow, cached.noindex or tags.noindex)
+            self._robots[agent] = cached
+        return cached
+
+    def _read_meta_robots(self, agent: str) -> PageRobots:
+        if self.kind == "json" or b"<meta" not in self._lower:
+            return PageRobots()
+        if b"robots" not in self._lower and (not agent or agent.encode() not in self._lower):
+            return PageRobots()
+        if not any(word in self._lower for word in (b"nofollow", b"noindex", b"none")):
+            return PageRobots()
+        if self.tree is None:
+            return PageRobots()
+        return read_meta(
+            node.attrs.get("content") or ""
+            for node in self.tree.css("meta[name]")
+            if (node.attrs.get("name") or "").strip().lower() in ("robots", agent)
+        )
 
     @cached_property
     def _bytes(self) -> bytes:

@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver
 
 from engine import urls
 from engine.fetch.cookies import SessionCookies
-from engine.fetch.decompress import ACCEPT_ENCODING, decompress
+from engine.fetch.decompress import ACCEPT_ENCODING, decompress, decompress_start
 from engine.fetch.errors import FetchFailed
 from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse, decode_header, parse_retry_after, redirect_target
@@ -89,13 +89,16 @@ class Fetcher:
         cookies: Mapping[str, str] = _NO_PAIRS,
         url_from_defs: bool = False,
         exempt: bool = False,
+        read_at_most: int | None = None,
     ) -> FetchResponse:
         """Send one request and read its response, of any status. Does not follow redirects.
 
         `headers` and `cookies` are the host's; those of `request` override them. `url_from_defs`: the URL comes from
         the defs (or a redirect from such a URL), so its `%{env.NAME}` are expanded; never set it for links of a page.
-        `exempt`: the host may be at a guarded address, such as one of the local network. Raises `FetchFailed`;
-        `AddressRefused` (nothing was sent) if it is not exempt and has guarded addresses only.
+        `exempt`: the host may be at a guarded address, such as one of the local network.
+        `read_at_most`: bytes of the body after which to stop reading; a longer one is cut, not refused.
+        Raises `FetchFailed`; `AddressRefused` (nothing was sent) if the host is not exempt and has guarded addresses
+        only.
         """
         start = perf_counter()
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, exempt=exempt)
@@ -109,14 +112,19 @@ class Fetcher:
                 received = {name.lower(): value for name, value in pairs}
                 location, problem = redirect_target(response.status_code, received.get(b"location"), url, sent.target)
                 try:
-                    raw = await self._read_body(body, response.status_code, redirected=location is not None)
+                    raw = await self._read_body(
+                        body, response.status_code, redirected=location is not None, read_at_most=read_at_most
+                    )
                 except BaseException:
                     body.close()
                     raise
         except TimeoutError:
             raise FetchFailed(f"timeout after {self._deadline:g} s", kind="timeout", retryable=True) from None
         content = self._decompress(
-            b"" if location is not None else raw, received.get(b"content-encoding"), response.status_code
+            b"" if location is not None else raw,
+            received.get(b"content-encoding"),
+            response.status_code,
+            read_at_most,
         )
         content_type = received.get(b"content-type")
         return FetchResponse(
@@ -136,8 +144,10 @@ class Fetcher:
         """Close all connections."""
         await self._client.aclose()
 
-    async def _read_body(self, body: ResponseBody, status: int, *, redirected: bool) -> bytes:
+    async def _read_body(self, body: ResponseBody, status: int, *, redirected: bool, read_at_most: int | None) -> bytes:
         """The body as sent. For an error status a failure to read it leaves it empty: the status matters more."""
+        if read_at_most is not None and status < 300:
+            return await body.read_start(read_at_most)
         if not redirected and status < 400:
             return await body.read(self._max_body)
         try:
@@ -145,10 +155,12 @@ class Fetcher:
         except FetchFailed:
             return b""
 
-    def _decompress(self, raw: bytes, encoding: bytes | None, status: int) -> bytes:
+    def _decompress(self, raw: bytes, encoding: bytes | None, status: int, read_at_most: int | None) -> bytes:
         if encoding is None or not raw:
             return raw
         try:
+            if read_at_most is not None and status < 300:
+                return decompress_start(raw, decode_header(encoding), read_at_most)
             return decompress(raw, decode_header(encoding), self._max_body)
         except FetchFailed:
             if status >= 400:

@@ -1,6 +1,7 @@
 """Decompresses one Content-Encoding layer, with a limit on the output."""
 
 import zlib
+from collections.abc import Callable, Iterator
 
 import brotli  # type: ignore[import-untyped]
 
@@ -16,6 +17,9 @@ _ZSTD_WINDOW = 8 * 1024 * 1024
 
 _ZSTD_CHUNK = 512
 """Input bytes per step: four can expand to 128 KiB, so a step returns at most 16 MB before the size check."""
+
+_START_CHUNK = 512
+"""Input bytes per step where only the start of a body is needed."""
 
 _MAX_MEMBERS = 100
 """Concatenated streams in one body; normal servers send one."""
@@ -45,6 +49,44 @@ def decompress(raw: bytes, encoding: str, limit: int) -> bytes:
     return raw
 
 
+def decompress_start(raw: bytes, encoding: str, limit: int) -> bytes:
+    """Decompresses at most the first `limit` bytes of a body that was read for at most `limit` bytes.
+
+    Raises `FetchFailed`: invalid data, or a shorter body that ends too early.
+    """
+    try:
+        return decompress(raw, encoding, limit)
+    except FetchFailed as failure:
+        if failure.kind != "too-large" and len(raw) < limit:
+            raise
+    parts, size = list[bytes](), 0
+    for part in _decompress_steps(raw, encoding.strip().lower()):
+        parts.append(part)
+        size += len(part)
+        if size >= limit:
+            break
+    return b"".join(parts)[:limit]
+
+
+def _decompress_steps(raw: bytes, name: str) -> Iterator[bytes]:
+    """The content of the first stream, in small parts, as far as it goes."""
+    step: Callable[[bytes], bytes]
+    if name == "br":
+        step = brotli.Decompressor().process
+    elif name == "zstd":
+        import zstandard
+
+        step = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj().decompress
+    else:
+        with_header = name != "deflate" or _has_zlib_header(raw)
+        step = zlib.decompressobj((15 if name == "deflate" else 31) if with_header else -15).decompress
+    try:
+        for start in range(0, len(raw), _START_CHUNK):
+            yield step(raw[start : start + _START_CHUNK])
+    except Exception as error:  # each library has its own; zstandard's is imported late
+        raise _bad_encoding(name) from error
+
+
 def body_too_large(limit: int) -> FetchFailed:
     """The failure of a body larger than the setting `max_body`."""
     return FetchFailed(
@@ -71,8 +113,11 @@ def _gunzip(raw: bytes, limit: int) -> bytes:
 
 def _inflate(raw: bytes, limit: int) -> bytes:
     # Servers send "deflate" with the zlib header that the standard requires, or, often, without it.
-    with_header = len(raw) >= 2 and raw[0] & 0x0F == 8 and (raw[0] << 8 | raw[1]) % 31 == 0
-    return _zlib_stream(raw, 15 if with_header else -15, limit, "deflate")[0]
+    return _zlib_stream(raw, 15 if _has_zlib_header(raw) else -15, limit, "deflate")[0]
+
+
+def _has_zlib_header(raw: bytes) -> bool:
+    return len(raw) >= 2 and raw[0] & 0x0F == 8 and (raw[0] << 8 | raw[1]) % 31 == 0
 
 
 def _zlib_stream(raw: bytes, wbits: int, limit: int, name: str, used: int = 0) -> tuple[bytes, bytes]:

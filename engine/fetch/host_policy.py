@@ -1,5 +1,6 @@
 """Resolves the rules of a host from the defs and settings."""
 
+from engine.fetch.robots import product_token
 from engine.model.definition import Definitions, HostRule
 from engine.settings import Settings
 from engine.store.tables.hosts import HostPolicy
@@ -20,4 +21,5 @@ def resolve_host_policy(definitions: Definitions, settings: Settings, host_key: 
         delay=settings.delay if rule.delay is None else rule.delay,
         concurrency=settings.host_concurrency if rule.concurrency is None else rule.concurrency,
         robots=settings.robots if rule.robots is None else rule.robots,
+        agent=product_token(settings.user_agent),
     )

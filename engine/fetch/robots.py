@@ -1,8 +1,13 @@
-"""Parses robots.txt (RFC 9309)."""
+"""Parses robots.txt (RFC 9309) for one crawler, known by its product token."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
+
+from engine.fetch.errors import one_line
+from engine.fetch.retry_policy import retryable_status
+from engine.fetch.robots_groups import Rule, find_rule, read_groups
 
 if TYPE_CHECKING:
     from protego import Protego
@@ -10,43 +15,92 @@ if TYPE_CHECKING:
 MAX_ROBOTS_BYTES = 500 * 1024
 """Bytes of a robots.txt to read; the rest is ignored, as RFC 9309 allows."""
 
+_PRODUCT = re.compile(r"[^\s/();,]+")
+_COMPATIBLE = re.compile(r"\(compatible;\s*([^\s/();,]+)", re.IGNORECASE)
+_AGENT_VERSION = re.compile(r"^(\s*user[- ]?agent\s*:\s*[\w-]+)/.*", re.IGNORECASE | re.ASCII)
+_MAX_RULE_LENGTH = 100
+
+
+def product_token(user_agent: str) -> str:
+    """The name by which a robots.txt addresses the sender of a User-Agent header, in lower case.
+
+    The first product: `acme-prices` of `acme-prices/1.0 (+https://acme.example)`. The old form
+    `Mozilla/5.0 (compatible; acmebot/1.0)` names it in its comment.
+    """
+    match = _COMPATIBLE.search(user_agent)
+    if match is not None:
+        return match[1].lower()
+    product = _PRODUCT.search(user_agent)
+    return product[0].lower() if product is not None else ""
+
 
 class RobotsRules:
-    """The rules of one host."""
+    """The rules of one host for one product token."""
 
-    __slots__ = ("_allowed_by_default", "_parsed", "sitemaps")
+    __slots__ = ("_agent", "_allowed_by_default", "_parsed", "_rules", "sitemaps")
 
-    def __init__(self, parsed: Protego | None, *, allowed_by_default: bool) -> None:
+    def __init__(
+        self, parsed: Protego | None, *, allowed_by_default: bool, agent: str = "", rules: list[Rule] | None = None
+    ) -> None:
         self._parsed = parsed
         self._allowed_by_default = allowed_by_default
+        self._agent = agent
+        self._rules = rules or []
         self.sitemaps: tuple[str, ...] = tuple(parsed.sitemaps) if parsed is not None else ()
         """Sitemap URLs as written in the file."""
 
     @classmethod
-    def parse(cls, text: str) -> RobotsRules:
-        """Parses a robots.txt; skips invalid lines."""
+    def parse(cls, text: str, agent: str) -> RobotsRules:
+        """Parse a robots.txt for a product token; skips invalid lines.
+
+        The token selects the groups of exactly that name, whatever its case, else those of `*`. A version after a name
+        in the file is ignored.
+        """
         from protego import Protego
 
         if len(text) > MAX_ROBOTS_BYTES:
             text = text[: text.rfind("\n", 0, MAX_ROBOTS_BYTES) + 1]
-        return cls(Protego.parse(text.removeprefix("\ufeff")), allowed_by_default=True)
+        lines = text.removeprefix("\ufeff").splitlines()
+        text = "\n".join([_AGENT_VERSION.sub(r"\1", line) for line in lines])
+        groups = read_groups(text)
+        # The parser also matches groups whose name is a part of the agent's; an empty name matches `*` alone.
+        known = agent.lower() if agent.lower() in groups else ""
+        return cls(Protego.parse(text), allowed_by_default=True, agent=known, rules=groups.get(known or "*"))
 
-    def allowed(self, url: str, user_agent: str) -> bool:
-        """Whether the URL may be fetched. `user_agent` is the whole header; groups match any part of it."""
+    def allowed(self, url: str) -> bool:
+        """Whether the URL may be fetched."""
         if self._parsed is None:
             return self._allowed_by_default
-        return bool(self._parsed.can_fetch(url, user_agent))
+        return bool(self._parsed.can_fetch(url, self._agent))
 
-    def crawl_delay(self, user_agent: str) -> float | None:
+    def disallowing_rule(self, url: str) -> str:
+        """The rule that disallows a URL, as `line 12: Disallow: /private/`; empty where none is found."""
+        rule = find_rule(self._rules, url)
+        if rule is None or rule.allows:
+            return ""
+        text = one_line(rule.text)
+        return f"line {rule.line}: {text if len(text) <= _MAX_RULE_LENGTH else text[: _MAX_RULE_LENGTH - 1] + '…'}"
+
+    @property
+    def crawl_delay(self) -> float | None:
         """Seconds between two requests; None if the file sets no delay."""
         if self._parsed is None:
             return None
-        delay = self._parsed.crawl_delay(user_agent)
+        delay = self._parsed.crawl_delay(self._agent)
         return None if delay is None else float(delay)
 
 
-def robots_rules_for(status: int, text: str) -> RobotsRules:
-    """The rules after fetching robots.txt: 2xx as written, 5xx disallow all, any other status allow all."""
+def robots_rules_for(status: int, text: str, agent: str) -> RobotsRules:
+    """The rules after a robots.txt was read.
+
+    2xx: as written. No answer (0), or a status that only passes with time, such as 503 or 429: disallow everything.
+    Any other status: the host has none, so everything is allowed.
+    """
     if 200 <= status < 300:
-        return RobotsRules.parse(text)
-    return RobotsRules(None, allowed_by_default=status < 500)
+        return RobotsRules.parse(text, agent)
+    return RobotsRules(None, allowed_by_default=is_readable(status))
+
+
+def is_readable(status: int) -> bool:
+    """Whether a robots.txt that ended with that status says what is allowed, if only by not existing."""
+    return status != 0 and not retryable_status(status)

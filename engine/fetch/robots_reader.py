@@ -1,14 +1,15 @@
-"""Fetches a host's robots.txt and says whether it allows a URL, for a crawl and for `try`."""
+"""Says what a host's robots.txt allows, for a crawl and for `try`; fetches it for `try`."""
 
 from typing import NamedTuple
 
 from engine.fetch.decode import decode
+from engine.fetch.errors import FetchFailed
 from engine.fetch.redirect_chain import SendHop, follow_redirects
 from engine.fetch.response import FetchResponse
-from engine.fetch.robots import MAX_ROBOTS_BYTES, RobotsRules, robots_rules_for
+from engine.fetch.robots import RobotsRules, is_readable, robots_rules_for
 from engine.model.job import Request
 
-_MAX_REDIRECTS = 5
+MAX_ROBOTS_REDIRECTS = 5
 """Redirects of a robots.txt to follow, as RFC 9309 asks."""
 
 
@@ -16,23 +17,44 @@ class HostRobots(NamedTuple):
     """The robots.txt of one host, as fetched."""
 
     status: int
+    """0: no answer."""
     rules: RobotsRules
+    problem: str = ""
+    """Why it cannot be read."""
 
-    def refusal(self, url: str, user_agent: str) -> str | None:
+    @property
+    def readable(self) -> bool:
+        """Whether it says what is allowed; if not, nothing is, until it can be read."""
+        return is_readable(self.status)
+
+    def refusal(self, url: str) -> str | None:
         """Why the URL may not be fetched; None: it may."""
-        if self.rules.allowed(url, user_agent):
+        if self.rules.allowed(url):
             return None
-        return f"robots.txt answered {self.status}" if self.status >= 500 else "robots.txt disallows it"
+        if not self.readable:
+            answer = self.problem.removeprefix("HTTP ")
+            return f"robots.txt cannot be read: {answer}" if answer == self.problem else f"robots.txt answered {answer}"
+        rule = self.rules.disallowing_rule(url)
+        return f"robots.txt disallows it ({rule})" if rule else "robots.txt disallows it"
 
 
-def parse_robots(status: int, text: str) -> HostRobots:
-    """The rules of a robots.txt with that status and text."""
-    return HostRobots(status, robots_rules_for(status, text))
+def parse_robots(status: int, text: str, agent: str) -> HostRobots:
+    """The rules of a robots.txt for a product token. `text`: of the file, or why it cannot be read."""
+    return HostRobots(status, robots_rules_for(status, text, agent), "" if is_readable(status) else text)
 
 
-async def fetch_robots(url: str, send: SendHop) -> tuple[FetchResponse, str]:
-    """The final response for a robots.txt, and its text: empty unless the status is 2xx. Raises FetchFailed."""
-    _, response = await follow_redirects(url, Request(), send, limit=_MAX_REDIRECTS)
-    if response.status >= 300:
-        return response, ""
-    return response, decode(response.body[:MAX_ROBOTS_BYTES], "text/plain; charset=utf-8").text
+def robots_text(response: FetchResponse) -> str:
+    """The text of the response for a robots.txt: empty unless the status is 2xx."""
+    if not 200 <= response.status < 300:
+        return ""
+    return decode(response.body, "text/plain; charset=utf-8").text
+
+
+async def fetch_robots(url: str, send: SendHop, agent: str) -> HostRobots:
+    """The rules of the robots.txt at a URL; one that cannot be read disallows everything."""
+    try:
+        _, response = await follow_redirects(url, Request(), send, limit=MAX_ROBOTS_REDIRECTS)
+    except FetchFailed as failure:
+        return parse_robots(0, failure.reason, agent)
+    text = robots_text(response) if is_readable(response.status) else f"HTTP {response.status}"
+    return parse_robots(response.status, text, agent)

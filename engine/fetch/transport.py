@@ -176,6 +176,20 @@ class ResponseBody(httpx.AsyncByteStream):
             raise body_too_large(limit)
         return b"".join(parts)
 
+    async def read_start(self, limit: int) -> bytes:
+        """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""
+        parts, size = list[bytes](), 0
+        try:
+            while size < limit and (part := await self._response.content.readany()):
+                parts.append(part)
+                size += len(part)
+        except (aiohttp.ClientError, OSError) as error:
+            raise _to_fetch_failed(error) from error
+        finally:
+            if not self._response.content.at_eof():
+                self.close()
+        return b"".join(parts)[:limit]
+
     def close(self) -> None:
         """Discard the rest: closes the connection unless the body was read completely."""
         self._response.close()

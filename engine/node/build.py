@@ -178,7 +178,12 @@ def _build_pipeline(
         db_access=db_access,
         def_cache=def_cache,
         page_extractor=PageExtractor(
-            def_cache=def_cache, seen_set=seen_set, heap_trimmer=heap_trimmer, run=run.id, run_time=run_time
+            settings=settings,
+            def_cache=def_cache,
+            seen_set=seen_set,
+            heap_trimmer=heap_trimmer,
+            run=run.id,
+            run_time=run_time,
         ),
         heap_trimmer=heap_trimmer,
         executor=ThreadPoolExecutor(_PARSE_THREADS, "parse"),

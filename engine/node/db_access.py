@@ -3,13 +3,15 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 
 from engine.model.job import LeasedJob, StoredPage
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
-from engine.store.pages.documents import PageStore
+from engine.store.pages.documents import PageStore, StoredBody
 from engine.store.tables import hosts, jobs
+from engine.store.tables.hosts import StoredRobots
 
 
 class DbAccess:
@@ -31,8 +33,8 @@ class DbAccess:
         """Responses 429 or 503 in a row."""
         return hosts.get_backoff(self._reader, host)[0]
 
-    def robots(self, host: int) -> tuple[int, str] | None:
-        """Status and text of the host's robots.txt; None where it does not apply."""
+    def robots(self, host: int) -> StoredRobots | Literal["OFF"] | None:
+        """The host's robots.txt; None: not read yet; OFF: it does not apply."""
         return hosts.get_robots(self._reader, host)
 
     def is_named_host(self, run: int, key: str) -> bool:
@@ -47,9 +49,9 @@ class DbAccess:
         """The document of this run for a request."""
         return documents.find_stored(self._reader, run, [key], float("inf")).get(key)
 
-    def page_body(self, page: int) -> bytes | None:
-        """The bytes of a stored page."""
-        return self._pages.read(page)
+    def page_body(self, page: int) -> StoredBody | None:
+        """The bytes of a stored page, with its X-Robots-Tag headers."""
+        return self._pages.read_tagged(page)
 
     async def claim_target(self, job: LeasedJob, target: str) -> bool:
         """Record that the job fetches `target` next; False: another job does, or the lease is lost."""

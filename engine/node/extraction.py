@@ -13,12 +13,14 @@ from engine.extract.context import Context
 from engine.extract.links import limit_links
 from engine.extract.page import Page, PageTooDeep
 from engine.fetch.decode import decode
+from engine.fetch.robots import product_token
 from engine.model.definition import TaskGroup
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, Rejection
 from engine.node.def_cache import DefCache
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.seen_set import SeenSet
+from engine.settings import Settings
 from engine.store.transactions.outcome import ChildJob, ExtractedRow
 
 
@@ -41,6 +43,8 @@ class PageExtraction:
     """Whether bytes that are invalid in the page's charset were replaced."""
     dropped_links: int = 0
     """Links beyond the limit of a page."""
+    noindex: bool = False
+    """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
 
     def rejected_counts(self) -> tuple[tuple[str, int], ...]:
         """Rejected records by dataDef."""
@@ -51,8 +55,18 @@ class PageExtractor:
     """Extracts pages for one node; callable from several threads."""
 
     def __init__(
-        self, *, def_cache: DefCache, seen_set: SeenSet, heap_trimmer: HeapTrimmer, run: str, run_time: str
+        self,
+        *,
+        settings: Settings,
+        def_cache: DefCache,
+        seen_set: SeenSet,
+        heap_trimmer: HeapTrimmer,
+        run: str,
+        run_time: str,
     ) -> None:
+        self._meta_nofollow = settings.meta_nofollow
+        self._meta_noindex = settings.meta_noindex
+        self._agent = product_token(settings.user_agent)
         self._def_cache = def_cache
         self._seen_set = seen_set
         self._heap_trimmer = heap_trimmer
@@ -60,18 +74,35 @@ class PageExtractor:
         self._run_time = run_time
 
     def extract(
-        self, job: LeasedJob, *, body: bytes, content_type: str, url: str, status: int, fetched_at: float
+        self,
+        job: LeasedJob,
+        *,
+        body: bytes,
+        content_type: str,
+        url: str,
+        status: int,
+        fetched_at: float,
+        robots_tags: tuple[str, ...] = (),
     ) -> PageExtraction:
-        """Extract a page. Raises UnsupportedContent or UnreadablePage."""
+        """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage."""
         try:
-            return self._extract(job, body, content_type, url, status, fetched_at)
+            return self._extract(job, body, content_type, url, status, fetched_at, robots_tags)
         finally:
             self._heap_trimmer.record_page(len(body))
 
     def _extract(
-        self, job: LeasedJob, body: bytes, content_type: str, url: str, status: int, fetched_at: float
+        self,
+        job: LeasedJob,
+        body: bytes,
+        content_type: str,
+        url: str,
+        status: int,
+        fetched_at: float,
+        robots_tags: tuple[str, ...],
     ) -> PageExtraction:
-        page, damaged = parse_page(body, content_type, url=url, status=status, fetched_at=fetched_at)
+        page, damaged = parse_page(
+            body, content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
+        )
         rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
         context = Context(
             group=job.group,
@@ -81,6 +112,8 @@ class PageExtractor:
             run=self._run,
             run_time=self._run_time,
             nofollow=rule.nofollow,
+            meta_nofollow=self._meta_nofollow,
+            agent=self._agent,
         )
         rows: list[ExtractedRow] = []
         links: list[tuple[ExtractedLink, ...]] = []
@@ -97,10 +130,13 @@ class PageExtractor:
                 if not unchanged:
                     rows += [ExtractedRow(compiled.data_def, compiled.id, encode_row(row)) for row in extraction.rows]
                     rejected += extraction.rejected
+            noindex = page.robots(self._agent).noindex
         except PageTooDeep as error:
             raise UnreadablePage(str(error)) from error
+        if noindex and self._meta_noindex:
+            rows, rejected = [], []
         kept, more = limit_links(links, self._def_cache.max_links)
-        return PageExtraction(tuple(rows), self._children(job, kept), tuple(rejected), damaged, dropped + more)
+        return PageExtraction(tuple(rows), self._children(job, kept), tuple(rejected), damaged, dropped + more, noindex)
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
@@ -130,12 +166,21 @@ class PageExtractor:
         return tuple(children.values())
 
 
-def parse_page(body: bytes, content_type: str, *, url: str, status: int, fetched_at: float) -> tuple[Page, bool]:
+def parse_page(
+    body: bytes, content_type: str, *, url: str, status: int, fetched_at: float, robots_tags: tuple[str, ...] = ()
+) -> tuple[Page, bool]:
     """The page of a body, and whether bytes invalid in its charset were replaced. Raises UnsupportedContent."""
     document = decode(body, content_type)
     if document.kind == "binary":
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
-    page = Page(url=url, text=document.text, kind=document.kind, status=status, fetched_at=fetched_at)
+    page = Page(
+        url=url,
+        text=document.text,
+        kind=document.kind,
+        status=status,
+        fetched_at=fetched_at,
+        robots_tags=robots_tags,
+    )
     return page, document.damaged
 
 

@@ -38,10 +38,11 @@ class OutcomeBuilder:
     ) -> JobOutcome:
         """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`."""
         text = f"{status} {url} {fetch_time} {size / 1000:.0f} kB {len(extraction.rows)} rows"
-        notes = [
+        problems = [
             note for note, applies in (("empty page", not size), ("bytes replaced", extraction.damaged)) if applies
         ]
-        events = [self.event(job, "WARNING" if notes else "INFO", "; ".join([text, *notes]))]
+        notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
+        events = [self.event(job, "WARNING" if problems else "INFO", "; ".join([text, *notes]))]
         shown = extraction.rejected[:_MAX_REJECTION_EVENTS]
         events += [
             self.event(job, "WARNING", f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}", "row") for r in shown
@@ -61,6 +62,7 @@ class OutcomeBuilder:
             children=extraction.children,
             rejected=extraction.rejected_counts(),
             events=tuple(events),
+            noindex=extraction.noindex,
         )
 
     def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:

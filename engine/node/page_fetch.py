@@ -1,4 +1,4 @@
-"""Fetches a page: obeys robots.txt and follows redirects, or hands the job to the next host's clock."""
+"""Fetches for a job: obeys robots.txt and follows redirects, or hands the job to the next host's clock."""
 
 import asyncio
 from dataclasses import dataclass
@@ -9,20 +9,23 @@ from engine.fetch.redirect_chain import RedirectChain, RedirectRejected
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import classify_status
-from engine.model.job import JobState, LeasedJob, StoredPage
+from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
+from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.model.job_key import document_key
 from engine.node.db_access import DbAccess
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.redirect_rule import RedirectRule
 from engine.node.request_sender import RequestSender
-from engine.node.robots_job import RobotsHandler
+from engine.node.robots_cache import RobotsCache, RobotsPending
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
+
+_BODY_REDIRECTED = "redirect to another host that would repeat the request's body there; use its target as the URL"
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedPage:
-    """The final response of a page's fetch, and the hops that led to it."""
+    """The final response of a fetch, and the hops that led to it."""
 
     chain: RedirectChain
     response: FetchResponse
@@ -45,27 +48,28 @@ class PageFetcher:
         settings: Settings,
         sender: RequestSender,
         db_access: DbAccess,
-        robots_handler: RobotsHandler,
+        robots_cache: RobotsCache,
         outcomes: OutcomeBuilder,
         redirect_rule: RedirectRule,
     ) -> None:
         self._settings = settings
         self._sender = sender
         self._db_access = db_access
-        self._robots_handler = robots_handler
+        self._robots_cache = robots_cache
         self._outcomes = outcomes
         self._redirect_rule = redirect_rule
 
     async def fetch(self, job: LeasedJob) -> FetchedPage | StoredTarget | JobOutcome:
-        """Fetch a page; an outcome where the job ends, is retried, or continues under another host's clock.
+        """Fetch a page, a sitemap or a robots.txt.
 
-        Redirects that stay on a host without delay are followed at once; others are leased again.
+        Returns an outcome where the job ends, is retried, or continues under another host's clock. Redirects that stay
+        on a host without delay are followed at once; others are leased again.
         """
         chain = self._start_chain(job)
         while True:
-            refusal = self._robots_refusal(job, chain.url)
-            if refusal is not None:
-                return self._outcomes.ended(job, JobState.SKIPPED, refusal, chain.url, hops=chain.hops)
+            refused = None if job.kind is JobKind.ROBOTS else self._refuse_by_robots(job, chain)
+            if refused is not None:
+                return refused
             previous_url = chain.url
             try:
                 response = await self._sender.send(job, chain.url, chain.request)
@@ -75,17 +79,23 @@ class PageFetcher:
             except FetchFailed as failure:
                 return self._outcomes.fetch_failed(job, chain.url, failure)
             except RedirectRejected as rejected:
+                if job.kind is JobKind.ROBOTS:
+                    return FetchedPage(chain, response)  # a robots.txt that leads nowhere does not exist
                 return self._outcomes.ended(job, JobState.FAILED, str(rejected), chain.url, hops=chain.hops)
             refusal = self._redirect_rule.refusal(job, previous_url, chain.url)
+            if refusal is not None and job.kind is JobKind.ROBOTS:
+                return FetchedPage(chain, response)
             if refusal is not None:
                 return self._outcomes.ended(job, JobState.SKIPPED, refusal, chain.url, hops=chain.hops)
             other_host = urls.host_key(previous_url) != urls.host_key(chain.url)
             if not chain.request.is_plain_get:
+                if other_host:
+                    return self._outcomes.ended(job, JobState.FAILED, _BODY_REDIRECTED, previous_url, hops=chain.hops)
                 await asyncio.sleep(job.delay)  # a request that repeats its body cannot be leased again
-            elif other_host or job.delay or not await self._db_access.claim_target(job, chain.url):
+            elif other_host or job.delay or not await self._claim_target(job, chain.url):
                 next_host = (urls.host_key(chain.url), urls.origin(chain.url)) if other_host else None
                 return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url, next_host=next_host)
-            stored = self._db_access.stored_page(job.run, chain.keys[-1])
+            stored = self._db_access.stored_page(job.run, chain.keys[-1]) if job.kind is JobKind.PAGE else None
             if stored is not None:
                 return StoredTarget(stored, chain)
 
@@ -94,8 +104,21 @@ class PageFetcher:
         if job.target:
             earlier_keys.append(document_key(url, request.method, request.body))
             url, request = job.target, build_redirect_request(request, 302, url, job.target)
-        return RedirectChain(url, request, limit=self._settings.max_redirects, hops=job.hops, earlier_keys=earlier_keys)
+        limit = MAX_ROBOTS_REDIRECTS if job.kind is JobKind.ROBOTS else self._settings.max_redirects
+        return RedirectChain(url, request, limit=limit, hops=job.hops, earlier_keys=earlier_keys)
 
-    def _robots_refusal(self, job: LeasedJob, url: str) -> str | None:
-        robots = self._robots_handler.rules(job.host, job.defs_version)
-        return None if robots is None else robots.refusal(url, self._settings.user_agent)
+    async def _claim_target(self, job: LeasedJob, target: str) -> bool:
+        """Whether the job may fetch the target of a redirect now: no two jobs fetch one page at a time."""
+        return job.kind is not JobKind.PAGE or await self._db_access.claim_target(job, target)
+
+    def _refuse_by_robots(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
+        """SKIPPED where a rule disallows the URL, FAILED where the host's robots.txt cannot be read; None: go on."""
+        try:
+            robots = self._robots_cache.rules(job.host, job.defs_version)
+        except RobotsPending:
+            return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url if chain.hops else None)
+        refusal = None if robots is None else robots.refusal(chain.url)
+        if robots is None or refusal is None:
+            return None
+        state = JobState.SKIPPED if robots.readable else JobState.FAILED
+        return self._outcomes.ended(job, state, refusal, chain.url, hops=chain.hops)

@@ -7,8 +7,9 @@ from concurrent.futures import Executor
 
 from engine import urls
 from engine.fetch.client import Fetcher
-from engine.fetch.errors import AddressRefused, FetchFailed
+from engine.fetch.errors import FetchFailed
 from engine.fetch.retry_policy import classify_status
+from engine.fetch.robots import product_token
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
@@ -17,14 +18,14 @@ from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.named_hosts import NamedHosts
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_fetch import FetchedPage, PageFetcher, StoredTarget
-from engine.node.redirect_rule import RedirectRefused, RedirectRule
+from engine.node.redirect_rule import RedirectRule
 from engine.node.reextraction import MAX_INLINE_PARSE_BYTES, Reextractor
 from engine.node.request_sender import RequestSender
+from engine.node.robots_cache import RobotsCache
 from engine.node.robots_job import RobotsHandler
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
-from engine.store.pages.documents import NewDocument
-from engine.store.tables.events import Level
+from engine.store.pages.documents import NewDocument, StoredBody, robots_tags
 from engine.store.transactions.outcome import JobOutcome
 
 
@@ -55,18 +56,17 @@ class Pipeline:
         self._reextractor = Reextractor(
             source=source, db_access=db_access, page_extractor=page_extractor, executor=executor
         )
-        self._robots_handler = RobotsHandler(self._sender.send, db_access, settings.user_agent)
-        self._sitemap_handler = SitemapHandler(
-            self._sender.send, settings.max_body, heap_trimmer, redirect_rule=self._redirect_rule
-        )
+        self._sitemap_handler = SitemapHandler(settings.max_body, heap_trimmer)
+        agent = product_token(settings.user_agent)
         self._page_fetcher = PageFetcher(
             settings=settings,
             sender=self._sender,
             db_access=db_access,
-            robots_handler=self._robots_handler,
+            robots_cache=RobotsCache(db_access, agent),
             outcomes=self._outcomes,
             redirect_rule=self._redirect_rule,
         )
+        self._robots_handler = RobotsHandler(self._page_fetcher, self._outcomes, agent)
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         """The outcome of the job. `started` is called when its request is about to be sent."""
@@ -93,47 +93,29 @@ class Pipeline:
             return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
         started()
         if job.kind is JobKind.ROBOTS:
-            return await self._read_robots(job)
-        if job.kind is JobKind.SITEMAP:
-            return await self._read_sitemap(job)
+            return await self._robots_handler.read(job)
         fetched = await self._page_fetcher.fetch(job)
         if isinstance(fetched, FetchedPage):
+            if job.kind is JobKind.SITEMAP:
+                return self._read_sitemap(job, fetched)
             return await self._process_fetched(job, fetched)
         if isinstance(fetched, StoredTarget):
             chain = fetched.chain
             return await self._process_stored(job, fetched.stored, hops=chain.hops, target=chain.url)
         return fetched
 
-    async def _read_robots(self, job: LeasedJob) -> JobOutcome:
-        try:
-            response, robots = await self._robots_handler.fetch(job)
-        except FetchFailed as failure:
-            if isinstance(failure, AddressRefused) and failure.host_key == urls.host_key(job.url):
-                return self._outcomes.fetch_failed(job, job.url, failure)  # the host's own address, not a redirect's
-            # The jobs of the host's pages report what is wrong with it; its robots.txt must not hide that.
-            event = self._outcomes.event(job, "WARNING", f"{job.url}: {failure.reason}; treated as allowing everything")
-            return JobOutcome(
-                job=job, state=JobState.DONE, attempts=1, robots=self._robots_handler.unreachable, events=(event,)
-            )
-        if classify_status(response.status) == "retry" and job.attempts + 1 < self._settings.max_attempts:
-            return self._outcomes.retry(job, job.url, f"HTTP {response.status}", response)
-        level: Level = "WARNING" if response.status >= 500 else "INFO"
-        event = self._outcomes.event(job, level, f"{response.status} {job.url}")
-        return JobOutcome(job=job, state=JobState.DONE, attempts=1, robots=robots, events=(event,))
-
-    async def _read_sitemap(self, job: LeasedJob) -> JobOutcome:
-        try:
-            response, children = await self._sitemap_handler.fetch(job)
-        except RedirectRefused as refused:
-            return self._outcomes.ended(job, JobState.SKIPPED, str(refused), job.url)
-        except FetchFailed as failure:
-            return self._outcomes.fetch_failed(job, job.url, failure)
+    def _read_sitemap(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
+        url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
         if classify_status(response.status) == "retry":
-            return self._outcomes.retry(job, job.url, f"HTTP {response.status}", response)
+            return self._outcomes.retry(job, url, f"HTTP {response.status}", response)
         if classify_status(response.status) != "ok":
-            return self._outcomes.failed(job, f"HTTP {response.status}", job.url)
+            return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
+        try:
+            children = self._sitemap_handler.list_children(job, url, response.body)
+        except FetchFailed as failure:
+            return self._outcomes.fetch_failed(job, url, failure)
         event = self._outcomes.event(job, "INFO" if children else "WARNING", f"{job.url}: {len(children)} entries")
-        return JobOutcome(job=job, state=JobState.DONE, attempts=1, children=children, events=(event,))
+        return JobOutcome(job=job, state=JobState.DONE, attempts=1, hops=hops, children=children, events=(event,))
 
     async def _process_fetched(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
         """The outcome of a job from the final response of its fetch."""
@@ -151,8 +133,8 @@ class Pipeline:
         match classify_status(status):
             case "ok":
                 outcome = await self._extract(
-                    job, response.body, response.content_type, document.url, status, document.fetched_at,
-                    f"{response.elapsed * 1000:.0f} ms", hops,
+                    job, StoredBody(response.body, robots_tags(response.headers)), response.content_type, document.url,
+                    status, document.fetched_at, f"{response.elapsed * 1000:.0f} ms", hops,
                 )  # fmt: skip
                 outcome.document, outcome.attempts, outcome.target = document, 1, url if hops else None
                 return outcome
@@ -187,7 +169,7 @@ class Pipeline:
     async def _extract(
         self,
         job: LeasedJob,
-        body: bytes,
+        content: StoredBody,
         content_type: str,
         url: str,
         status: int,
@@ -195,10 +177,13 @@ class Pipeline:
         fetch_time: str,
         hops: int,
     ) -> JobOutcome:
+        body, tags = content
+
         def work() -> PageExtraction:
             return self._page_extractor.extract(
-                job, body=body, content_type=content_type, url=url, status=status, fetched_at=fetched_at
-            )
+                job, body=body, content_type=content_type, url=url, status=status, fetched_at=fetched_at,
+                robots_tags=tags,
+            )  # fmt: skip
 
         try:
             if len(body) <= MAX_INLINE_PARSE_BYTES:

@@ -29,9 +29,10 @@ class Reextractor:
     async def reextract(self, job: LeasedJob) -> JobOutcome:
         """The outcome: rows that replace the old ones, or the reason why those stay."""
         stored = job.stored
-        body = self._db_access.page_body(stored.page) if stored is not None else None
-        if stored is None or body is None:
+        content = self._db_access.page_body(stored.page) if stored is not None else None
+        if stored is None or content is None:
             return self._failed(job, "its stored page is missing")
+        body = content.body
 
         def work() -> PageExtraction:
             return self._page_extractor.extract(
@@ -41,6 +42,7 @@ class Reextractor:
                 url=stored.url,
                 status=stored.status,
                 fetched_at=stored.fetched_at,
+                robots_tags=content.robots_tags,
             )
 
         try:

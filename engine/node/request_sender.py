@@ -6,7 +6,8 @@ from engine import urls
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import AddressRefused
 from engine.fetch.response import FetchResponse
-from engine.model.job import JobOrigin, LeasedJob, Request
+from engine.fetch.robots import MAX_ROBOTS_BYTES
+from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.named_hosts import NamedHosts
@@ -63,6 +64,7 @@ class RequestSender:
             cookies=rule.cookies,
             url_from_defs=job.origin is JobOrigin.LOCATOR,
             exempt=exempt,
+            read_at_most=MAX_ROBOTS_BYTES if job.kind is JobKind.ROBOTS else None,
         )
 
     def take_stats(self, job: int) -> tuple[int, float, int]:

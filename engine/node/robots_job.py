@@ -1,48 +1,64 @@
-"""Fetches robots.txt for its job, and caches the parsed rules of the hosts this node works on."""
+"""Reads a host's robots.txt for its job; one that cannot be read keeps the host's pages from being fetched."""
 
-from collections.abc import Awaitable, Callable
-from functools import partial
+import time
 
+from engine import urls
+from engine.fetch.redirect_chain import RedirectChain
 from engine.fetch.response import FetchResponse
-from engine.fetch.robots_reader import HostRobots, fetch_robots, parse_robots
-from engine.model.job import LeasedJob, Request
-from engine.node.db_access import DbAccess
-from engine.store.transactions.outcome import RobotsResult
+from engine.fetch.retry_policy import classify_status
+from engine.fetch.robots_reader import parse_robots, robots_text
+from engine.model.job import JobState, LeasedJob
+from engine.node.outcomes import OutcomeBuilder
+from engine.node.page_fetch import PageFetcher, StoredTarget
+from engine.store.transactions.outcome import JobOutcome, RobotsResult
 
-_MAX_CACHED_HOSTS = 1000
-_MAX_CRAWL_DELAY = 30.0
-
-
-SendRequest = Callable[[LeasedJob, str, Request], Awaitable[FetchResponse]]
-"""Sends one request for a job, with the headers and cookies the defs set for the host. Raises FetchFailed."""
+_MAX_CRAWL_DELAY = 3600.0
+"""Seconds between two requests that a robots.txt may ask for; as long as a Retry-After counts."""
+_NOTABLE_CRAWL_DELAY = 30.0
 
 
 class RobotsHandler:
     """One for each node."""
 
-    unreachable = RobotsResult(0, "", 0.0)
+    def __init__(self, page_fetcher: PageFetcher, outcomes: OutcomeBuilder, agent: str) -> None:
+        """`agent`: the product token that selects the rules."""
+        self._page_fetcher = page_fetcher
+        self._outcomes = outcomes
+        self._agent = agent
 
-    def __init__(self, send: SendRequest, db_access: DbAccess, user_agent: str) -> None:
-        self._send = send
-        self._db_access = db_access
-        self._user_agent = user_agent
-        self._hosts: dict[int, HostRobots | None] = {}
-        self._defs_version = 0
+    async def read(self, job: LeasedJob) -> JobOutcome:
+        """Fetch a robots.txt, one redirect at a time; a failure is retried like that of a page."""
+        fetched = await self._page_fetcher.fetch(job)
+        assert not isinstance(fetched, StoredTarget), "only pages are stored"
+        if isinstance(fetched, JobOutcome):
+            if fetched.state is JobState.SKIPPED and job.target is not None:
+                fetched.state = JobState.FAILED  # a redirect led to a guarded address; the host's own is not guarded
+            return self._close_host(fetched, 0) if fetched.state is JobState.FAILED else fetched
+        return self._outcome(job, fetched.response, fetched.chain)
 
-    def rules(self, host: int, version: int) -> HostRobots | None:
-        """The robots.txt of a host; None where the defs of that version ignore it."""
-        if version > self._defs_version:
-            self._defs_version = version
-            self._hosts.clear()
-        if host not in self._hosts:
-            stored = self._db_access.robots(host)
-            if len(self._hosts) >= _MAX_CACHED_HOSTS:
-                self._hosts.clear()
-            self._hosts[host] = None if stored is None else parse_robots(*stored)
-        return self._hosts[host]
+    def _outcome(self, job: LeasedJob, response: FetchResponse, chain: RedirectChain) -> JobOutcome:
+        if classify_status(response.status) == "retry":
+            outcome = self._outcomes.retry(job, chain.url, f"HTTP {response.status}", response)
+            return self._close_host(outcome, response.status) if outcome.state is JobState.FAILED else outcome
+        text = robots_text(response)
+        asked = parse_robots(response.status, text, self._agent).rules.crawl_delay or 0.0
+        delay = min(asked, _MAX_CRAWL_DELAY)
+        events = [self._outcomes.event(job, "INFO", f"{response.status} {urls.without_credentials(chain.url)}")]
+        if delay > _NOTABLE_CRAWL_DELAY:
+            note = f"{job.url} asks for {asked:g} s between two requests" + (
+                f"; {delay:g} s are kept" if delay < asked else ""
+            )
+            events.append(self._outcomes.event(job, "WARNING", note))
+        result = RobotsResult(response.status, text, delay, self._agent, time.time())
+        return JobOutcome(
+            job=job, state=JobState.DONE, attempts=1, hops=chain.hops, target=job.target, robots=result,
+            events=tuple(events),
+        )  # fmt: skip
 
-    async def fetch(self, job: LeasedJob) -> tuple[FetchResponse, RobotsResult]:
-        """Fetch a robots.txt. Raises FetchFailed."""
-        response, text = await fetch_robots(job.url, partial(self._send, job))
-        delay = parse_robots(response.status, text).rules.crawl_delay(self._user_agent) or 0.0
-        return response, RobotsResult(response.status, text, min(delay, _MAX_CRAWL_DELAY))
+    def _close_host(self, outcome: JobOutcome, status: int) -> JobOutcome:
+        """The last attempt failed: no page of the host is fetched, or the last copy stays in force."""
+        job, reason = outcome.job, outcome.reason or ""
+        text = f"{job.url}: {reason}; no page of this host is fetched without it, unless an earlier copy allows it"
+        outcome.robots = RobotsResult(status, reason, 0.0, self._agent)
+        outcome.events = (self._outcomes.event(job, "WARNING", text),)
+        return outcome

@@ -1,19 +1,14 @@
-"""Fetches a sitemap: its entries and the sitemaps it names become jobs of the locator's group."""
+"""Reads a sitemap: its entries and the sitemaps it names become jobs of the locator's group."""
 
 from engine import urls
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.decode import decode
 from engine.fetch.decompress import decompress
-from engine.fetch.redirect_chain import SendHop, follow_redirects
-from engine.fetch.response import FetchResponse
-from engine.model.job import JobKind, LeasedJob, Request
+from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import link_key, locator_key
 from engine.node.heap_trimmer import HeapTrimmer
-from engine.node.redirect_rule import RedirectRefused, RedirectRule
-from engine.node.robots_job import SendRequest
 from engine.store.transactions.outcome import ChildJob
 
-_MAX_REDIRECTS = 5
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_DEPTH = 4
 """Levels of sitemaps that name sitemaps."""
@@ -22,20 +17,12 @@ _MAX_DEPTH = 4
 class SitemapHandler:
     """One for each node."""
 
-    def __init__(
-        self, send: SendRequest, max_body: int, heap_trimmer: HeapTrimmer, *, redirect_rule: RedirectRule
-    ) -> None:
-        self._send = send
-        self._redirect_rule = redirect_rule
+    def __init__(self, max_body: int, heap_trimmer: HeapTrimmer) -> None:
         self._max_body = max_body
         self._heap_trimmer = heap_trimmer
 
-    async def fetch(self, job: LeasedJob) -> tuple[FetchResponse, tuple[ChildJob, ...]]:
-        """Fetch a sitemap; returns the response and the new jobs. Raises FetchFailed, RedirectRefused."""
-        url, response = await follow_redirects(job.url, job.request, self._checked_send(job), limit=_MAX_REDIRECTS)
-        if response.status >= 300:
-            return response, ()
-        body = response.body
+    def list_children(self, job: LeasedJob, url: str, body: bytes) -> tuple[ChildJob, ...]:
+        """The jobs that a sitemap at that URL makes. Raises FetchFailed where it cannot be decompressed."""
         if body.startswith(_GZIP_MAGIC):
             body = decompress(body, "gzip", self._max_body)
         pages, sitemaps = parse_sitemap(decode(body, "application/xml").text)
@@ -51,21 +38,7 @@ class SitemapHandler:
             if target is not None:
                 key = locator_key(job.group, job.locator, target, JobKind.SITEMAP, None)
                 children[key] = self._child(job, target, job.depth + 1, key, JobKind.SITEMAP)
-        return response, tuple(children.values())
-
-    def _checked_send(self, job: LeasedJob) -> SendHop:
-        """Sends the hops of a sitemap, as far as its redirects may be followed."""
-        previous_url = job.url
-
-        async def send(url: str, request: Request) -> FetchResponse:
-            nonlocal previous_url
-            refusal = self._redirect_rule.refusal(job, previous_url, url)
-            if refusal is not None:
-                raise RedirectRefused(refusal)
-            previous_url = url
-            return await self._send(job, url, request)
-
-        return send
+        return tuple(children.values())
 
     def _child(self, job: LeasedJob, url: str, depth: int, key: bytes, kind: JobKind) -> ChildJob:
         return ChildJob(job.group, urls.host_key(url), urls.origin(url), url, depth, job.priority, key, kind)

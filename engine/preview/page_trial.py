@@ -13,6 +13,7 @@ from engine.extract.context import Context
 from engine.extract.page import Page, PageTooDeep
 from engine.extract.records import RecordExtractor
 from engine.fetch.host_policy import host_rule_for
+from engine.fetch.robots import product_token
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.record import ExtractedLink, Rejection
 from engine.node.extraction import UnsupportedContent, encode_row, parse_page, within_depth
@@ -31,6 +32,8 @@ class TrialDocument:
     """Seconds since 1970."""
     origin: str
     """For example `fetched`, `file`, `job 12`."""
+    robots_tags: tuple[str, ...] = ()
+    """The values of its X-Robots-Tag headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +93,7 @@ def parse_document(document: TrialDocument) -> Page:
             url=document.url,
             status=document.status,
             fetched_at=document.fetched_at,
+            robots_tags=document.robots_tags,
         )
     except UnsupportedContent as error:
         raise PageUnavailable(f"{document.url}: not a page: {error}", "Selectors need HTML, XML or JSON.") from error
@@ -99,18 +103,24 @@ def parse_document(document: TrialDocument) -> Page:
 class PageTrial:
     """A dataDef, compiled once to be applied to many pages."""
 
-    def __init__(self, definitions: Definitions, data_def: DataDef) -> None:
+    def __init__(self, definitions: Definitions, data_def: DataDef, settings: Settings | None = None) -> None:
+        """`settings`: those that decide what a page's `nofollow` and `noindex` mean; None: the defaults."""
+        settings = settings or Settings()
         self._definitions = definitions
+        self._meta_nofollow = settings.meta_nofollow
+        self._meta_noindex = settings.meta_noindex
+        self._agent = product_token(settings.user_agent)
         self._extractor = RecordExtractor(data_def, {group.name: group.priority for group in definitions.task_groups})
 
     def run(self, page: Page, origin: PageOrigin) -> TrialResult:
         """Extract the page. Raises PageUnavailable where it is nested too deep."""
         try:
             extraction = self._extractor.extract(page, self._context(page, origin))
+            without_rows = self._meta_noindex and page.robots(self._agent).noindex
         except PageTooDeep as error:
             raise PageUnavailable(error.message, error.remedy) from error
         return TrialResult(
-            rows=tuple(encode_row(row) for row in extraction.rows),
+            rows=() if without_rows else tuple(encode_row(row) for row in extraction.rows),
             links=tuple(self._followable_links(extraction.links, origin.depth + 1)),
             rejected=extraction.rejected,
             filtered=extraction.filtered,
@@ -128,6 +138,8 @@ class PageTrial:
             run=origin.run,
             run_time=origin.run_time,
             nofollow=nofollow,
+            meta_nofollow=self._meta_nofollow,
+            agent=self._agent,
         )
 
     def _followable_links(self, links: tuple[ExtractedLink, ...], depth: int) -> Iterator[ExtractedLink]:

@@ -136,14 +136,15 @@ def preview_stored_pages(
 def stored_document(bodies: PageStore, page: WorkedPage) -> TrialDocument:
     """The document of a job's page. Raises PageUnavailable where none is stored."""
     stored = page.stored
-    body = None if stored is None else bodies.read(stored.page)
-    if stored is None or body is None:
+    content = None if stored is None else bodies.read_tagged(stored.page)
+    if stored is None or content is None:
         raise PageUnavailable(
             f"job {page.job}: no page is stored ({page.state} {page.url})",
             "Choose a job that is DONE, or pass the URL.",
         )
     return TrialDocument(
-        body=body,
+        body=content.body,
+        robots_tags=content.robots_tags,
         content_type=stored.content_type,
         url=stored.url,
         status=stored.status,

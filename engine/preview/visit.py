@@ -5,6 +5,7 @@ A crawl spreads the hops of a page over leases, which keep each host's delay. He
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 
 from engine import urls
 from engine.errors import PageUnavailable
@@ -14,7 +15,8 @@ from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import classify_status
-from engine.fetch.robots_reader import HostRobots, fetch_robots, parse_robots
+from engine.fetch.robots import MAX_ROBOTS_BYTES, product_token
+from engine.fetch.robots_reader import HostRobots, fetch_robots
 from engine.model.definition import Definitions
 from engine.model.job import Request
 from engine.preview.locator_hosts import locator_hosts
@@ -41,7 +43,7 @@ class _PageFetch:
         self._definitions = definitions
         self._settings = settings
         self._fetcher = Fetcher.from_settings(settings, connections=2)
-        self._robots: dict[str, HostRobots | None] = {}
+        self._robots: dict[str, HostRobots] = {}
         self._exempt: set[str] = set()
 
     async def fetch(self, url: str) -> FetchResponse:
@@ -79,34 +81,29 @@ class _PageFetch:
         if not resolve_host_policy(self._definitions, self._settings, key).robots:
             return
         if key not in self._robots:
-            self._robots[key] = await self._read_robots(urls.origin(url))
-        robots = self._robots[key]
-        refusal = None if robots is None else robots.refusal(url, self._settings.user_agent)
+            send = partial(self._send, read_at_most=MAX_ROBOTS_BYTES)
+            self._robots[key] = await fetch_robots(
+                f"{urls.origin(url)}/robots.txt", send, product_token(self._settings.user_agent)
+            )
+        refusal = self._robots[key].refusal(url)
         if refusal is not None:
+            crawl = "A crawl would skip it." if self._robots[key].readable else "A crawl would retry, then fail it."
             raise PageUnavailable(
                 f"{urls.without_credentials(url)}: {refusal}",
-                "A crawl would skip it. If the site is yours, use --set robots=false, or `robots: false` in `hosts`.",
+                f"{crawl} If the site is yours, use --set robots=false, or `robots: false` in `hosts`.",
             )
 
-    async def _read_robots(self, origin: str) -> HostRobots | None:
-        """The host's robots.txt; None where it cannot be fetched, which allows everything, as in a crawl."""
-        try:
-            response, text = await fetch_robots(f"{origin}/robots.txt", self._send)
-        except FetchFailed:
-            return None
-        return parse_robots(response.status, text)
-
-    async def _send(self, url: str, request: Request) -> FetchResponse:
+    async def _send(self, url: str, request: Request, *, read_at_most: int | None = None) -> FetchResponse:
         host_key = urls.host_key(url)
         try:
-            return await self._send_once(url, request, host_key)
+            return await self._send_once(url, request, host_key, read_at_most)
         except AddressRefused:
             if host_key in self._exempt or not self._is_named(host_key):
                 raise
             self._exempt.add(host_key)
-            return await self._send_once(url, request, host_key)
+            return await self._send_once(url, request, host_key, read_at_most)
 
-    async def _send_once(self, url: str, request: Request, host_key: str) -> FetchResponse:
+    async def _send_once(self, url: str, request: Request, host_key: str, read_at_most: int | None) -> FetchResponse:
         rule = host_rule_for(self._definitions, host_key)
         return await self._fetcher.send(
             url,
@@ -115,6 +112,7 @@ class _PageFetch:
             cookies=rule.cookies,
             url_from_defs=True,
             exempt=host_key in self._exempt,
+            read_at_most=read_at_most,
         )
 
     def _is_named(self, host_key: str) -> bool:

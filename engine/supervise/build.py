@@ -22,7 +22,7 @@ from engine.store.db.schema import CRAWL, PAGES, migrate_databases
 from engine.store.tables import commands, events, hosts, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
-from engine.store.transactions import placement
+from engine.store.transactions import placement, robots
 from engine.supervise.appender_process import AppenderProcess
 from engine.supervise.checkpoints import tracker
 from engine.supervise.checkpoints.state_file import StateFile
@@ -39,6 +39,7 @@ from engine.supervise.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
 from engine.supervise.reload.reloader import Reloader, store_problems
+from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_end import RunEnd
 from engine.supervise.run_stats import RunStats
 from engine.supervise.seeding import Seeder, check_seedable, create_placements
@@ -129,6 +130,7 @@ def build_supervisor(
         lock=lock,
         node_pool=node_pool,
         queue_maintainer=queue_maintainer,
+        robots_refresh=RobotsRefresh(db, run.seq),
         seeder=Seeder(db, run, options.definitions, published.version, placements),
         checkpoints=checkpoints,
         defs_sync=defs_sync,
@@ -242,6 +244,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
             placement.apply_host_policy(
                 db, run.seq, host, resolve_host_policy(options.definitions, options.settings, host)
             )
+        robots.ask_stale_hosts(db, run.seq, now)
         for group in options.definitions.task_groups:
             sequences.set_max_pages(db, run.seq, group.name, group.max_pages)
         store_problems(db, [])

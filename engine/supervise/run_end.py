@@ -76,7 +76,8 @@ class RunEnd:
             runs.end(self._db, run, now)
             self._checkpoints.close(done=complete, reason=reason)
             text = f"run {self._run.id} {state}"
-            events.add(self._db, run, [Event(now, "INFO" if complete else "WARNING", "supervisor", "run", text)])
+            end = Event(now, "INFO" if complete else "WARNING", "supervisor", "run", text)
+            events.add(self._db, run, [*self._stats.noindex_events(), end])
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self._db, self._epoch, now)
         self._stages.clear_pending()

@@ -4,7 +4,8 @@ import time
 
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import rows, runs, samples, sequences, supervisors
+from engine.store.tables import metrics, rows, runs, samples, sequences, supervisors
+from engine.store.tables.events import Event
 from engine.store.tables.samples import Sample
 
 _SAMPLE_SECONDS = 5.0
@@ -70,6 +71,17 @@ class RunStats:
         if seconds is not None and time.monotonic() - self._started_at >= seconds:
             return f"--max-time {seconds:g} s reached"
         return None
+
+    def noindex_events(self) -> list[Event]:
+        """For the end of the run: how many of its pages say `noindex`, if any."""
+        count = metrics.count_noindex(self._db, self._run)
+        if not count:
+            return []
+        pages = "1 page says" if count == 1 else f"{count:,} pages say"
+        if self._settings.meta_noindex:
+            return [Event(time.time(), "INFO", "supervisor", "run", f"{pages} noindex: no rows (meta_noindex)")]
+        text = f"{pages} noindex: their rows are kept, because meta_noindex is false"
+        return [Event(time.time(), "WARNING", "supervisor", "run", text)]
 
     def too_many_failed(self) -> bool:
         """Whether more jobs failed than the setting allows."""

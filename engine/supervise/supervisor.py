@@ -23,6 +23,7 @@ from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
 from engine.supervise.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
+from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_end import RunEnd
 from engine.supervise.run_stats import RunStats
 from engine.supervise.seeding import Seeder
@@ -50,6 +51,7 @@ class Supervisor:
         lock: Lock,
         node_pool: NodePool,
         queue_maintainer: QueueMaintainer,
+        robots_refresh: RobotsRefresh,
         seeder: Seeder,
         checkpoints: CheckpointTracker,
         defs_sync: DefsSync,
@@ -71,6 +73,7 @@ class Supervisor:
         self._settings = settings
         self._lock = lock
         self._queue_maintainer = queue_maintainer
+        self._robots_refresh = robots_refresh
         self._seeder = seeder
         self._checkpoints = checkpoints
         self._commands = commands
@@ -207,6 +210,7 @@ class Supervisor:
             self._seeder = self.defs_sync.tick(self._seeder)
         if not self._seeder.done and not self.disk.alarm:
             self._seed_batch()
+        self._robots_refresh.tick()
         self._queue_maintainer.tick()
         if self.exit_reason is None and (limit := self._stats.limit_reached()):
             self.stop(ExitReason.LIMIT, limit)

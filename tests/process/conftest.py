@@ -42,7 +42,7 @@ ONE_NODE = {
         "test_outputs",
         "test_shared_folders",
     ),
-    "test_whole_crawl",
+    *("test_page_robots", "test_robots", "test_whole_crawl"),
 }
 """Test modules that need only one node; each of their crawls starts one process less."""
 

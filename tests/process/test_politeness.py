@@ -72,18 +72,6 @@ def test_robots_off_for_a_host_or_for_all(project: Project, site: Site) -> None:
     assert site.count("/robots.txt") == 0
 
 
-def test_robots_txt_behind_5xx_closes_the_host(project: Project, site: Site) -> None:
-    site["/robots.txt"] = Page("broken", 500)
-    site.fallback = ok
-    project.write(defs(site.url("/a"), host="concurrency: 8"))
-    done = project.crawl("--set", "max_attempts=1")
-    assert site.paths == []
-    assert done.jobs == {"skipped": 1}
-    job = project.job(site.url("/a"))
-    assert job["state"] == "SKIPPED"
-    assert "robots.txt answered 500" in job["reason"]
-
-
 def test_a_temporary_5xx_of_robots_txt_is_retried(project: Project, site: Site) -> None:
     site["/robots.txt"] = lambda request: (
         Page("x", 502) if request.attempt == 1 else Page("User-agent: *\nDisallow: /b\n")
@@ -93,16 +81,6 @@ def test_a_temporary_5xx_of_robots_txt_is_retried(project: Project, site: Site) 
     project.crawl()
     assert site.count("/robots.txt") == 2
     assert site.paths == ["/a"]
-
-
-def test_an_unreachable_host_fails_by_its_page_not_its_robots_txt(project: Project) -> None:
-    url = "http://127.0.0.1:1/page"
-    project.write(defs(url, host="concurrency: 8"))
-    done = project.crawl("--set", "max_attempts=2", code=1)
-    assert done.jobs == {"failed": 1}
-    job = project.job(url)
-    assert job["attempts"] == 2
-    assert "connection refused" in job["reason"]
 
 
 def test_robots_txt_redirected_to_another_host_is_followed(project: Project, site: Site, second_site: Site) -> None:

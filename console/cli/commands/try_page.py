@@ -47,7 +47,7 @@ def try_(
     definitions = loaded.definitions
     for warning in loaded.warnings:
         _write_stderr(str(warning))
-    trial = PageTrial(definitions, find_data_def(definitions, data_def))
+    trial = PageTrial(definitions, find_data_def(definitions, data_def), settings)
     if job is not None:
         document, origin = _read_stored(data, job)
     else:

@@ -1,4 +1,4 @@
--- Migration 3 of crawl.db: which hosts the defs name, and which jobs may be redirected to any host.
+-- Migration 3 of crawl.db: what hosts the defs name, how far redirects may lead, the age of each robots.txt.
 
 ALTER TABLE hosts ADD COLUMN named INTEGER NOT NULL DEFAULT 0;          -- 1: a locator of the run names it
 
@@ -9,3 +9,8 @@ ALTER TABLE jobs ADD COLUMN may_leave_host INTEGER NOT NULL DEFAULT 1;  -- 0: re
 UPDATE hosts SET named = 1 WHERE id IN (
     SELECT s.host FROM jobs j JOIN sequences s ON s.id = j.sequence WHERE j.origin = 'locator' AND j.target IS NULL
 );
+
+ALTER TABLE hosts ADD COLUMN robots_fetched_at REAL;   -- wall clock; null: it could not be read, or its age is unknown
+ALTER TABLE hosts ADD COLUMN robots_agent TEXT;        -- the product token that its crawl_delay applies to
+CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
+ALTER TABLE metrics ADD COLUMN noindex INTEGER NOT NULL DEFAULT 0;  -- pages that say noindex

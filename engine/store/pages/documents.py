@@ -1,9 +1,10 @@
 """Stores and finds fetched pages. Bodies go to pages.db first, then crawl.db refers to them."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
@@ -48,6 +49,8 @@ _DELETE_ALIASES = "DELETE FROM document_aliases WHERE document IN (SELECT value 
 _SCAN_BATCH, _ID_GAP = 10_000, 1_000_000
 
 
+ROBOTS_TAG = "x-robots-tag"
+"""The header in which a response says what robots may do with it."""
 _WAL_PAGES = 256
 """Of 16 kB: the write-ahead log stays small, so that little is left to copy at the end of a run."""
 
@@ -63,6 +66,13 @@ class NewDocument:
     fetched_at: float
     headers: tuple[tuple[str, str], ...]
     body: bytes
+
+
+class StoredBody(NamedTuple):
+    """The body of a stored page, and the values of its X-Robots-Tag headers."""
+
+    body: bytes
+    robots_tags: tuple[str, ...]
 
 
 class PageStore:
@@ -92,6 +102,11 @@ class PageStore:
         """The body of a page; None: it is missing."""
         row = self._db.one(_BODY, (page,))
         return None if row is None else self._compressor.decompress(row[1])
+
+    def read_tagged(self, page: int) -> StoredBody | None:
+        """The body of a page and what its headers ask of robots; None: it is missing."""
+        row = self._db.one(_BODY, (page,))
+        return None if row is None else StoredBody(self._compressor.decompress(row[1]), _robots_tags(row[0]))
 
     def reconcile(self, crawl: Database, run: int) -> int:
         """Invalidate documents whose bodies are missing, because this file was lost or replaced by an older copy.
@@ -134,6 +149,15 @@ class PageStore:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+
+def robots_tags(headers: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """The values of the X-Robots-Tag headers among these, whose names are in lower case."""
+    return tuple([value for name, value in headers if name == ROBOTS_TAG])
+
+
+def _robots_tags(headers: str) -> tuple[str, ...]:
+    return robots_tags(orjson.loads(headers)) if ROBOTS_TAG in headers else ()
 
 
 def lost_pages_message(count: int) -> str:

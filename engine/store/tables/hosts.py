@@ -1,15 +1,22 @@
 """Writes the table `hosts`: send times, limits, backoff and robots.txt."""
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from engine.store.db.connector import Database, id_list
+
+ROBOTS_MAX_AGE = 23 * 3600.0
+"""Seconds after which a robots.txt is asked for again, so that none in use is older than the 24 hours of RFC 9309."""
+_ROBOTS_KEPT = 30 * 86400.0
+"""Seconds for which a robots.txt stays in force while it cannot be read again, as RFC 9309 proposes."""
 
 _ENSURE = """
 INSERT INTO hosts (run, key, origin, delay, concurrency, robots) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, key) DO NOTHING RETURNING id
 """
-_FIND = "SELECT id FROM hosts WHERE run = ? AND key = ?"
+_FIND = "SELECT id, robots FROM hosts WHERE run = ? AND key = ?"
 _RESERVE = "UPDATE hosts SET next_at = ? WHERE id = ?"
 _SET_BACKOFF = """
 UPDATE hosts SET strikes = strikes + 1, throttled = throttled + 1,
@@ -18,16 +25,45 @@ WHERE id = ?
 """
 _RESET_STRIKES = "UPDATE hosts SET strikes = 0 WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?))"
 _ADD_ERRORS = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
+_REUSE_ROBOTS = f"""
+UPDATE hosts SET robots = 'KNOWN', robots_status = o.robots_status, robots_text = o.robots_text,
+    crawl_delay = o.crawl_delay, robots_fetched_at = o.robots_fetched_at, robots_agent = o.robots_agent
+FROM (
+    SELECT * FROM hosts WHERE key = :key AND origin = :origin AND robots_agent = :agent AND run < :run
+        AND robots_fetched_at BETWEEN :now - {ROBOTS_MAX_AGE} AND :now
+    ORDER BY robots_fetched_at DESC LIMIT 1
+) o WHERE hosts.id = :host RETURNING hosts.id
+"""
 _SET_ROBOTS = """
 UPDATE hosts SET robots = CASE robots WHEN 'OFF' THEN 'OFF' ELSE 'KNOWN' END,
-    robots_status = ?, robots_text = ?, crawl_delay = ? WHERE id = ?
+    robots_status = ?, robots_text = ?, crawl_delay = ?, robots_fetched_at = ?, robots_agent = ? WHERE id = ?
+"""
+_KEEP_ROBOTS = f"""
+UPDATE hosts SET robots = CASE robots WHEN 'OFF' THEN 'OFF' ELSE 'KNOWN' END
+WHERE id = ? AND robots_fetched_at > ? - {_ROBOTS_KEPT} RETURNING id
 """
 _ABANDON_ROBOTS = """
-UPDATE hosts SET robots = 'KNOWN', robots_status = 0, robots_text = '', crawl_delay = 0
-WHERE run = ? AND robots = 'WANTED' AND id IN (
-    SELECT host FROM sequences WHERE run = hosts.run AND kind = 'robots' AND failed > 0)
+UPDATE hosts SET robots = 'KNOWN', robots_status = CASE WHEN robots_fetched_at IS NULL THEN 0 ELSE robots_status END,
+    robots_text = CASE WHEN robots_fetched_at IS NULL THEN 'a node died of it' ELSE robots_text END
+WHERE run = :run AND robots = 'WANTED' AND origin || '/robots.txt' IN (
+    SELECT j.url FROM sequences s CROSS JOIN jobs j ON j.sequence = s.id
+    WHERE s.run = :run AND s.kind = 'robots' AND s.failed > 0 AND j.state = 'FAILED')
 """
-_ROBOTS = "SELECT robots_status, robots_text FROM hosts WHERE id = ? AND robots = 'KNOWN'"
+_ROBOTS = "SELECT robots, robots_status, robots_text, robots_fetched_at FROM hosts WHERE id = ? AND robots <> 'OFF'"
+_WANT_STALE_ROBOTS = f"""
+UPDATE hosts SET robots = 'WANTED', robots_status = CASE WHEN robots_fetched_at IS NULL THEN NULL ELSE robots_status END
+WHERE run = :run AND robots = 'KNOWN'
+    AND (robots_fetched_at IS NULL OR robots_fetched_at NOT BETWEEN :now - {ROBOTS_MAX_AGE} AND :now)
+    AND EXISTS (SELECT 1 FROM sequences s WHERE s.host = hosts.id AND s.kind IN ('page', 'sitemap')
+        AND s.ready + s.delayed + s.taken > 0)
+RETURNING id, key, origin
+"""
+_WANT_ROBOTS_OF_JOBS = """
+UPDATE hosts SET robots = 'WANTED', robots_status = NULL
+WHERE robots = 'KNOWN' AND robots_fetched_at IS NULL AND id IN (
+    SELECT s.host FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value CROSS JOIN sequences s ON s.id = j.sequence)
+RETURNING id, key, origin
+"""
 _BACKOFF = "SELECT strikes, backoff_until FROM hosts WHERE id = ?"
 _SHIFT_DEADLINES = """
 UPDATE hosts SET next_at = next_at + :shift, backoff_until = backoff_until + :shift
@@ -61,15 +97,39 @@ class HostPolicy:
     delay: float
     concurrency: int
     robots: bool
+    agent: str = ""
+    """The product token for robots.txt."""
+
+
+class StoredRobots(NamedTuple):
+    """A host's robots.txt as stored."""
+
+    status: int
+    text: str
+    """Of the file, or why it cannot be read."""
+    fetched_at: float | None
+    """Wall clock, seconds since 1970; None: it could not be read."""
 
 
 def ensure(db: Database, run: int, key: str, origin: str, policy: HostPolicy) -> tuple[int, bool]:
-    """The host's id, and whether it is new."""
+    """The host's id, and whether its robots.txt must be read. A new host takes over that of an earlier run of today."""
     robots = "WANTED" if policy.robots else "OFF"
     created = db.value(_ENSURE, (run, key, origin, policy.delay, policy.concurrency, robots))
     if created is not None:
-        return int(created), True
-    return int(db.value(_FIND, (run, key))), False
+        return int(created), policy.robots and not _reuse_robots(db, int(created), run, key, origin, policy.agent)
+    host, state = db.all(_FIND, (run, key))[0]
+    return int(host), state == "WANTED"
+
+
+def _reuse_robots(db: Database, host: int, run: int, key: str, origin: str, agent: str) -> bool:
+    values = {"host": host, "run": run, "key": key, "origin": origin, "agent": agent, "now": time.time()}
+    return bool(db.all(_REUSE_ROBOTS, values))
+
+
+def find(db: Database, run: int, key: str) -> int | None:
+    """The id of a host of a run."""
+    row = db.one(_FIND, (run, key))
+    return None if row is None else int(row[0])
 
 
 def get_id(db: Database, run: int, key: str) -> int:
@@ -97,9 +157,17 @@ def add_errors(db: Database, host: int, count: int) -> None:
     db.execute(_ADD_ERRORS, (count, host))
 
 
-def set_robots(db: Database, host: int, status: int, text: str, crawl_delay: float) -> None:
-    """Store a robots.txt, so that the pages of the host can be leased. `crawl_delay`: its minimum delay in seconds."""
-    db.execute(_SET_ROBOTS, (status, text, crawl_delay, host))
+def set_robots(
+    db: Database, host: int, status: int, text: str, crawl_delay: float, *, agent: str = "",
+    fetched_at: float | None = None,
+) -> None:  # fmt: skip
+    """Store a robots.txt, so that the pages of the host can be leased. `crawl_delay`: its minimum delay in seconds.
+
+    `fetched_at` None: it could not be read; then an earlier copy stays in force.
+    """
+    if fetched_at is None and db.all(_KEEP_ROBOTS, (host, time.time())):
+        return
+    db.execute(_SET_ROBOTS, (status, text, crawl_delay, fetched_at, agent, host))
 
 
 def skip_robots(db: Database, host: int) -> None:
@@ -108,14 +176,32 @@ def skip_robots(db: Database, host: int) -> None:
 
 
 def abandon_robots(db: Database, run: int) -> None:
-    """Treat robots.txt files whose job failed as unreachable, so that their hosts' pages do not wait forever."""
-    db.execute(_ABANDON_ROBOTS, (run,))
+    """Treat robots.txt files whose job failed as unreadable, so that their hosts' pages do not wait forever."""
+    db.execute(_ABANDON_ROBOTS, {"run": run})
 
 
-def get_robots(db: Database, host: int) -> tuple[int, str] | None:
-    """Status and text of its robots.txt; None if unknown or not required."""
+def want_stale_robots(db: Database, run: int, now: float) -> list[tuple[int, str, str]]:
+    """Require a new robots.txt where the last one is too old or could not be read, and pages are open.
+
+    `now`: wall clock. Returns id, key and origin of the hosts; an old copy is kept until a new one replaces it.
+    """
+    return [tuple(row) for row in db.all(_WANT_STALE_ROBOTS, {"run": run, "now": now})]
+
+
+def want_robots_of_jobs(db: Database, ids: Iterable[int]) -> list[tuple[int, str, str]]:
+    """Require a new robots.txt of the hosts of these jobs where it could not be read: id, key and origin of each."""
+    return [tuple(row) for row in db.all(_WANT_ROBOTS_OF_JOBS, (id_list(ids),))]
+
+
+def get_robots(db: Database, host: int) -> StoredRobots | Literal["OFF"] | None:
+    """Its robots.txt; None: not read yet; OFF: it does not apply."""
     row = db.one(_ROBOTS, (host,))
-    return None if row is None else (int(row[0]), str(row[1]))
+    if row is None:
+        return "OFF"
+    state, status, text, fetched_at = row
+    if status is None or (state == "WANTED" and fetched_at is None):
+        return None
+    return StoredRobots(int(status), str(text or ""), fetched_at)
 
 
 def get_backoff(db: Database, host: int) -> tuple[int, float | None]:

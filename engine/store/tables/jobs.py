@@ -92,6 +92,7 @@ UPDATE jobs SET state = 'READY', attempts = 0, crashes = 0, hops = 0, target = N
     changed_at = {_NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.READY)} AND state <> 'TAKEN'
 """
+_FIND_ENDED = "SELECT id FROM jobs WHERE run = ? AND identity = ? AND state IN ('DONE', 'FAILED', 'SKIPPED')"
 _RESUME = f"UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {_NOW} WHERE run = ? AND state = 'INCOMPLETE'"
 _SKIP = f"""
 UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {_NOW} WHERE id IN (
@@ -104,8 +105,9 @@ UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
 """
 _REQUEUE_SKIPPED = f"""
 UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
-    SELECT id FROM jobs WHERE sequence = ? AND state = 'SKIPPED' AND (reason = ? OR reason GLOB 'maxPages *'
-        OR reason GLOB 'robots.txt *' OR reason GLOB 'address *') LIMIT ?
+    SELECT id FROM jobs WHERE sequence = ? AND (
+        (state = 'SKIPPED' AND (reason = ? OR reason GLOB 'maxPages *' OR reason GLOB 'address *'))
+        OR (state IN ('SKIPPED', 'FAILED') AND reason GLOB 'robots.txt *')) LIMIT ?
 ) AND state IN {_states_before(JobState.READY)}
 """
 _QUEUE_EXTRACTS = f"""
@@ -294,6 +296,12 @@ def reopen(db: Database, ids: Sequence[int], moves: Sequence[tuple[int, int]]) -
     return count
 
 
+def find_ended(db: Database, run: int, identity: bytes) -> int | None:
+    """The job of that identity, if it has ended."""
+    row = db.one(_FIND_ENDED, (run, identity))
+    return None if row is None else int(row[0])
+
+
 def skip_ready(db: Database, sequence: int, reason: str, limit: int) -> int:
     """Skip due jobs of a sequence, at most `limit`; returns how many."""
     return int(db.execute(_SKIP, (reason, sequence, limit)).rowcount)
@@ -305,7 +313,10 @@ def skip_delayed(db: Database, run: int, sequence: int, reason: str, limit: int)
 
 
 def requeue_skipped(db: Database, sequence: int, reason: str, limit: int) -> int:
-    """Requeue at most `limit` jobs skipped for that reason, `maxPages`, robots.txt or an address; returns how many."""
+    """Requeue at most `limit` jobs skipped for that reason, `maxPages` or an address, or ended by robots.txt.
+
+    Returns how many.
+    """
     return int(db.execute(_REQUEUE_SKIPPED, (sequence, reason, limit)).rowcount)
 
 

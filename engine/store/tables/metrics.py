@@ -7,19 +7,21 @@ from typing import Any, NamedTuple
 from engine.store.db.connector import Database
 
 _ADD = """
-INSERT INTO metrics (run, grp, fetches, fetch_seconds, bytes, retries) {values}
+INSERT INTO metrics (run, grp, fetches, fetch_seconds, bytes, retries, noindex) {values}
 ON CONFLICT (run, grp) DO UPDATE SET fetches = fetches + excluded.fetches,
     fetch_seconds = fetch_seconds + excluded.fetch_seconds, bytes = bytes + excluded.bytes,
-    retries = retries + excluded.retries
+    retries = retries + excluded.retries, noindex = noindex + excluded.noindex
 """
-_LIST = "SELECT grp, fetches, fetch_seconds, bytes, retries FROM metrics WHERE run = ? ORDER BY grp"
+_LIST = "SELECT grp, fetches, fetch_seconds, bytes, retries, noindex FROM metrics WHERE run = ? ORDER BY grp"
+_NOINDEX = "SELECT total(noindex) FROM metrics WHERE run = ?"
 _TAKEOVERS = "SELECT takeovers FROM runs WHERE seq = ?"
 
 
 class FetchStats(NamedTuple):
     """Cost of a group's fetches: complete responses, their seconds, the bytes of their bodies as sent.
 
-    `retries` counts the attempts that are repeated. The group of robots.txt is the empty one.
+    `retries` counts the attempts that are repeated, `noindex` the pages that ask not to be indexed. The group of
+    robots.txt is the empty one.
     """
 
     group: str
@@ -27,6 +29,7 @@ class FetchStats(NamedTuple):
     seconds: float
     bytes: int
     retries: int
+    noindex: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,11 @@ def add(db: Database, run: int, stats: Sequence[FetchStats]) -> None:
 def list_fetch_stats(db: Database, run: int) -> list[FetchStats]:
     """The fetch statistics of each group of a run."""
     return [FetchStats(*row) for row in db.all(_LIST, (run,))]
+
+
+def count_noindex(db: Database, run: int) -> int:
+    """Pages of a run that ask not to be indexed."""
+    return int(db.value(_NOINDEX, (run,)))
 
 
 def count_takeovers(db: Database, run: int) -> int:

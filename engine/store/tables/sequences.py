@@ -66,7 +66,8 @@ _MARK_PRESENT = (
 )
 _RECHECK_SKIPPED = "UPDATE sequences SET absent = 2 WHERE run = ? AND grp = ? AND absent = 0 AND skipped > 0"
 _RECHECK_SKIPPED_OF_HOST = (
-    "UPDATE sequences SET absent = 2 WHERE host = ? AND kind IN ('page', 'sitemap') AND absent = 0 AND skipped > 0"
+    "UPDATE sequences SET absent = 2 WHERE host = ? AND kind IN ('page', 'sitemap') AND absent = 0 "
+    "AND skipped + failed > 0"
 )
 _MARK_RECHECKED = "UPDATE sequences SET absent = 0 WHERE id = ? AND absent = 2"
 _UNSETTLED = """
@@ -200,7 +201,7 @@ def recheck_skipped(db: Database, run: int, group: str) -> None:
 
 
 def recheck_skipped_of_host(db: Database, host: int) -> None:
-    """Schedule a recheck of jobs skipped because of a host's robots.txt or address."""
+    """Schedule a recheck of jobs that ended because of a host's robots.txt or address."""
     db.execute(_RECHECK_SKIPPED_OF_HOST, (host,))
 
 

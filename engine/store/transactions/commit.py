@@ -15,17 +15,16 @@ from engine.store.tables.events import Event
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
 from engine.store.tables.rows import NewRow
-from engine.store.transactions import supersede
+from engine.store.transactions import robots, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
-from engine.store.transactions.outcome import JobOutcome, RobotsResult
+from engine.store.transactions.outcome import JobOutcome
 from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
 
 _MAX_REFILL_SEQUENCES = 4
 """Rung sequences from which a commit leases by itself; the queue keeps the order of more."""
-_RETRIED_STATES = (JobState.READY, JobState.INCOMPLETE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,14 +193,8 @@ def _apply(
             hosts.set_backoff(db, f.job.host, f.backoff_until)
         if f.host_failed:
             hosts.add_errors(db, f.job.host, 1)
-        robots = f.robots
-        if f.job.kind is JobKind.ROBOTS and f.state is JobState.SKIPPED:
-            hosts.skip_robots(db, f.job.host)
-        elif robots is None and f.job.kind is JobKind.ROBOTS and f.state not in _RETRIED_STATES:
-            # a robots job that failed must not hold back the pages of its host forever
-            robots = RobotsResult(0, "", 0.0)
-        if robots is not None:
-            hosts.set_robots(db, f.job.host, robots.status, robots.text, robots.crawl_delay)
+        if f.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, f)) is not None:
+            touched_hosts.add(host)
     hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and f.document})
     events.add(db, run, [event for f in accepted for event in f.events])
     return frozenset(accepted_ids), touched_hosts
@@ -235,13 +228,17 @@ def _add_fetch_stats(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> 
     sums: dict[str, list[float]] = {}
     for f in outcomes:
         retried = f.state is JobState.READY and f.attempts
-        if f.fetches or retried:
+        if f.fetches or retried or f.noindex:
             group_sums = sums.get(f.job.group)
             if group_sums is None:
-                group_sums = sums[f.job.group] = [0, 0.0, 0, 0]
+                group_sums = sums[f.job.group] = [0, 0.0, 0, 0, 0]
             group_sums[0] += f.fetches
             group_sums[1] += f.fetch_seconds
             group_sums[2] += f.received_bytes
             if retried:
                 group_sums[3] += 1
-    metrics.add(db, run, [FetchStats(group, int(n), s, int(b), int(r)) for group, (n, s, b, r) in sums.items()])
+            if f.noindex:
+                group_sums[4] += 1
+    metrics.add(
+        db, run, [FetchStats(group, int(n), s, int(b), int(r), int(i)) for group, (n, s, b, r, i) in sums.items()]
+    )

@@ -15,7 +15,9 @@ from engine.store.tables import sequences as rings
 _SEQUENCE_STATE = """
 SELECT s.run, s.kind, s.grp, s.ready, s.taken,
     s.paused OR s.absent = 1 OR (r.extract_only AND s.kind <> 'extract'), s.max_pages,
-    h.id, max(h.delay, h.crawl_delay * (h.robots <> 'OFF')), h.concurrency, h.next_at, h.backoff_until, h.robots,
+    h.id, max(h.delay, h.crawl_delay * (h.robots <> 'OFF'))
+        * (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_status BETWEEN 1 AND 499 AND h.robots_status <> 429),
+    h.concurrency, h.next_at, h.backoff_until, h.robots,
     (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract'),
     r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages, r.relinking,
     EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id

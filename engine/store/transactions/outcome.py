@@ -32,11 +32,16 @@ class ExtractedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RobotsResult:
-    """A host's robots.txt: HTTP status (0: unreachable), text, and its crawl delay in seconds."""
+    """A host's robots.txt: HTTP status (0: no answer), text, and its crawl delay in seconds."""
 
     status: int
     text: str
+    """Of the file, or why it cannot be read."""
     crawl_delay: float
+    agent: str = ""
+    """The product token it was read for."""
+    fetched_at: float | None = None
+    """Wall clock, seconds since 1970; None: it could not be read."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +74,8 @@ class JobOutcome:
     """The host's backoff ends at this boot-time second."""
     host_failed: bool = False
     robots: RobotsResult | None = None
+    noindex: bool = False
+    """Whether the page asks not to be indexed."""
     links_dropped: bool = False
     """Links were dropped, because the current defs lack their groups."""
     fetches: int = 0

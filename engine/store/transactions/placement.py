@@ -4,17 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from engine.model.job import JobKind
-from engine.model.job_key import robots_key
 from engine.store.db.connector import Database
-from engine.store.tables import hosts, jobs, sequences
+from engine.store.tables import hosts, sequences
 from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions.robots import add_robots_job
 
 
 def apply_host_policy(db: Database, run: int, host_key: str, policy: HostPolicy) -> None:
     """Change the policy of a host of this run: its pages now wait for its robots.txt, or no longer do."""
     host, origin, (before, robots) = hosts.apply_policy(db, run, host_key, policy)
     if robots != before and robots == "WANTED":
-        _add_robots_job(db, run, host, host_key, origin)
+        add_robots_job(db, run, host, host_key, origin)
     elif robots != before and robots == "OFF":
         sequences.recheck_skipped_of_host(db, host)
 
@@ -23,11 +23,6 @@ def readmit_host(db: Database, run: int, host_key: str, policy: HostPolicy) -> N
     """Requeue what the address guard skipped on a host that the defs name now; its robots.txt is asked for again."""
     apply_host_policy(db, run, host_key, policy)
     sequences.recheck_skipped_of_host(db, hosts.get_id(db, run, host_key))
-
-
-def _add_robots_job(db: Database, run: int, host: int, host_key: str, origin: str) -> None:
-    sequence = sequences.ensure(db, run, "", host, JobKind.ROBOTS, None)
-    jobs.add_robots(db, run, sequence, f"{origin}/robots.txt", robots_key(host_key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +54,9 @@ class PlacementCache:
         place = self._committed.get(key) or self._uncommitted.get(key)
         if place is None:
             policy = self.host_policy(host_key)
-            host, new = hosts.ensure(db, self._run, host_key, origin, policy)
-            if new and policy.robots:
-                _add_robots_job(db, self._run, host, host_key, origin)
+            host, robots_missing = hosts.ensure(db, self._run, host_key, origin, policy)
+            if robots_missing and kind is not JobKind.ROBOTS:  # a redirected robots.txt obeys no other one
+                add_robots_job(db, self._run, host, host_key, origin)
             sequence = sequences.ensure(db, self._run, group, host, kind, self._max_pages(group))
             place = self._uncommitted[key] = Placement(sequence, host)
         return place

@@ -23,6 +23,7 @@ from engine.store.pages import documents
 from engine.store.read import browse, candidates
 from engine.store.tables import checkpoints, events, jobs, outputs, rows, runs, supervisors
 from engine.store.tables.events import Event
+from engine.store.transactions import robots
 
 _BATCH = 2000
 _ENDED_JOBS = """
@@ -99,7 +100,9 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
         for start in range(0, len(keys), 500):
             documents.invalidate(db, run, keys[start : start + 500])
         moves = [(home, row[0]) for row in ended if (home := _original_sequence(db, run, row)) is not None]
+        robots.ask_hosts_of_jobs(db, run, ids)  # of the hosts that redirects led to
         count = jobs.reopen(db, ids, moves)
+        robots.ask_hosts_of_jobs(db, run, ids)
         checkpoints.reopen(db, run)
         return count
 

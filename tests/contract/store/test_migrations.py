@@ -217,6 +217,11 @@ def test_processes_that_migrate_at_once_all_succeed(tmp_path: Path, fresh: Path,
             assert journal(tmp_path / str(i) / CRAWL) == list(MIGRATIONS[CRAWL])
 
 
+def _load_newest(folder: Path) -> None:
+    folder.mkdir()
+    migrate_databases(folder)
+
+
 @pytest.mark.parametrize(
     ("prepare", "imported"), [(lambda folder: load(folder, 1), True), (_create, False),
                               (lambda folder: folder.mkdir(), False)],

@@ -153,7 +153,7 @@ def test_the_robots_txt_of_a_new_host_is_fetched_first(gated: StoreHarness) -> N
     result = gated.commit(JobOutcome(job=robots, state=JobState.DONE, robots=RobotsResult(200, "User-agent: *", 2.0)))
     assert result.ring == (kinds["page"],)
     assert [j.delay for j in gated.lease(kinds["page"]).jobs] == [2.0]
-    assert hosts.get_robots(gated.db, 1) == (200, "User-agent: *")
+    assert hosts.get_robots(gated.db, 1) == (200, "User-agent: *", None)
 
 
 def test_robots_gate_sitemaps_as_well(gated: StoreHarness) -> None:

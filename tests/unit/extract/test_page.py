@@ -42,7 +42,52 @@ def test_the_base_is_the_first_base_tag_or_the_final_url(text: str, base: str) -
     ],
 )
 def test_meta_robots(text: str, nofollow: bool) -> None:
-    assert page(text).nofollow is nofollow
+    assert page(text).robots("").nofollow is nofollow
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("<meta name=robots content='noindex'>", (False, True)),
+        ("<meta name=ROBOTS content='none'>", (True, True)),
+        ("<meta name=' Acme-Bot ' content='nofollow'><meta name=robots content=noindex>", (True, True)),
+        ("<meta name=otherbot content='noindex, nofollow'>robots acme-bot", (False, False)),
+        ("<meta name=robots content='all'><meta name=acme-bot content='NoIndex;'>", (False, False)),
+        ("<meta name=acme-bot content='index, nofollow, max-snippet:20'>", (True, False)),
+    ],
+)
+def test_meta_of_all_robots_and_of_our_own_name_count(text: str, asked: tuple[bool, bool]) -> None:
+    assert page(text).robots("acme-bot") == asked
+
+
+@pytest.mark.parametrize(
+    ("tags", "asked"),
+    [
+        (("noindex",), (False, True)),
+        (("noindex, nofollow",), (True, True)),
+        (("None",), (True, True)),
+        (("acme-bot: nofollow",), (True, False)),
+        (("otherbot: noindex, nofollow",), (False, False)),
+        (("noindex, otherbot: nofollow",), (False, True)),
+        (("otherbot: noindex, Acme-Bot: nofollow, noarchive",), (True, False)),
+        (("otherbot: none", "nofollow"), (True, False)),
+        (("unavailable_after: 25 Jun 2010 15:00:00 PST, noindex",), (False, True)),
+        (("max-snippet: 0, max-image-preview: none, nofollow",), (True, False)),
+        ((), (False, False)),
+    ],
+)
+@pytest.mark.parametrize("kind", ["html", "json"])
+def test_headers_of_all_robots_and_of_our_own_name_count(
+    kind: str, tags: tuple[str, ...], asked: tuple[bool, bool]
+) -> None:
+    tagged = Page(url="http://h/", text="1", kind=kind, status=200, fetched_at=0.0, robots_tags=tags)  # type: ignore[arg-type]
+    assert tagged.robots("acme-bot") == asked
+
+
+def test_header_and_meta_add_up() -> None:
+    text = "<meta name=robots content=noindex>"
+    tagged = Page(url="http://h/", text=text, kind="html", status=200, fetched_at=0.0, robots_tags=("nofollow",))
+    assert tagged.robots("a") == (True, True)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "nul", "9" * 5_000, "\ud800"])

@@ -1,4 +1,4 @@
-"""Redirect requests, robots.txt, waits, and the limits of the cookie jar."""
+"""Redirect requests, waits, and the limits of the cookie jar."""
 
 import subprocess
 import sys
@@ -13,10 +13,8 @@ from engine.fetch.errors import FetchFailed
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.request import OutgoingRequest
 from engine.fetch.retry_policy import classify_status, host_backoff, retry_wait, retryable_status
-from engine.fetch.robots import MAX_ROBOTS_BYTES, RobotsRules, robots_rules_for
 from engine.model.job import Request
 
-AGENT = "crawl-console/0.1 (+https://project.example)"
 POST = Request(
     method="POST",
     headers=(
@@ -77,63 +75,6 @@ def test_variables_are_not_sent_to_another_origin() -> None:
     with pytest.raises(FetchFailed, match=r"https://other\.example") as failed:
         build_redirect_request(secret, 307, "https://h/", "https://other.example/")
     assert not failed.value.retryable
-
-
-ROBOTS = """
-User-agent: *
-Disallow: /private
-Allow: /private/open
-Disallow: /*.pdf$
-Crawl-delay: 2.5
-
-User-agent: crawl-console
-Disallow: /only-us
-Sitemap: https://h/sitemap.xml
-"""
-
-
-def test_robots_as_written() -> None:
-    rules = robots_rules_for(200, ROBOTS)
-    assert rules.sitemaps == ("https://h/sitemap.xml",)
-    assert not rules.allowed("https://h/only-us/x", AGENT)
-    assert rules.allowed("https://h/private", AGENT)
-    assert rules.crawl_delay(AGENT) is None
-    assert not rules.allowed("https://h/private/x", "other/1")
-    assert rules.allowed("https://h/private/open", "other/1")
-    assert not rules.allowed("https://h/a.pdf", "other/1") and rules.allowed("https://h/a.pdf?x", "other/1")
-    assert rules.crawl_delay("other/1") == 2.5
-
-
-@pytest.mark.parametrize(
-    ("status", "allowed"),
-    [(200, False), (204, False), (301, True), (403, True), (404, True), (500, False), (503, False)],
-)
-def test_robots_by_status(status: int, allowed: bool) -> None:
-    rules = robots_rules_for(status, "User-agent: *\nDisallow: /")
-    assert rules.allowed("https://h/a", AGENT) is allowed
-    if status != 200 and status != 204:
-        assert (rules.crawl_delay(AGENT), rules.sitemaps) == (None, ())
-
-
-def test_robots_without_rules() -> None:
-    for text in ("", "<html>not found</html>", "\ufeffUser-agent: *\nDisallow:", "Disallow: /", "\0\x1b[31m"):
-        assert RobotsRules.parse(text).allowed("https://h/a", AGENT)
-    assert not RobotsRules.parse("\ufeffUser-agent: *\nDisallow: /").allowed("https://h/a", AGENT)
-
-
-def test_robots_are_read_up_to_500_kib() -> None:
-    filler = "# comment\n" * (MAX_ROBOTS_BYTES // 10)
-    text = f"User-agent: *\nDisallow: /a\n{filler}Disallow: /b\n"
-    rules = RobotsRules.parse(text)
-    assert not rules.allowed("https://h/a", AGENT)
-    assert rules.allowed("https://h/b", AGENT)
-    assert RobotsRules.parse("x" * (MAX_ROBOTS_BYTES + 1)).allowed("https://h/x", AGENT)
-
-
-@given(st.text(max_size=200), st.text(max_size=30).map("https://h/".__add__))
-def test_any_robots_text_is_parsed(text: str, url: str) -> None:
-    rules = RobotsRules.parse("User-agent: *\n" + text)
-    assert rules.allowed(url, AGENT) in (True, False)
 
 
 @pytest.mark.parametrize(

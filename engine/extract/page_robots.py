@@ -1,0 +1,47 @@
+"""Reads what a page asks of robots: `<meta name="robots">` and the header X-Robots-Tag."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+_DIRECTIVES_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+
+
+class PageRobots(NamedTuple):
+    """What a page asks of a robot."""
+
+    nofollow: bool = False
+    """Not to follow its links."""
+    noindex: bool = False
+    """Not to list the page: to make no rows of it."""
+
+
+def read_meta(contents: Iterable[str]) -> PageRobots:
+    """The directives of the `content` attributes that address a robot. The strictest counts; others are ignored."""
+    words: set[str] = set()
+    for content in contents:
+        words.update(content.lower().replace(",", " ").split())
+    return _from_words(words)
+
+
+def read_headers(values: Iterable[str], agent: str) -> PageRobots:
+    """The directives of X-Robots-Tag headers for a product token; those before any `name:` address every robot.
+
+    A name applies to what follows it in its header: `otherbot: noindex, nofollow`.
+    """
+    words: set[str] = set()
+    for value in values:
+        addressed = True
+        for part in value.lower().split(","):
+            name, colon, directive = part.partition(":")
+            if colon and name.strip() not in _DIRECTIVES_WITH_VALUE:
+                addressed = name.strip() in (agent, "robots", "*")
+            elif colon:
+                continue
+            if addressed:
+                words.update((directive if colon else part).split())
+    return _from_words(words)
+
+
+def _from_words(words: set[str]) -> PageRobots:
+    every = "none" in words
+    return PageRobots(nofollow=every or "nofollow" in words, noindex=every or "noindex" in words)

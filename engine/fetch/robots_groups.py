@@ -1,0 +1,146 @@
+"""Reads the groups of a robots.txt line by line, to name the rule that decides about a URL.
+
+The parser, protego, decides; it keeps no line numbers. The reading here follows it, its tolerance included.
+"""
+
+import re
+from typing import NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+
+_AGENT = frozenset({"user-agent", "useragent", "user agent"})
+_ALLOW = frozenset({"allow"})
+_DISALLOW = frozenset({"disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"})
+_SITE_WIDE = frozenset({"sitemap", "sitemaps", "site-map", "host"})
+_OTHER = frozenset({"crawl-delay", "crawl delay", "request-rate", "request rate", "visit-time", "visit time"})
+_DIRECTIVES = _AGENT | _ALLOW | _DISALLOW | _SITE_WIDE | _OTHER
+_MAX_DIRECTIVE_WORDS = 2
+
+_KEPT_IN_URLS = re.compile("%(2f|25)", re.IGNORECASE)
+_KEPT_IN_PATTERNS = re.compile("%(2f|25|2a)", re.IGNORECASE)
+_INDEX_PAGE = "/index.html"
+
+
+class Rule(NamedTuple):
+    """One Allow or Disallow of a group."""
+
+    line: int
+    """Counted from 1."""
+    text: str
+    """The line as written, without its comment."""
+    allows: bool
+    pattern: str
+    """Normalized; it may hold `*`, and `$` at its end."""
+
+    def matches(self, path: str) -> bool:
+        """Whether the rule applies to a normalized path with its query."""
+        anchored = self.pattern.endswith("$")
+        first, *others = (self.pattern[:-1] if anchored else self.pattern).split("*")
+        if not others:
+            return path == first if anchored else path.startswith(first)
+        if not path.startswith(first):
+            return False
+        position = len(first)
+        for part in others[:-1]:
+            found_at = path.find(part, position)
+            if found_at < 0:
+                return False
+            position = found_at + len(part)
+        if anchored:
+            return len(path) - len(others[-1]) >= position and path.endswith(others[-1])
+        return path.find(others[-1], position) >= 0
+
+
+def read_groups(text: str) -> dict[str, list[Rule]]:
+    """The rules of each group in order, by the name of its user agent in lower case; groups of one name are one."""
+    groups: dict[str, list[Rule]] = {}
+    current: list[str] = []
+    previous: str | None = None
+    for number, written in enumerate(text.splitlines(), 1):
+        line = written.partition("#")[0].strip()
+        directive = _read_directive(line) if line else None
+        if directive is None:
+            continue
+        field, value = directive
+        if field in _AGENT and previous is not None and previous not in _AGENT:
+            current = []
+        if field not in _SITE_WIDE:
+            previous = field
+        if not value:
+            continue
+        if field in _AGENT:
+            for name in _agent_names(value):
+                groups.setdefault(name, [])
+                if name not in current:
+                    current.append(name)
+        elif field in _ALLOW or field in _DISALLOW:
+            rules = list(_read_rules(number, line, field in _ALLOW, value)) if current else []
+            for name in current:
+                groups[name] += rules
+    return groups
+
+
+def find_rule(rules: list[Rule], url: str) -> Rule | None:
+    """The rule that decides about a URL: the longest that matches, an Allow before a Disallow; None: no rule does."""
+    path, best = _normalize_path(url), None
+    for rule in rules:
+        if (best is None or _rank(rule) > _rank(best)) and rule.matches(path):
+            best = rule
+    return best
+
+
+def _rank(rule: Rule) -> tuple[int, bool]:
+    return len(rule.pattern), rule.allows
+
+
+def _agent_names(value: str) -> list[str]:
+    """The names that a user-agent line adds: as written, and without asterisks inside."""
+    name = value.lower()
+    names = [name] if name == "*" or "*" not in name else [name, name.replace("*", "")]
+    return [name for name in names if name]
+
+
+def _read_directive(line: str) -> tuple[str, str] | None:
+    """The field and the value of a line; None: it is neither `field: value` nor `field value`."""
+    before, colon, after = line.partition(":")
+    field = before.strip().lower()
+    if colon and (field in _DIRECTIVES or not after or after[0].isspace()):
+        return field, after.strip()
+    words = line.split()
+    for count in range(1, _MAX_DIRECTIVE_WORDS + 1):
+        candidate = " ".join(words[:count]).lower()
+        if candidate in _DIRECTIVES:
+            return candidate, " ".join(words[count:])
+    return (field, after.strip()) if colon else None
+
+
+def _read_rules(number: int, line: str, allows: bool, value: str) -> list[Rule]:
+    """The rules of one line: a `$` counts as an anchor at its end, and as an ordinary character."""
+    rules: list[Rule] = []
+    for pattern in [value.replace("$", "%24"), value] if "$" in value else [value]:
+        normalized = _normalize_pattern(pattern)
+        if normalized:
+            rules.append(Rule(number, line, allows, normalized))
+        if allows and normalized.endswith(_INDEX_PAGE):
+            rules.append(Rule(number, line, allows, normalized.removesuffix("index.html") + "$"))
+    return rules
+
+
+def _normalize_pattern(pattern: str) -> str:
+    if pattern.startswith(("https://", "http://")):
+        pattern = f"/{pattern}"
+    anchor = "$" if pattern.endswith("$") else ""
+    return _requote(pattern.removesuffix("$"), _KEPT_IN_PATTERNS, "/%=*") + anchor
+
+
+def _normalize_path(url: str) -> str:
+    url = url.partition("#")[0]
+    parts = urlsplit(url)
+    path = _requote(parts.path + (f"?{parts.query}" if "?" in url else ""), _KEPT_IN_URLS, "/%=")
+    return path if path.startswith("/") else f"/{path}"
+
+
+def _requote(text: str, kept: re.Pattern[str], safe: str) -> str:
+    """The text with one spelling of each percent-encoded character; escapes in `kept` stay as they are."""
+    if "%" in text:
+        text = unquote(kept.sub(lambda match: f"%25{match[1].upper()}", text))
+    return quote(text, safe=safe)

@@ -1,0 +1,102 @@
+"""What pages ask of robots, in `<meta>` and in X-Robots-Tag: `nofollow` and `noindex`, and the settings for them."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from .project import Project
+from .site import Page, Request, Site, html
+from .test_politeness import defs
+
+pytestmark = pytest.mark.timeout(60)
+
+META = '<meta name="{name}" content="{content}">'
+
+
+def tagged(body: str, **headers: str) -> Page:
+    return Page(html(body), headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+def ok(request: Request) -> Page:
+    return Page(html("x"))
+
+
+def page_event(project: Project, path: str) -> tuple[str, str]:
+    [(level, text)] = project.query(f"SELECT level, text FROM events WHERE kind = 'page' AND text LIKE '%{path} %'")
+    return str(level), str(text)
+
+
+def end_events(project: Project) -> list[tuple[str, str]]:
+    return project.query("SELECT level, text FROM events WHERE text LIKE '%noindex%' AND source = 'supervisor'")
+
+
+@pytest.mark.parametrize(
+    ("headers", "meta"),
+    [
+        ({"X-Robots-Tag": "noarchive, nofollow"}, ""),
+        ({"X-Robots-Tag": "otherbot: index, Crawl-Console: none"}, ""),
+        ({}, META.format(name="crawl-console", content="nofollow")),
+    ],
+)
+@pytest.mark.parametrize(
+    ("settings", "host", "followed"),
+    [((), "robots: false", False), (("--set", "meta_nofollow=false"), "robots: false", True),
+     ((), "robots: false, nofollow: false", True)],
+)  # fmt: skip
+def test_links_of_a_page_that_says_nofollow(
+    project: Project,
+    site: Site,
+    headers: Mapping[str, str],
+    meta: str,
+    settings: tuple[str, ...],
+    host: str,
+    followed: bool,
+) -> None:
+    site["/"] = Page(html(meta + '<a href="/a">x</a>'), headers=headers)
+    site.fallback = ok
+    project.write(defs(site.url("/"), host=host))
+    project.crawl(*settings)
+    assert site.paths == (["/", "/a"] if followed else ["/"])
+
+
+def test_pages_that_say_noindex_are_counted(project: Project, site: Site) -> None:
+    site["/"] = tagged('<a href="/a">x</a><a href="/b">x</a>', X_Robots_Tag="noindex")
+    site["/a"] = html(META.format(name="robots", content="noindex"))
+    site["/b"] = tagged("x", X_Robots_Tag="otherbot: noindex")
+    project.write(defs(site.url("/")))
+    assert project.crawl().summary["rows"] == {"page": 3}
+    assert end_events(project) == [
+        ("WARNING", "2 pages say noindex: their rows are kept, because meta_noindex is false")
+    ]
+    assert page_event(project, "/a")[1].endswith("; noindex")
+    assert page_event(project, "/a")[0] == "INFO"
+    assert "noindex" not in page_event(project, "/b")[1]
+
+
+def test_pages_that_say_noindex_give_no_rows_where_the_setting_says_so(project: Project, site: Site) -> None:
+    site["/"] = tagged('<a href="/a">x</a>', X_Robots_Tag="noindex")
+    site.fallback = ok
+    project.write(defs(site.url("/")))
+    project.crawl("--set", "meta_noindex=true")
+    assert [row["url"] for row in project.rows("page")] == [site.url("/a")], "its links are followed"
+    assert end_events(project) == [("INFO", "1 page says noindex: no rows (meta_noindex)")]
+
+
+def test_a_stored_page_keeps_what_its_header_asked(project: Project, site: Site) -> None:
+    site["/"] = tagged('<a href="/a">x</a>', X_Robots_Tag="none")
+    project.write(defs(site.url("/")))
+    project.crawl()
+    project.crawl("--set", "live=P1D", "--set", "meta_noindex=true")
+    assert site.paths == ["/"]
+    assert project.rows("page") == []
+    assert end_events(project)[-1][0] == "INFO"
+
+
+def test_try_shows_what_a_crawl_would_make_of_the_page(project: Project, site: Site) -> None:
+    site["/"] = tagged('<a href="/a">x</a>', X_Robots_Tag="none")
+    project.write(defs(site.url("/")))
+    arguments = ("try", "page", site.url("/"), "--defs", str(project.defs), "--json")
+    assert '"url"' in project.run_command(*arguments).out
+    assert "/a" not in project.run_command(*arguments).out
+    assert "/a" in project.run_command(*arguments, "--set", "meta_nofollow=false").out
+    assert "url" not in project.run_command(*arguments, "--set", "meta_noindex=true").out.partition('"links"')[0]
