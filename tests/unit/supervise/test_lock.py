@@ -1,5 +1,7 @@
 """One supervisor per data dir: a second start fails and names the holder."""
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -142,3 +144,14 @@ def test_identities() -> None:
     assert identity_of(child.pid) is None, "a process that ended has no identity, even before it is reaped"
     child.wait()
     assert identity_of(child.pid) is None
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
+    with pytest.raises(StorageError, match="does not support file locks") as caught:
+        Lock.acquire(tmp_path)
+    assert caught.value.exit_code == 3
+    assert str(tmp_path) in caught.value.message
