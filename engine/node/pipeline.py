@@ -1,9 +1,7 @@
 """Processes a job: wait → robots.txt → stored page or fetch → extraction; retries failed requests."""
 
-import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 
 from engine import urls
 from engine.fetch.client import Fetcher
@@ -12,11 +10,12 @@ from engine.fetch.retry_policy import classify_status
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
-from engine.node.extraction import PageExtraction, PageExtractor, UnreadablePage, UnsupportedContent
-from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.extraction import UnreadablePage, UnsupportedContent
+from engine.node.extraction_wire import MAX_SITEMAP_URLS
 from engine.node.outcomes import OutcomeBuilder
+from engine.node.page_extractor import PageExtractor
 from engine.node.page_fetch import FetchedPage, PageFetcher, StoredTarget
-from engine.node.reextraction import MAX_INLINE_PARSE_BYTES, Reextractor
+from engine.node.reextraction import Reextractor
 from engine.node.request_sender import RequestSender
 from engine.node.robots_job import RobotsHandler
 from engine.node.sitemap_job import SitemapHandler
@@ -38,21 +37,16 @@ class Pipeline:
         db_access: DbAccess,
         def_cache: DefCache,
         page_extractor: PageExtractor,
-        heap_trimmer: HeapTrimmer,
-        executor: Executor,
     ) -> None:
-        """`source` names this node in events; `executor` parses large pages."""
+        """`source` names this node in events."""
         self._settings = settings
         self._db_access = db_access
         self._page_extractor = page_extractor
-        self._executor = executor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts, db_access=db_access)
         self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache)
-        self._reextractor = Reextractor(
-            source=source, db_access=db_access, page_extractor=page_extractor, executor=executor
-        )
+        self._reextractor = Reextractor(source=source, db_access=db_access, page_extractor=page_extractor)
         self._robots_handler = RobotsHandler(self._sender.send, db_access, settings.user_agent)
-        self._sitemap_handler = SitemapHandler(self._sender.send, settings.max_body, heap_trimmer)
+        self._sitemap_handler = SitemapHandler(self._sender.send, settings.max_body, page_extractor)
         self._page_fetcher = PageFetcher(
             settings=settings,
             sender=self._sender,
@@ -73,7 +67,8 @@ class Pipeline:
         return outcome
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections, end the extraction processes."""
+        self._page_extractor.close()
         await self._sender.aclose()
 
     async def _process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
@@ -111,14 +106,19 @@ class Pipeline:
 
     async def _read_sitemap(self, job: LeasedJob) -> JobOutcome:
         try:
-            response, children = await self._sitemap_handler.fetch(job)
+            response, children, dropped = await self._sitemap_handler.fetch(job)
         except FetchFailed as failure:
             return self._outcomes.fetch_failed(job, job.url, failure)
+        except UnreadablePage as error:
+            return self._outcomes.ended(job, JobState.FAILED, str(error), job.url)
         if classify_status(response.status) == "retry":
             return self._outcomes.retry(job, job.url, f"HTTP {response.status}", response)
         if classify_status(response.status) != "ok":
             return self._outcomes.failed(job, f"HTTP {response.status}", job.url)
-        event = self._outcomes.event(job, "INFO" if children else "WARNING", f"{job.url}: {len(children)} entries")
+        text = f"{job.url}: {len(children)} entries"
+        if dropped:
+            text += f"; {dropped} beyond the {MAX_SITEMAP_URLS:,} that the sitemap protocol allows are dropped"
+        event = self._outcomes.event(job, "INFO" if children and not dropped else "WARNING", text)
         return JobOutcome(job=job, state=JobState.DONE, attempts=1, children=children, events=(event,))
 
     async def _process_fetched(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
@@ -181,16 +181,10 @@ class Pipeline:
         fetch_time: str,
         hops: int,
     ) -> JobOutcome:
-        def work() -> PageExtraction:
-            return self._page_extractor.extract(
+        try:
+            extraction = await self._page_extractor.extract(
                 job, body=body, content_type=content_type, url=url, status=status, fetched_at=fetched_at
             )
-
-        try:
-            if len(body) <= MAX_INLINE_PARSE_BYTES:
-                extraction = work()
-            else:
-                extraction = await asyncio.get_running_loop().run_in_executor(self._executor, work)
         except UnsupportedContent as error:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)
         except UnreadablePage as error:
