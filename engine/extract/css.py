@@ -1,19 +1,30 @@
 """CSS selectors on Lexbor trees: scoped to a block, in time bounded by nodes × depth.
 
-Lexbor's `node.css()` also matches through ancestors outside the node, and its time grows with the depth to the power
-of the number of combinators. Where that matters, we evaluate a selector step by step: the nodes of each step get a
-marker attribute, which the selector of the next step names.
+Lexbor's `node.css()` also matches through ancestors outside the node, so a block gets a marker attribute, which the
+selector then names. Its time for one node grows with the depth to the power of the number of descendant combinators.
+Where that matters, `css_stepwise` evaluates the selector.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode, SelectolaxError
 
-from engine.extract.css_syntax import CompoundSelector, SelectorList, parse_selector
+from engine.extract.css_stepwise import match_first_stepwise, match_stepwise, unique_nodes
+from engine.extract.css_syntax import parse_selector
+from engine.extract.tree_shape import TreeShape
 
-_MARK = "crawl-console-mark"
+_Result = TypeVar("_Result")
 
-_FindNodes = Callable[[str], list[LexborNode]]
+MAX_TUPLES = 10_000
+"""Tuples of ancestors and siblings that the parser may try for one node."""
+
+_MAX_SIBLINGS = 100
+"""Siblings that the parser may search for one node: pages are wider than deep."""
+
+_MARK = "crawl-console-block"
+_BLOCK_MARK = f"[{_MARK}]"
 
 
 class CssExpression:
@@ -31,103 +42,77 @@ class CssExpression:
         self._text = text
         self._selector_list = parse_selector(text)
         self._self_contained = self._selector_list.self_contained
-        self._cheap = self._selector_list.cheap
+        self.costly = self._selector_list.costly
+        """Whether the parser's own time may be more than linear in the size of the page."""
+        self._scoped_text = self._selector_list.scope(_BLOCK_MARK)
         # Lexbor returns a node once for each alternative it matches.
         self._may_duplicate = len(self._selector_list.alternatives) > 1
+        descendants, siblings = (self._selector_list.count_searches(combinator) for combinator in " ~")
+        self._page_limits = _shape_limits(descendants, siblings)
+        self._block_limits = _shape_limits(descendants + 1, siblings)
 
-    def find_on_page(self, tree: LexborHTMLParser) -> list[LexborNode]:
+    def find_on_page(self, tree: LexborHTMLParser, shape: TreeShape) -> list[LexborNode]:
         """All matches, in document order."""
-        if not self._cheap:
-            return self._match_stepwise(tree.css)
+        if not self._page_limits.allow(shape):
+            return match_stepwise(self._selector_list, tree)
         nodes = tree.css(self._text)
-        return _unique_nodes(nodes) if self._may_duplicate else nodes
+        return unique_nodes(nodes) if self._may_duplicate else nodes
 
-    def find_first_on_page(self, tree: LexborHTMLParser) -> LexborNode | None:
+    def find_first_on_page(self, tree: LexborHTMLParser, shape: TreeShape) -> LexborNode | None:
         """The first match in document order."""
-        if self._cheap:
-            return tree.css_first(self._text)
-        return next(iter(self._match_stepwise(tree.css)), None)
+        if not self._page_limits.allow(shape):
+            return match_first_stepwise(self._selector_list, tree)
+        return tree.css_first(self._text)
 
-    def find_in_block(self, block: LexborNode) -> list[LexborNode]:
-        """All matches among the descendants of the block, in document order."""
+    def find_in_block(self, block: LexborNode, shape: TreeShape) -> list[LexborNode]:
+        """All matches among the descendants of the block, in document order. `shape`: of the block's tree."""
         if self._self_contained:
             nodes = block.css(self._text)
             if self._may_duplicate:
-                nodes = _unique_nodes(nodes)
+                nodes = unique_nodes(nodes)
+        elif self._block_limits.allow(shape):
+            return unique_nodes(_query_scoped(block, self._scoped_text, LexborNode.css))
         else:
-            nodes = self._match_stepwise(block.css)
+            nodes = match_stepwise(self._selector_list, block)
         # If the block itself matches, it comes first.
         return nodes[1:] if nodes and nodes[0].mem_id == block.mem_id else nodes
 
-    def find_first_in_block(self, block: LexborNode) -> LexborNode | None:
-        """The first match among the descendants of the block."""
+    def find_first_in_block(self, block: LexborNode, shape: TreeShape) -> LexborNode | None:
+        """The first match among the descendants of the block. `shape`: of the block's tree."""
         if self._self_contained:
             node = block.css_first(self._text)
             if node is None or node.mem_id != block.mem_id:
                 return node
-        return next(iter(self.find_in_block(block)), None)
-
-    def _match_stepwise(self, find: _FindNodes) -> list[LexborNode]:
-        marks = _NodeMarks()
-        try:
-            return _match_list(self._selector_list, find, marks)
-        finally:
-            marks.clear()
+        elif not self._block_limits.allow(shape):
+            return next(iter(self.find_in_block(block, shape)), None)
+        return _query_scoped(block, self._scoped_text, LexborNode.css_first)
 
 
-class _NodeMarks:
-    """Marker attributes on nodes, for the time of one evaluation."""
+@dataclass(frozen=True, slots=True)
+class _ShapeLimits:
+    """Up to which depth and width of a tree the parser's own search is quick; None: any."""
 
-    __slots__ = ("_marked",)
+    levels: int | None
+    siblings: int | None
 
-    def __init__(self) -> None:
-        self._marked: list[tuple[str, list[LexborNode]]] = []
-
-    def add(self, nodes: list[LexborNode]) -> str:
-        """Marks the nodes (without duplicates). Returns the selector that matches them."""
-        name = f"{_MARK}-{len(self._marked)}"
-        self._marked.append((name, nodes))
-        for node in nodes:
-            node.attrs[name] = ""
-        return f"[{name}]"
-
-    def clear(self) -> None:
-        """Removes all marks."""
-        for name, nodes in self._marked:
-            for node in nodes:
-                del node.attrs[name]
+    def allow(self, shape: TreeShape) -> bool:
+        return not (
+            (self.levels is not None and shape.is_deeper(self.levels))
+            or (self.siblings is not None and shape.is_wider(self.siblings))
+        )
 
 
-def _match_list(selector_list: SelectorList, find: _FindNodes, marks: _NodeMarks) -> list[LexborNode]:
-    results = [_match_compounds(steps, find, marks) for steps in selector_list.alternatives]
-    if len(results) == 1:
-        return results[0]
-    merged = _unique_nodes(node for nodes in results for node in nodes)
-    # One more query restores document order.
-    return find(marks.add(merged)) if merged else []
+def _shape_limits(descendants: int, siblings: int) -> _ShapeLimits:
+    """The limits for a selector with so many searches through ancestors and siblings."""
+    if descendants + siblings == 0 or (descendants == 1 and not siblings):
+        return _ShapeLimits(None, None)
+    limit = int(MAX_TUPLES ** (1 / (descendants + siblings)))
+    return _ShapeLimits(limit if descendants else None, min(limit, _MAX_SIBLINGS) if siblings else None)
 
 
-def _match_compounds(steps: tuple[CompoundSelector, ...], find: _FindNodes, marks: _NodeMarks) -> list[LexborNode]:
-    mark = ""
-    for step in steps:
-        nodes = find(mark + step.combinator + _render_compound(step, find, marks))
-        if not nodes or step is steps[-1]:
-            return nodes
-        mark = marks.add(nodes)
-    return []
-
-
-def _render_compound(step: CompoundSelector, find: _FindNodes, marks: _NodeMarks) -> str:
-    rendered = ""
-    for part in step.parts:
-        if isinstance(part, str):
-            rendered += part
-        else:
-            nodes = _match_list(part.selector_list, find, marks)
-            # A mark that is on no node matches nothing.
-            rendered += part.head + (marks.add(nodes) if nodes else f"[{_MARK}-none]") + ")"
-    return rendered
-
-
-def _unique_nodes(nodes: Iterable[LexborNode]) -> list[LexborNode]:
-    return list({node.mem_id: node for node in nodes}.values())
+def _query_scoped(block: LexborNode, text: str, query: Callable[[LexborNode, str], _Result]) -> _Result:
+    block.attrs[_MARK] = ""
+    try:
+        return query(block, text)
+    finally:
+        del block.attrs[_MARK]

@@ -1,8 +1,10 @@
 """Splits a CSS selector at its commas and combinators."""
 
+import re
 from dataclasses import dataclass
 
 _WHITESPACE = " \t\n\r\f"
+_COSTLY_PSEUDO_CLASS = re.compile(r":(?:nth-|has\(|[a-z]+-of-type)", re.IGNORECASE)
 _CLOSING_BRACKETS = {"(": ")", "[": "]"}
 _PSEUDO_CLASSES = (":is(", ":where(", ":not(")
 
@@ -36,17 +38,53 @@ class SelectorList:
         """Whether a match depends only on the node and its siblings, not on its ancestors."""
         return all(len(steps) == 1 and not _has_pseudo_class(steps) for steps in self.alternatives)
 
-    @property
-    def cheap(self) -> bool:
-        """Whether a match needs at most one search through ancestors or siblings.
+    def count_searches(self, combinator: str) -> int:
+        """How many of these combinators (` ` or `~`) the longest alternative has, those in pseudo-classes included.
 
-        With n such searches the parser tries n-tuples of ancestors: `a div div div` on 1,000 nested `div`s takes
-        five minutes.
+        Each is a search: with n of them the parser tries n-tuples of ancestors (or of siblings) for one node.
         """
-        return all(
-            not _has_pseudo_class(steps) and sum(step.combinator in (" ", "~") for step in steps) <= 1
+        return max(
+            sum(
+                (step.combinator == combinator)
+                + sum(part.selector_list.count_searches(combinator) for part in step.parts if not isinstance(part, str))
+                for step in steps
+            )
             for steps in self.alternatives
         )
+
+    @property
+    def costly(self) -> bool:
+        """Whether the parser's time may grow with the square of the number of siblings or descendants."""
+        steps = [step for steps in self.alternatives for step in steps]
+        return any(step.combinator == "~" for step in steps) or any(
+            _COSTLY_PSEUDO_CLASS.search(part) is not None if isinstance(part, str) else part.selector_list.costly
+            for step in steps
+            for part in step.parts
+        )
+
+    def scope(self, mark: str, *, nested: bool = False) -> str:
+        """The text of a selector that matches only below the node that the selector `mark` matches.
+
+        Only that node and those below it count as ancestors and siblings. `nested`: the list is the argument of a
+        pseudo-class, so the marked node itself may match.
+        """
+        texts: list[str] = []
+        for steps in self.alternatives:
+            first, *rest = (_scope_compound(step, mark) for step in steps)
+            if rest:
+                # Ancestors and siblings of the outermost match are outside too, so it alone has to be inside.
+                below = "".join(step.combinator + text for step, text in zip(steps[1:], rest, strict=True))
+                texts += [f"{first}{mark}{below}", f"{mark} {first}{below}"]
+            else:
+                texts.append(first if nested else f"{first}:not({mark})")
+        return ", ".join(texts)
+
+
+def _scope_compound(step: CompoundSelector, mark: str) -> str:
+    return "".join(
+        part if isinstance(part, str) else f"{part.head}{part.selector_list.scope(mark, nested=True)})"
+        for part in step.parts
+    )
 
 
 def parse_selector(text: str) -> SelectorList:

@@ -48,6 +48,12 @@ class FieldReader:
         except ValueError as error:
             self._compile_error = str(error)
 
+    @property
+    def costly(self) -> bool:
+        """Whether its time may be more than linear in the size of the page, or depends on a pattern of the user."""
+        selector_costly = self._selector is not None and self._selector.costly
+        return selector_costly or self._pattern is not None or any(reader.costly for reader in self._nested)
+
     def read_value(self, scope: Scope, budget: Budget) -> Any:
         """The field's value in a page or block: a JSON type or `Decimal`, None when missing.
 
@@ -105,9 +111,13 @@ class FieldReader:
 
     def _convert_text(self, text: str, budget: Budget) -> Any:
         try:
-            return self._convert(text, budget.page.base if self._field.type == "url" else "")
+            if self._field.type != "url":
+                return self._convert(text, "")
+            url = self._convert(text, budget.page.base)
         except ValueError as error:
             raise self._rejected(str(error)) from None
+        budget.charge(url)  # a relative URL repeats the base of the page
+        return url
 
     def _or_default(self, value: Any, budget: Budget) -> Any:
         """The value, or the converted default if the value is missing."""

@@ -1,6 +1,7 @@
 """Finds the links to follow on a page; caches the result of each href across pages."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from selectolax.lexbor import LexborNode
@@ -8,7 +9,7 @@ from selectolax.lexbor import LexborNode
 from engine import urls
 from engine.extract.budget import Budget
 from engine.extract.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
-from engine.extract.page import Page, host_name
+from engine.extract.page import host_name
 from engine.extract.patterns import PatternTimeout, TimedPattern
 from engine.extract.selectors import Scope, Selector, compile_selector
 from engine.model.definition import DataDef, Link
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
 
 MAX_CACHED_LINKS = 40_000
 """hrefs cached for each link of a dataDef; about 0.3 KB each."""
+
+MAX_URL_CHARACTERS = 16_384
+"""Of one link; no server takes a longer one."""
+
+MAX_PAGE_URL_CHARACTERS = 20_000_000
+"""Of all links of a page: each of 50,000 relative ones repeats a base of up to 8 KB."""
+
+_NODES_PER_STEP = 10_000
+"""Elements whose links are resolved before their number is compared with the limit."""
 
 _ABSOLUTE = ("http://", "https://")
 _BLANK_CHARACTERS = "".join(map(chr, range(33)))
@@ -46,22 +56,39 @@ class LinkFinder:
         except ValueError as error:
             self._compile_error = str(error)
 
-    def find_links(self, budget: Budget) -> dict[str, ExtractedLink]:
-        """The links by URL, in document order. Raises `ValueError` (does not compile) and `PatternTimeout`."""
+    @property
+    def costly(self) -> bool:
+        """Whether its time may be more than linear in the size of the page, or depends on a pattern of the user."""
+        return (self._selector is not None and self._selector.costly) or bool(self._allow or self._deny)
+
+    def find_links(self, budget: Budget, max_links: int) -> tuple[dict[str, ExtractedLink], int]:
+        """The first links by URL, in document order, and how many elements beyond `max_links` were left.
+
+        Raises `ValueError` (does not compile) and `PatternTimeout`.
+        """
         if self._selector is None or self._compile_error is not None:
             raise ValueError(self._compile_error or "the link cannot be read")
         page, context = budget.page, budget.context
         if self.link.max_depth is not None and context.depth >= self.link.max_depth:
-            return {}
+            return {}, 0
         if context.nofollow and page.nofollow:
-            return {}
-        hrefs = self._collect_hrefs(self._selector, page, context.nofollow and page.mentions_nofollow)
-        return self._resolve_hrefs(hrefs, budget) if hrefs else {}
+            return {}, 0
+        check_rel = context.nofollow and page.mentions_nofollow
+        nodes = self._selector.all(Scope(page))
+        links: dict[str, ExtractedLink] = {}
+        for start in range(0, len(nodes), _NODES_PER_STEP):
+            part = nodes if len(nodes) <= _NODES_PER_STEP else nodes[start : start + _NODES_PER_STEP]
+            hrefs = self._collect_hrefs(part, check_rel)
+            if hrefs:
+                self._resolve_hrefs(hrefs, links, budget)
+            if len(links) > max_links or len(links) * len(page.base) > MAX_PAGE_URL_CHARACTERS:
+                kept = _first_links(links, max_links)
+                return kept, len(links) - len(kept) + len(nodes) - min(len(nodes), start + _NODES_PER_STEP)
+        return links, 0
 
-    def _collect_hrefs(self, selector: Selector, page: Page, check_rel: bool) -> dict[str, None]:
-        """The distinct hrefs of the page without fragments, in document order."""
+    def _collect_hrefs(self, nodes: "Sequence[SelectedNode]", check_rel: bool) -> dict[str, None]:
+        """The distinct hrefs of the elements without fragments, in document order."""
         name = self.link.attribute
-        nodes = selector.all(Scope(page))
         hrefs: dict[str, None] = {}
         if name in CONTENT_ATTRIBUTES or not (nodes and isinstance(nodes[0], LexborNode)):
             for node in nodes:
@@ -77,19 +104,19 @@ class LinkFinder:
                 hrefs[href.partition("#")[0]] = None
         return hrefs
 
-    def _resolve_hrefs(self, hrefs: dict[str, None], budget: Budget) -> dict[str, ExtractedLink]:
+    def _resolve_hrefs(self, hrefs: dict[str, None], links: dict[str, ExtractedLink], budget: Budget) -> None:
+        """Adds the links of the hrefs to `links`."""
         page, group = budget.page, self.link.group or budget.context.group
         base = page.base
         folder = base.partition("?")[0].rpartition("/")[0]
         relative_cache = self._cache_for(folder, page.host, group)
         absolute_cache = self._cache_for("", page.host, group)
-        links: dict[str, ExtractedLink] = {}
         for href in hrefs:
             cache = absolute_cache if href.startswith(_ABSOLUTE) else relative_cache
             link = cache.get(href, _NOT_CACHED)
             if link is _NOT_CACHED:
                 link = self._resolve_href(base, href, group, absolute_cache, budget)
-                if _is_cacheable(href):
+                if self._cache_capacity >= 0 and _is_cacheable(href):
                     cache[href] = link
                     self._cache_capacity -= 1
             if link is not None:
@@ -97,7 +124,6 @@ class LinkFinder:
         if self._cache_capacity < 0:
             self._cache = {}
             self._cache_capacity = MAX_CACHED_LINKS
-        return links
 
     def _cache_for(self, folder: str, host: str, group: str) -> "dict[str, ExtractedLink | None]":
         key = (folder, host, group)
@@ -112,12 +138,14 @@ class LinkFinder:
     ) -> ExtractedLink | None:
         """The link of an href. `absolute_cache` is keyed by absolute URL: most URLs are written in several forms."""
         url = urls.join(base, href)
-        if url is None or (self.link.same_host and host_name(url) != budget.page.host):
+        if url is None or len(url) > MAX_URL_CHARACTERS or (self.link.same_host and host_name(url) != budget.page.host):
             return None
         link = absolute_cache.get(url, _NOT_CACHED)
         if link is _NOT_CACHED:
-            link = absolute_cache[url] = self._check_patterns(url, group, budget)
-            self._cache_capacity -= 1
+            link = self._check_patterns(url, group, budget)
+            if self._cache_capacity >= 0:
+                absolute_cache[url] = link
+                self._cache_capacity -= 1
         return link
 
     def _check_patterns(self, url: str, group: str, budget: Budget) -> ExtractedLink | None:
@@ -130,30 +158,74 @@ class LinkFinder:
 
 
 class LinkExtractor:
-    """All links of a dataDef. `priorities` holds the priority of each group, for links that set none."""
+    """The links of a dataDef. `priorities` holds the priority of each group, for links that set none."""
 
-    def __init__(self, data_def: DataDef, priorities: Mapping[str, int]) -> None:
+    def __init__(self, data_def: DataDef, priorities: Mapping[str, int], max_links: int) -> None:
         self._data_def = data_def
+        self._max_links = max_links
         self._finders = tuple(LinkFinder(link, priorities) for link in data_def.links)
 
-    def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...]]:
-        """The links of a page, each URL once per group (the first finder wins), and the links that failed."""
-        by_group_and_url: dict[tuple[str, str], ExtractedLink] = {}
+    @property
+    def costly(self) -> bool:
+        """Whether one of the links is costly."""
+        return any(finder.costly for finder in self._finders)
+
+    def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
+        """The first links of a page, each URL once per group (the first finder wins), and the links that failed.
+
+        Last, how many beyond `max_links` were dropped.
+        """
+        found: list[Collection[ExtractedLink]] = []
         rejections: list[Rejection] = []
+        dropped = 0
         for finder in self._finders:
             try:
-                links = finder.find_links(budget)
+                links, left = finder.find_links(budget, self._max_links)
             except (ValueError, PatternTimeout) as error:
                 rejections.append(self._rejection(finder.link, str(error)))
                 continue
-            if len(self._finders) == 1:
-                return tuple(links.values()), ()
-            for link in links.values():
+            found.append(links.values())
+            dropped += left
+        if len(found) == 1:
+            return tuple(found[0]), tuple(rejections), dropped
+        by_group_and_url: dict[tuple[str, str], ExtractedLink] = {}
+        for links_found in found:
+            for link in links_found:
                 by_group_and_url.setdefault((link.group, link.url), link)
-        return tuple(by_group_and_url.values()), tuple(rejections)
+        kept, more = limit_links([by_group_and_url.values()], self._max_links)
+        return tuple(kept), tuple(rejections), dropped + more
 
     def _rejection(self, link: Link, reason: str) -> Rejection:
         return Rejection(data_def=self._data_def.name, field="links", reason=reason, place=str(link.place))
+
+
+def limit_links(parts: Sequence[Collection[ExtractedLink]], max_links: int) -> tuple[list[ExtractedLink], int]:
+    """The links of all parts with at most `max_links` distinct URLs per group, and how many were dropped."""
+    links = [link for part in parts for link in part]
+    if len(links) <= max_links:
+        return links, 0
+    keys: set[tuple[str, str]] = set()
+    kept: list[ExtractedLink] = []
+    for link in links:
+        key = (link.group, link.url)
+        if key in keys:
+            kept.append(link)
+        elif len(keys) < max_links:
+            keys.add(key)
+            kept.append(link)
+    return kept, len(links) - len(kept)
+
+
+def _first_links(links: dict[str, ExtractedLink], max_links: int) -> dict[str, ExtractedLink]:
+    """As many as are allowed, by number and by the length of their URLs."""
+    kept: dict[str, ExtractedLink] = {}
+    left = MAX_PAGE_URL_CHARACTERS
+    for url, link in islice(links.items(), max_links):
+        left -= len(url)
+        if left < 0:
+            break
+        kept[url] = link
+    return kept
 
 
 def _read_href(node: "SelectedNode", name: str) -> str | None:

@@ -9,9 +9,13 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, Selectola
 from engine import urls
 from engine.errors import CrawlError
 from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
+from engine.extract.tree_shape import TreeShape
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
+
+MAX_BASE_CHARACTERS = 8_192
+"""Of the URL in `<base href>`: every relative URL of the page repeats it."""
 
 PageKind = Literal["html", "xml", "json"]
 
@@ -74,6 +78,11 @@ class Page:
             raise MemoryError(str(error)) from error
 
     @cached_property
+    def shape(self) -> TreeShape | None:
+        """The shape of `tree`."""
+        return None if self.tree is None else TreeShape(self.tree)
+
+    @cached_property
     def element(self) -> "_Element | None":
         """The root element for XPath, of HTML or XML; None for JSON and empty documents. Raises MemoryError."""
         if self.kind == "json":
@@ -93,19 +102,20 @@ class Page:
             value = json.loads(
                 text.removeprefix("\ufeff"), parse_float=JsonNumber.from_digits, parse_constant=lambda _: None
             )
+            has_invalid = "\\ud" in text or "\\uD" in text or "\\u0000" in text
+            return _replace_invalid_characters(value) if has_invalid else value
         except (ValueError, RecursionError):
             return MISSING
-        return _replace_invalid_characters(value) if "\\ud" in text or "\\uD" in text or "\\u0000" in text else value
 
     @cached_property
     def base(self) -> str:
-        """The base of relative URLs: the first `<base href>`, else the final URL."""
+        """The base of relative URLs: the first `<base href>` unless it is overlong, else the final URL."""
         own = urls.normalize(self.url) or self.url
         if self.kind == "json" or b"<base" not in self._lower or self.tree is None:
             return own
         node = self.tree.css_first("base[href]")
         href = node.attrs.get("href") if node is not None else None
-        return (urls.join(own, href) if href else None) or own
+        return (urls.join(own, href) if href and len(href) <= MAX_BASE_CHARACTERS else None) or own
 
     @cached_property
     def host(self) -> str:

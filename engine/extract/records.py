@@ -44,15 +44,18 @@ class _TrackedReaders:
 class RecordExtractor:
     """A dataDef in record mode, compiled once for many pages. Thread-safe.
 
-    `priorities` holds the priority of each group, for links that set none. An invalid dataDef does not raise: each
+    `priorities` holds the priority of each group, for links that set none; links beyond `max_links` on a page are
+    dropped and counted. An invalid dataDef does not raise: each
     part that does not compile becomes a rejection.
     """
 
-    def __init__(self, data_def: DataDef, priorities: Mapping[str, int] = _NO_PRIORITIES) -> None:
+    def __init__(
+        self, data_def: DataDef, priorities: Mapping[str, int] = _NO_PRIORITIES, *, max_links: int = 50_000
+    ) -> None:
         self._data_def = data_def
         self._readers = tuple(FieldReader(field) for field in data_def.fields)
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters)
-        self._link_extractor = LinkExtractor(data_def, priorities)
+        self._link_extractor = LinkExtractor(data_def, priorities, max_links)
         self._compile_error = ""
         self._block: Selector | None = None
         try:
@@ -62,8 +65,13 @@ class RecordExtractor:
 
     @property
     def costly(self) -> bool:
-        """Whether a selector or pattern may take more than linear time on a page."""
-        return True
+        """Whether the time for a page may be more than linear in its size, or depends on a pattern of the user."""
+        return (
+            (self._block is not None and self._block.costly)
+            or bool(self._filters)
+            or any(reader.costly for reader in self._readers)
+            or self._link_extractor.costly
+        )
 
     def extract(self, page: Page, context: Context, progress: Progress | None = None) -> Extraction:
         """One row for each valid block that no filter drops, and the links.
@@ -93,21 +101,25 @@ class RecordExtractor:
             rejected.append(self._rejection("", str(error), str(self._data_def.place)))
         if progress is not None:
             progress.enter_links()
-        links, rejected_links = self._link_extractor.extract(budget)
+        links, rejected_links, dropped_links = self._link_extractor.extract(budget)
         return Extraction(
             data_def=self._data_def.name,
             rows=tuple(rows),
             links=links,
             rejected=(*rejected, *rejected_links),
+            dropped_links=dropped_links,
             filtered=filtered,
         )
 
-    def _scopes(self, page: Page) -> list[Scope]:
+    def _scopes(self, page: Page) -> Iterator[Scope]:
+        """The page, or its blocks; one at a time, since a scope keeps the trees it made of its block."""
         if not self._readers or self._compile_error:
-            return []
+            return
         if self._block is None:
-            return [Scope(page)]
-        return [Scope(page, node) for node in self._block.all(Scope(page))]
+            yield Scope(page)
+            return
+        for node in self._block.all(Scope(page)):
+            yield Scope(page, node)
 
     def _rejection(self, field: str, reason: str, place: str) -> Rejection:
         return Rejection(data_def=self._data_def.name, field=field, reason=reason, place=place)

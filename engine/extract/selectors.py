@@ -8,6 +8,7 @@ from engine.extract.css import CssExpression
 from engine.extract.node_value import JsonValue
 from engine.extract.page import MISSING, Page
 from engine.extract.selector_syntax import JMESPATH_PREFIX, XPATH_PREFIX
+from engine.extract.tree_shape import TreeShape
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
@@ -21,13 +22,14 @@ _TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", 
 class Scope:
     """What a selector searches: a page or one block of it. Converts a block to other node kinds on demand."""
 
-    __slots__ = ("_element", "_html", "node", "page")
+    __slots__ = ("_element", "_html", "_shape", "node", "page")
 
     def __init__(self, page: Page, node: "SelectedNode | None" = None) -> None:
         self.page = page
         self.node = node
         """The block; None for the whole page."""
         self._html: LexborNode | None = None
+        self._shape: TreeShape | None = None
         self._element: _Element | None = None
 
     @property
@@ -39,6 +41,13 @@ class Scope:
         if self._html is None and node is not None and not isinstance(node, JsonValue | str):
             self._html = _reparse(node)
         return self._html
+
+    def shape_of(self, block: LexborNode) -> TreeShape:
+        """The shape of the tree of this scope's block."""
+        if self._shape is None:
+            shape = self.page.shape
+            self._shape = shape if shape is not None and shape.tree is block.parser else TreeShape(block.parser)
+        return self._shape
 
     @property
     def element(self) -> "_Element | None":
@@ -66,6 +75,10 @@ class Scope:
 class Selector(Protocol):
     """A compiled selector. Matches nothing in a document of another kind."""
 
+    @property
+    def costly(self) -> bool:
+        """Whether its time may be more than linear in the size of the page."""
+
     def first(self, scope: Scope) -> "SelectedNode | None":
         """The first match in document order."""
 
@@ -88,20 +101,21 @@ def compile_selector(text: str | None) -> Selector:
 class _CssSelector:
     def __init__(self, text: str) -> None:
         self._css = CssExpression(text)
+        self.costly = self._css.costly
 
     def first(self, scope: Scope) -> LexborNode | None:
         if scope.node is None:
-            tree = scope.page.tree
-            return None if tree is None else self._css.find_first_on_page(tree)
+            tree, shape = scope.page.tree, scope.page.shape
+            return None if tree is None or shape is None else self._css.find_first_on_page(tree, shape)
         block = scope.html
-        return None if block is None else self._css.find_first_in_block(block)
+        return None if block is None else self._css.find_first_in_block(block, scope.shape_of(block))
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
         if scope.node is None:
-            tree = scope.page.tree
-            return [] if tree is None else [*self._css.find_on_page(tree)]
+            tree, shape = scope.page.tree, scope.page.shape
+            return [] if tree is None or shape is None else [*self._css.find_on_page(tree, shape)]
         block = scope.html
-        return [] if block is None else [*self._css.find_in_block(block)]
+        return [] if block is None else [*self._css.find_in_block(block, scope.shape_of(block))]
 
 
 class _XPathSelector:
@@ -109,6 +123,7 @@ class _XPathSelector:
         from engine.extract.xpath import XPathExpression
 
         self._expression = XPathExpression(text)
+        self.costly = self._expression.costly
 
     def first(self, scope: Scope) -> "_Element | str | None":
         return next(iter(self._select(scope)), None)
@@ -122,6 +137,8 @@ class _XPathSelector:
 
 
 class _JmesPathSelector:
+    costly = False
+
     def __init__(self, text: str) -> None:
         import jmespath
 
@@ -151,6 +168,8 @@ class _JmesPathSelector:
 
 
 class _SelfSelector:
+    costly = False
+
     def first(self, scope: Scope) -> "SelectedNode | None":
         if scope.node is not None:
             return scope.node

@@ -7,6 +7,11 @@ from typing import TypeGuard
 
 from lxml import etree
 
+_COSTLY = re.compile(
+    r"(?:following|preceding|ancestor|descendant)[a-z-]*\s*::|\b(?:count|sum|id)\s*\(|\[[^\]]*(?://|\.\.)"
+)
+"""Axes and functions that may visit much of the page for each node, and paths through it in a predicate."""
+
 XPathMatch = etree._Element | str
 
 _NO_MEMORY = etree.ErrorTypes.ERR_NO_MEMORY
@@ -77,6 +82,8 @@ class XPathExpression:
             self._block_xpath = etree.XPath(inner, regexp=False, smart_strings=False)
         except etree.XPathError as error:
             raise ValueError(str(error)) from error
+        self.costly = _COSTLY.search(text) is not None
+        """Whether its time may be more than linear in the size of the page."""
 
     def find(self, root: etree._Element, *, block: bool) -> list[XPathMatch]:
         """Evaluates the expression at `root`: elements and texts; empty if it fails on this document."""

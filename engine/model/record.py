@@ -38,5 +38,7 @@ class Extraction:
     """Field name → value; values are JSON types, or `Decimal`."""
     links: tuple[ExtractedLink, ...] = ()
     rejected: tuple[Rejection, ...] = ()
+    dropped_links: int = 0
+    """Links beyond the limit of a page."""
     filtered: int = 0
     """Records dropped by a filter."""

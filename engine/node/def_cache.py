@@ -65,6 +65,11 @@ class DefCache:
             for key in [key for key in list(cache) if key[0] == version]:
                 cache.pop(key, None)
 
+    @property
+    def max_links(self) -> int:
+        """Links followed from one page."""
+        return self._settings.max_links
+
     def current(self) -> Definitions:
         """The defs in force: they apply to new hosts and sequences, whatever version a page was leased with."""
         with self._db_lock:
@@ -117,7 +122,8 @@ class DefCache:
         key = (definition_hash(data_def), definition_hash(priorities))
         if key not in self._compiled_by_hash:
             id_ = self._ensure_data_def(data_def)
-            self._compiled_by_hash[key] = CompiledDataDef(name, id_, RecordExtractor(data_def, priorities))
+            extractor = RecordExtractor(data_def, priorities, max_links=self._settings.max_links)
+            self._compiled_by_hash[key] = CompiledDataDef(name, id_, extractor)
         return self._compiled_by_hash[key]
 
     def _ensure_data_def(self, data_def: DataDef) -> int:

@@ -1,14 +1,19 @@
 """Extracts one page: decodes it, parses it, applies dataDefs; used by the node and by its extraction processes."""
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
+from engine.extract.context import Context
+from engine.extract.links import limit_links
 from engine.extract.page import Page
+from engine.extract.records import Progress, RecordExtractor
 from engine.fetch.decode import decode
 from engine.model.definition import TaskGroup
-from engine.model.record import ExtractedLink
+from engine.model.record import ExtractedLink, Rejection
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
 """Memory that the tree takes for each `<` and `=`: less than measured (90 and 250), since a script holds both, too."""
@@ -22,6 +27,52 @@ class UnreadablePage(Exception):
 
 class UnsupportedContent(Exception):
     """The body is not text, such as an image or an archive; the text names its type."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedPage:
+    """The results of several dataDefs on one page."""
+
+    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    """Rows as JSON objects, by index of their dataDef."""
+    links: Sequence[ExtractedLink]
+    dropped_links: int
+    """Links beyond the limit of a page."""
+    rejected: tuple[Rejection, ...]
+    filtered: int
+
+
+class DataDefProgress(Progress, Protocol):
+    """Learns what is worked on."""
+
+    def enter_data_def(self, index: int) -> None:
+        """A dataDef is applied: its index."""
+
+
+def apply_data_defs(
+    page: Page,
+    context: Context,
+    data_defs: Iterable[tuple[RecordExtractor, bool]],
+    max_links: int,
+    progress: DataDefProgress | None = None,
+) -> ExtractedPage:
+    """Apply each dataDef; where False stands behind it, for its links alone. Raises PageTooDeep and MemoryError."""
+    rows: list[tuple[int, tuple[str, ...]]] = []
+    links: list[tuple[ExtractedLink, ...]] = []
+    rejected: list[Rejection] = []
+    dropped = filtered = 0
+    for index, (extractor, wants_rows) in enumerate(data_defs):
+        if progress is not None:
+            progress.enter_data_def(index)
+        extraction = extractor.extract(page, context, progress)
+        links.append(extraction.links)
+        dropped += extraction.dropped_links
+        if wants_rows:
+            rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
+            rejected += extraction.rejected
+            filtered += extraction.filtered
+    kept, more = limit_links(links, max_links)
+    return ExtractedPage(tuple(rows), kept, dropped + more, tuple(rejected), filtered)
 
 
 def parse_page(

@@ -17,9 +17,8 @@ from engine.extract.records import RecordExtractor
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.decode import decode
 from engine.model.definition import Definitions, definition_hash
-from engine.model.record import ExtractedLink, Rejection
 from engine.node import extraction_wire as wire
-from engine.node.extraction import UnsupportedContent, encode_row, estimate_tree_bytes, parse_page
+from engine.node.extraction import UnsupportedContent, apply_data_defs, estimate_tree_bytes, parse_page
 from engine.node.extraction_board import Phase, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
@@ -103,29 +102,15 @@ class ExtractionChild:
             body, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
             page_class=self._page_class,
         )  # fmt: skip
-        rows: list[tuple[int, tuple[str, ...]]] = []
-        links: list[ExtractedLink] = []
-        rejected: list[Rejection] = []
-        filtered = 0
-        for index, (name, wants_rows) in enumerate(task.data_defs):
-            self._slot.enter_data_def(index)
-            extraction = self._extractor(task.defs, name).extract(page, task.context, self._slot)
-            links += extraction.links
-            if wants_rows:
-                rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
-                rejected += extraction.rejected
-                filtered += extraction.filtered
-        self._slot.enter(Phase.ANSWER)
-        return wire.encode_page(
-            wire.PageAnswer(
-                page_kind=page.kind,
-                damaged=damaged,
-                rows=tuple(rows),
-                links=wire.LinkColumns.from_links(links),
-                rejected=tuple(rejected),
-                filtered=filtered,
-            )
+        extracted = apply_data_defs(
+            page,
+            task.context,
+            [(self._extractor(task.defs, name), wants_rows) for name, wants_rows in task.data_defs],
+            self._limits.links,
+            self._slot,
         )
+        self._slot.enter(Phase.ANSWER)
+        return wire.encode_page(page.kind, damaged, extracted)
 
     def _read_sitemap(self, header: dict[str, Any], body: bytes) -> list[bytes]:
         text = decode(body, header["content_type"]).text
@@ -148,7 +133,7 @@ class ExtractionChild:
             priorities = {group.name: group.priority for group in definitions.task_groups}
             key = (definition_hash(data_def), definition_hash(priorities))
             if key not in self._extractors:  # an unchanged dataDef keeps its memo of links
-                self._extractors[key] = RecordExtractor(data_def, priorities)
+                self._extractors[key] = RecordExtractor(data_def, priorities, max_links=self._limits.links)
             compiled = self._compiled[defs, name] = self._extractors[key]
         return compiled
 

@@ -29,6 +29,8 @@ class ExtractionLimits:
     """Bytes of resident memory of the process."""
     answer: int
     """Bytes of one answer."""
+    links: int
+    """Links of one page."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "ExtractionLimits":
@@ -37,6 +39,7 @@ class ExtractionLimits:
             seconds=settings.parse_limit,
             memory=settings.parse_memory,
             answer=max(_MIN_ANSWER_BYTES, _ANSWER_FACTOR * settings.max_body),
+            links=settings.max_links,
         )
 
     @classmethod

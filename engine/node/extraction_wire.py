@@ -4,7 +4,7 @@ A process that ran hostile input is not trusted: whatever does not have exactly 
 """
 
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +12,7 @@ import orjson
 
 from engine.extract.context import Context
 from engine.model.record import ExtractedLink, Rejection
+from engine.node.extraction import ExtractedPage
 
 PREFIX = struct.Struct("<II")
 """Lengths of the header and of the bytes behind it."""
@@ -82,17 +83,6 @@ class LinkColumns:
     keys: tuple[bytes, ...] = ()
     runs: tuple[tuple[int, str, int, int | None], ...] = ()
 
-    @classmethod
-    def from_links(cls, links: Sequence[ExtractedLink]) -> "LinkColumns":
-        """The columns of these links."""
-        runs: list[tuple[int, str, int, int | None]] = []
-        for link in links:
-            if runs and runs[-1][1:] == (link.group, link.priority, link.max_depth):
-                runs[-1] = (runs[-1][0] + 1, *runs[-1][1:])
-            else:
-                runs.append((1, link.group, link.priority, link.max_depth))
-        return cls(urls=tuple([link.url for link in links]), keys=tuple([link.key for link in links]), runs=tuple(runs))
-
     def to_links(self, is_new: Callable[[bytes], bool] | None = None) -> list[ExtractedLink]:
         """The links whose key `is_new`; without it all."""
         links: list[ExtractedLink] = []
@@ -115,6 +105,7 @@ class PageAnswer:
     rows: tuple[tuple[int, tuple[str, ...]], ...]
     """Rows as JSON objects, by index of their dataDef in the task."""
     links: LinkColumns
+    dropped_links: int
     rejected: tuple[Rejection, ...]
     filtered: int
 
@@ -149,21 +140,30 @@ def encode_failure(failure: Failure) -> list[bytes]:
     return encode_frame({"failed": failure.kind, "reason": _clean(failure.reason)})
 
 
-def encode_page(answer: PageAnswer) -> list[bytes]:
-    """The message of an answer. Rows and URLs hold no line feed: JSON and URLs escape it."""
-    rows = _join(row for _, texts in answer.rows for row in texts)
-    urls = _join(answer.links.urls)
+def encode_page(page_kind: str, damaged: bool, extracted: ExtractedPage) -> list[bytes]:
+    """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it."""
+    rows = _join([row for _, texts in extracted.rows for row in texts])
+    urls = _join([link.url for link in extracted.links])
+    runs: list[list[Any]] = []
+    for link in extracted.links:
+        if runs and runs[-1][1:] == [link.group, link.priority, link.max_depth]:
+            runs[-1][0] += 1
+        else:
+            runs.append([1, link.group, link.priority, link.max_depth])
     return encode_frame(
         {
-            "page": answer.page_kind,
-            "damaged": answer.damaged,
-            "rows": [(index, len(texts)) for index, texts in answer.rows],
-            "links": answer.links.runs,
-            "rejected": [[_clean(text) for text in (r.data_def, r.field, r.reason, r.place)] for r in answer.rejected],
-            "filtered": answer.filtered,
+            "page": page_kind,
+            "damaged": damaged,
+            "rows": [(index, len(texts)) for index, texts in extracted.rows],
+            "links": runs,
+            "dropped_links": extracted.dropped_links,
+            "rejected": [
+                [_clean(text) for text in (r.data_def, r.field, r.reason, r.place)] for r in extracted.rejected
+            ],
+            "filtered": extracted.filtered,
             "sizes": (len(rows), len(urls)),
         },
-        b"".join((rows, urls, *answer.links.keys)),
+        b"".join((rows, urls, *[link.key for link in extracted.links])),
     )
 
 
@@ -223,6 +223,7 @@ def _decode_page(fields: dict[str, Any], body: memoryview) -> PageAnswer:
         links=LinkColumns(
             urls=urls, keys=tuple([keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]), runs=runs
         ),
+        dropped_links=_count(fields["dropped_links"]),
         rejected=tuple(
             Rejection(data_def=_text(name), field=_text(field), reason=_text(reason), place=_text(place))
             for name, field, reason, place in fields["rejected"]
@@ -239,7 +240,7 @@ def _decode_sitemap(fields: dict[str, Any], body: memoryview) -> SitemapAnswer:
     return SitemapAnswer(pages=urls[:pages], sitemaps=urls[pages:], dropped=_count(fields["dropped"]))
 
 
-def _join(texts: Iterable[str]) -> bytes:
+def _join(texts: Sequence[str]) -> bytes:
     return "".join([f"{text}\n" for text in texts]).encode()
 
 

@@ -49,6 +49,10 @@ class OutcomeBuilder:
         if len(extraction.rejected) > len(shown):
             more = len(extraction.rejected) - len(shown)
             events.append(self.event(job, "WARNING", f"{more} more records rejected on {url}", "row"))
+        if extraction.dropped_links:
+            events.append(
+                self.event(job, "WARNING", f"{extraction.dropped_links:,} links beyond max_links dropped on {url}")
+            )
         return JobOutcome(
             job=job,
             state=JobState.DONE,

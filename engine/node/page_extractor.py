@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from engine import urls
 from engine.extract.context import Context
 from engine.extract.nesting_guard import exceeds_depth
-from engine.extract.page import PageTooDeep
+from engine.extract.page import Page, PageTooDeep
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.decode import decode, is_binary
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, Rejection
 from engine.node import extraction_wire as wire
 from engine.node.def_cache import CompiledDataDef, DefCache
-from engine.node.extraction import UnreadablePage, UnsupportedContent, encode_row, parse_page, within_depth
+from engine.node.extraction import UnreadablePage, UnsupportedContent, apply_data_defs, parse_page, within_depth
 from engine.node.extraction_process import ExtractionPool, ExtractionRequest
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.seen_set import SeenSet
@@ -39,6 +39,8 @@ class PageExtraction:
     rejected: tuple[Rejection, ...]
     damaged: bool
     """Whether bytes that are invalid in the page's charset were replaced."""
+    dropped_links: int = 0
+    """Links beyond the limit of a page."""
 
     def rejected_counts(self) -> tuple[tuple[str, int], ...]:
         """Rejected records by dataDef."""
@@ -72,6 +74,7 @@ class PageExtractor:
         self._heap_trimmer = heap_trimmer
         self._pool = pool
         self._run = run
+        self._max_links = def_cache.max_links
         self._run_time = run_time
 
     async def extract(
@@ -88,8 +91,14 @@ class PageExtractor:
             nofollow=self._def_cache.host_rule(job.defs_version, urls.host_key(url)).nofollow,
         )
         compiled = self._applicable_data_defs(job)
-        if _is_cheap(body, compiled):
-            return self._extract_here(job, compiled, context, body, content_type, url, status, fetched_at)
+        tags = body.count(b"<") if len(body) <= MAX_INLINE_BYTES else None
+        if tags is not None and (tags <= MAX_COSTLY_TAGS or not any(c.extractor.costly for c in compiled)):
+            extraction = self._extract_here(
+                job, compiled, context, body, content_type, status, fetched_at, url=url,
+                check_depth=tags > MAX_INLINE_DEPTH,
+            )  # fmt: skip
+            if extraction is not None:
+                return extraction
         self._heap_trimmer.record_page(len(body))
         if is_binary(body, content_type):
             raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
@@ -110,12 +119,10 @@ class PageExtractor:
         )
         answer = await self._pool.work(request)
         assert isinstance(answer, wire.PageAnswer)
-        rows: list[ExtractedRow] = []
-        for index, texts in answer.rows:
-            data_def = compiled[index]
-            rows += [ExtractedRow(data_def.data_def, data_def.id, text) for text in texts]
         children = await self._children_in_steps(job, answer.links)
-        return PageExtraction(tuple(rows), children, answer.rejected, answer.damaged)
+        return PageExtraction(
+            _stored_rows(compiled, answer.rows), children, answer.rejected, answer.damaged, answer.dropped_links
+        )
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
@@ -147,31 +154,36 @@ class PageExtractor:
     def _extract_here(
         self,
         job: LeasedJob,
-        data_defs: Sequence[CompiledDataDef],
+        compiled: Sequence[CompiledDataDef],
         context: Context,
         body: bytes,
         content_type: str,
-        url: str,
         status: int,
         fetched_at: float,
-    ) -> PageExtraction:
+        *,
+        url: str,
+        check_depth: bool,
+    ) -> PageExtraction | None:
+        """What a page gave; None: it is too deep for the fetch loop."""
         page, damaged = parse_page(body, content_type, url=url, status=status, fetched_at=fetched_at)
-        rows: list[ExtractedRow] = []
-        links: list[ExtractedLink] = []
-        rejected: list[Rejection] = []
         try:
-            for compiled in data_defs:
-                extraction = compiled.extractor.extract(page, context)
-                links += extraction.links
-                if compiled.id not in job.extracted_with:
-                    rows += [ExtractedRow(compiled.data_def, compiled.id, encode_row(row)) for row in extraction.rows]
-                    rejected += extraction.rejected
+            if check_depth and _is_deep(page, body):
+                return None
+            extracted = apply_data_defs(
+                page, context, [(c.extractor, c.id not in job.extracted_with) for c in compiled], self._max_links
+            )
         except PageTooDeep as error:
             raise UnreadablePage(str(error)) from error
-        new = links if job.links_stale else self._seen_set.filter_new(links)
+        new = extracted.links if job.links_stale else self._seen_set.filter_new(extracted.links)
         children: dict[bytes, ChildJob] = {}
         self._add_children(job, new, children)
-        return PageExtraction(tuple(rows), tuple(children.values()), tuple(rejected), damaged)
+        return PageExtraction(
+            _stored_rows(compiled, extracted.rows),
+            tuple(children.values()),
+            extracted.rejected,
+            damaged,
+            extracted.dropped_links,
+        )
 
     async def _children_in_steps(self, job: LeasedJob, columns: wire.LinkColumns) -> tuple[ChildJob, ...]:
         links = columns.to_links(None if job.links_stale else self._seen_set.is_new)
@@ -202,13 +214,16 @@ class PageExtractor:
             )
 
 
-def _is_cheap(body: bytes, data_defs: Sequence[CompiledDataDef]) -> bool:
-    """Whether no content of this body can hold the fetch loop for long."""
-    if len(body) > MAX_INLINE_BYTES:
-        return False
-    tags = body.count(b"<")
-    if tags <= MAX_INLINE_DEPTH:
-        return True
-    if tags > MAX_COSTLY_TAGS and any(data_def.extractor.costly for data_def in data_defs):
-        return False
-    return not exceeds_depth(body.lower(), MAX_INLINE_DEPTH)
+def _is_deep(page: Page, body: bytes) -> bool:
+    """Whether selectors may need more than linear time for want of flatness."""
+    if page.kind == "html":
+        return page.shape is not None and page.shape.is_deeper(MAX_INLINE_DEPTH)
+    return page.kind == "xml" and exceeds_depth(body, MAX_INLINE_DEPTH)
+
+
+def _stored_rows(
+    compiled: Sequence[CompiledDataDef], rows: Sequence[tuple[int, Sequence[str]]]
+) -> tuple[ExtractedRow, ...]:
+    return tuple(
+        [ExtractedRow(compiled[index].data_def, compiled[index].id, text) for index, texts in rows for text in texts]
+    )

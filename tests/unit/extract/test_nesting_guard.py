@@ -3,9 +3,13 @@
 import time
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
 
-from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
+from engine.extract.nesting_guard import MAX_OPEN_TAGS, exceeds_depth, nests_too_deep, reopens_too_many
 from engine.extract.page import Page, PageTooDeep
+from engine.extract.tree_shape import TreeShape
 
 
 def test_the_limit_is_exact() -> None:
@@ -45,10 +49,54 @@ def test_long_pages_are_not_deep(page: bytes) -> None:
         b"<p><div>" * 20_000,
         b"<table><tr><td>" * 11_000,
         b"</div>" * 50_000 + b"<div>" * 20_000,
+        b"<li><dd>" * 20_000,
+        b"<svg/>" + b"<g/>" * 20_000,
+        b"<svg><p>" + b"<g/>" * 20_000,
+        b"<svg><foreignobject><p>" + b"<g/>" * 20_000,
+        b"<dd><li><dt><li>" * 20_000,
     ],
 )
 def test_disguised_depth_is_detected(page: bytes) -> None:
     assert nests_too_deep(page)
+
+
+_NAMES = """
+    div span p li ul dd dt dl table tr td th tbody caption select option optgroup b i a font em svg g math mi br img
+    button form h1 section template ruby rt x foreignObject
+"""
+TAG_NAMES = _NAMES.split()
+tags = st.one_of(
+    st.sampled_from([f"<{name}>" for name in TAG_NAMES]),
+    st.sampled_from([f"</{name}>" for name in TAG_NAMES]),
+    st.builds("<{} id={}>".format, st.sampled_from(["b", "i", "font", "a"]), st.integers(0, 9)),
+    st.sampled_from(["<svg/>", "<g/>", "<mi/>", "<DIV>", "text"]),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(tags, max_size=12), st.lists(tags, max_size=12), st.integers(1, 60), st.integers(5, 60))
+@example(["<table><tr><td><p>"], [], 40, 60)
+@example(["<li><dd>"], [], 40, 60)
+@example(["<b id=1><b id=2>"], ["</p><div>"], 20, 20)
+def test_no_tree_is_deeper_than_the_bound(first: list[str], then: list[str], times: int, depth: int) -> None:
+    markup = "".join(first) * times + "".join(then) * times
+    if TreeShape(LexborHTMLParser(markup)).is_deeper(depth):
+        assert exceeds_depth(markup.encode(), depth)
+
+
+@pytest.mark.parametrize(
+    ("markup", "deep"),
+    [
+        (b"<p>" * 197, False),
+        (b"<div>" * 20 + b"<p>text</p>" * 5_000, False),
+        (b"<table>" + b"<tr><td><a href=x>y</a></td></tr>" * 5_000, False),
+        (b"<ul>" + b"<li>text" * 5_000, False),
+        (b"<div>" * 201, True),
+        (b"<DIV></nothing>" * 201, True),
+    ],
+)
+def test_a_depth_is_exceeded(markup: bytes, deep: bool) -> None:
+    assert exceeds_depth(markup, 200) is deep
 
 
 def test_the_scan_itself_is_bounded() -> None:

@@ -106,8 +106,10 @@ def test_an_unbroken_series_of_large_pages_does_not_postpone_the_trim(clock: Clo
 class NoDataDefs:
     """A cache of defs that have neither dataDefs nor rules."""
 
+    max_links = 10
+
     def host_rule(self, *_: object) -> HostRule:
-        return HostRule(host="a")
+        return HostRule(name="a")
 
     def compiled_data_defs(self, _: LeasedJob) -> tuple[CompiledDataDef, ...]:
         return ()

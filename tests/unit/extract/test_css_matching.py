@@ -1,0 +1,159 @@
+"""The parser's search, the stepwise evaluation and a reference implementation find the same nodes."""
+
+from dataclasses import dataclass
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from engine.extract.css import CssExpression
+from engine.extract.tree_shape import TreeShape
+
+
+class Node:
+    """A tree with a reference implementation of matching."""
+
+    def __init__(self, tag: str, children: list["Node"]) -> None:
+        self.tag, self.children = tag, children
+        self.parent: Node | None = None
+        self.number = ""
+        for child in children:
+            child.parent = self
+
+    def walk(self) -> list["Node"]:
+        return [self, *(node for child in self.children for node in child.walk())]
+
+    def html(self) -> str:
+        inner = "".join(child.html() for child in self.children)
+        return f'<{self.tag} id="{self.number}">{inner}</{self.tag}>'
+
+    def previous_siblings(self) -> list["Node"]:
+        if self.parent is None:
+            return []
+        return self.parent.children[: self.parent.children.index(self)]
+
+
+@dataclass(frozen=True)
+class Step:
+    combinator: str
+    tag: str
+    pseudo_class: str = ""
+    arguments: tuple[tuple["Step", ...], ...] = ()
+
+    def text(self, first: bool) -> str:
+        combinator = "" if first else f" {self.combinator} "
+        pseudo_class = f":{self.pseudo_class}({list_text(self.arguments)})" if self.pseudo_class else ""
+        return f"{combinator}{self.tag}{pseudo_class}"
+
+
+Steps = tuple[Step, ...]
+
+
+def list_text(alternatives: tuple[Steps, ...]) -> str:
+    return ", ".join("".join(step.text(at == 0) for at, step in enumerate(steps)) for steps in alternatives)
+
+
+def matches_compound(node: Node, step: Step, top: Node) -> bool:
+    if step.tag not in ("*", node.tag):
+        return False
+    if not step.pseudo_class:
+        return True
+    return any(matches(node, steps, top) for steps in step.arguments) != (step.pseudo_class == "not")
+
+
+def matches(node: Node, steps: Steps, top: Node) -> bool:
+    if not matches_compound(node, steps[-1], top):
+        return False
+    if len(steps) == 1:
+        return True
+    ancestors = []
+    up = node
+    while up is not top and up.parent is not None:
+        up = up.parent
+        ancestors.append(up)
+    siblings_before = [] if node is top else node.previous_siblings()
+    candidates = {" ": ancestors, ">": ancestors[:1], "~": siblings_before, "+": siblings_before[-1:]}
+    return any(matches(other, steps[:-1], top) for other in candidates[steps[-1].combinator])
+
+
+class FixedShape(TreeShape):
+    """Claims that its tree is shallow and narrow, or that it is not."""
+
+    def __init__(self, tree: LexborHTMLParser, large: bool) -> None:
+        super().__init__(tree)
+        self._large = large
+
+    def is_deeper(self, levels: int) -> bool:
+        return self._large
+
+    def is_wider(self, siblings: int) -> bool:
+        return self._large
+
+
+tags = st.sampled_from(["div", "section", "article"])
+trees = st.recursive(
+    tags.map(lambda tag: Node(tag, [])),
+    lambda inner: st.builds(Node, tags, st.lists(inner, max_size=4)),
+    max_leaves=14,
+)
+combinators = st.sampled_from([" ", ">", "~", "+"])
+plain_chains = st.lists(st.builds(Step, combinators, tags), min_size=1, max_size=3).map(tuple)
+argument_lists = st.lists(plain_chains, min_size=1, max_size=2).map(tuple)
+steps_with_pseudo_class = st.builds(
+    Step, combinators, st.sampled_from(["div", "section", "*"]), st.sampled_from(["is", "not", "where"]), argument_lists
+)
+chains = st.lists(st.one_of(st.builds(Step, combinators, tags), steps_with_pseudo_class), min_size=1, max_size=4)
+selectors = st.lists(chains.map(tuple), min_size=1, max_size=2).map(tuple)
+
+
+def ids(nodes: list[LexborNode]) -> list[str | None]:
+    return [node.id for node in nodes]
+
+
+def first_ids(node: LexborNode | None) -> list[str | None]:
+    return [] if node is None else [node.id]
+
+
+@settings(max_examples=250)
+@given(trees, selectors, st.integers(0, 100))
+def test_both_ways_equal_the_reference_implementation(root: Node, alternatives: tuple[Steps, ...], pick: int) -> None:
+    nodes = root.walk()
+    for number, node in enumerate(nodes):
+        node.number = str(number)
+    tree = LexborHTMLParser(root.html())
+    before = tree.html
+    css = CssExpression(list_text(alternatives))
+
+    def expected(top: Node) -> list[str]:
+        return [n.number for n in top.walk() if any(matches(n, steps, top) for steps in alternatives)]
+
+    block = nodes[pick % len(nodes)]
+    block_node = tree.css_first(f'[id="{block.number}"]')
+    assert block_node is not None
+    # The page has `html` and `body` above the root, which the selector `*:not(…)` matches too.
+    on_page = expected(root)
+    inside = [number for number in expected(block) if number != block.number]
+    for large in (False, True):
+        shape = FixedShape(tree, large)
+        found = ids(css.find_on_page(tree, shape))
+        assert first_ids(css.find_first_on_page(tree, shape)) == found[:1]
+        if "*" not in list_text(alternatives):
+            assert found == on_page
+        assert ids(css.find_in_block(block_node, shape)) == inside
+        assert first_ids(css.find_first_in_block(block_node, shape)) == inside[:1]
+    assert tree.html == before
+
+
+@given(trees)
+def test_the_shape_of_a_tree_is_exact(root: Node) -> None:
+    def depth(node: Node) -> int:
+        return 1 + max(map(depth, node.children), default=-1)
+
+    tree = LexborHTMLParser(root.html())
+    deepest = depth(root) + 2  # html and body
+    widest = max(1, max(len(node.children) for node in root.walk()) - 1)  # head and body are siblings
+    shape = TreeShape(tree)
+    assert shape.is_deeper(deepest)
+    assert not shape.is_deeper(deepest + 1)
+    assert shape.is_wider(widest)
+    assert not shape.is_wider(widest + 1)
