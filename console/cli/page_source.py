@@ -9,7 +9,7 @@ from pathlib import Path
 from engine import urls
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
-from engine.preview.page_trial import TrialDocument
+from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 
 _CONTENT_TYPES = {".json": "application/json", ".xml": "application/xml", ".html": "text/html", ".htm": "text/html"}

@@ -9,11 +9,18 @@ import orjson
 
 from engine.extract.context import Context
 from engine.extract.links import limit_links
+from engine.extract.nesting_guard import exceeds_depth
 from engine.extract.page import Page
 from engine.extract.records import Progress, RecordExtractor
 from engine.fetch.decode import decode
 from engine.model.definition import TaskGroup
 from engine.model.record import ExtractedLink, Rejection
+
+MAX_INLINE_BYTES = 64 * 1024
+"""Size up to which a page may be extracted outside an extraction process, such as on the fetch loop."""
+MAX_INLINE_DEPTH = 200
+MAX_COSTLY_TAGS = 2_000
+"""Tags up to which a costly selector may be evaluated outside an extraction process."""
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
 """Memory that the tree takes for each `<` and `=`: less than measured (90 and 250), since a script holds both, too."""
@@ -47,6 +54,22 @@ class DataDefProgress(Progress, Protocol):
 
     def enter_data_def(self, index: int) -> None:
         """A dataDef is applied: its index."""
+
+
+def may_be_inline(body: bytes, extractors: Iterable[RecordExtractor]) -> bool:
+    """Whether these dataDefs take bounded time for a body, as long as its tree `is_shallow`."""
+    if len(body) > MAX_INLINE_BYTES:
+        return False
+    return body.count(b"<") <= MAX_COSTLY_TAGS or not any(extractor.costly for extractor in extractors)
+
+
+def is_shallow(page: Page, body: bytes) -> bool:
+    """Whether the tree is so flat that selectors take about linear time. A walk over the tree; free for few tags."""
+    if page.kind == "json" or body.count(b"<") <= MAX_INLINE_DEPTH:
+        return True
+    if page.kind == "xml":
+        return not exceeds_depth(body, MAX_INLINE_DEPTH)
+    return page.shape is None or not page.shape.is_deeper(MAX_INLINE_DEPTH)
 
 
 def apply_data_defs(

@@ -5,15 +5,11 @@ import logging
 import signal
 import socket
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
-from engine.model.definition import Definitions
 from engine.node import extraction_wire as wire
-from engine.node.extraction import UnreadablePage, UnsupportedContent
 from engine.node.extraction_connection import ExtractionConnection
 from engine.node.extraction_launcher import Ended, ExtractionLauncher, Started, TemplateLost
+from engine.node.extraction_request import ChildState, ExtractionRequest, raise_failure
 from engine.node.extraction_template import NOT_FORKED
 from engine.node.extraction_verdict import Verdict, judge_death
 
@@ -23,45 +19,9 @@ _QUEUED = 2
 """Documents a process has at most, so that it never waits for the next."""
 _BUSY_SECONDS = 0.1
 """A document that takes longer than this gets a second process started, so that the others need not wait for it."""
+_STARTING_SECONDS, _MAX_START_SECONDS = 0.02, 20.0
 _RESTART_SECONDS = 0.2
 _MAX_FAILED_STARTS = 10
-
-
-@dataclass(slots=True, kw_only=True)
-class ExtractionRequest:
-    """A document to work on."""
-
-    header: dict[str, Any]
-    body: bytes
-    definitions: tuple[int, Definitions] | None = None
-    """Defs that the process must have, and their key."""
-    data_defs: Sequence[str] = ()
-    """Names of the dataDefs in the order of the task."""
-    deaths: int = 0
-    answered: "asyncio.Future[wire.Answer]" = field(init=False)
-
-
-class _Child:
-    """One extraction process, from its start to the report of its end."""
-
-    def __init__(self, number: int, slot: int, *, alone: bool) -> None:
-        self.number = number
-        self.slot = slot
-        self.alone = alone
-        """Whether it works on a document that killed a process before, and gets no other meanwhile."""
-        self.pid: int | None = None
-        self.requests: deque[ExtractionRequest] = deque()
-        self.known_defs: set[int] = set()
-        self.answers = 0
-        self.began_at = 0.0
-        self.connection: ExtractionConnection | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.timed_out = False
-        self.garbage = False
-        self.retired = False
-        """Whether it gets no further document."""
-        self.closed = False
-        self.ended: Ended | None = None
 
 
 class ExtractionPool:
@@ -71,7 +31,7 @@ class ExtractionPool:
         self._launcher = launcher
         self._limits = launcher.limits
         self._max_children = max_children
-        self._children: list[_Child] = []
+        self._children: list[ChildState] = []
         self._queue: deque[ExtractionRequest] = deque()
         self._last_number = 0
         self._failed_starts = 0
@@ -142,7 +102,7 @@ class ExtractionPool:
         self._wake_up = None
         self._dispatch()
 
-    def _choose_child(self, *, alone: bool) -> _Child | None:
+    def _choose_child(self, *, alone: bool) -> ChildState | None:
         assert self._loop is not None
         alive = [child for child in self._children if not (child.closed or child.alone or child.retired)]
         if not alone:
@@ -157,7 +117,7 @@ class ExtractionPool:
                 return None
         return self._start_child(alone=alone)
 
-    def _start_child(self, *, alone: bool) -> _Child | None:
+    def _start_child(self, *, alone: bool) -> ChildState | None:
         if self._start_blocked:
             return None
         if len(self._children) >= self._max_children:
@@ -168,7 +128,7 @@ class ExtractionPool:
         assert self._loop is not None
         self._last_number += 1
         slot = min(set(range(self._max_children)) - {child.slot for child in self._children})
-        child = _Child(self._last_number, slot, alone=alone)
+        child = ChildState(self._last_number, slot, alone=alone)
         try:
             connection = self._open(child)
         except (TemplateLost, OSError) as error:
@@ -184,11 +144,11 @@ class ExtractionPool:
         )
         return child
 
-    def _retire(self, child: _Child) -> None:
+    def _retire(self, child: ChildState) -> None:
         child.retired = True
         self._launcher.kill(child.number)
 
-    def _open(self, child: _Child) -> socket.socket:
+    def _open(self, child: ChildState) -> socket.socket:
         """The socket to a new process. Raises TemplateLost and OSError."""
         if self._launcher.control is None:
             self._launcher.spawn_template()
@@ -211,13 +171,13 @@ class ExtractionPool:
             self._failed_starts = 0
             failure = wire.Failure(kind="unreadable", reason=f"no extraction process can be started: {reason}")
             while self._queue:
-                _answer(self._queue.popleft(), failure)
+                self._queue.popleft().answer(failure)
 
     def _unblock_start(self) -> None:
         self._start_blocked = False
         self._dispatch()
 
-    def _send(self, child: _Child, request: ExtractionRequest) -> None:
+    def _send(self, child: ChildState, request: ExtractionRequest) -> None:
         assert child.connection is not None
         pieces: list[bytes] = []
         if request.definitions is not None and request.definitions[0] not in child.known_defs:
@@ -230,22 +190,38 @@ class ExtractionPool:
             self._begin(child)
         child.connection.write(pieces)
 
-    def _begin(self, child: _Child) -> None:
-        """The first of the child's documents is begun, at the latest now."""
+    def _begin(self, child: ChildState) -> None:
+        """The first of the child's documents is begun: at once, except by a process that is still starting."""
         assert self._loop is not None
         child.began_at = self._loop.time()
-        child.timer = self._loop.call_later(self._limits.wall_seconds, self._on_timeout, child)
+        if child.answers:
+            child.timer = self._loop.call_later(self._limits.wall_seconds, self._on_timeout, child)
+        else:
+            child.timer = self._loop.call_later(
+                _STARTING_SECONDS, self._check_start, child, self._loop.time() + _MAX_START_SECONDS
+            )
 
-    def _stop_timer(self, child: _Child) -> None:
+    def _check_start(self, child: ChildState, latest: float) -> None:
+        """Count the time for a document from when it is begun; no start takes for ever."""
+        assert self._loop is not None
+        child.began_at = now = self._loop.time()
+        if self._launcher.slot(child.slot).document:
+            child.timer = self._loop.call_later(self._limits.wall_seconds, self._on_timeout, child)
+        elif now < latest:
+            child.timer = self._loop.call_later(_STARTING_SECONDS, self._check_start, child, latest)
+        else:
+            self._retire(child)
+
+    def _stop_timer(self, child: ChildState) -> None:
         if child.timer is not None:
             child.timer.cancel()
             child.timer = None
 
-    def _on_timeout(self, child: _Child) -> None:
-        child.timed_out = True
-        self._launcher.kill(child.number)
+    def _on_timeout(self, child: ChildState) -> None:
+        child.timed_out = self._launcher.slot(child.slot).document > child.answers
+        self._retire(child)
 
-    def _on_answer(self, child: _Child, header: memoryview, body: memoryview) -> None:
+    def _on_answer(self, child: ChildState, header: memoryview, body: memoryview) -> None:
         if child.garbage:
             return
         self._stop_timer(child)
@@ -267,12 +243,12 @@ class ExtractionPool:
             request.deaths += 1
             self._queue.appendleft(request)
         else:
-            _answer(request, answer)
+            request.answer(answer)
         if child.requests:
             self._begin(child)
         self._dispatch()
 
-    def _on_closed(self, child: _Child) -> None:
+    def _on_closed(self, child: ChildState) -> None:
         child.closed = True
         self._stop_timer(child)
         if child.ended is not None:
@@ -315,7 +291,7 @@ class ExtractionPool:
             if child.closed:
                 self._on_end(child, child.ended)
 
-    def _on_end(self, child: _Child, ended: Ended) -> None:
+    def _on_end(self, child: ChildState, ended: Ended) -> None:
         """Decide about the document that was worked on; requeue those that were not begun."""
         if child not in self._children:
             return
@@ -339,25 +315,8 @@ class ExtractionPool:
 
     def _apply_verdict(self, request: ExtractionRequest, verdict: Verdict) -> None:
         if verdict.reason is not None:
-            _answer(request, wire.Failure(kind="unreadable", reason=verdict.reason))
+            request.answer(wire.Failure(kind="unreadable", reason=verdict.reason))
         else:
             _log.warning("an extraction process %s; its page is worked once more", verdict.death)
             request.deaths += 1
             self._queue.appendleft(request)
-
-
-def raise_failure(failure: wire.Failure, memory: int) -> None:
-    """Raises UnsupportedContent or UnreadablePage; RuntimeError for an error of the program."""
-    match failure.kind:
-        case "unsupported":
-            raise UnsupportedContent(failure.reason)
-        case "memory":
-            raise UnreadablePage(f"needs more than {memory / 1e6:,.0f} MB to parse; the limit is parse_memory")
-        case "unreadable":
-            raise UnreadablePage(failure.reason)
-    raise RuntimeError(failure.reason)
-
-
-def _answer(request: ExtractionRequest, answer: wire.Answer) -> None:
-    if not request.answered.done():
-        request.answered.set_result(answer)

@@ -9,6 +9,9 @@ from engine.node.extraction_limits import WALL_FACTOR, ExtractionLimits
 _MEMORY_SHARE = 0.8
 """Part of the memory limit from which a crash counts as want of memory: parsers seldom survive it."""
 
+_MAX_CRASHES, _MAX_KILLS = 2, 4
+"""Deaths of processes that fail a document. Who kills a process from outside does not mean its document."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -51,4 +54,7 @@ def judge_death(
     else:
         how = f"exit {os.waitstatus_to_exitcode(status) if status >= 0 else status}"
     detail = f"{how}; {progress}" if progress else how
-    return Verdict(f"its extraction process died twice ({detail})" if deaths > 1 else None, f"died ({detail})")
+    if deaths < (_MAX_KILLS if signalled == signal.SIGKILL else _MAX_CRASHES):
+        return Verdict(None, f"died ({detail})")
+    times = "twice" if deaths == _MAX_CRASHES else f"{deaths} times"
+    return Verdict(f"its extraction process died {times} ({detail})", f"died ({detail})")

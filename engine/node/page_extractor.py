@@ -7,25 +7,29 @@ from dataclasses import dataclass
 
 from engine import urls
 from engine.extract.context import Context
-from engine.extract.nesting_guard import exceeds_depth
-from engine.extract.page import Page, PageTooDeep
+from engine.extract.page import PageTooDeep
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.decode import decode, is_binary
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, Rejection
 from engine.node import extraction_wire as wire
 from engine.node.def_cache import CompiledDataDef, DefCache
-from engine.node.extraction import UnreadablePage, UnsupportedContent, apply_data_defs, parse_page, within_depth
-from engine.node.extraction_process import ExtractionPool, ExtractionRequest
+from engine.node.extraction import (
+    MAX_INLINE_BYTES,
+    UnreadablePage,
+    UnsupportedContent,
+    apply_data_defs,
+    is_shallow,
+    may_be_inline,
+    parse_page,
+    within_depth,
+)
+from engine.node.extraction_process import ExtractionPool
+from engine.node.extraction_request import ExtractionRequest
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.seen_set import SeenSet
 from engine.store.transactions.outcome import ChildJob, ExtractedRow
 
-MAX_INLINE_BYTES = 64 * 1024
-"""Size up to which a page may be parsed on the fetch loop's thread; a larger one would delay the fetches."""
-MAX_INLINE_DEPTH = 200
-MAX_COSTLY_TAGS = 2_000
-"""Tags up to which a costly selector is evaluated on the fetch loop's thread."""
 _CHILDREN_PER_STEP = 1_000
 """Links turned into jobs before other coroutines have their turn: about 3 ms."""
 
@@ -91,12 +95,8 @@ class PageExtractor:
             nofollow=self._def_cache.host_rule(job.defs_version, urls.host_key(url)).nofollow,
         )
         compiled = self._applicable_data_defs(job)
-        tags = body.count(b"<") if len(body) <= MAX_INLINE_BYTES else None
-        if tags is not None and (tags <= MAX_COSTLY_TAGS or not any(c.extractor.costly for c in compiled)):
-            extraction = self._extract_here(
-                job, compiled, context, body, content_type, status, fetched_at, url=url,
-                check_depth=tags > MAX_INLINE_DEPTH,
-            )  # fmt: skip
+        if may_be_inline(body, [c.extractor for c in compiled]):
+            extraction = self._extract_here(job, compiled, context, body, content_type, status, fetched_at, url=url)
             if extraction is not None:
                 return extraction
         self._heap_trimmer.record_page(len(body))
@@ -162,12 +162,11 @@ class PageExtractor:
         fetched_at: float,
         *,
         url: str,
-        check_depth: bool,
     ) -> PageExtraction | None:
         """What a page gave; None: it is too deep for the fetch loop."""
         page, damaged = parse_page(body, content_type, url=url, status=status, fetched_at=fetched_at)
         try:
-            if check_depth and _is_deep(page, body):
+            if not is_shallow(page, body):
                 return None
             extracted = apply_data_defs(
                 page, context, [(c.extractor, c.id not in job.extracted_with) for c in compiled], self._max_links
@@ -212,13 +211,6 @@ class PageExtractor:
                 link.priority,
                 identity,
             )
-
-
-def _is_deep(page: Page, body: bytes) -> bool:
-    """Whether selectors may need more than linear time for want of flatness."""
-    if page.kind == "html":
-        return page.shape is not None and page.shape.is_deeper(MAX_INLINE_DEPTH)
-    return page.kind == "xml" and exceeds_depth(body, MAX_INLINE_DEPTH)
 
 
 def _stored_rows(

@@ -1,36 +1,23 @@
 """Applies a dataDef to one page as a node does, so that the result is what a crawl would write.
 
-No network, no database.
+No network, no database. What a page may cost is limited as in a crawl.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine import urls
 from engine.errors import PageUnavailable, UsageError, suggest
 from engine.extract.context import Context
-from engine.extract.page import Page, PageTooDeep
-from engine.extract.records import RecordExtractor
+from engine.extract.page import Page
 from engine.fetch.host_policy import host_rule_for
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.record import ExtractedLink, Rejection
-from engine.node.extraction import UnsupportedContent, encode_row, parse_page, within_depth
+from engine.node.extraction import UnsupportedContent, parse_page, within_depth
+from engine.preview.extraction_client import ExtractionClient
+from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialDocument:
-    """The bytes of a page, and their origin."""
-
-    body: bytes
-    content_type: str
-    url: str
-    status: int = 200
-    fetched_at: float
-    """Seconds since 1970."""
-    origin: str
-    """For example `fetched`, `file`, `job 12`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +36,8 @@ class PageOrigin:
 class TrialResult:
     """The result of a dataDef on one page."""
 
+    page_kind: str
+    """`html`, `xml` or `json`."""
     rows: tuple[str, ...]
     """As a crawl would store them: JSON objects, fields in the order of the defs."""
     links: tuple[ExtractedLink, ...]
@@ -82,7 +71,7 @@ def locator_origin(definitions: Definitions, data_def: str, url: str, settings: 
 
 
 def parse_document(document: TrialDocument) -> Page:
-    """Parse the document. Raises PageUnavailable where it is not text."""
+    """Decode the document. Raises PageUnavailable where it is not text."""
     try:
         page, _ = parse_page(
             document.body,
@@ -97,29 +86,29 @@ def parse_document(document: TrialDocument) -> Page:
 
 
 class PageTrial:
-    """A dataDef, compiled once to be applied to many pages."""
+    """A dataDef, to be applied to many pages."""
 
-    def __init__(self, definitions: Definitions, data_def: DataDef) -> None:
+    def __init__(self, definitions: Definitions, data_def: DataDef, client: ExtractionClient) -> None:
         self._definitions = definitions
-        self._extractor = RecordExtractor(data_def, {group.name: group.priority for group in definitions.task_groups})
+        self._data_def = data_def
+        self._client = client
 
-    def run(self, page: Page, origin: PageOrigin) -> TrialResult:
-        """Extract the page. Raises PageUnavailable where it is nested too deep."""
-        try:
-            extraction = self._extractor.extract(page, self._context(page, origin))
-        except PageTooDeep as error:
-            raise PageUnavailable(error.message, error.remedy) from error
+    def run(self, document: TrialDocument, origin: PageOrigin) -> TrialResult:
+        """Extract the page. Raises PageUnavailable where it is not text, nested too deep, or past a limit."""
+        context = self._context(document.url, origin)
+        kind, extracted = self._client.extract(document, self._definitions, self._data_def, context)
         return TrialResult(
-            rows=tuple(encode_row(row) for row in extraction.rows),
-            links=tuple(self._followable_links(extraction.links, origin.depth + 1)),
-            rejected=extraction.rejected,
-            filtered=extraction.filtered,
+            page_kind=kind,
+            rows=tuple(row for _, rows in extracted.rows for row in rows),
+            links=tuple(self._followable_links(extracted.links, origin.depth + 1)),
+            rejected=extracted.rejected,
+            filtered=extracted.filtered,
         )
 
-    def _context(self, page: Page, origin: PageOrigin) -> Context:
+    def _context(self, url: str, origin: PageOrigin) -> Context:
         nofollow = True
-        if urls.is_http_url(page.url):
-            nofollow = host_rule_for(self._definitions, urls.host_key(page.url)).nofollow
+        if urls.is_http_url(url):
+            nofollow = host_rule_for(self._definitions, urls.host_key(url)).nofollow
         return Context(
             group=origin.group,
             locator=origin.locator,
@@ -130,7 +119,7 @@ class PageTrial:
             nofollow=nofollow,
         )
 
-    def _followable_links(self, links: tuple[ExtractedLink, ...], depth: int) -> Iterator[ExtractedLink]:
+    def _followable_links(self, links: Sequence[ExtractedLink], depth: int) -> Iterator[ExtractedLink]:
         for link in links:
             if within_depth(link, depth, self._definitions.task_group(link.group) or TaskGroup(name=link.group)):
                 yield link

@@ -8,7 +8,8 @@ from engine.model.definition import DataDef, Definitions, Field, Link
 from engine.node import extraction_wire as wire
 from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_limits import ExtractionLimits
-from engine.node.extraction_process import ExtractionPool, ExtractionRequest
+from engine.node.extraction_process import ExtractionPool
+from engine.node.extraction_request import ExtractionRequest
 
 DEFINITIONS = Definitions(
     data_defs=(

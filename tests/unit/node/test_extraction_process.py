@@ -14,7 +14,8 @@ import pytest
 from engine.node import extraction_wire as wire
 from engine.node.extraction import UnreadablePage, UnsupportedContent
 from engine.node.extraction_launcher import ExtractionLauncher
-from engine.node.extraction_process import ExtractionPool, ExtractionRequest
+from engine.node.extraction_process import ExtractionPool
+from engine.node.extraction_request import ExtractionRequest
 from engine.runtime.beat_file import resident_bytes
 from tests.unit.node.extraction_tasks import PAGE, SLOW_FIELD, STORM, extraction_pool, limits, request, title
 
@@ -74,10 +75,11 @@ async def test_one_warm_process_serves_many_pages_in_order() -> None:
 
 
 async def test_a_page_that_takes_long_gets_the_others_a_second_process() -> None:
-    async with extraction_pool(limits(seconds=2)) as pool:
+    async with extraction_pool(limits(seconds=60)) as pool:
+        await pool.work(request())
         slow = asyncio.ensure_future(pool.work(request(STORM)))
         await asyncio.sleep(0.4)
-        assert title(await asyncio.wait_for(pool.work(request()), 5)) == TITLE
+        assert title(await asyncio.wait_for(pool.work(request()), 30)) == TITLE
         assert not slow.done()
         assert len(pool.pids) == 2
         slow.cancel()
@@ -98,15 +100,25 @@ async def test_a_page_past_its_cpu_time_fails_with_what_was_worked_on() -> None:
 
 
 @linux
-async def test_a_stopped_process_is_killed_after_three_times_the_limit() -> None:
+async def test_a_process_that_stops_while_it_works_is_killed_after_three_times_the_limit() -> None:
+    async with extraction_pool(limits(seconds=1), children=1) as pool:
+        await pool.work(request())
+        work = asyncio.ensure_future(pool.work(request(STORM)))
+        await asyncio.sleep(0.3)
+        os.kill(await one_pid(pool), signal.SIGSTOP)
+        with pytest.raises(UnreadablePage, match=r"takes more than 3 s \(parsing; 3 times parse_limit\)"):
+            await work
+        assert title(await pool.work(request())) == TITLE
+
+
+@linux
+async def test_a_process_that_stops_before_it_begins_a_page_costs_only_time() -> None:
     async with extraction_pool(limits(seconds=0.3), children=1) as pool:
         await pool.work(request())
-        os.kill(await one_pid(pool), signal.SIGSTOP)
-        started_at = time.monotonic()
-        with pytest.raises(UnreadablePage, match=r"takes more than 0\.9 s"):
-            await pool.work(request())
-        assert 0.8 < time.monotonic() - started_at < 5
+        stopped = await one_pid(pool)
+        os.kill(stopped, signal.SIGSTOP)
         assert title(await pool.work(request())) == TITLE
+        assert pool.pids != [stopped]
 
 
 @linux
@@ -181,7 +193,7 @@ async def test_processes_killed_at_random_cost_no_page() -> None:
         async def kill() -> int:
             kills = 0
             while kills < 20:
-                await asyncio.sleep(rng.uniform(0.02, 0.1))
+                await asyncio.sleep(rng.uniform(0.05, 0.2))
                 if pool.pids:
                     os.kill(rng.choice(pool.pids), signal.SIGKILL)
                     kills += 1
