@@ -9,7 +9,7 @@ from pathlib import Path
 from engine import urls
 from engine.errors import PageUnavailable, UsageError
 from engine.model.definition import Definitions
-from engine.preview.page_trial import TrialDocument
+from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 from engine.store.pages.documents import robots_tags
 

@@ -15,7 +15,9 @@ from engine.extract.node_value import CONTENT_ATTRIBUTES, read_node
 from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
 from engine.extract.selectors import Scope, compile_selector
 from engine.model.definition import Definitions
-from engine.preview.page_trial import PageTrial, TrialDocument, find_data_def, locator_origin, parse_document
+from engine.preview.extraction_client import ExtractionClient
+from engine.preview.page_trial import PageTrial, find_data_def, locator_origin, parse_document
+from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 
 MODES = ("css", "xpath", "jmespath", "regex")
@@ -57,6 +59,7 @@ class SelectorShell:
         self._links: list[str] = []
         self._document = document
         self._page = parse_document(document)
+        self._client = ExtractionClient(settings)
         self.closed = False
 
     @property
@@ -203,8 +206,8 @@ class SelectorShell:
             names = ", ".join(d.name for d in definitions.data_defs)
             raise UsageError("which dataDef?", f"The defs have: {names or 'none'}.")
         target = find_data_def(definitions, name)
-        trial = PageTrial(definitions, target, self._settings).run(
-            self._page, locator_origin(definitions, name, self._document.url, self._settings)
+        trial = PageTrial(definitions, target, self._client).run(
+            self._document, locator_origin(definitions, name, self._document.url, self._settings)
         )  # fmt: skip
         rows = list(row_lines(trial.rows, terminal=True))
         for row in rows if self._show_all else rows[:MATCH_LIMIT]:

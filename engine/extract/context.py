@@ -22,6 +22,8 @@ class Context:
     """Whether links and pages marked `nofollow` are respected on this host."""
     meta_nofollow: bool = True
     """Whether pages marked `nofollow` are respected at all."""
+    meta_noindex: bool = False
+    """Whether pages marked `noindex` give no rows."""
     agent: str = ""
     """The product token by which pages address this crawler."""
 

@@ -4,7 +4,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser
+from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, SelectolaxError
 
 from engine import urls
 from engine.errors import CrawlError
@@ -74,11 +74,14 @@ class Page:
 
     @cached_property
     def tree(self) -> LexborHTMLParser | None:
-        """The document as HTML; None for JSON."""
+        """The document as HTML; None for JSON. Raises MemoryError."""
         if self.kind == "json":
             return None
         self._check_depth()
-        return LexborHTMLParser(self._bytes, options=LexborDocumentOptions.WO_EVENTS)
+        try:
+            return LexborHTMLParser(self._bytes, options=LexborDocumentOptions.WO_EVENTS)
+        except SelectolaxError as error:  # Lexbor reads any bytes: it can only run out of memory
+            raise MemoryError(str(error)) from error
 
     @cached_property
     def shape(self) -> TreeShape | None:
@@ -87,7 +90,7 @@ class Page:
 
     @cached_property
     def element(self) -> "_Element | None":
-        """The root element for XPath, of HTML or XML; None for JSON and empty documents."""
+        """The root element for XPath, of HTML or XML; None for JSON and empty documents. Raises MemoryError."""
         if self.kind == "json":
             return None
         self._check_depth()

@@ -14,6 +14,7 @@ _COSTLY = re.compile(
 
 XPathMatch = etree._Element | str
 
+_NO_MEMORY = etree.ErrorTypes.ERR_NO_MEMORY
 _INVALID_REFERENCE = re.compile(
     rb"&#(?:x0*d[89a-f][0-9a-f]{2}|0*(?:5529[6-9]|55[3-9]\d\d|56\d{3}|57[0-2]\d\d|573[0-3]\d|5734[0-3]));?",
     re.IGNORECASE,
@@ -22,7 +23,10 @@ _INVALID_REFERENCE = re.compile(
 
 
 def parse_markup(markup: bytes, *, xml: bool = False) -> etree._Element | None:
-    """The root element of UTF-8 markup, malformed or not; None if there is none. No entities, no network."""
+    """The root element of UTF-8 markup, malformed or not; None if there is none. No entities, no network.
+
+    Raises MemoryError.
+    """
     parser: etree.XMLParser | etree.HTMLParser
     if b"&#" in markup:
         markup = _INVALID_REFERENCE.sub(b"\xef\xbf\xbd", markup)
@@ -32,8 +36,13 @@ def parse_markup(markup: bytes, *, xml: bool = False) -> etree._Element | None:
         parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, no_network=True)
     try:
         root = etree.fromstring(markup, parser)
-    except (etree.LxmlError, ValueError):
+    except (etree.LxmlError, ValueError) as error:
+        if getattr(error, "code", None) == _NO_MEMORY:
+            raise MemoryError("the parser") from error
         return None
+    last_error = parser.error_log.last_error
+    if last_error is not None and last_error.type == _NO_MEMORY:  # it stops there, and keeps what it has
+        raise MemoryError("the parser")
     return root if root is not None and isinstance(root.tag, str) else None
 
 

@@ -26,6 +26,7 @@ _WEB_CODECS = frozenset(
 )
 """Python's names of the encodings browsers support. Pages must not select other codecs (`idna`, `unicode_escape`…)."""
 
+_WIDE_CODECS = ("utf-16", "utf-16-le", "utf-16-be")
 _TEXT_BYTES = bytes(c for c in range(256) if c not in {*range(0x09), 0x0B, *range(0x0E, 0x1B), *range(0x1C, 0x20)})
 _MAGIC_PREFIXES = (
     b"%PDF-",
@@ -85,7 +86,7 @@ def decode(body: bytes, content_type: str) -> DecodedBody:
     """
     declared_kind, charset = _parse_content_type(content_type)
     bom = _detect_bom(body)
-    kind = _sniff_kind(body, declared_kind, bom is not None or charset in ("utf-16", "utf-16-le", "utf-16-be"))
+    kind = _sniff_kind(body, declared_kind, bom is not None or charset in _WIDE_CODECS)
     if kind == "binary":
         return DecodedBody("", "", kind, False)
     if bom is not None:
@@ -106,6 +107,13 @@ def decode(body: bytes, content_type: str) -> DecodedBody:
         return DecodedBody(body.decode("utf-8"), "utf-8", kind, False)
     except UnicodeDecodeError:
         return _decode_as(body, _FALLBACK, kind)
+
+
+def is_binary(body: bytes, content_type: str) -> bool:
+    """Whether `decode` would find the body binary. Reads its first bytes only."""
+    declared_kind, charset = _parse_content_type(content_type)
+    wide = _detect_bom(body) is not None or charset in _WIDE_CODECS
+    return _sniff_kind(body, declared_kind, wide) == "binary"
 
 
 def _decode_as(body: bytes, codec: str, kind: DocumentKind) -> DecodedBody:

@@ -7,6 +7,7 @@ from pathlib import Path
 from engine.errors import CrawlError
 from engine.node.capacity import Capacity
 from engine.node.committer import Committer
+from engine.node.extraction_process import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.intake import Intake
@@ -30,6 +31,7 @@ class NodeBeatThread(threading.Thread):
         committer: Committer,
         loop: FetchLoop,
         heap_trimmer: HeapTrimmer,
+        extraction_pool: ExtractionPool,
         cpu_pinner: CpuPinner | None,
     ) -> None:
         """`path`: the beat file. `cpu_pinner`: None where the threads are not to be pinned."""
@@ -41,6 +43,7 @@ class NodeBeatThread(threading.Thread):
         self._committer = committer
         self._loop = loop
         self._heap_trimmer = heap_trimmer
+        self._extraction_pool = extraction_pool
         self._cpu_pinner = cpu_pinner
         self._writer = BeatWriter(path)
         self._stopped = threading.Event()
@@ -70,7 +73,7 @@ class NodeBeatThread(threading.Thread):
             in_flight=held,
             done=self._committer.done,
             failed=self._committer.failed,
-            rss=resident_bytes(),
+            rss=resident_bytes() + sum(map(resident_bytes, self._extraction_pool.pids)),
             lag=self._loop.lag,
             now=self._intake.alarm or (self._loop.current_url if held else ""),
         )

@@ -4,7 +4,6 @@ import logging
 import os
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,11 +17,14 @@ from engine.node.commit_queue import CommitQueue
 from engine.node.committer import Committer
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
-from engine.node.extraction import PageExtractor
+from engine.node.extraction_launcher import ExtractionLauncher
+from engine.node.extraction_limits import ExtractionLimits
+from engine.node.extraction_process import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.intake import Intake
 from engine.node.named_hosts import NamedHosts
+from engine.node.page_extractor import PageExtractor
 from engine.node.pipeline import Pipeline
 from engine.node.registration import Registration
 from engine.node.ringer import Ringer
@@ -40,7 +42,6 @@ from engine.store.tables.runs import Run
 from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
-_PARSE_THREADS = 2
 _DEFS_BUSY_SECONDS = 0.5
 
 
@@ -64,9 +65,12 @@ class NodeParts:
 
 
 def build_node(
-    folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, wakeup_fd: int | None = None
-) -> NodeParts:
+    folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, wakeup_fd: int | None = None,
+    launcher: ExtractionLauncher | None = None,
+) -> NodeParts:  # fmt: skip
     """Build a node; nothing runs yet. Through `wakeup_fd` it wakes the supervisor when it runs out of work.
+
+    `launcher` starts its extraction processes; without one, it has a template of its own spawned at the first need.
 
     Raises StorageError where a database cannot be opened, UsageError where a setting is invalid.
     """
@@ -81,6 +85,7 @@ def build_node(
     ringer = Ringer(folder, run, doorbells)
     seen_set = SeenSet()
     heap_trimmer = HeapTrimmer()
+    extraction_pool = ExtractionPool(launcher or ExtractionLauncher(ExtractionLimits.from_settings(settings)))
     defs_db = Database.open(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS)
     run_row = runs.get(defs_db, run)
     def_cache = DefCache(defs_db, settings, run)
@@ -95,6 +100,7 @@ def build_node(
             def_cache=def_cache,
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
+            extraction_pool=extraction_pool,
         ),
         active_jobs=active_jobs,
         on_finished=commit_queue.put,
@@ -139,6 +145,7 @@ def build_node(
         committer=committer,
         loop=loop,
         heap_trimmer=heap_trimmer,
+        extraction_pool=extraction_pool,
         cpu_pinner=CpuPinner(loop) if settings.cpu_affinity == "auto" else None,
     )
     return NodeParts(
@@ -167,6 +174,7 @@ def _build_pipeline(
     def_cache: DefCache,
     seen_set: SeenSet,
     heap_trimmer: HeapTrimmer,
+    extraction_pool: ExtractionPool,
 ) -> Pipeline:
     """Build the pipeline, on the fetch loop's thread: its HTTP client belongs to that loop."""
     run_time = settings.run_time or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.created_at))
@@ -182,11 +190,10 @@ def _build_pipeline(
             def_cache=def_cache,
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
+            pool=extraction_pool,
             run=run.id,
             run_time=run_time,
         ),
-        heap_trimmer=heap_trimmer,
-        executor=ThreadPoolExecutor(_PARSE_THREADS, "parse"),
         named_hosts=NamedHosts(run=run, db_access=db_access, def_cache=def_cache),
     )
 

@@ -1,27 +1,31 @@
-"""Extracts a page: decodes it, parses it once, applies every dataDef, and turns links into child jobs."""
+"""Extracts one page: decodes it, parses it, applies dataDefs; used by the node and by its extraction processes."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
-from engine import urls
 from engine.extract.context import Context
 from engine.extract.links import limit_links
-from engine.extract.page import Page, PageTooDeep
+from engine.extract.nesting_guard import exceeds_depth
+from engine.extract.page import Page
+from engine.extract.records import Progress, RecordExtractor
 from engine.fetch.decode import decode
-from engine.fetch.robots import product_token
 from engine.model.definition import TaskGroup
-from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, Rejection
-from engine.node.def_cache import DefCache
-from engine.node.heap_trimmer import HeapTrimmer
-from engine.node.seen_set import SeenSet
-from engine.settings import Settings
-from engine.store.transactions.outcome import ChildJob, ExtractedRow
+
+MAX_INLINE_BYTES = 64 * 1024
+"""Size up to which a page may be extracted outside an extraction process, such as on the fetch loop."""
+MAX_INLINE_DEPTH = 200
+MAX_COSTLY_TAGS = 2_000
+"""Tags up to which a costly selector may be evaluated outside an extraction process."""
+
+_BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
+"""Memory that the tree takes for each `<` and `=`: less than measured (90 and 250), since a script holds both, too."""
+_COPIES = 4
+"""The body, its text, and two forms of it that are kept for the parsers."""
 
 
 class UnreadablePage(Exception):
@@ -33,147 +37,87 @@ class UnsupportedContent(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class PageExtraction:
-    """The results of all dataDefs of a group on one page."""
+class ExtractedPage:
+    """The results of several dataDefs on one page."""
 
-    rows: tuple[ExtractedRow, ...]
-    children: tuple[ChildJob, ...]
-    rejected: tuple[Rejection, ...]
-    damaged: bool
-    """Whether bytes that are invalid in the page's charset were replaced."""
-    dropped_links: int = 0
+    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    """Rows as JSON objects, by index of their dataDef."""
+    links: Sequence[ExtractedLink]
+    dropped_links: int
     """Links beyond the limit of a page."""
+    rejected: tuple[Rejection, ...]
+    filtered: int
     noindex: bool = False
     """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
 
-    def rejected_counts(self) -> tuple[tuple[str, int], ...]:
-        """Rejected records by dataDef."""
-        return tuple(Counter(rejection.data_def for rejection in self.rejected).items())
+
+class DataDefProgress(Progress, Protocol):
+    """Learns what is worked on."""
+
+    def enter_data_def(self, index: int) -> None:
+        """A dataDef is applied: its index."""
 
 
-class PageExtractor:
-    """Extracts pages for one node; callable from several threads."""
+def may_be_inline(body: bytes, extractors: Iterable[RecordExtractor]) -> bool:
+    """Whether these dataDefs take bounded time for a body, as long as its tree `is_shallow`."""
+    if len(body) > MAX_INLINE_BYTES:
+        return False
+    return body.count(b"<") <= MAX_COSTLY_TAGS or not any(extractor.costly for extractor in extractors)
 
-    def __init__(
-        self,
-        *,
-        settings: Settings,
-        def_cache: DefCache,
-        seen_set: SeenSet,
-        heap_trimmer: HeapTrimmer,
-        run: str,
-        run_time: str,
-    ) -> None:
-        self._meta_nofollow = settings.meta_nofollow
-        self._meta_noindex = settings.meta_noindex
-        self._agent = product_token(settings.user_agent)
-        self._def_cache = def_cache
-        self._seen_set = seen_set
-        self._heap_trimmer = heap_trimmer
-        self._run = run
-        self._run_time = run_time
 
-    def extract(
-        self,
-        job: LeasedJob,
-        *,
-        body: bytes,
-        content_type: str,
-        url: str,
-        status: int,
-        fetched_at: float,
-        robots_tags: tuple[str, ...] = (),
-    ) -> PageExtraction:
-        """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage."""
-        try:
-            return self._extract(job, body, content_type, url, status, fetched_at, robots_tags)
-        finally:
-            self._heap_trimmer.record_page(len(body))
+def is_shallow(page: Page, body: bytes) -> bool:
+    """Whether the tree is so flat that selectors take about linear time. A walk over the tree; free for few tags."""
+    if page.kind == "json" or body.count(b"<") <= MAX_INLINE_DEPTH:
+        return True
+    if page.kind == "xml":
+        return not exceeds_depth(body, MAX_INLINE_DEPTH)
+    return page.shape is None or not page.shape.is_deeper(MAX_INLINE_DEPTH)
 
-    def _extract(
-        self,
-        job: LeasedJob,
-        body: bytes,
-        content_type: str,
-        url: str,
-        status: int,
-        fetched_at: float,
-        robots_tags: tuple[str, ...],
-    ) -> PageExtraction:
-        page, damaged = parse_page(
-            body, content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
-        )
-        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
-        context = Context(
-            group=job.group,
-            locator=job.locator,
-            locator_url=job.locator_url,
-            depth=job.depth,
-            run=self._run,
-            run_time=self._run_time,
-            nofollow=rule.nofollow,
-            meta_nofollow=self._meta_nofollow,
-            agent=self._agent,
-        )
-        rows: list[ExtractedRow] = []
-        links: list[tuple[ExtractedLink, ...]] = []
-        dropped = 0
-        rejected: list[Rejection] = []
-        try:
-            for compiled in self._def_cache.compiled_data_defs(job):
-                unchanged = compiled.id in job.extracted_with  # a re-extraction: its rows stay as they are
-                if unchanged and not job.links_stale:
-                    continue
-                extraction = compiled.extractor.extract(page, context)
-                links.append(extraction.links)
-                dropped += extraction.dropped_links
-                if not unchanged:
-                    rows += [ExtractedRow(compiled.data_def, compiled.id, encode_row(row)) for row in extraction.rows]
-                    rejected += extraction.rejected
-            noindex = page.robots(self._agent).noindex
-        except PageTooDeep as error:
-            raise UnreadablePage(str(error)) from error
-        if noindex and self._meta_noindex:
-            rows, rejected = [], []
-        kept, more = limit_links(links, self._def_cache.max_links)
-        return PageExtraction(tuple(rows), self._children(job, kept), tuple(rejected), damaged, dropped + more, noindex)
 
-    def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
-        """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
-        compiled = self._def_cache.compiled_data_defs(job)
-        return tuple(data_def.id for data_def in compiled if data_def.id in job.extracted_with)
-
-    def _children(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
-        """The links that become jobs, as far as this node knows; the store drops duplicates."""
-        depth = job.depth + 1
-        children: dict[bytes, ChildJob] = {}
-        for link in links if job.links_stale else self._seen_set.filter_new(links):
-            identity = link.key
-            if identity in children or not within_depth(
-                link, depth, self._def_cache.task_group(job.defs_version, link.group)
-            ):
-                continue
-            children[identity] = ChildJob(
-                link.group,
-                urls.host_key(link.url),
-                urls.origin(link.url),
-                link.url,
-                depth,
-                link.priority,
-                identity,
-                may_leave_host=link.may_leave_host,
-            )
-        return tuple(children.values())
+def apply_data_defs(
+    page: Page,
+    context: Context,
+    data_defs: Iterable[tuple[RecordExtractor, bool]],
+    max_links: int,
+    progress: DataDefProgress | None = None,
+) -> ExtractedPage:
+    """Apply each dataDef; where False stands behind it, for its links alone. Raises PageTooDeep and MemoryError."""
+    rows: list[tuple[int, tuple[str, ...]]] = []
+    links: list[tuple[ExtractedLink, ...]] = []
+    rejected: list[Rejection] = []
+    dropped = filtered = 0
+    for index, (extractor, wants_rows) in enumerate(data_defs):
+        if progress is not None:
+            progress.enter_data_def(index)
+        extraction = extractor.extract(page, context, progress)
+        links.append(extraction.links)
+        dropped += extraction.dropped_links
+        if wants_rows:
+            rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
+            rejected += extraction.rejected
+            filtered += extraction.filtered
+    noindex = page.robots(context.agent).noindex
+    if noindex and context.meta_noindex:
+        rows, rejected = [], []
+    kept, more = limit_links(links, max_links)
+    return ExtractedPage(tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex)
 
 
 def parse_page(
-    body: bytes, content_type: str, *, url: str, status: int, fetched_at: float, robots_tags: tuple[str, ...] = ()
+    body: bytes,
+    content_type: str,
+    *,
+    url: str,
+    status: int,
+    fetched_at: float,
+    robots_tags: tuple[str, ...] = (),
+    page_class: type[Page] = Page,
 ) -> tuple[Page, bool]:
     """The page of a body, and whether bytes invalid in its charset were replaced. Raises UnsupportedContent."""
     document = decode(body, content_type)
     if document.kind == "binary":
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
-    page = Page(
+    page = page_class(
         url=url,
         text=document.text,
         kind=document.kind,
@@ -182,6 +126,13 @@ def parse_page(
         robots_tags=robots_tags,
     )
     return page, document.damaged
+
+
+def estimate_tree_bytes(body: bytes, limit: int) -> int:
+    """Roughly the memory that it takes to parse a body; 0 where that is certainly below `limit`."""
+    if len(body) * (_COPIES + _BYTES_PER_ATTRIBUTE) <= limit:
+        return 0
+    return len(body) * _COPIES + body.count(b"<") * _BYTES_PER_TAG + body.count(b"=") * _BYTES_PER_ATTRIBUTE
 
 
 def within_depth(link: ExtractedLink, depth: int, group: TaskGroup) -> bool:

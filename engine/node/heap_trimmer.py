@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 
-_LARGE_PAGE_BYTES = 1_000_000
+LARGE_PAGE_BYTES = 1_000_000
 """Size from which a page's tree takes 20 MB and more."""
 _TRIM_DELAY = 1.0
 """By then the page is committed. Large pages come in groups, such as the full lists of a site: one trim serves all."""
@@ -20,7 +20,7 @@ class HeapTrimmer:
 
     def record_page(self, size: int) -> None:
         """Note that a page of `size` bytes was extracted. Callable from any thread."""
-        if size >= _LARGE_PAGE_BYTES:
+        if size >= LARGE_PAGE_BYTES:
             self._last_large_at = time.monotonic()
             if self._trim_at is None:
                 self._trim_at = self._last_large_at + _TRIM_DELAY
@@ -35,9 +35,14 @@ class HeapTrimmer:
             _trim_heap()
 
 
-def _trim_heap() -> None:
+def trim_heap() -> None:
+    """Return freed memory to the system, where the allocator can: usually 1 to 25 ms, half a second for 500 MB."""
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, musl has not
         if trim is not None:
-            # usually 1 to 25 ms, but half a second for hundreds of MB; the call releases the GIL
-            threading.Thread(target=trim, args=(0,), daemon=True, name="trim").start()
+            trim(0)
+
+
+def _trim_heap() -> None:
+    # the call releases the GIL
+    threading.Thread(target=trim_heap, daemon=True, name="trim").start()

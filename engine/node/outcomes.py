@@ -9,7 +9,7 @@ from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import host_backoff, retry_wait
 from engine.model.job import JobOrigin, JobState, LeasedJob
 from engine.node.db_access import DbAccess
-from engine.node.extraction import PageExtraction
+from engine.node.page_extractor import PageExtraction
 from engine.runtime.clock import boottime
 from engine.store.tables.events import Event, Level
 from engine.store.transactions.outcome import JobOutcome

@@ -1,9 +1,7 @@
 """Processes a job: wait → robots.txt → stored page or fetch → extraction; retries failed requests."""
 
-import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor
 
 from engine import urls
 from engine.fetch.client import Fetcher
@@ -13,13 +11,14 @@ from engine.fetch.robots import product_token
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
-from engine.node.extraction import PageExtraction, PageExtractor, UnreadablePage, UnsupportedContent
-from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.extraction import UnreadablePage, UnsupportedContent
+from engine.node.extraction_wire import MAX_SITEMAP_URLS
 from engine.node.named_hosts import NamedHosts
 from engine.node.outcomes import OutcomeBuilder
+from engine.node.page_extractor import PageExtractor
 from engine.node.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.redirect_rule import RedirectRule
-from engine.node.reextraction import MAX_INLINE_PARSE_BYTES, Reextractor
+from engine.node.reextraction import Reextractor
 from engine.node.request_sender import RequestSender
 from engine.node.robots_cache import RobotsCache
 from engine.node.robots_job import RobotsHandler
@@ -41,22 +40,17 @@ class Pipeline:
         db_access: DbAccess,
         def_cache: DefCache,
         page_extractor: PageExtractor,
-        heap_trimmer: HeapTrimmer,
-        executor: Executor,
         named_hosts: NamedHosts,
     ) -> None:
-        """`source` names this node in events; `executor` parses large pages."""
+        """`source` names this node in events."""
         self._settings = settings
         self._db_access = db_access
         self._page_extractor = page_extractor
-        self._executor = executor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts, db_access=db_access)
         self._redirect_rule = RedirectRule(named_hosts)
         self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache, named_hosts=named_hosts)
-        self._reextractor = Reextractor(
-            source=source, db_access=db_access, page_extractor=page_extractor, executor=executor
-        )
-        self._sitemap_handler = SitemapHandler(settings.max_body, heap_trimmer)
+        self._reextractor = Reextractor(source=source, db_access=db_access, page_extractor=page_extractor)
+        self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor)
         agent = product_token(settings.user_agent)
         self._page_fetcher = PageFetcher(
             settings=settings,
@@ -80,7 +74,8 @@ class Pipeline:
         return outcome
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections, end the extraction processes."""
+        self._page_extractor.close()
         await self._sender.aclose()
 
     async def _process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
@@ -97,24 +92,29 @@ class Pipeline:
         fetched = await self._page_fetcher.fetch(job)
         if isinstance(fetched, FetchedPage):
             if job.kind is JobKind.SITEMAP:
-                return self._read_sitemap(job, fetched)
+                return await self._read_sitemap(job, fetched)
             return await self._process_fetched(job, fetched)
         if isinstance(fetched, StoredTarget):
             chain = fetched.chain
             return await self._process_stored(job, fetched.stored, hops=chain.hops, target=chain.url)
         return fetched
 
-    def _read_sitemap(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
+    async def _read_sitemap(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
         url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
         if classify_status(response.status) == "retry":
             return self._outcomes.retry(job, url, f"HTTP {response.status}", response)
         if classify_status(response.status) != "ok":
             return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
         try:
-            children = self._sitemap_handler.list_children(job, url, response.body)
+            children, dropped = await self._sitemap_handler.list_children(job, url, response.body)
         except FetchFailed as failure:
             return self._outcomes.fetch_failed(job, url, failure)
-        event = self._outcomes.event(job, "INFO" if children else "WARNING", f"{job.url}: {len(children)} entries")
+        except UnreadablePage as error:
+            return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
+        text = f"{job.url}: {len(children)} entries"
+        if dropped:
+            text += f"; {dropped} beyond the {MAX_SITEMAP_URLS:,} that the sitemap protocol allows are dropped"
+        event = self._outcomes.event(job, "INFO" if children and not dropped else "WARNING", text)
         return JobOutcome(job=job, state=JobState.DONE, attempts=1, hops=hops, children=children, events=(event,))
 
     async def _process_fetched(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
@@ -177,23 +177,15 @@ class Pipeline:
         fetch_time: str,
         hops: int,
     ) -> JobOutcome:
-        body, tags = content
-
-        def work() -> PageExtraction:
-            return self._page_extractor.extract(
-                job, body=body, content_type=content_type, url=url, status=status, fetched_at=fetched_at,
-                robots_tags=tags,
-            )  # fmt: skip
-
         try:
-            if len(body) <= MAX_INLINE_PARSE_BYTES:
-                extraction = work()
-            else:
-                extraction = await asyncio.get_running_loop().run_in_executor(self._executor, work)
+            extraction = await self._page_extractor.extract(
+                job, body=content.body, content_type=content_type, url=url, status=status, fetched_at=fetched_at,
+                robots_tags=content.robots_tags,
+            )  # fmt: skip
         except UnsupportedContent as error:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
         return self._outcomes.extracted(
-            job, extraction, status=status, url=url, fetch_time=fetch_time, size=len(body), hops=hops
+            job, extraction, status=status, url=url, fetch_time=fetch_time, size=len(content.body), hops=hops
         )

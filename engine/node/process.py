@@ -14,6 +14,8 @@ from pathlib import Path
 from engine.errors import CrawlError, Fenced
 from engine.model.node import Role
 from engine.node.build import NodeParts, build_node
+from engine.node.extraction_launcher import ExtractionLauncher
+from engine.node.extraction_limits import ExtractionLimits
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
 from engine.runtime import log_dedup
 from engine.settings import Settings
@@ -120,6 +122,9 @@ def main(arguments: Sequence[str]) -> int:
     settings_line = sys.stdin.readline()
     if not settings_line.endswith("\n"):
         return 0  # the supervisor died before it could write the settings
+    settings = Settings.from_json(settings_line)
+    launcher = ExtractionLauncher(ExtractionLimits.from_settings(settings))
+    launcher.fork_template()  # now: later there are threads and open databases
     try:
         parts = build_node(
             options.data,
@@ -127,8 +132,9 @@ def main(arguments: Sequence[str]) -> int:
             epoch=options.epoch,
             number=options.number,
             role=options.role,
-            settings=Settings.from_json(settings_line),
+            settings=settings,
             wakeup_fd=options.wakeup_fd,
+            launcher=launcher,
         )
         node = NodeProcess(parts)
         # a thread waits for the signal: a handler would run inside whatever lock the main thread holds at that moment

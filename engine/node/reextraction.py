@@ -1,30 +1,26 @@
 """Re-extracts a stored page with the current defs. No request, no host, no clock."""
 
-import asyncio
 import time
-from concurrent.futures import Executor
 
 from engine import urls
 from engine.model.job import JobState, LeasedJob
 from engine.node.db_access import DbAccess
-from engine.node.extraction import PageExtraction, PageExtractor, UnreadablePage, UnsupportedContent
+from engine.node.extraction import UnreadablePage, UnsupportedContent
+from engine.node.page_extractor import PageExtractor
 from engine.store.tables.events import Event
 from engine.store.transactions.outcome import JobOutcome
 
-MAX_INLINE_PARSE_BYTES = 64 * 1024
-"""Size up to which a page is parsed on the fetch loop's thread; a larger one would delay the fetches."""
 _MAX_REJECTION_EVENTS = 5
 
 
 class Reextractor:
     """One for each node, beside its pipeline."""
 
-    def __init__(self, *, source: str, db_access: DbAccess, page_extractor: PageExtractor, executor: Executor) -> None:
-        """`source` names this node in events; `executor` parses large pages."""
+    def __init__(self, *, source: str, db_access: DbAccess, page_extractor: PageExtractor) -> None:
+        """`source` names this node in events."""
         self._source = source
         self._db_access = db_access
         self._page_extractor = page_extractor
-        self._executor = executor
 
     async def reextract(self, job: LeasedJob) -> JobOutcome:
         """The outcome: rows that replace the old ones, or the reason why those stay."""
@@ -34,8 +30,8 @@ class Reextractor:
             return self._failed(job, "its stored page is missing")
         body = content.body
 
-        def work() -> PageExtraction:
-            return self._page_extractor.extract(
+        try:
+            extraction = await self._page_extractor.extract(
                 job,
                 body=body,
                 content_type=stored.content_type,
@@ -44,12 +40,6 @@ class Reextractor:
                 fetched_at=stored.fetched_at,
                 robots_tags=content.robots_tags,
             )
-
-        try:
-            if len(body) <= MAX_INLINE_PARSE_BYTES:
-                extraction = work()
-            else:
-                extraction = await asyncio.get_running_loop().run_in_executor(self._executor, work)
         except UnsupportedContent as error:
             return self._failed(job, f"not a page: {error}")
         except UnreadablePage as error:

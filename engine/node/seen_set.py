@@ -20,6 +20,10 @@ class SeenSet:
         keys = self._keys
         return [link for link in links if link.key not in keys]
 
+    def is_new(self, key: bytes) -> bool:
+        """Whether it does not know the job of this key."""
+        return key not in self._keys
+
     def add(self, keys: Iterable[bytes]) -> None:
         """Remember keys. An evicted key only costs a database query."""
         stored = self._keys

@@ -1,39 +1,24 @@
 """Applies a dataDef to one page as a node does, so that the result is what a crawl would write.
 
-No network, no database.
+No network, no database. What a page may cost is limited as in a crawl.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engine import urls
 from engine.errors import PageUnavailable, UsageError, suggest
 from engine.extract.context import Context
-from engine.extract.page import Page, PageTooDeep
-from engine.extract.records import RecordExtractor
+from engine.extract.page import Page
 from engine.fetch.host_policy import host_rule_for
 from engine.fetch.robots import product_token
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.record import ExtractedLink, Rejection
-from engine.node.extraction import UnsupportedContent, encode_row, parse_page, within_depth
+from engine.node.extraction import UnsupportedContent, parse_page, within_depth
+from engine.preview.extraction_client import ExtractionClient
+from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrialDocument:
-    """The bytes of a page, and their origin."""
-
-    body: bytes
-    content_type: str
-    url: str
-    status: int = 200
-    fetched_at: float
-    """Seconds since 1970."""
-    origin: str
-    """For example `fetched`, `file`, `job 12`."""
-    robots_tags: tuple[str, ...] = ()
-    """The values of its X-Robots-Tag headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +37,8 @@ class PageOrigin:
 class TrialResult:
     """The result of a dataDef on one page."""
 
+    page_kind: str
+    """`html`, `xml` or `json`."""
     rows: tuple[str, ...]
     """As a crawl would store them: JSON objects, fields in the order of the defs."""
     links: tuple[ExtractedLink, ...]
@@ -85,7 +72,7 @@ def locator_origin(definitions: Definitions, data_def: str, url: str, settings: 
 
 
 def parse_document(document: TrialDocument) -> Page:
-    """Parse the document. Raises PageUnavailable where it is not text."""
+    """Decode the document. Raises PageUnavailable where it is not text."""
     try:
         page, _ = parse_page(
             document.body,
@@ -93,7 +80,6 @@ def parse_document(document: TrialDocument) -> Page:
             url=document.url,
             status=document.status,
             fetched_at=document.fetched_at,
-            robots_tags=document.robots_tags,
         )
     except UnsupportedContent as error:
         raise PageUnavailable(f"{document.url}: not a page: {error}", "Selectors need HTML, XML or JSON.") from error
@@ -101,35 +87,30 @@ def parse_document(document: TrialDocument) -> Page:
 
 
 class PageTrial:
-    """A dataDef, compiled once to be applied to many pages."""
+    """A dataDef, to be applied to many pages."""
 
-    def __init__(self, definitions: Definitions, data_def: DataDef, settings: Settings | None = None) -> None:
-        """`settings`: those that decide what a page's `nofollow` and `noindex` mean; None: the defaults."""
-        settings = settings or Settings()
+    def __init__(self, definitions: Definitions, data_def: DataDef, client: ExtractionClient) -> None:
         self._definitions = definitions
-        self._meta_nofollow = settings.meta_nofollow
-        self._meta_noindex = settings.meta_noindex
-        self._agent = product_token(settings.user_agent)
-        self._extractor = RecordExtractor(data_def, {group.name: group.priority for group in definitions.task_groups})
+        self._data_def = data_def
+        self._client = client
 
-    def run(self, page: Page, origin: PageOrigin) -> TrialResult:
-        """Extract the page. Raises PageUnavailable where it is nested too deep."""
-        try:
-            extraction = self._extractor.extract(page, self._context(page, origin))
-            without_rows = self._meta_noindex and page.robots(self._agent).noindex
-        except PageTooDeep as error:
-            raise PageUnavailable(error.message, error.remedy) from error
+    def run(self, document: TrialDocument, origin: PageOrigin) -> TrialResult:
+        """Extract the page. Raises PageUnavailable where it is not text, nested too deep, or past a limit."""
+        context = self._context(document.url, origin)
+        kind, extracted = self._client.extract(document, self._definitions, self._data_def, context)
         return TrialResult(
-            rows=() if without_rows else tuple(encode_row(row) for row in extraction.rows),
-            links=tuple(self._followable_links(extraction.links, origin.depth + 1)),
-            rejected=extraction.rejected,
-            filtered=extraction.filtered,
+            page_kind=kind,
+            rows=tuple(row for _, rows in extracted.rows for row in rows),
+            links=tuple(self._followable_links(extracted.links, origin.depth + 1)),
+            rejected=extracted.rejected,
+            filtered=extracted.filtered,
         )
 
-    def _context(self, page: Page, origin: PageOrigin) -> Context:
+    def _context(self, url: str, origin: PageOrigin) -> Context:
+        settings = self._client.settings
         nofollow = True
-        if urls.is_http_url(page.url):
-            nofollow = host_rule_for(self._definitions, urls.host_key(page.url)).nofollow
+        if urls.is_http_url(url):
+            nofollow = host_rule_for(self._definitions, urls.host_key(url)).nofollow
         return Context(
             group=origin.group,
             locator=origin.locator,
@@ -138,11 +119,12 @@ class PageTrial:
             run=origin.run,
             run_time=origin.run_time,
             nofollow=nofollow,
-            meta_nofollow=self._meta_nofollow,
-            agent=self._agent,
+            meta_nofollow=settings.meta_nofollow,
+            meta_noindex=settings.meta_noindex,
+            agent=product_token(settings.user_agent),
         )
 
-    def _followable_links(self, links: tuple[ExtractedLink, ...], depth: int) -> Iterator[ExtractedLink]:
+    def _followable_links(self, links: Sequence[ExtractedLink], depth: int) -> Iterator[ExtractedLink]:
         for link in links:
             if within_depth(link, depth, self._definitions.task_group(link.group) or TaskGroup(name=link.group)):
                 yield link

@@ -3,6 +3,7 @@
 Rows of a page are paired by their dataDef's `key`. Without a key, equal rows are paired first, the rest in order.
 """
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,11 +12,13 @@ from pathlib import Path
 
 from engine.append.row_json import decode_as_text, split_fields
 from engine.errors import PageUnavailable, UsageError
-from engine.extract.page import Page
 from engine.model.definition import Definitions
 from engine.model.record import Rejection
 from engine.model.text_value import to_text
-from engine.preview.page_trial import PageOrigin, PageTrial, TrialDocument, find_data_def, groups_using, parse_document
+from engine.preview.extraction_client import ExtractionClient
+from engine.preview.page_trial import PageOrigin, PageTrial, find_data_def, groups_using
+from engine.preview.trial_document import TrialDocument
+from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL
 from engine.store.pages.documents import PageStore
@@ -86,23 +89,23 @@ class Preview:
 
 def preview_stored_pages(
     folder: Path, definitions: Definitions, data_def: str, *, pages: int = DEFAULT_PAGES, job: int | None = None,
-    before: Mapping[int, Sequence[str]] | None = None,
+    before: Mapping[int, Sequence[str]] | None = None, client: ExtractionClient | None = None,
 ) -> Preview:  # fmt: skip
     """Extract the newest `pages` stored pages of the latest run, or the page of one `job`, and compare their rows.
 
     `before` holds rows by job to compare with. Given, its jobs are the pages, so that two previews show the same pages;
-    else the committed rows are compared.
+    else the committed rows are compared. `client` extracts what is costly; None: one with the default settings.
 
     Raises UsageError on an unknown dataDef or job, and where nothing was crawled; StorageError.
     """
     started_at = time.monotonic()
     target = find_data_def(definitions, data_def)
-    trial = PageTrial(definitions, target)
     if not (folder / CRAWL).exists():
         raise UsageError(f"{folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
-    db = Database.open(folder / CRAWL, read_only=True, busy_seconds=2)
-    bodies = PageStore(folder, read_only=True)
-    try:
+    with contextlib.ExitStack() as stack:
+        db = stack.enter_context(contextlib.closing(Database.open(folder / CRAWL, read_only=True, busy_seconds=2)))
+        bodies = stack.enter_context(contextlib.closing(PageStore(folder, read_only=True)))
+        trial = PageTrial(definitions, target, client or stack.enter_context(ExtractionClient(Settings())))
         run = runs.latest(db)
         if run is None:
             raise UsageError(f"{folder}: no run yet", "Run `crawl-console run` first.")
@@ -125,9 +128,6 @@ def preview_stored_pages(
             )
             for page in selected
         ]
-    finally:
-        bodies.close()
-        db.close()
     return Preview(
         data_def=data_def, columns=target.columns, pages=tuple(previews), seconds=time.monotonic() - started_at
     )
@@ -175,13 +175,13 @@ def _preview_page(
     before: Sequence[str], bodies: PageStore, run: Run, worked: WorkedPage, trial: PageTrial, key: Sequence[str]
 ) -> PagePreview:
     try:
-        page: Page = parse_document(stored_document(bodies, worked))
-        result = trial.run(page, page_origin(worked, run))
+        document = stored_document(bodies, worked)
+        result = trial.run(document, page_origin(worked, run))
     except PageUnavailable as error:
         return PagePreview(job=worked.job, url=worked.url, changes=(), links=0, rejected=(), problem=error.message)
     return PagePreview(
         job=worked.job,
-        url=page.url,
+        url=document.url,
         changes=tuple(compare_rows(before, result.rows, key)),
         rows=tuple(result.rows),
         links=len(result.links),

@@ -121,9 +121,9 @@ def _has_checksum(record: bytes) -> bool:
     return bool(_CHECKSUM.unpack(record[-_CHECKSUM.size :])[0] == zlib.crc32(record[: -_CHECKSUM.size]))
 
 
-def resident_bytes() -> int:
-    """Resident memory of this process; 0 where the system has no cheap way to read it."""
+def resident_bytes(pid: int | None = None) -> int:
+    """Resident memory of a process, by default this one; 0 if it has ended, or if the system has no cheap way."""
     try:
-        return int(Path("/proc/self/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        return int(Path(f"/proc/{pid or 'self'}/statm").read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         return 0

@@ -172,8 +172,16 @@ class Project:
         }
 
     def children(self, kind: str) -> list[int]:
-        """Pids of live `node` or `append` processes."""
-        return sorted(pid for pid, line in self.live_processes().items() if f"engine.{kind}" in line)
+        """Pids of live `node` or `append` processes, without those that a node forks."""
+        lines = self.live_processes()
+        pids = [pid for pid, line in lines.items() if f"engine.{kind} " in line]
+        return sorted(pid for pid in pids if lines.get(parent_of(pid)) != lines[pid])
+
+    def extraction_processes(self) -> list[int]:
+        """Pids of the live extraction processes of all nodes, without the templates that fork them."""
+        nodes = self.children("node")
+        parents = {pid: parent_of(pid) for pid in self.live_processes()}
+        return sorted(pid for pid, parent in parents.items() if parents.get(parent) in nodes)
 
     def kill_all(self) -> None:
         """Kill the processes that a failed test left."""
@@ -273,6 +281,12 @@ def until(condition: Callable[[], object], seconds: float = 15.0) -> bool:
             return True
         time.sleep(0.02)
     return bool(condition())
+
+
+def parent_of(pid: int) -> int:
+    """The pid of a process's parent; 0: the process is gone."""
+    output = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, check=False).stdout
+    return int(output or 0)
 
 
 def _processes() -> dict[int, str]:

@@ -17,7 +17,8 @@ from engine.errors import PageUnavailable, UsageError
 
 if TYPE_CHECKING:
     from engine.model.definition import Definitions
-    from engine.preview.page_trial import PageOrigin, TrialDocument, TrialResult
+    from engine.preview.page_trial import PageOrigin, TrialResult
+    from engine.preview.trial_document import TrialDocument
 
 
 @click.command("try")
@@ -38,7 +39,8 @@ def try_(
     from console.cli.page_source import read_source
     from engine.defs.loader import load
     from engine.fetch.retry_policy import classify_status
-    from engine.preview.page_trial import PageTrial, find_data_def, locator_origin, parse_document
+    from engine.preview.extraction_client import ExtractionClient
+    from engine.preview.page_trial import PageTrial, find_data_def, locator_origin
 
     settings = load_settings(assign)
     if (source is None) == (job is None):
@@ -47,7 +49,7 @@ def try_(
     definitions = loaded.definitions
     for warning in loaded.warnings:
         _write_stderr(str(warning))
-    trial = PageTrial(definitions, find_data_def(definitions, data_def), settings)
+    target = find_data_def(definitions, data_def)
     if job is not None:
         document, origin = _read_stored(data, job)
     else:
@@ -55,13 +57,13 @@ def try_(
         origin = locator_origin(definitions, data_def, document.url, settings)
     if classify_status(document.status) != "ok":
         raise PageUnavailable(f"{document.url}: HTTP {document.status}", "A crawl extracts nothing from such a page.")
-    page = parse_document(document)
-    result = trial.run(page, origin)
+    with ExtractionClient(settings) as client:
+        result = PageTrial(definitions, target, client).run(document, origin)
     if as_json:
-        click.echo(orjson.dumps(_trial_as_dict(document, page.kind, result)))
+        click.echo(orjson.dumps(_trial_as_dict(document, result)))
         return 0
     _print_rows(result.rows)
-    for line in _summary_lines(document, page.kind, result):
+    for line in _summary_lines(document, result):
         _write_stderr(line)
     if document.url.startswith("file:") and _has_links(definitions, data_def) and not result.links:
         _write_stderr("relative links of a file need its address: give --url")
@@ -96,7 +98,7 @@ def _has_links(definitions: "Definitions", name: str) -> bool:
     return data_def is not None and bool(data_def.links)
 
 
-def _trial_as_dict(document: "TrialDocument", kind: str, result: "TrialResult") -> dict[str, Any]:
+def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str, Any]:
     import orjson
 
     from engine.extract.context import format_utc
@@ -109,8 +111,9 @@ def _trial_as_dict(document: "TrialDocument", kind: str, result: "TrialResult") 
         ],
         "filtered": result.filtered,
         "document": {
-            "url": document.url, "status": document.status, "content_type": document.content_type, "kind": kind,
-            "bytes": len(document.body), "fetched_at": format_utc(document.fetched_at), "origin": document.origin,
+            "url": document.url, "status": document.status, "content_type": document.content_type,
+            "kind": result.page_kind, "bytes": len(document.body),
+            "fetched_at": format_utc(document.fetched_at), "origin": document.origin,
         },
     }  # fmt: skip
 
@@ -123,7 +126,7 @@ def _print_rows(rows: Iterable[str]) -> None:
     sys.stdout.flush()
 
 
-def _summary_lines(document: "TrialDocument", kind: str, result: "TrialResult") -> Iterator[str]:
+def _summary_lines(document: "TrialDocument", result: "TrialResult") -> Iterator[str]:
     for link in result.links:
         priority = f" (priority {link.priority})" if link.priority else ""
         yield f"link to {link.group}: {link.url}{priority}"
@@ -131,7 +134,7 @@ def _summary_lines(document: "TrialDocument", kind: str, result: "TrialResult") 
         field = f".{rejection.field}" if rejection.field else ""
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
     yield (
-        f"{document.url}: {document.status} {kind}, {len(document.body):,} bytes, {document.origin}:"
+        f"{document.url}: {document.status} {result.page_kind}, {len(document.body):,} bytes, {document.origin}:"
         f" {plural(len(result.rows), 'row')}, {plural(len(result.links), 'link')}, {len(result.rejected)} rejected,"
         f" {result.filtered} filtered"
     )

@@ -1,28 +1,38 @@
 """The heap is trimmed after large pages, once for a group of them."""
 
-import asyncio
 import os
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
+import pytest_asyncio
 
+from engine.model.definition import HostRule
+from engine.model.job import LeasedJob
 from engine.node import heap_trimmer
-from engine.node.extraction import PageExtractor, UnsupportedContent
+from engine.node.def_cache import CompiledDataDef
+from engine.node.extraction import UnsupportedContent
+from engine.node.extraction_launcher import ExtractionLauncher
+from engine.node.extraction_limits import ExtractionLimits
+from engine.node.extraction_process import ExtractionPool
 from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.page_extractor import PageExtractor
 from engine.node.seen_set import SeenSet
 from engine.node.sitemap_job import SitemapHandler
+from engine.settings import Settings
 from tests.unit.node.leased_jobs import leased
 
 LARGE = 2_000_000
 _HOLE = """
 import itertools, os, threading
+from engine.model.definition import HostRule
+from engine.model.job import LeasedJob
 from engine.node import heap_trimmer
+from engine.node.def_cache import CompiledDataDef
 clock = itertools.count(0.0, 1.5)
 heap_trimmer.time.monotonic = lambda: next(clock)
 def resident():
@@ -93,28 +103,52 @@ def test_an_unbroken_series_of_large_pages_does_not_postpone_the_trim(clock: Clo
     assert clock.trims == [5.0, 5.8, 6.6, 7.4, 8.2]
 
 
-def test_a_large_body_that_is_no_page_counts(clock: Clock) -> None:
-    trimmer = HeapTrimmer()
-    nothing: Any = None
-    extractor = PageExtractor(def_cache=nothing, seen_set=SeenSet(), heap_trimmer=trimmer, run="r", run_time="")
+class NoDataDefs:
+    """A cache of defs that have neither dataDefs nor rules."""
+
+    max_links = 10
+
+    def host_rule(self, *_: object) -> HostRule:
+        return HostRule(name="a")
+
+    def compiled_data_defs(self, _: LeasedJob) -> tuple[CompiledDataDef, ...]:
+        return ()
+
+
+@pytest.fixture
+def trimmer() -> HeapTrimmer:
+    return HeapTrimmer()
+
+
+@pytest_asyncio.fixture
+async def extractor(trimmer: HeapTrimmer) -> AsyncIterator[PageExtractor]:
+    cache: Any = NoDataDefs()
+    pool = ExtractionPool(ExtractionLauncher(ExtractionLimits.from_settings(Settings())))
+    yield PageExtractor(def_cache=cache, seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool, run="r", run_time="")
+    pool.close()
+
+
+async def test_a_large_body_that_is_no_page_counts(
+    clock: Clock, trimmer: HeapTrimmer, extractor: PageExtractor
+) -> None:
+    png = b"\x89PNG" + bytes(LARGE)
     with pytest.raises(UnsupportedContent):
-        extractor.extract(
-            leased(1), body=b"\x89PNG" + bytes(LARGE), content_type="image/png", url="", status=200, fetched_at=0
+        await extractor.extract(
+            leased(1), body=png, content_type="image/png", url="http://a/", status=200, fetched_at=0
         )
     clock.run(trimmer, [], until=5)
     assert clock.trims == [1.0]
 
 
-def test_a_large_sitemap_counts(clock: Clock) -> None:
-    trimmer = HeapTrimmer()
+async def test_a_large_sitemap_counts(clock: Clock, trimmer: HeapTrimmer, extractor: PageExtractor) -> None:
     urls = "".join(f"<url><loc>http://a/{i}</loc></url>" for i in range(40_000))
     response: Any = SimpleNamespace(location=None, status=200, body=f"<urlset>{urls}</urlset>".encode())
 
     async def send(*_: object) -> Any:
         return response
 
-    handler = SitemapHandler(send, 10_000_000, trimmer, redirect_rule=Mock(refusal=lambda *_: None))
-    _, children = asyncio.run(handler.fetch(leased(1)))
+    _, children, dropped = await SitemapHandler(send, 10_000_000, extractor).fetch(leased(1))
     assert len(children) == 40_000
+    assert dropped == 0
     clock.run(trimmer, [], until=5)
     assert clock.trims == [1.0]

@@ -1,0 +1,205 @@
+"""The extraction process: parses and extracts documents under limits of CPU time and memory, one after another.
+
+It opens no database and no socket, and dies with the node that it serves.
+"""
+
+import logging
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import orjson
+
+from engine.extract.page import Page, PageTooDeep
+from engine.extract.records import RecordExtractor
+from engine.extract.sitemap import parse_sitemap
+from engine.fetch.decode import decode
+from engine.model.definition import Definitions, definition_hash
+from engine.node import extraction_wire as wire
+from engine.node.extraction import UnsupportedContent, apply_data_defs, estimate_tree_bytes, parse_page
+from engine.node.extraction_board import Phase, ProgressSlot
+from engine.node.extraction_limits import ExtractionLimits
+from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
+from engine.runtime.beat_file import resident_bytes
+
+_log = logging.getLogger(__name__)
+_MAX_DEFS = 8
+_TRIM_DELAY = 1.0
+_KEPT_SHARE = 0.25
+"""Part of `parse_memory` that a process may keep between two documents; then it is replaced."""
+
+
+class ExtractionChild:
+    """Serves one socket until its end."""
+
+    def __init__(self, connection: socket.socket, slot: ProgressSlot, limits: ExtractionLimits, base: int) -> None:
+        """`base`: bytes of resident memory with which the process began."""
+        self._connection = connection
+        self._slot = slot
+        self._limits = limits
+        self._base = base
+        self._page_class = _tracked_page(slot)
+        self._defs: dict[int, Definitions] = {}
+        self._extractors: dict[tuple[str, str], RecordExtractor] = {}
+        self._compiled: dict[tuple[int, str], RecordExtractor] = {}
+        self._number = 0
+        self._trim_due = self._out_of_memory = False
+
+    def serve(self) -> None:
+        """Work until the socket is closed, or until too much memory is kept."""
+        while (message := self._receive()) is not None:
+            header, body = message
+            if header["kind"] == "defs":
+                self._add_defs(header["defs"], body)
+                continue
+            self._number += 1
+            self._slot.begin(self._number, Phase.DECODING)
+            self._out_of_memory = False
+            answer = self._work(header, body)
+            large = len(body) >= LARGE_PAGE_BYTES
+            del header, body, message
+            self._connection.sendall(b"".join(answer))
+            del answer
+            self._slot.enter(Phase.IDLE)
+            if large:
+                self._trim_due = True
+            if self._out_of_memory or (large and self._keeps_too_much()):
+                return
+
+    def _work(self, header: dict[str, Any], body: bytes) -> list[bytes]:
+        signal.setitimer(signal.ITIMER_PROF, self._limits.seconds)
+        try:
+            if (needed := estimate_tree_bytes(body, self._limits.memory)) > self._limits.memory:
+                raise MemoryError(needed)
+            answer = self._handlers[header["kind"]](header, body)
+            if sum(map(len, answer)) > self._limits.answer:
+                failed = f"what it gives is larger than {self._limits.answer / 1e6:,.0f} MB"
+                answer = wire.encode_failure(wire.Failure(kind="unreadable", reason=failed))
+            return answer
+        except UnsupportedContent as error:
+            failure = wire.Failure(kind="unsupported", reason=str(error))
+        except PageTooDeep as error:
+            failure = wire.Failure(kind="unreadable", reason=str(error))
+        except MemoryError:
+            self._out_of_memory = True
+            failure = wire.Failure(kind="memory", reason="")
+        except Exception as error:
+            _log.exception("extraction of %s", header.get("url"))
+            failure = wire.Failure(kind="internal", reason=f"{type(error).__name__}: {error}"[:300])
+        finally:
+            signal.setitimer(signal.ITIMER_PROF, 0)
+        return wire.encode_failure(failure)
+
+    @cached_property
+    def _handlers(self) -> dict[str, Callable[[dict[str, Any], bytes], list[bytes]]]:
+        return {"page": self._extract_page, "sitemap": self._read_sitemap}
+
+    def _extract_page(self, header: dict[str, Any], body: bytes) -> list[bytes]:
+        task = wire.PageTask.from_header(header)
+        page, damaged = parse_page(
+            body, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
+            robots_tags=task.robots_tags, page_class=self._page_class,
+        )  # fmt: skip
+        extracted = apply_data_defs(
+            page,
+            task.context,
+            [(self._extractor(task.defs, name), wants_rows) for name, wants_rows in task.data_defs],
+            self._limits.links,
+            self._slot,
+        )
+        self._slot.enter(Phase.ANSWER)
+        return wire.encode_page(page.kind, damaged, extracted)
+
+    def _read_sitemap(self, header: dict[str, Any], body: bytes) -> list[bytes]:
+        text = decode(body, header["content_type"]).text
+        self._slot.enter(Phase.PARSING)
+        pages, sitemaps = parse_sitemap(text)
+        self._slot.enter(Phase.ANSWER)
+        pages, sitemaps = _one_lined(pages), _one_lined(sitemaps)
+        left = wire.MAX_SITEMAP_URLS
+        kept_pages = tuple(pages[:left])
+        kept_sitemaps = tuple(sitemaps[: left - len(kept_pages)])
+        dropped = len(pages) + len(sitemaps) - len(kept_pages) - len(kept_sitemaps)
+        return wire.encode_sitemap(wire.SitemapAnswer(pages=kept_pages, sitemaps=kept_sitemaps, dropped=dropped))
+
+    def _extractor(self, defs: int, name: str) -> RecordExtractor:
+        compiled = self._compiled.get((defs, name))
+        if compiled is None:
+            definitions = self._defs[defs]
+            data_def = definitions.data_def(name)
+            assert data_def is not None, "the node knows these defs"
+            priorities = {group.name: group.priority for group in definitions.task_groups}
+            key = (definition_hash(data_def), definition_hash(priorities))
+            if key not in self._extractors:  # an unchanged dataDef keeps its memo of links
+                self._extractors[key] = RecordExtractor(data_def, priorities, max_links=self._limits.links)
+            compiled = self._compiled[defs, name] = self._extractors[key]
+        return compiled
+
+    def _add_defs(self, key: int, body: bytes) -> None:
+        self._defs[key] = Definitions.from_json(body.decode())
+        while len(self._defs) > _MAX_DEFS:
+            oldest = next(iter(self._defs))
+            del self._defs[oldest]
+            self._compiled = {place: compiled for place, compiled in self._compiled.items() if place[0] != oldest}
+            used = {id(compiled) for compiled in self._compiled.values()}
+            self._extractors = {key: compiled for key, compiled in self._extractors.items() if id(compiled) in used}
+
+    def _receive(self) -> tuple[dict[str, Any], bytes] | None:
+        prefix = self._receive_exactly(wire.PREFIX.size)
+        if prefix is None:
+            return None
+        header_size, body_size = wire.PREFIX.unpack(prefix)
+        header = self._receive_exactly(header_size)
+        body = self._receive_exactly(body_size)
+        return None if header is None or body is None else (orjson.loads(header), bytes(body))
+
+    def _receive_exactly(self, size: int) -> bytearray | None:
+        data = bytearray(size)
+        view, received = memoryview(data), 0
+        while received < size:
+            self._connection.settimeout(_TRIM_DELAY if self._trim_due else None)
+            try:
+                count = self._connection.recv_into(view[received:])
+            except TimeoutError:
+                self._trim_due = False
+                trim_heap()
+                continue
+            if not count:
+                return None
+            received += count
+        return data
+
+    def _keeps_too_much(self) -> bool:
+        kept = resident_bytes() - self._base
+        if kept > self._limits.memory * _KEPT_SHARE:
+            trim_heap()
+            kept = resident_bytes() - self._base
+        return kept > self._limits.memory * _KEPT_SHARE
+
+
+def _tracked_page(slot: ProgressSlot) -> type[Page]:
+    """A page that notes when it is parsed."""
+
+    class TrackedPage(Page):
+        @cached_property
+        def tree(self) -> Any:
+            before = slot.enter(Phase.PARSING)
+            tree = super().tree
+            slot.enter(before)
+            return tree
+
+        @cached_property
+        def element(self) -> Any:
+            before = slot.enter(Phase.PARSING)
+            element = super().element
+            slot.enter(before)
+            return element
+
+    return TrackedPage
+
+
+def _one_lined(texts: Sequence[str]) -> list[str]:
+    """The texts without line feeds, which do not count in a URL."""
+    return [text.replace("\n", "") for text in texts]

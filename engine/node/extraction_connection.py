@@ -1,0 +1,105 @@
+"""The socket to an extraction process on the event loop: reads whole messages, writes without copying."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from engine.node import extraction_wire as wire
+
+_READ_BYTES = 65_536
+
+
+class ExtractionConnection(asyncio.BufferedProtocol):
+    """Calls `on_answer` with the header and the bytes of each message, and `on_closed` once, at the end."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connection: socket.socket,
+        *,
+        max_body: int,
+        on_answer: Callable[[memoryview, memoryview], None],
+        on_closed: Callable[[], None],
+    ) -> None:
+        self._max_body = max_body
+        self._on_answer = on_answer
+        self._on_closed = on_closed
+        self._transport: asyncio.WriteTransport | None = None
+        self._unsent: list[bytes] = []
+        self._buffer = bytearray(_READ_BYTES)
+        self._filled = 0
+        self._needed = wire.PREFIX.size
+        connection.setblocking(False)
+        self._opening = loop.create_task(self._open(loop, connection))
+
+    def write(self, pieces: Sequence[bytes]) -> None:
+        """Send these bytes, in order."""
+        if self._transport is None:
+            self._unsent += pieces
+        else:
+            self._transport.writelines(pieces)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._opening.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def _open(self, loop: asyncio.AbstractEventLoop, connection: socket.socket) -> None:
+        try:
+            await loop.create_unix_connection(lambda: self, sock=connection)
+        except OSError:
+            connection.close()
+            self._on_closed()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send what was written before."""
+        self._transport = cast(asyncio.WriteTransport, transport)  # that of uvloop is no subclass
+        if self._unsent:
+            self._transport.writelines(self._unsent)
+            self._unsent = []
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Where the next bytes go."""
+        if self._filled == len(self._buffer):
+            grown = bytearray(max(len(self._buffer) + _READ_BYTES, min(2 * len(self._buffer), self._needed)))
+            grown[: self._filled] = self._buffer  # not enlarged in place: a view of it may still exist
+            self._buffer = grown
+        return memoryview(self._buffer)[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Pass on the messages that are complete."""
+        self._filled += nbytes
+        while self._filled >= self._needed:
+            header_size, body_size = wire.PREFIX.unpack_from(self._buffer)
+            if header_size > wire.MAX_HEADER or body_size > self._max_body:
+                self._abort()
+                return
+            self._needed = wire.PREFIX.size + header_size + body_size
+            if self._filled < self._needed:
+                return
+            self._deliver(header_size)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Report the end."""
+        self._transport = None
+        self._on_closed()
+
+    def _deliver(self, header_size: int) -> None:
+        """Pass on the first message; what follows it moves to a new buffer, since memory may still refer to the old."""
+        view, end = memoryview(self._buffer), self._needed
+        header_end = wire.PREFIX.size + header_size
+        rest = bytes(view[end : self._filled])
+        self._buffer = bytearray(max(_READ_BYTES, len(rest)))
+        self._buffer[: len(rest)] = rest
+        self._filled, self._needed = len(rest), wire.PREFIX.size
+        self._on_answer(view[wire.PREFIX.size : header_end], view[header_end:end])
+
+    def _abort(self) -> None:
+        """A message larger than any: an invalid answer."""
+        self._filled, self._needed = 0, wire.PREFIX.size
+        empty = memoryview(b"")
+        self._on_answer(empty, empty)
+        if self._transport is not None:
+            self._transport.abort()

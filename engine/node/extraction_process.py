@@ -1,0 +1,322 @@
+"""The extraction processes of a node: they parse what is large or costly; killed at a limit, replaced after a death."""
+
+import asyncio
+import logging
+import signal
+import socket
+from collections import deque
+
+from engine.node import extraction_wire as wire
+from engine.node.extraction_connection import ExtractionConnection
+from engine.node.extraction_launcher import Ended, ExtractionLauncher, Started, TemplateLost
+from engine.node.extraction_request import ChildState, ExtractionRequest, raise_failure
+from engine.node.extraction_template import NOT_FORKED
+from engine.node.extraction_verdict import Verdict, judge_death
+
+_log = logging.getLogger(__name__)
+MAX_CHILDREN = 2
+_QUEUED = 2
+"""Documents a process has at most, so that it never waits for the next."""
+_BUSY_SECONDS = 0.1
+"""A document that takes longer than this gets a second process started, so that the others need not wait for it."""
+_STARTING_SECONDS, _MAX_START_SECONDS = 0.02, 20.0
+_RESTART_SECONDS = 0.2
+_MAX_FAILED_STARTS = 10
+
+
+class ExtractionPool:
+    """At most two processes, started when they are needed. For one event loop; `close` may be called from it alone."""
+
+    def __init__(self, launcher: ExtractionLauncher, *, max_children: int = MAX_CHILDREN) -> None:
+        self._launcher = launcher
+        self._limits = launcher.limits
+        self._max_children = max_children
+        self._children: list[ChildState] = []
+        self._queue: deque[ExtractionRequest] = deque()
+        self._last_number = 0
+        self._failed_starts = 0
+        self._start_blocked = False
+        self._dispatching = False
+        self._watched: int | None = None
+        self._wake_up: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def pids(self) -> list[int]:
+        """The live processes. Callable from any thread."""
+        return [child.pid for child in list(self._children) if child.pid is not None]
+
+    async def work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer:
+        """The answer. Raises UnsupportedContent, and UnreadablePage with the reason, also at a limit."""
+        self._loop = asyncio.get_running_loop()
+        request.answered = self._loop.create_future()
+        self._queue.append(request)
+        self._dispatch()
+        answer = await request.answered
+        if isinstance(answer, wire.Failure):
+            raise_failure(answer, self._limits.memory)
+        assert not isinstance(answer, wire.Failure | wire.TextAnswer)
+        return answer
+
+    def close(self) -> None:
+        """Kill all processes; whoever waits is cancelled."""
+        if self._loop is not None and self._watched is not None:
+            self._loop.remove_reader(self._watched)
+            self._watched = None
+        if self._wake_up is not None:
+            self._wake_up.cancel()
+        for child in self._children:
+            self._stop_timer(child)
+            if child.connection is not None:
+                child.connection.close()
+        self._launcher.close()
+        for request in (*self._queue, *(request for child in self._children for request in child.requests)):
+            request.answered.cancel()
+        self._children, self._queue = [], deque()
+
+    def _dispatch(self) -> None:
+        """Hand out what waits, as far as processes are free."""
+        if not self._dispatching:
+            self._dispatching = True
+            try:
+                self._hand_out()
+            finally:
+                self._dispatching = False
+
+    def _hand_out(self) -> None:
+        assert self._loop is not None
+        while self._queue:
+            request = self._queue[0]
+            if request.answered.done():  # its job was cancelled
+                self._queue.popleft()
+                continue
+            child = self._choose_child(alone=request.deaths > 0)
+            if child is None:
+                if self._wake_up is None:
+                    self._wake_up = self._loop.call_later(_BUSY_SECONDS, self._look_again)
+                return
+            self._queue.popleft()
+            self._send(child, request)
+
+    def _look_again(self) -> None:
+        self._wake_up = None
+        self._dispatch()
+
+    def _choose_child(self, *, alone: bool) -> ChildState | None:
+        assert self._loop is not None
+        alive = [child for child in self._children if not (child.closed or child.alone or child.retired)]
+        if not alone:
+            idle = next((child for child in alive if not child.requests), None)
+            if idle is not None:
+                return idle
+            late = self._loop.time() - _BUSY_SECONDS
+            prompt = [child for child in alive if len(child.requests) < _QUEUED and child.began_at > late]
+            if prompt:
+                return min(prompt, key=lambda child: len(child.requests))
+            if any(child.began_at > late for child in alive):
+                return None
+        return self._start_child(alone=alone)
+
+    def _start_child(self, *, alone: bool) -> ChildState | None:
+        if self._start_blocked:
+            return None
+        if len(self._children) >= self._max_children:
+            idle = next((child for child in self._children if not (child.requests or child.retired)), None)
+            if idle is not None and alone:  # it makes room for a fresh one
+                self._retire(idle)
+            return None
+        assert self._loop is not None
+        self._last_number += 1
+        slot = min(set(range(self._max_children)) - {child.slot for child in self._children})
+        child = ChildState(self._last_number, slot, alone=alone)
+        try:
+            connection = self._open(child)
+        except (TemplateLost, OSError) as error:
+            self._on_failed_start(str(error))
+            return None
+        self._children.append(child)
+        child.connection = ExtractionConnection(
+            self._loop,
+            connection,
+            max_body=self._limits.answer,
+            on_answer=lambda header, body: self._on_answer(child, header, body),
+            on_closed=lambda: self._on_closed(child),
+        )
+        return child
+
+    def _retire(self, child: ChildState) -> None:
+        child.retired = True
+        self._launcher.kill(child.number)
+
+    def _open(self, child: ChildState) -> socket.socket:
+        """The socket to a new process. Raises TemplateLost and OSError."""
+        if self._launcher.control is None:
+            self._launcher.spawn_template()
+        connection = self._launcher.start(child.number, child.slot)
+        control = self._launcher.control
+        if control is not None and self._watched is None and self._loop is not None:
+            control.setblocking(False)
+            self._watched = control.fileno()
+            self._loop.add_reader(self._watched, self._receive_reports)
+        return connection
+
+    def _on_failed_start(self, reason: str) -> None:
+        """Start none for a while; after many failures in a row, what waits is FAILED."""
+        assert self._loop is not None
+        self._failed_starts += 1
+        self._start_blocked = True
+        self._loop.call_later(_RESTART_SECONDS * self._failed_starts, self._unblock_start)
+        _log.warning("cannot start an extraction process: %s", reason)
+        if self._failed_starts > _MAX_FAILED_STARTS:
+            self._failed_starts = 0
+            failure = wire.Failure(kind="unreadable", reason=f"no extraction process can be started: {reason}")
+            while self._queue:
+                self._queue.popleft().answer(failure)
+
+    def _unblock_start(self) -> None:
+        self._start_blocked = False
+        self._dispatch()
+
+    def _send(self, child: ChildState, request: ExtractionRequest) -> None:
+        assert child.connection is not None
+        pieces: list[bytes] = []
+        if request.definitions is not None and request.definitions[0] not in child.known_defs:
+            key, definitions = request.definitions
+            child.known_defs.add(key)
+            pieces += wire.encode_frame({"kind": "defs", "defs": key}, definitions.to_json().encode())
+        pieces += wire.encode_frame(request.header, request.body)
+        child.requests.append(request)
+        if len(child.requests) == 1:
+            self._begin(child)
+        child.connection.write(pieces)
+
+    def _begin(self, child: ChildState) -> None:
+        """The first of the child's documents is begun: at once, except by a process that is still starting."""
+        assert self._loop is not None
+        child.began_at = self._loop.time()
+        if child.answers:
+            child.timer = self._loop.call_later(self._limits.wall_seconds, self._on_timeout, child)
+        else:
+            child.timer = self._loop.call_later(
+                _STARTING_SECONDS, self._check_start, child, self._loop.time() + _MAX_START_SECONDS
+            )
+
+    def _check_start(self, child: ChildState, latest: float) -> None:
+        """Count the time for a document from when it is begun; no start takes for ever."""
+        assert self._loop is not None
+        child.began_at = now = self._loop.time()
+        if self._launcher.slot(child.slot).document:
+            child.timer = self._loop.call_later(self._limits.wall_seconds, self._on_timeout, child)
+        elif now < latest:
+            child.timer = self._loop.call_later(_STARTING_SECONDS, self._check_start, child, latest)
+        else:
+            self._retire(child)
+
+    def _stop_timer(self, child: ChildState) -> None:
+        if child.timer is not None:
+            child.timer.cancel()
+            child.timer = None
+
+    def _on_timeout(self, child: ChildState) -> None:
+        child.timed_out = self._launcher.slot(child.slot).document > child.answers
+        self._retire(child)
+
+    def _on_answer(self, child: ChildState, header: memoryview, body: memoryview) -> None:
+        if child.garbage:
+            return
+        self._stop_timer(child)
+        try:
+            if not child.requests:
+                raise wire.InvalidAnswer("nothing was asked")
+            answer = wire.decode_answer(header, body)
+        except wire.InvalidAnswer as error:
+            _log.error("extraction process %s: invalid answer: %s", child.pid, error)
+            child.garbage = True
+            self._launcher.kill(child.number)
+            return
+        request = child.requests.popleft()
+        child.answers += 1
+        child.alone = False
+        if isinstance(answer, wire.Failure) and answer.kind == "memory" and child.answers > 1:
+            # memory that earlier documents left may be what is missing: a fresh process decides; this one ends itself
+            child.retired = True
+            request.deaths += 1
+            self._queue.appendleft(request)
+        else:
+            request.answer(answer)
+        if child.requests:
+            self._begin(child)
+        self._dispatch()
+
+    def _on_closed(self, child: ChildState) -> None:
+        child.closed = True
+        self._stop_timer(child)
+        if child.ended is not None:
+            self._on_end(child, child.ended)
+        elif child in self._children:  # it closed its socket: its end is reported next, if it does end
+            self._launcher.kill(child.number)
+
+    def _receive_reports(self) -> None:
+        try:
+            reports = self._launcher.receive_reports()
+        except (BlockingIOError, TimeoutError):
+            return
+        except TemplateLost:
+            self._on_template_lost()
+            return
+        for report in reports:
+            child = next((child for child in self._children if child.number == report.number), None)
+            if child is None:
+                continue
+            if isinstance(report, Started):
+                child.pid = report.pid
+                self._failed_starts = 0
+            else:
+                if report.status == NOT_FORKED:
+                    self._on_failed_start("no memory or processes left")
+                child.ended, child.pid = report, None
+                if child.closed:  # else what it still sent is read first
+                    self._on_end(child, report)
+
+    def _on_template_lost(self) -> None:
+        """Its processes die with it."""
+        assert self._loop is not None
+        if self._watched is not None:
+            self._loop.remove_reader(self._watched)
+            self._watched = None
+        self._launcher.close()
+        self._on_failed_start("the process that forks them has ended")
+        for child in list(self._children):
+            child.ended, child.pid = Ended(child.number, signal.SIGKILL, 0), None
+            if child.closed:
+                self._on_end(child, child.ended)
+
+    def _on_end(self, child: ChildState, ended: Ended) -> None:
+        """Decide about the document that was worked on; requeue those that were not begun."""
+        if child not in self._children:
+            return
+        self._children.remove(child)
+        slot = self._launcher.slot(child.slot)
+        if child.requests and (slot.document > child.answers or child.garbage or child.timed_out):
+            request = child.requests.popleft()
+            progress = slot.describe(request.definitions[1] if request.definitions else None, request.data_defs)
+            verdict = judge_death(
+                ended.status,
+                ended.memory,
+                self._limits,
+                progress=progress,
+                timed_out=child.timed_out,
+                garbage=child.garbage,
+                deaths=request.deaths + 1,
+            )
+            self._apply_verdict(request, verdict)
+        self._queue.extendleft(reversed(child.requests))
+        self._dispatch()
+
+    def _apply_verdict(self, request: ExtractionRequest, verdict: Verdict) -> None:
+        if verdict.reason is not None:
+            request.answer(wire.Failure(kind="unreadable", reason=verdict.reason))
+        else:
+            _log.warning("an extraction process %s; its page is worked once more", verdict.death)
+            request.deaths += 1
+            self._queue.appendleft(request)

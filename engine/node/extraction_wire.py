@@ -1,0 +1,291 @@
+"""Messages between a node and its extraction processes: a JSON header and raw bytes, never pickles.
+
+A process that ran hostile input is not trusted: whatever does not have exactly the expected shape is `InvalidAnswer`.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from engine.extract.context import Context
+from engine.model.record import ExtractedLink, Rejection
+from engine.node.extraction import ExtractedPage
+
+PREFIX = struct.Struct("<II")
+"""Lengths of the header and of the bytes behind it."""
+MAX_HEADER = 16_000_000
+MAX_SITEMAP_URLS = 50_000
+"""The limit of the sitemap protocol."""
+KEY_BYTES = 16
+_MAX_INTEGER = 2**63 - 1
+_HTTP = ("http://", "https://")
+
+FailureKind = Literal["unsupported", "unreadable", "memory", "internal"]
+_FAILURE_KINDS = ("unsupported", "unreadable", "memory", "internal")
+
+
+class InvalidAnswer(Exception):
+    """An extraction process sent something that is no answer: it counts as dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageTask:
+    """What an extraction process needs of a page, besides its bytes."""
+
+    defs: int
+    """Key of the defs, which were sent before."""
+    data_defs: tuple[tuple[str, bool], ...]
+    """DataDefs by name, and whether their rows are wanted; else only links."""
+    url: str
+    content_type: str
+    status: int
+    fetched_at: float
+    context: Context
+    robots_tags: tuple[str, ...] = ()
+    """The values of its X-Robots-Tag headers."""
+
+    def to_header(self) -> dict[str, Any]:
+        """The task as an object that orjson writes."""
+        return {
+            "kind": "page", "defs": self.defs, "data_defs": self.data_defs, "url": self.url,
+            "content_type": self.content_type, "status": self.status, "fetched_at": self.fetched_at,
+            "context": self.context, "robots_tags": self.robots_tags,
+        }  # fmt: skip
+
+    @classmethod
+    def from_header(cls, header: dict[str, Any]) -> "PageTask":
+        """The task of an object from `to_header`."""
+        return cls(
+            defs=header["defs"],
+            data_defs=tuple((name, rows) for name, rows in header["data_defs"]),
+            url=header["url"],
+            content_type=header["content_type"],
+            status=header["status"],
+            fetched_at=header["fetched_at"],
+            context=Context(**header["context"]),
+            robots_tags=tuple(header["robots_tags"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a document could not be worked; the process that says so is well."""
+
+    kind: FailureKind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkColumns:
+    """Links of a page as columns. `runs`: how many in a row have this group, priority, depth and freedom to leave."""
+
+    urls: tuple[str, ...] = ()
+    keys: tuple[bytes, ...] = ()
+    runs: tuple[tuple[int, str, int, int | None, bool], ...] = ()
+
+    def to_links(self, is_new: Callable[[bytes], bool] | None = None) -> list[ExtractedLink]:
+        """The links whose key `is_new`; without it all."""
+        links: list[ExtractedLink] = []
+        start = 0
+        for count, group, priority, max_depth, may_leave_host in self.runs:
+            end = start + count
+            for url, key in zip(self.urls[start:end], self.keys[start:end], strict=True):
+                if is_new is None or is_new(key):
+                    links.append(ExtractedLink(url, group, priority, max_depth, key, may_leave_host))
+            start = end
+        return links
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageAnswer:
+    """What the dataDefs of a task extracted from its page."""
+
+    page_kind: str
+    damaged: bool
+    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    """Rows as JSON objects, by index of their dataDef in the task."""
+    links: LinkColumns
+    dropped_links: int
+    rejected: tuple[Rejection, ...]
+    filtered: int
+    noindex: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitemapAnswer:
+    """The URLs of a sitemap, as written: of pages, and of nested sitemaps; `dropped` more were left out."""
+
+    pages: tuple[str, ...]
+    sitemaps: tuple[str, ...]
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextAnswer:
+    """Lines of text, for a person: what a selector matched."""
+
+    value: dict[str, Any]
+
+
+Answer = PageAnswer | SitemapAnswer | TextAnswer | Failure
+
+
+def encode_frame(header: dict[str, Any], body: bytes = b"") -> list[bytes]:
+    """A message as the pieces to write."""
+    text = orjson.dumps(header)
+    return [PREFIX.pack(len(text), len(body)) + text, body] if body else [PREFIX.pack(len(text), 0) + text]
+
+
+def encode_failure(failure: Failure) -> list[bytes]:
+    """The message of a failure."""
+    return encode_frame({"failed": failure.kind, "reason": _clean(failure.reason)})
+
+
+def encode_page(page_kind: str, damaged: bool, extracted: ExtractedPage) -> list[bytes]:
+    """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it."""
+    rows = _join([row for _, texts in extracted.rows for row in texts])
+    urls = _join([link.url for link in extracted.links])
+    runs: list[list[Any]] = []
+    for link in extracted.links:
+        run = [link.group, link.priority, link.max_depth, link.may_leave_host]
+        if runs and runs[-1][1:] == run:
+            runs[-1][0] += 1
+        else:
+            runs.append([1, *run])
+    return encode_frame(
+        {
+            "page": page_kind,
+            "damaged": damaged,
+            "rows": [(index, len(texts)) for index, texts in extracted.rows],
+            "links": runs,
+            "dropped_links": extracted.dropped_links,
+            "rejected": [
+                [_clean(text) for text in (r.data_def, r.field, r.reason, r.place)] for r in extracted.rejected
+            ],
+            "filtered": extracted.filtered,
+            "noindex": extracted.noindex,
+            "sizes": (len(rows), len(urls)),
+        },
+        b"".join((rows, urls, *[link.key for link in extracted.links])),
+    )
+
+
+def encode_sitemap(answer: SitemapAnswer) -> list[bytes]:
+    """The message of an answer."""
+    body = _join((*answer.pages, *answer.sitemaps))
+    return encode_frame({"sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped}, body)
+
+
+def encode_text(answer: TextAnswer) -> list[bytes]:
+    """The message of an answer."""
+    return encode_frame({"text": answer.value})
+
+
+def decode_answer(header: bytes | memoryview, body: memoryview) -> Answer:
+    """The answer of a message. Raises InvalidAnswer, and nothing else."""
+    try:
+        fields = orjson.loads(header)
+        if "failed" in fields:
+            return Failure(kind=_one_of(fields["failed"], _FAILURE_KINDS), reason=_text(fields["reason"]))
+        if "page" in fields:
+            return _decode_page(fields, body)
+        if "sitemap" in fields:
+            return _decode_sitemap(fields, body)
+        if isinstance(fields["text"], dict):
+            return TextAnswer(value=fields["text"])
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise InvalidAnswer(f"{type(error).__name__}: {error}"[:200]) from error
+    raise InvalidAnswer("no known kind")
+
+
+def _decode_page(fields: dict[str, Any], body: memoryview) -> PageAnswer:
+    rows_size, urls_size = (_count(size) for size in fields["sizes"])
+    counts = [(_count(index), _count(count)) for index, count in fields["rows"]]
+    runs = tuple(
+        (_count(count), _text(group), _integer(priority), None if depth is None else _integer(depth), leaves is True)
+        for count, group, priority, depth, leaves in fields["links"]
+    )
+    total = sum(run[0] for run in runs)
+    if len(body) != rows_size + urls_size + total * KEY_BYTES:
+        raise ValueError("sizes do not add up")
+    texts = _split(body[:rows_size], sum(count for _, count in counts))
+    if not all(text.startswith("{") and text.endswith("}") for text in texts):
+        raise ValueError("a row is not an object")
+    urls = _split(body[rows_size : rows_size + urls_size], total)
+    if not all(url.startswith(_HTTP) for url in urls):
+        raise ValueError("a link is not http")
+    keys = bytes(body[rows_size + urls_size :])
+    rows, start = [], 0
+    for index, count in counts:
+        rows.append((index, texts[start : start + count]))
+        start += count
+    return PageAnswer(
+        page_kind=_text(fields["page"]),
+        damaged=fields["damaged"] is True,
+        rows=tuple(rows),
+        links=LinkColumns(
+            urls=urls, keys=tuple([keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]), runs=runs
+        ),
+        dropped_links=_count(fields["dropped_links"]),
+        rejected=tuple(
+            Rejection(data_def=_text(name), field=_text(field), reason=_text(reason), place=_text(place))
+            for name, field, reason, place in fields["rejected"]
+        ),
+        filtered=_count(fields["filtered"]),
+        noindex=fields["noindex"] is True,
+    )
+
+
+def _decode_sitemap(fields: dict[str, Any], body: memoryview) -> SitemapAnswer:
+    pages, nested = _count(fields["sitemap"]), _count(fields["nested"])
+    if pages + nested > MAX_SITEMAP_URLS:
+        raise ValueError("too many URLs")
+    urls = _split(body, pages + nested)
+    return SitemapAnswer(pages=urls[:pages], sitemaps=urls[pages:], dropped=_count(fields["dropped"]))
+
+
+def _join(texts: Sequence[str]) -> bytes:
+    return "".join([f"{text}\n" for text in texts]).encode()
+
+
+def _split(part: memoryview, count: int) -> tuple[str, ...]:
+    """The lines of a part, each ended by a line feed."""
+    text = str(part, "utf-8")
+    if text and not text.endswith("\n"):
+        raise ValueError("a line is not ended")
+    lines = text.split("\n")
+    lines.pop()
+    if len(lines) != count:
+        raise ValueError("lines are missing")
+    return tuple(lines)
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _MAX_INTEGER:
+        raise ValueError("not a count")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or not -_MAX_INTEGER <= value <= _MAX_INTEGER:
+        raise ValueError("not an integer")
+    return value
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError("not a text")
+    return value
+
+
+def _one_of(value: Any, allowed: Sequence[Any]) -> Any:
+    if value not in allowed:
+        raise ValueError("not a known word")
+    return value

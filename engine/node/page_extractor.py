@@ -1,0 +1,248 @@
+"""Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine import urls
+from engine.extract.context import Context
+from engine.extract.page import Page, PageTooDeep
+from engine.extract.sitemap import parse_sitemap
+from engine.fetch.decode import decode, is_binary
+from engine.fetch.robots import product_token
+from engine.model.job import LeasedJob
+from engine.model.record import ExtractedLink, Rejection
+from engine.node import extraction_wire as wire
+from engine.node.def_cache import CompiledDataDef, DefCache
+from engine.node.extraction import (
+    MAX_INLINE_BYTES,
+    UnreadablePage,
+    UnsupportedContent,
+    apply_data_defs,
+    is_shallow,
+    may_be_inline,
+    parse_page,
+    within_depth,
+)
+from engine.node.extraction_process import ExtractionPool
+from engine.node.extraction_request import ExtractionRequest
+from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.seen_set import SeenSet
+from engine.settings import Settings
+from engine.store.transactions.outcome import ChildJob, ExtractedRow
+
+_CHILDREN_PER_STEP = 1_000
+"""Links turned into jobs before other coroutines have their turn: about 3 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageExtraction:
+    """The results of all dataDefs of a group on one page."""
+
+    rows: tuple[ExtractedRow, ...]
+    children: tuple[ChildJob, ...]
+    rejected: tuple[Rejection, ...]
+    damaged: bool
+    """Whether bytes that are invalid in the page's charset were replaced."""
+    dropped_links: int = 0
+    """Links beyond the limit of a page."""
+    noindex: bool = False
+    """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
+
+    def rejected_counts(self) -> tuple[tuple[str, int], ...]:
+        """Rejected records by dataDef."""
+        return tuple(Counter(rejection.data_def for rejection in self.rejected).items())
+
+
+@dataclass(frozen=True, slots=True)
+class SitemapUrls:
+    """The URLs of a sitemap, as written; `dropped`: how many more it has than the protocol allows."""
+
+    pages: Sequence[str]
+    sitemaps: Sequence[str]
+    dropped: int
+
+
+class PageExtractor:
+    """Extracts pages for one node, on its fetch loop."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        def_cache: DefCache,
+        seen_set: SeenSet,
+        heap_trimmer: HeapTrimmer,
+        pool: ExtractionPool,
+        run: str,
+        run_time: str,
+    ) -> None:
+        self._meta_nofollow = settings.meta_nofollow
+        self._meta_noindex = settings.meta_noindex
+        self._agent = product_token(settings.user_agent)
+        self._def_cache = def_cache
+        self._seen_set = seen_set
+        self._heap_trimmer = heap_trimmer
+        self._pool = pool
+        self._run = run
+        self._max_links = def_cache.max_links
+        self._run_time = run_time
+
+    async def extract(
+        self,
+        job: LeasedJob,
+        *,
+        body: bytes,
+        content_type: str,
+        url: str,
+        status: int,
+        fetched_at: float,
+        robots_tags: tuple[str, ...] = (),
+    ) -> PageExtraction:
+        """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage."""
+        context = Context(
+            group=job.group,
+            locator=job.locator,
+            locator_url=job.locator_url,
+            depth=job.depth,
+            run=self._run,
+            run_time=self._run_time,
+            nofollow=self._def_cache.host_rule(job.defs_version, urls.host_key(url)).nofollow,
+            meta_nofollow=self._meta_nofollow,
+            meta_noindex=self._meta_noindex,
+            agent=self._agent,
+        )
+        compiled = self._applicable_data_defs(job)
+        if may_be_inline(body, [c.extractor for c in compiled]):
+            page, damaged = parse_page(
+                body, content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
+            )
+            extraction = self._extract_here(job, compiled, context, page, body, damaged=damaged)
+            if extraction is not None:
+                return extraction
+        self._heap_trimmer.record_page(len(body))
+        if is_binary(body, content_type):
+            raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
+        task = wire.PageTask(
+            defs=job.defs_version,
+            data_defs=tuple([(c.data_def, c.id not in job.extracted_with) for c in compiled]),
+            url=url,
+            content_type=content_type,
+            status=status,
+            fetched_at=fetched_at,
+            context=context,
+            robots_tags=robots_tags,
+        )
+        request = ExtractionRequest(
+            header=task.to_header(),
+            body=body,
+            definitions=(job.defs_version, self._def_cache.definitions(job.defs_version)),
+            data_defs=[c.data_def for c in compiled],
+        )
+        answer = await self._pool.work(request)
+        assert isinstance(answer, wire.PageAnswer)
+        children = await self._children_in_steps(job, answer.links)
+        return PageExtraction(
+            _stored_rows(compiled, answer.rows),
+            children,
+            answer.rejected,
+            answer.damaged,
+            answer.dropped_links,
+            answer.noindex,
+        )
+
+    def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
+        """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
+        compiled = self._def_cache.compiled_data_defs(job)
+        return tuple(data_def.id for data_def in compiled if data_def.id in job.extracted_with)
+
+    async def read_sitemap(self, body: bytes) -> SitemapUrls:
+        """The URLs of an unpacked sitemap. Raises UnreadablePage."""
+        self._heap_trimmer.record_page(len(body))
+        if len(body) <= MAX_INLINE_BYTES:
+            pages, sitemaps = parse_sitemap(decode(body, "application/xml").text)
+            return SitemapUrls(pages, sitemaps, 0)
+        header = {"kind": "sitemap", "content_type": "application/xml"}
+        answer = await self._pool.work(ExtractionRequest(header=header, body=body))
+        assert isinstance(answer, wire.SitemapAnswer)
+        return SitemapUrls(answer.pages, answer.sitemaps, answer.dropped)
+
+    def close(self) -> None:
+        """End the extraction processes."""
+        self._pool.close()
+
+    def _applicable_data_defs(self, job: LeasedJob) -> Sequence[CompiledDataDef]:
+        """What to apply; in a re-extraction, a dataDef whose rows stay is applied only for its links."""
+        compiled = self._def_cache.compiled_data_defs(job)
+        if not job.extracted_with or job.links_stale:
+            return compiled
+        return [data_def for data_def in compiled if data_def.id not in job.extracted_with]
+
+    def _extract_here(
+        self,
+        job: LeasedJob,
+        compiled: Sequence[CompiledDataDef],
+        context: Context,
+        page: Page,
+        body: bytes,
+        *,
+        damaged: bool,
+    ) -> PageExtraction | None:
+        """What a page gave; None: it is too deep for the fetch loop."""
+        try:
+            if not is_shallow(page, body):
+                return None
+            extracted = apply_data_defs(
+                page, context, [(c.extractor, c.id not in job.extracted_with) for c in compiled], self._max_links
+            )
+        except PageTooDeep as error:
+            raise UnreadablePage(str(error)) from error
+        new = extracted.links if job.links_stale else self._seen_set.filter_new(extracted.links)
+        children: dict[bytes, ChildJob] = {}
+        self._add_children(job, new, children)
+        return PageExtraction(
+            _stored_rows(compiled, extracted.rows),
+            tuple(children.values()),
+            extracted.rejected,
+            damaged,
+            extracted.dropped_links,
+            extracted.noindex,
+        )
+
+    async def _children_in_steps(self, job: LeasedJob, columns: wire.LinkColumns) -> tuple[ChildJob, ...]:
+        links = columns.to_links(None if job.links_stale else self._seen_set.is_new)
+        children: dict[bytes, ChildJob] = {}
+        for start in range(0, len(links), _CHILDREN_PER_STEP):
+            if start:
+                await asyncio.sleep(0)
+            self._add_children(job, links[start : start + _CHILDREN_PER_STEP], children)
+        return tuple(children.values())
+
+    def _add_children(self, job: LeasedJob, links: Sequence[ExtractedLink], children: dict[bytes, ChildJob]) -> None:
+        """Add the links that become jobs, as far as this node knows; the store drops duplicates."""
+        depth = job.depth + 1
+        for link in links:
+            identity = link.key
+            if identity in children or not within_depth(
+                link, depth, self._def_cache.task_group(job.defs_version, link.group)
+            ):
+                continue
+            children[identity] = ChildJob(
+                link.group,
+                urls.host_key(link.url),
+                urls.origin(link.url),
+                link.url,
+                depth,
+                link.priority,
+                identity,
+                may_leave_host=link.may_leave_host,
+            )
+
+
+def _stored_rows(
+    compiled: Sequence[CompiledDataDef], rows: Sequence[tuple[int, Sequence[str]]]
+) -> tuple[ExtractedRow, ...]:
+    return tuple(
+        [ExtractedRow(compiled[index].data_def, compiled[index].id, text) for index, texts in rows for text in texts]
+    )

@@ -1,0 +1,110 @@
+"""Extracts pages outside a crawl, one at a time: in this process where that is certainly cheap, else in a killable one.
+
+For one thread at a time. The process is started at the first need and stays warm until `close`.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+
+from engine.errors import PageUnavailable
+from engine.extract.context import Context
+from engine.extract.page import PageTooDeep
+from engine.extract.records import RecordExtractor
+from engine.model.definition import DataDef, Definitions
+from engine.node import extraction_wire as wire
+from engine.node.extraction import (
+    ExtractedPage,
+    UnreadablePage,
+    UnsupportedContent,
+    apply_data_defs,
+    is_shallow,
+    may_be_inline,
+    parse_page,
+)
+from engine.node.extraction_launcher import ExtractionLauncher
+from engine.node.extraction_limits import ExtractionLimits
+from engine.node.extraction_process import ExtractionPool
+from engine.node.extraction_request import ExtractionRequest
+from engine.preview.trial_document import TrialDocument
+from engine.settings import Settings
+
+
+class ExtractionClient:
+    """Applies dataDefs to documents under the limits of the settings."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._limits = ExtractionLimits.from_settings(settings)
+        self._runner: asyncio.Runner | None = None
+        self._pool: ExtractionPool | None = None
+        self._sent: list[Definitions] = []
+
+    def __enter__(self) -> "ExtractionClient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process, if it was started."""
+        if self._runner is not None and self._pool is not None:
+            self._runner.get_loop().call_soon(self._pool.close)
+            self._runner.run(asyncio.sleep(0))
+            self._runner.close()
+        self._runner = self._pool = None
+
+    def extract(
+        self, document: TrialDocument, definitions: Definitions, data_def: DataDef, context: Context
+    ) -> tuple[str, ExtractedPage]:
+        """The kind of the page, and what the dataDef gives. Raises PageUnavailable, also at a limit."""
+        with _explained(document.url):
+            priorities = {group.name: group.priority for group in definitions.task_groups}
+            extractor = RecordExtractor(data_def, priorities, max_links=self._limits.links)
+            if may_be_inline(document.body, [extractor]):
+                page, _ = parse_page(
+                    document.body, document.content_type, url=document.url, status=document.status,
+                    fetched_at=document.fetched_at, robots_tags=document.robots_tags,
+                )  # fmt: skip
+                if is_shallow(page, document.body):
+                    return page.kind, apply_data_defs(page, context, [(extractor, True)], self._limits.links)
+            answer = self._work(self._request(document, definitions, data_def.name, context))
+        links = answer.links.to_links()
+        return answer.page_kind, ExtractedPage(
+            answer.rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex
+        )
+
+    def _request(
+        self, document: TrialDocument, definitions: Definitions, data_def: str, context: Context
+    ) -> ExtractionRequest:
+        if not any(sent is definitions for sent in self._sent):
+            self._sent.append(definitions)
+        key = next(number for number, sent in enumerate(self._sent) if sent is definitions)
+        task = wire.PageTask(
+            defs=key, data_defs=((data_def, True),), url=document.url, content_type=document.content_type,
+            status=document.status, fetched_at=document.fetched_at, context=context, robots_tags=document.robots_tags,
+        )  # fmt: skip
+        return ExtractionRequest(
+            header=task.to_header(), body=document.body, definitions=(key, definitions), data_defs=[data_def]
+        )
+
+    def _work(self, request: ExtractionRequest) -> wire.PageAnswer:
+        if self._runner is None or self._pool is None:
+            self._runner = asyncio.Runner()
+            self._pool = ExtractionPool(ExtractionLauncher(self._limits), max_children=1)
+        answer = self._runner.run(self._pool.work(request))
+        assert isinstance(answer, wire.PageAnswer)
+        return answer
+
+
+@contextlib.contextmanager
+def _explained(url: str) -> Iterator[None]:
+    """Errors of the page become PageUnavailable."""
+    try:
+        yield
+    except UnsupportedContent as error:
+        raise PageUnavailable(f"{url}: not a page: {error}", "Selectors need HTML, XML or JSON.") from error
+    except PageTooDeep as error:
+        raise PageUnavailable(error.message, error.remedy) from error
+    except UnreadablePage as error:
+        raise PageUnavailable(f"{url}: {error}", "A crawl would report the same, as FAILED.") from error

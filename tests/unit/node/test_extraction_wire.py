@@ -1,0 +1,164 @@
+"""Answers of extraction processes: what is valid is read back, whatever is not costs the process, never the node."""
+
+import contextlib
+import random
+import socket
+import threading
+import time
+from typing import Any
+
+import orjson
+import pytest
+
+from engine.model.record import ExtractedLink, Rejection
+from engine.node import extraction_wire as wire
+from engine.node.extraction import ExtractedPage, UnreadablePage
+from engine.node.extraction_launcher import ExtractionLauncher
+from engine.node.extraction_process import ExtractionPool
+from tests.unit.node.extraction_tasks import limits, request, title
+
+LINKS = [
+    ExtractedLink("http://a/1", "g", 0, None, b"1" * 16),
+    ExtractedLink("http://a/2", "g", 0, None, b"2" * 16),
+    ExtractedLink("http://a/é", "h", -3, 2, b"\n" * 16),
+]
+PAGE = ExtractedPage(
+    rows=((0, ('{"a":"é\\n"}', "{}")), (1, ())),
+    links=LINKS,
+    dropped_links=4,
+    rejected=(Rejection(data_def="d", field="f", reason="no \ud800", place="x.yml:1:2"),),
+    filtered=5,
+)
+
+
+def split(message: list[bytes]) -> tuple[bytes, bytes]:
+    data = b"".join(message)
+    header, body = wire.PREFIX.unpack_from(data)
+    assert len(data) == wire.PREFIX.size + header + body
+    return data[wire.PREFIX.size : wire.PREFIX.size + header], data[wire.PREFIX.size + header :]
+
+
+def decode(message: list[bytes]) -> wire.Answer:
+    header, body = split(message)
+    return wire.decode_answer(header, memoryview(body))
+
+
+def test_a_page_is_read_back() -> None:
+    answer = decode(wire.encode_page("html", True, PAGE))
+    assert isinstance(answer, wire.PageAnswer)
+    assert answer.rows == PAGE.rows
+    assert answer.links.to_links() == LINKS
+    assert [link.key for link in answer.links.to_links()] == [link.key for link in LINKS]
+    assert [link.url for link in answer.links.to_links(lambda key: key != b"2" * 16)] == ["http://a/1", "http://a/é"]
+    assert (answer.page_kind, answer.damaged, answer.dropped_links, answer.filtered) == ("html", True, 4, 5)
+    assert answer.rejected[0].reason == "no ?"
+
+
+def test_a_page_that_gave_nothing_a_sitemap_and_a_failure_are_read_back() -> None:
+    empty = decode(wire.encode_page("json", False, ExtractedPage((), [], 0, (), 0)))
+    assert isinstance(empty, wire.PageAnswer)
+    assert (empty.rows, empty.links.to_links()) == ((), [])
+    sitemap = wire.SitemapAnswer(pages=("http://a/1", ""), sitemaps=("http://a/s",), dropped=2)
+    assert decode(wire.encode_sitemap(sitemap)) == sitemap
+    failure = wire.Failure(kind="memory", reason="")
+    assert decode(wire.encode_failure(failure)) == failure
+
+
+def damaged(change: dict[str, Any], body: bytes | None = None) -> tuple[bytes, bytes]:
+    header, valid = split(wire.encode_page("html", False, PAGE))
+    return orjson.dumps(orjson.loads(header) | change), valid if body is None else body
+
+
+@pytest.mark.parametrize(
+    ("header", "body"),
+    [
+        (b"", b""),
+        (b"[]", b""),
+        (b"{}", b""),
+        (b"null", b""),
+        (b"[" * 100_000, b""),
+        (b'{"failed":"maybe","reason":""}', b""),
+        (b'{"failed":"memory","reason":1}', b""),
+        (b'{"sitemap":1,"nested":0,"dropped":0}', b""),
+        (b'{"sitemap":50001,"nested":0,"dropped":0}', b"x\n" * 50_001),
+        (b'{"sitemap":1,"nested":0,"dropped":-1}', b"x\n"),
+        (b'{"text":3}', b""),
+        damaged({"sizes": [0, 0]}),
+        damaged({"sizes": [-1, 2]}),
+        damaged({"sizes": [1]}),
+        damaged({"rows": [[0, 1]]}),
+        damaged({"rows": [[0, True], [1, 1]]}),
+        damaged({"links": [[3, "g", 0, None]], "rows": [[0, 3]]}),
+        damaged({"links": [[3, 5, 0, None]]}),
+        damaged({"links": [[3, "g", 10**19, None]]}),
+        damaged({"links": [[2**62, "g", 0, None]]}),
+        damaged({"rejected": [["a", "b"]]}),
+        damaged({"dropped_links": "many"}),
+        damaged({}, b"\xff" * 100),
+        damaged({"page": None}),
+    ],
+)
+def test_what_is_not_valid_is_refused(header: bytes, body: bytes) -> None:
+    with pytest.raises(wire.InvalidAnswer):
+        wire.decode_answer(header, memoryview(body))
+
+
+@pytest.mark.parametrize("old", ['"a"', "http://a/1"])
+def test_rows_are_objects_and_links_are_http(old: str) -> None:
+    header, body = split(wire.encode_page("html", False, PAGE))
+    wrong = body.replace(b'{"a":', b'["a",') if old == '"a"' else body.replace(b"http://a/1", b"file:///a1")
+    with pytest.raises(wire.InvalidAnswer):
+        wire.decode_answer(header, memoryview(wrong))
+
+
+def test_damaged_bytes_raise_nothing_else() -> None:
+    rng = random.Random(3)
+    header, body = split(wire.encode_page("html", False, PAGE))
+    for _ in range(2_000):
+        damage = bytearray(header + body)
+        for _ in range(rng.randint(1, 4)):
+            damage[rng.randrange(len(damage))] = rng.randrange(256)
+        try:
+            wire.decode_answer(bytes(damage[: len(header)]), memoryview(bytes(damage[len(header) :])))
+        except wire.InvalidAnswer:
+            continue
+
+
+class GarbageLauncher(ExtractionLauncher):
+    """Its first processes send the given bytes instead of answers."""
+
+    def __init__(self, garbage: bytes, times: int) -> None:
+        super().__init__(limits())
+        self.garbage = garbage
+        self.left = times
+
+    def start(self, number: int, slot: int) -> socket.socket:
+        connection = super().start(number, slot)
+        if self.left:
+            self.left -= 1
+            connection.close()
+            connection, theirs = socket.socketpair()
+            threading.Thread(target=self._send_garbage, args=(theirs,), daemon=True).start()
+        return connection
+
+    def _send_garbage(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(self.garbage)
+            time.sleep(0.2)
+
+
+def frame(header: bytes, body: bytes = b"") -> bytes:
+    return wire.PREFIX.pack(len(header), len(body)) + header + body
+
+
+@pytest.mark.parametrize("garbage", [b"\xff" * 5_000, frame(b"{}"), frame(*damaged({"sizes": [0, 0]})), frame(b"")])
+async def test_a_process_that_sends_garbage_counts_as_dead(garbage: bytes) -> None:
+    pool = ExtractionPool(GarbageLauncher(garbage, 1))
+    assert title(await pool.work(request())) == '{"title":"title","last":[]}'
+    pool.close()
+    pool = ExtractionPool(GarbageLauncher(garbage, 2))
+    with pytest.raises(UnreadablePage, match=r"its extraction process died twice \(invalid answer"):
+        await pool.work(request())
+    assert title(await pool.work(request())) == '{"title":"title","last":[]}'
+    pool.close()
