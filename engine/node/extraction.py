@@ -11,7 +11,7 @@ from engine.extract.context import Context
 from engine.extract.links import limit_links
 from engine.extract.nesting_guard import exceeds_depth
 from engine.extract.page import Page
-from engine.extract.records import Progress, RecordExtractor
+from engine.extract.records import RecordExtractor, RecordProgress
 from engine.fetch.decode import decode
 from engine.model.definition import TaskGroup
 from engine.model.record import ExtractedLink, Rejection
@@ -49,7 +49,7 @@ class ExtractedPage:
     filtered: int
 
 
-class DataDefProgress(Progress, Protocol):
+class DataDefProgress(RecordProgress, Protocol):
     """Learns what is worked on."""
 
     def enter_data_def(self, index: int) -> None:
