@@ -17,7 +17,7 @@ from engine.model.record import Extraction, Rejection
 _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
 
-class Progress(Protocol):
+class RecordProgress(Protocol):
     """Learns what is worked on; each call takes about 0.1 µs."""
 
     def enter_field(self, index: int) -> None:
@@ -30,7 +30,7 @@ class Progress(Protocol):
 class _TrackedReaders:
     """The readers of the fields, each noted when it is about to be used."""
 
-    def __init__(self, readers: Sequence[FieldReader], progress: Progress) -> None:
+    def __init__(self, readers: Sequence[FieldReader], progress: RecordProgress) -> None:
         self._readers = readers
         self._progress = progress
 
@@ -73,7 +73,7 @@ class RecordExtractor:
             or self._link_extractor.costly
         )
 
-    def extract(self, page: Page, context: Context, progress: Progress | None = None) -> Extraction:
+    def extract(self, page: Page, context: Context, progress: RecordProgress | None = None) -> Extraction:
         """One row for each valid block that no filter drops, and the links.
 
         Without `block` the page is one record, even if all fields are missing. Raises `PageTooDeep`.

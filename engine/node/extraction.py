@@ -11,7 +11,7 @@ from engine.extract.context import Context
 from engine.extract.links import limit_links
 from engine.extract.nesting_guard import exceeds_depth
 from engine.extract.page import Page
-from engine.extract.records import Progress, RecordExtractor
+from engine.extract.records import RecordExtractor, RecordProgress
 from engine.fetch.decode import decode
 from engine.model.definition import TaskGroup
 from engine.model.record import ExtractedLink, Rejection
@@ -51,7 +51,7 @@ class ExtractedPage:
     """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
 
 
-class DataDefProgress(Progress, Protocol):
+class DataDefProgress(RecordProgress, Protocol):
     """Learns what is worked on."""
 
     def enter_data_def(self, index: int) -> None:

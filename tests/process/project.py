@@ -285,6 +285,10 @@ def until(condition: Callable[[], object], seconds: float = 15.0) -> bool:
 
 def parent_of(pid: int) -> int:
     """The pid of a process's parent; 0: the process is gone."""
+    if Path("/proc/self/stat").exists():
+        with contextlib.suppress(OSError):
+            return int(Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[1])
+        return 0
     output = subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, check=False).stdout
     return int(output or 0)
 
