@@ -88,16 +88,19 @@ class Fetcher:
         headers: Mapping[str, str] = _NO_PAIRS,
         cookies: Mapping[str, str] = _NO_PAIRS,
         url_from_defs: bool = False,
+        session_cookies: bool = True,
     ) -> FetchResponse:
         """Send one request and read its response, of any status. Does not follow redirects.
 
         `headers` and `cookies` are the host's; those of `request` override them. `url_from_defs`: the URL comes from
         the defs (or a redirect from such a URL), so its `%{env.NAME}` are expanded; never set it for links of a page.
+        `session_cookies`: whether to send the cookies that the site has set.
         Raises `FetchFailed`.
         """
         start = perf_counter()
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs)
-        self._client.cookies.set_cookie_header(sent)
+        if session_cookies:
+            self._client.cookies.set_cookie_header(sent)
         try:
             async with asyncio.timeout(self._deadline):
                 response = await self._client.send(sent, stream=True)
@@ -105,7 +108,7 @@ class Fetcher:
                 body = response.stream = response.body  # the client's own stream refers back to the response
                 pairs = response.headers.raw
                 received = {name.lower(): value for name, value in pairs}
-                location, problem = redirect_target(response.status_code, received.get(b"location"), url, sent.target)
+                location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
                 try:
                     raw = await self._read_body(body, response.status_code, redirected=location is not None)
                 except BaseException:

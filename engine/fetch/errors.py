@@ -5,7 +5,18 @@ from typing import Literal
 from engine.errors import CrawlError
 
 FailureKind = Literal[
-    "timeout", "connection", "dns", "tls", "too-large", "encoding", "protocol", "redirect", "url", "header", "variable"
+    "timeout",
+    "connection",
+    "dns",
+    "tls",
+    "too-large",
+    "encoding",
+    "protocol",
+    "redirect",
+    "url",
+    "header",
+    "variable",
+    "secret",
 ]
 
 _MAX_LENGTH = 200

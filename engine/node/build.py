@@ -25,6 +25,7 @@ from engine.node.intake import Intake
 from engine.node.pipeline import Pipeline
 from engine.node.registration import Registration
 from engine.node.ringer import Ringer
+from engine.node.secrets import SecretValues
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
 from engine.node.status import NodeStatus
@@ -63,9 +64,12 @@ class NodeParts:
 
 
 def build_node(
-    folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, wakeup_fd: int | None = None
-) -> NodeParts:
-    """Build a node; nothing runs yet. Through `wakeup_fd` it wakes the supervisor when it runs out of work.
+    folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, secrets: SecretValues,
+    wakeup_fd: int | None = None,
+) -> NodeParts:  # fmt: skip
+    """Build a node; nothing runs yet. The lifeline fills `secrets`.
+
+    Through `wakeup_fd` it wakes the supervisor when it runs out of work.
 
     Raises StorageError where a database cannot be opened, UsageError where a setting is invalid.
     """
@@ -92,6 +96,7 @@ def build_node(
             run=run_row,
             settings=settings,
             def_cache=def_cache,
+            secrets=secrets,
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
         ),
@@ -164,6 +169,7 @@ def _build_pipeline(
     run: Run,
     settings: Settings,
     def_cache: DefCache,
+    secrets: SecretValues,
     seen_set: SeenSet,
     heap_trimmer: HeapTrimmer,
 ) -> Pipeline:
@@ -175,6 +181,7 @@ def _build_pipeline(
         fetcher=Fetcher.from_settings(settings, connections=settings.concurrency),
         db_access=DbAccess(folder),
         def_cache=def_cache,
+        secrets=secrets,
         page_extractor=PageExtractor(
             def_cache=def_cache, seen_set=seen_set, heap_trimmer=heap_trimmer, run=run.id, run_time=run_time
         ),

@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from engine import urls
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
+from engine.fetch.response import redact_headers
 from engine.fetch.retry_policy import classify_status
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.node.db_access import DbAccess
@@ -19,6 +20,7 @@ from engine.node.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.reextraction import MAX_INLINE_PARSE_BYTES, Reextractor
 from engine.node.request_sender import RequestSender
 from engine.node.robots_job import RobotsHandler
+from engine.node.secrets import SecretValues
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
 from engine.store.pages.documents import NewDocument
@@ -37,6 +39,7 @@ class Pipeline:
         fetcher: Fetcher,
         db_access: DbAccess,
         def_cache: DefCache,
+        secrets: SecretValues,
         page_extractor: PageExtractor,
         heap_trimmer: HeapTrimmer,
         executor: Executor,
@@ -47,7 +50,7 @@ class Pipeline:
         self._page_extractor = page_extractor
         self._executor = executor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts, db_access=db_access)
-        self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache)
+        self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache, secrets=secrets)
         self._reextractor = Reextractor(
             source=source, db_access=db_access, page_extractor=page_extractor, executor=executor
         )
@@ -131,7 +134,7 @@ class Pipeline:
             status=status,
             content_type=response.content_type,
             fetched_at=time.time(),
-            headers=response.headers,
+            headers=redact_headers(response.headers),
             body=response.body,
         )
         match classify_status(status):

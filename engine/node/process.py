@@ -9,11 +9,14 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
 from engine.model.node import Role
 from engine.node.build import NodeParts, build_node
+from engine.node.lifeline import LifelineReader
+from engine.node.secrets import SecretValues
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
 from engine.runtime import log_dedup
 from engine.settings import Settings
@@ -104,7 +107,7 @@ def _commit_seconds_left(deadline: float) -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a node. The first line of stdin holds its settings; stdin then stays open as the lifeline."""
+    """Run a node. The first line of stdin holds its settings, later ones secrets; its end is the supervisor's."""
     parser = argparse.ArgumentParser(prog="crawl-console node")
     parser.add_argument("--data", type=Path, required=True)
     for name in ("run", "epoch", "number"):
@@ -117,8 +120,9 @@ def main(arguments: Sequence[str]) -> int:
     tune_garbage_collection()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    settings_line = sys.stdin.readline()
-    if not settings_line.endswith("\n"):
+    lifeline, secrets = LifelineReader(sys.stdin.buffer), SecretValues()
+    settings = lifeline.read_settings()
+    if settings is None:
         return 0  # the supervisor died before it could write the settings
     try:
         parts = build_node(
@@ -127,14 +131,16 @@ def main(arguments: Sequence[str]) -> int:
             epoch=options.epoch,
             number=options.number,
             role=options.role,
-            settings=Settings.from_json(settings_line),
+            settings=Settings.from_json(settings),
+            secrets=secrets,
             wakeup_fd=options.wakeup_fd,
         )
         node = NodeProcess(parts)
         # a thread waits for the signal: a handler would run inside whatever lock the main thread holds at that moment
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=_wait_for_sigterm, args=(node,), daemon=True, name="sigterm").start()
-        threading.Thread(target=_watch_lifeline, args=(node,), daemon=True, name="lifeline").start()
+        watch = partial(_watch_lifeline, node, lifeline, secrets)
+        threading.Thread(target=watch, daemon=True, name="lifeline").start()
         return node.run()
     except CrawlError as error:
         _log.error("%s", error)
@@ -146,10 +152,8 @@ def _wait_for_sigterm(node: NodeProcess) -> None:
     node.drain()
 
 
-def _watch_lifeline(node: NodeProcess) -> None:
-    with contextlib.suppress(OSError, ValueError):
-        while sys.stdin.readline():
-            pass
+def _watch_lifeline(node: NodeProcess, lifeline: LifelineReader, secrets: SecretValues) -> None:
+    lifeline.watch(secrets.add)
     node.orphan()
     time.sleep(ORPHAN_SECONDS)
     os._exit(0)

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from engine import urls
 from engine.fetch.client import Fetcher
 from engine.fetch.response import FetchResponse
-from engine.model.job import JobOrigin, LeasedJob, Request
+from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.node.secrets import HostCredentials, SecretValues
 from engine.runtime.clock import boottime
 
 _MAX_LATENESS = 0.05
@@ -17,10 +17,11 @@ _NO_FETCH_STATS = (0, 0.0, 0)
 class RequestSender:
     """One for each node."""
 
-    def __init__(self, *, fetcher: Fetcher, db_access: DbAccess, def_cache: DefCache) -> None:
+    def __init__(self, *, fetcher: Fetcher, db_access: DbAccess, def_cache: DefCache, secrets: SecretValues) -> None:
         self._fetcher = fetcher
         self._db_access = db_access
-        self._def_cache = def_cache
+        self._secrets = secrets
+        self._host_credentials = HostCredentials(def_cache, secrets)
         self._fetch_stats: dict[int, tuple[int, float, int]] = {}
 
     async def wait_to_send(self, job: LeasedJob, send_at: float) -> bool:
@@ -35,9 +36,16 @@ class RequestSender:
 
     async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
         """Send one request for a job, with the headers and cookies the defs set for the host. Raises FetchFailed."""
-        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
+        part = await self._host_credentials.find(job, url)
+        if request.headers or request.cookies or request.userinfo:
+            request = await self._secrets.open_request(request)
         response = await self._fetcher.send(
-            url, request, headers=rule.headers, cookies=rule.cookies, url_from_defs=job.origin is JobOrigin.LOCATOR
+            url,
+            request,
+            headers=part.headers,
+            cookies=part.cookies,
+            url_from_defs=job.origin is JobOrigin.LOCATOR,
+            session_cookies=job.kind is JobKind.PAGE,
         )
         count, seconds, received = self._fetch_stats.get(job.id, _NO_FETCH_STATS)
         self._fetch_stats[job.id] = (count + 1, seconds + response.elapsed, received + response.received)

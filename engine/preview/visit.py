@@ -9,6 +9,7 @@ from dataclasses import replace
 from engine import urls
 from engine.errors import PageUnavailable
 from engine.fetch.client import Fetcher
+from engine.fetch.credentials import find_plain_hosts, host_part, may_carry_credentials
 from engine.fetch.errors import FetchFailed
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
@@ -30,23 +31,26 @@ def fetch_page(url: str, definitions: Definitions, settings: Settings) -> FetchR
         raise PageUnavailable(
             f"{urls.without_credentials(url)}: not an http or https URL", "Write the full URL: https://…"
         )
-    return asyncio.run(_PageFetch(definitions, settings).fetch(start))
+    request = Request(userinfo=urls.userinfo_of(start))
+    return asyncio.run(_PageFetch(definitions, settings, urls.without_credentials(start)).fetch(request))
 
 
 class _PageFetch:
-    def __init__(self, definitions: Definitions, settings: Settings) -> None:
+    def __init__(self, definitions: Definitions, settings: Settings, start_url: str) -> None:
         self._definitions = definitions
         self._settings = settings
+        self._start_url = start_url
+        self._plain_hosts = find_plain_hosts(definitions)
         self._fetcher = Fetcher.from_settings(settings, connections=2)
         self._robots: dict[str, HostRobots | None] = {}
 
-    async def fetch(self, url: str) -> FetchResponse:
+    async def fetch(self, request: Request) -> FetchResponse:
+        chain = RedirectChain(self._start_url, request, limit=self._settings.max_redirects)
         try:
-            return await self._follow_redirects(RedirectChain(url, Request(), limit=self._settings.max_redirects))
+            return await self._follow_redirects(chain)
         except FetchFailed as failure:
-            where = urls.without_credentials(url)
             raise PageUnavailable(
-                f"{where}: {failure.reason}", failure.remedy or "Try again, or give a file."
+                f"{self._start_url}: {failure.reason}", failure.remedy or "Try again, or give a file."
             ) from failure
         finally:
             await self._fetcher.aclose()
@@ -86,11 +90,16 @@ class _PageFetch:
     async def _read_robots(self, origin: str) -> HostRobots | None:
         """The host's robots.txt; None where it cannot be fetched, which allows everything, as in a crawl."""
         try:
-            response, text = await fetch_robots(f"{origin}/robots.txt", self._send)
+            response, text = await fetch_robots(f"{origin}/robots.txt", self._send_robots)
         except FetchFailed:
             return None
         return parse_robots(response.status, text)
 
     async def _send(self, url: str, request: Request) -> FetchResponse:
         rule = host_rule_for(self._definitions, urls.host_key(url))
-        return await self._fetcher.send(url, request, headers=rule.headers, cookies=rule.cookies, url_from_defs=True)
+        part = host_part(rule, with_credentials=may_carry_credentials(rule, url, self._start_url, self._plain_hosts))
+        return await self._fetcher.send(url, request, headers=part.headers, cookies=part.cookies, url_from_defs=True)
+
+    async def _send_robots(self, url: str, request: Request) -> FetchResponse:
+        part = host_part(host_rule_for(self._definitions, urls.host_key(url)), with_credentials=False)
+        return await self._fetcher.send(url, request, headers=part.headers, session_cookies=False)

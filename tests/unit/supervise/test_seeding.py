@@ -12,12 +12,14 @@ import pytest
 from engine.errors import UsageError
 from engine.model.definition import Definitions, Locator, LocatorGroup, TaskGroup
 from engine.model.run import RunState
+from engine.model.secret import SecretVault
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import checkpoints, runs, sequences, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise import seeding
+from engine.supervise.seed_secrets import SeedSecrets
 from engine.supervise.seeding import Seeder, encode_request
 
 SHOP = LocatorGroup(name="shop", locators=(Locator(name="pages", urls=("http://a/{1..5}", "http://b/x#top")),))
@@ -30,6 +32,8 @@ class SeedingHarness:
         migrate_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=0.05)
         self.folder = folder
+        self.vault = SecretVault(b"salt")
+        self.shared: list[tuple[int, int]] = []
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq
 
@@ -39,7 +43,12 @@ class SeedingHarness:
             version = versions.publish(self.db, defs, 0.0)
             runs.set_version(self.db, self.run, version)
         places = PlacementCache(self.run, lambda _: HostPolicy(0.0, 8, False), lambda _: None)
-        return Seeder(self.db, runs.get(self.db, self.run), defs, version, places)
+        secrets = SeedSecrets(self.vault, self.share)
+        return Seeder(self.db, runs.get(self.db, self.run), defs, version, places, secrets)
+
+    def share(self) -> None:
+        """Record how many secrets were shared before how many jobs existed."""
+        self.shared.append((len(self.vault.values_from(0)), len(self.urls())))
 
     def seed(self, *groups: LocatorGroup, **more: Any) -> Seeder:
         made = self.seeding(*groups, **more)
