@@ -81,7 +81,7 @@ def test_secrets_go_to_their_origin_alone_and_nowhere_else(
 ) -> None:
     monkeypatch.setenv("CANARY", CANARIES["env"])
     site.fallback = second_site.fallback = answer
-    site["/robots.txt"] = Page("", 404, headers={"Set-Cookie": f"r={ANSWERED}"})
+    site["/robots.txt"] = second_site["/robots.txt"] = Page("", 404, headers={"Set-Cookie": f"r={ANSWERED}"})
     entries = "".join(f"<url><loc>{site.url(path)}</loc></url>" for path in ("/mapped", "/child"))
     site["/sitemap.xml"] = Page(f"<urlset>{entries}</urlset>", headers={"Content-Type": "application/xml"})
     site["/hop"] = Page(status=302, headers={"Location": second_site.url("/landed").replace("//", f"//us:{ANSWERED}@")})
@@ -123,17 +123,17 @@ def test_secrets_go_to_their_origin_alone_and_nowhere_else(
     assert "authorization" not in dict(elsewhere)
 
 
-def crawl_slowly(project: Project, site: Site, count: int = 60) -> None:
+def crawl_slowly(project: Project, site: Site, count: int = 60, seeds: str = "") -> None:
+    """Defs of `count` slow pages; `seeds` replaces the locator that names them."""
     site["/robots.txt"] = Page("", 404)
     site.fallback = lambda request: Page(html(f"<b>{request.path}</b>"), delay=0.05)
-    project.write(
-        f"""
-locatorGroups: {{g: {{locators: [{{url: "http://us:{CANARIES["password"]}@127.0.0.1:{site.port}/{{1..{count}}}"}}]}}}}
+    seeds = seeds or f'url: "http://us:{CANARIES["password"]}@127.0.0.1:{site.port}/{{1..{count}}}"'
+    project.write(f"""
+locatorGroups: {{g: {{locators: [{{{seeds}}}]}}}}
 taskGroups: {{g: {{page: {{dataDef: page}}}}}}
 dataDefs: {{page: {{fields: {{b: {{selector: b}}}}}}}}
 hosts: {{"127.0.0.1": {{concurrency: 2, headers: {{X-Host: {CANARIES["header"]}}}}}}}
-"""
-    )
+""")
 
 
 def all_carried(site: Site) -> bool:
@@ -188,10 +188,7 @@ def test_a_changed_secret_is_a_new_version_that_re_extracts_nothing(project: Pro
 
 
 def test_a_job_whose_secret_is_gone_says_so(project: Project, site: Site) -> None:
-    crawl_slowly(project, site)
-    (project.defs / "crawl.yml").write_text(
-        (project.defs / "crawl.yml").read_text().replace("{url:", "{from: '-', name:"), "utf-8"
-    )
+    crawl_slowly(project, site, seeds="from: '-'")
     urls = "".join(f"http://us:{CANARIES['password']}@127.0.0.1:{site.port}/{n}\n" for n in range(60))
     running = project.start(stdin=urls.encode())
     assert until(lambda: len(site.paths) >= 10 or running.exited)
@@ -206,10 +203,7 @@ def test_a_job_whose_secret_is_gone_says_so(project: Project, site: Site) -> Non
 
 
 def test_a_run_needs_its_base_url_with_the_password_again(project: Project, site: Site) -> None:
-    crawl_slowly(project, site)
-    project.write(
-        (project.defs / "crawl.yml").read_text().replace(f"http://us:{CANARIES['password']}@127.0.0.1:{site.port}", "")
-    )
+    crawl_slowly(project, site, seeds='url: "/{1..60}"')
     base = ["--set", f"base_url=http://us:{CANARIES['password']}@127.0.0.1:{site.port}/"]
     running = project.start(*base)
     assert until(lambda: len(site.paths) >= 10 or running.exited)
