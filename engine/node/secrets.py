@@ -11,7 +11,7 @@ from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 from engine.model.secret import find_ids, open_placeholders
 from engine.node.def_cache import DefCache
 
-_WAIT_SECONDS, _POLL_SECONDS = 5.0, 0.02
+_WAIT_SECONDS, _POLL_SECONDS = 3.0, 0.02
 """The supervisor sends a secret before the defs or jobs that need it; the pipe may be slower than the database."""
 _MAX_CACHED_HOSTS = 1000
 

@@ -33,6 +33,7 @@ locatorGroups:
       - {{name: env, url: "http://u:%{{env.CANARY}}@{host}/env"}}
       - {{name: hop, url: "http://{user}:{password}@{host}/hop", headers: {{X-Own: {own_header}}}}}
       - {{sitemap: "http://{host}/sitemap.xml"}}
+      - {{name: asked, sitemap: "http://{user}:{password}@{host}/asked.xml", headers: {{X-Own: {own_header}}}}}
 taskGroups: {{private: {{page: {{dataDef: page}}}}}}
 dataDefs: {{page: {{fields: {{url: {{value: "%{{document.url}}"}}, b: b}}, links: [{{selector: a, sameHost: false}}]}}}}
 hosts: {{"{host}": {{headers: {{X-Host: {header}, Accept-Language: de}}, cookies: {{host: {cookie}}}}}}}
@@ -84,6 +85,7 @@ def test_secrets_go_to_their_origin_alone_and_nowhere_else(
     site["/robots.txt"] = second_site["/robots.txt"] = Page("", 404, headers={"Set-Cookie": f"r={ANSWERED}"})
     entries = "".join(f"<url><loc>{site.url(path)}</loc></url>" for path in ("/mapped", "/child"))
     site["/sitemap.xml"] = Page(f"<urlset>{entries}</urlset>", headers={"Content-Type": "application/xml"})
+    site["/asked.xml"] = Page("<urlset></urlset>", headers={"Content-Type": "application/xml"})
     site["/hop"] = Page(status=302, headers={"Location": second_site.url("/landed").replace("//", f"//us:{ANSWERED}@")})
     write_defs(project, site)
     base = f"http://{CANARIES['user']}:{CANARIES['base']}@127.0.0.1:{site.port}/"
@@ -114,6 +116,8 @@ def test_secrets_go_to_their_origin_alone_and_nowhere_else(
         assert sent[path]["x-host"] == CANARIES["header"]
         assert f"host={CANARIES['cookie']}" in sent[path]["cookie"]
     assert "authorization" not in sent["/child"]
+    assert sent["/asked.xml"]["authorization"] == basic(user, CANARIES["password"])
+    assert sent["/asked.xml"]["x-own"] == CANARIES["own_header"]
     for path in ("/robots.txt", "/sitemap.xml"):
         assert not {"authorization", "cookie", "x-host", "x-own"} & sent[path].keys()
         assert sent[path]["accept-language"] == "de"
@@ -169,17 +173,17 @@ def test_a_resumed_run_has_the_secrets(project: Project, site: Site) -> None:
 
 
 def test_a_changed_secret_is_a_new_version_that_re_extracts_nothing(project: Project, site: Site) -> None:
-    crawl_slowly(project, site, 120)
+    crawl_slowly(project, site)
     running = project.start()
     assert until(lambda: len(site.paths) >= 10 or running.exited)
     changed = (project.defs / "crawl.yml").read_text().replace(CANARIES["header"], "canary77new")
     project.write(changed.replace(CANARIES["password"], "canary78new"))
     done = running.wait()
-    assert done.jobs == {"done": 120}, done.err
+    assert done.jobs == {"done": 60}, done.err
     sent = [exchange.request.headers for exchange in site.exchanges if exchange.path != "/robots.txt"]
     assert (sent[0]["x-host"], sent[0]["authorization"]) == (CANARIES["header"], basic("us", CANARIES["password"]))
     assert (sent[-1]["x-host"], sent[-1]["authorization"]) == ("canary77new", basic("us", "canary78new"))
-    assert len(site.paths) == len(set(site.paths)) == 120
+    assert len(site.paths) == len(set(site.paths)) == 60
     events = project.run_with_data("events").out
     assert "defs v1 → v2" in events
     assert "re-extract" not in events
