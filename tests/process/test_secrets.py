@@ -219,3 +219,17 @@ def test_a_run_needs_its_base_url_with_the_password_again(project: Project, site
     assert project.crawl(*base).jobs == {"done": 60}
     assert all_carried(site)
     assert canaries(project.data) == {}
+
+
+def test_try_sends_the_secrets_of_its_url_and_host(project: Project, site: Site) -> None:
+    crawl_slowly(project, site)
+    site["/from"] = Page(status=302, headers={"Location": "/to"})
+    url = site.url("/from").replace("//", f"//us:{CANARIES['password']}@")
+    shown = project.run_command("try", "page", url, "--defs", str(project.defs), "--json")
+    assert shown.code == 0, shown.err
+    assert "canary" not in shown.out + shown.err
+    sent = requests(site)
+    for path in ("/from", "/to"):
+        assert sent[path]["authorization"] == basic("us", CANARIES["password"])
+        assert sent[path]["x-host"] == CANARIES["header"]
+    assert not {"authorization", "x-host"} & sent["/robots.txt"].keys()

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 
 import pytest
 
+from engine.defs.sealing import seal_definitions
 from engine.fetch.errors import FetchFailed
-from engine.model.job import Request
+from engine.model.definition import Definitions, HostRule
+from engine.model.job import JobKind, Request
 from engine.model.secret import SecretVault
 from engine.node import secrets as secrets_module
 from engine.node.lifeline import LifelineReader
-from engine.node.secrets import SecretValues
+from engine.node.secrets import HostCredentials, SecretValues
+from tests.unit.node.leased_jobs import leased
 
 
 def test_the_lifeline_gives_settings_then_secrets_then_its_end() -> None:
@@ -60,6 +63,44 @@ def test_a_request_is_opened_whole() -> None:
     opened = asyncio.run(values.open_request(sealed))
     assert opened == Request(headers=(("A", "one"), ("B", "plain")), cookies=(("c", "two"),), userinfo="user:pw")
     assert "one" not in repr(values)
+
+
+RULE = HostRule(name="shop.example", headers={"X-Key": "canary", "Accept": "a"}, cookies={"c": "1"})
+
+
+class OneRule:
+    """The part of a `DefCache` that credentials need: one rule for every host."""
+
+    def __init__(self, rule: HostRule) -> None:
+        self.rule = rule
+
+    def host_rule(self, version: int, host_key: str) -> HostRule:
+        return self.rule
+
+    def plain_hosts(self, version: int) -> frozenset[str]:
+        return frozenset()
+
+
+@pytest.mark.parametrize(
+    ("kind", "start_url", "url", "sent"),
+    [
+        (JobKind.PAGE, "https://shop.example/", "https://shop.example/a", True),
+        (JobKind.PAGE, "https://shop.example/", "http://shop.example/a", False),
+        (JobKind.PAGE, "http://shop.example/", "http://shop.example/a", True),
+        (JobKind.ROBOTS, "https://shop.example/", "https://shop.example/robots.txt", False),
+        (JobKind.SITEMAP, "https://shop.example/", "https://shop.example/sitemap.xml", False),
+    ],
+)
+def test_the_credentials_of_a_host_go_to_its_pages_alone(kind: JobKind, start_url: str, url: str, sent: bool) -> None:
+    vault, values = SecretVault(b"salt"), SecretValues()
+    sealed = seal_definitions(Definitions(hosts=(RULE,)), vault).hosts[0]
+    credentials = HostCredentials(OneRule(sealed), values)  # type: ignore[arg-type]
+    values.add(dict(vault.values_from(0)))
+    job = leased(2)._replace(kind=kind, locator_url=start_url, root=1)
+    for _ in range(2):
+        part = asyncio.run(credentials.find(job, url))
+        assert dict(part.headers) == (dict(RULE.headers) if sent else {"Accept": "a"})
+        assert dict(part.cookies) == ({"c": "1"} if sent else {})
 
 
 def test_a_late_secret_is_awaited() -> None:
