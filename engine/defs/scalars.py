@@ -9,6 +9,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from engine.defs import url_patterns
+from engine.defs.sealing import MAX_CREDENTIALS, count_credentials
 from engine.defs.yaml_node import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
 from engine.extract.selector_syntax import pattern_problem, selector_problem
@@ -87,6 +88,9 @@ def _url_pattern_problem(text: str) -> str | None:
         number = url_patterns.count(text)
         if number > url_patterns.MAX_URLS:
             return f"expands to {number:,} URLs; at most {url_patterns.MAX_URLS:,} are allowed"
+        credentials = count_credentials(text)
+        if credentials > MAX_CREDENTIALS:
+            return f"has {credentials:,} different `user:password@`; at most {MAX_CREDENTIALS:,} are allowed"
         first = next(url_patterns.expand(text))
     except UsageError as error:
         return f"{error.message} {error.remedy}"
