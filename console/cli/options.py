@@ -53,6 +53,29 @@ def load_settings(assign: Sequence[str], **flags: Any) -> Any:
     )
 
 
+def hide_base_url(arguments: Sequence[str], base_url: str | None) -> tuple[list[str], dict[str, str]]:
+    """The arguments of a new process without a base URL that holds a password, and the environment that gives it.
+
+    Any user may read the command line of a process that runs for hours; its environment is its owner's.
+    """
+    from engine.urls import without_credentials
+
+    if base_url is None or without_credentials(base_url) == base_url:
+        return list(arguments), {}
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        option, equals, value = word.partition("=")
+        if option not in ("--base-url", "--set"):
+            kept.append(word)
+            continue
+        value = value if equals else next(words, "")
+        name = value.partition("=")[0].strip().replace("-", "_")
+        if option == "--set" and name != "base_url":
+            kept += ["--set", value]
+    return kept, {"CRAWL_BASE_URL": base_url}
+
+
 def validate_assignments(assign: Sequence[str]) -> None:
     """Check `--set` for a command that uses no setting: it works even where crawl.toml is damaged."""
     from engine.settings import parse_assignment

@@ -39,9 +39,11 @@ def read_source(source: str, url: str | None, definitions: Definitions, settings
         )
     body, address = _read_file(source, settings.max_body)
     if url is not None:
-        address = urls.normalize(url) or ""
+        address = urls.without_credentials(urls.normalize(url) or "")
         if not address:
-            raise UsageError(f"--url {url}: not an http or https URL", "Write the whole URL: https://…")
+            raise UsageError(
+                f"--url {urls.without_credentials(url)}: not an http or https URL", "Write the whole URL: https://…"
+            )
     kind = _CONTENT_TYPES.get(Path(source).suffix.lower(), "")
     return TrialDocument(body=body, content_type=kind, url=address, fetched_at=time.time(), origin="file")
 

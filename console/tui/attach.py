@@ -3,8 +3,8 @@
 import contextlib
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
@@ -19,11 +19,13 @@ _EXIT_TIMEOUT = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttachOptions:
-    """Options of the command. `arguments`: how to start a supervisor if none runs."""
+    """Options of the command. `arguments` and `environment`: how to start a supervisor if none runs."""
 
     data: Path
     defs: Path
     arguments: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables to add; they may hold secrets."""
     hertz: float = 2.0
     read_only: bool = False
     fresh: bool = False
@@ -39,7 +41,7 @@ def attach(options: AttachOptions) -> int:
         pid = lock_holder_pid(options.data)
         if pid is None:
             try:
-                child = spawn.start_supervisor(options.data, options.arguments)
+                child = spawn.start_supervisor(options.data, options.arguments, options.environment)
             except spawn.StartFailed as failure:
                 sys.stderr.write("".join(f"{clean(line)}\n" for line in failure.output.splitlines()))
                 return failure.exit_code

@@ -1,9 +1,10 @@
 """Starts a supervisor detached from the terminal, in its own session, logging to `data/logs/supervisor.log`."""
 
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engine.errors import StorageError
@@ -23,9 +24,10 @@ class StartFailed(Exception):
         self.output = output
 
 
-def start_supervisor(data: Path, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
+def start_supervisor(data: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
     """Run `python -m console ARGUMENTS` detached, and wait until it holds the data dir and has a run.
 
+    `environment` is added to the variables of this process.
     Raises StartFailed if it ends or takes too long, StorageError if its log cannot be written.
     """
     logs = data / "logs"
@@ -40,6 +42,7 @@ def start_supervisor(data: Path, arguments: Sequence[str]) -> "subprocess.Popen[
         child = subprocess.Popen(
             [sys.executable, "-m", "console", *arguments],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+            env={**os.environ, **environment},
         )  # fmt: skip
     deadline = time.monotonic() + _START_TIMEOUT
     while time.monotonic() < deadline:

@@ -8,6 +8,7 @@ from engine.defs.names import fold_file_name
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import YamlNode
 from engine.model.definition import SourcePosition
+from engine.model.headers import FIXED_HEADERS
 from engine.model.output_type import OUTPUT_TYPES
 from engine.urls import host_of, normalize
 
@@ -79,6 +80,14 @@ def _check_header_names(node: YamlNode, problems: Problems) -> None:
         for name, entry in node.entries_of(section):
             if not _TOKEN.fullmatch(name):
                 problems.add(entry.place, "bad-header", f"'{name}' is not a valid name in `{section}`")
+            elif section == "headers" and name.lower() in FIXED_HEADERS:
+                problems.add(entry.place, "fixed-header", _explain_fixed_header(name))
+
+
+def _explain_fixed_header(name: str) -> str:
+    if name.lower() == "host":
+        return f"`{name}` cannot be set: it follows from the URL; write that host in `url`"
+    return f"`{name}` cannot be set: it belongs to the connection, and the crawler sets it where it is needed"
 
 
 def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: Problems) -> None:

@@ -58,7 +58,13 @@ def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> No
         problems.add(key_place, "unknown-key", message)
     else:
         place = key_place if node.is_null else node.place
-        problems.add(place, "wrong-type", f"`{key}` must be {_EXPECTED[kind]}, not {node.describe()}")
+        problems.add(place, "wrong-type", f"`{key}` must be {_EXPECTED[kind]}, not {_describe(path, node)}")
+
+
+def _describe(path: tuple[int | str, ...], node: YamlNode) -> str:
+    """What is written there; not the text itself where it may be a secret: problems are stored and shown."""
+    is_secret = node.kind == "scalar" and not node.is_null and not {"headers", "cookies"}.isdisjoint(path)
+    return "a text" if is_secret else node.describe()
 
 
 def _add_unknown_key(key: str, place: SourcePosition, model: type[BaseModel] | None, problems: Problems) -> None:

@@ -9,12 +9,13 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from engine.defs import url_patterns
+from engine.defs.sealing import MAX_CREDENTIALS, count_credentials
 from engine.defs.yaml_node import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
 from engine.extract.selector_syntax import pattern_problem, selector_problem
 from engine.model import variables
 from engine.settings import duration_seconds
-from engine.urls import join
+from engine.urls import join, without_credentials
 
 MAX_INTEGER = 2**31 - 1
 
@@ -87,6 +88,9 @@ def _url_pattern_problem(text: str) -> str | None:
         number = url_patterns.count(text)
         if number > url_patterns.MAX_URLS:
             return f"expands to {number:,} URLs; at most {url_patterns.MAX_URLS:,} are allowed"
+        credentials = count_credentials(text)
+        if credentials > MAX_CREDENTIALS:
+            return f"has {credentials:,} different `user:password@`; at most {MAX_CREDENTIALS:,} are allowed"
         first = next(url_patterns.expand(text))
     except UsageError as error:
         return f"{error.message} {error.remedy}"
@@ -98,13 +102,14 @@ def _url_pattern_problem(text: str) -> str | None:
 def url_problem(url: str) -> str | None:
     """Why a URL, absolute or relative, cannot be fetched; None if it can."""
     bare = url.strip()
+    shown = without_credentials(bare)
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", bare)
     if scheme and scheme.group(1).lower() not in ("http", "https"):
         if re.match(r"[^:/]+:[0-9]+(/|$)", bare):
-            return f"'{bare}' has no scheme; write `http://{bare}`"
+            return f"'{shown}' has no scheme; write `http://{shown}`"
         return f"'{scheme.group(1)}:' URLs are not supported; use http: or https:"
     if not bare or join("http://base.example/", bare) is None:
-        return f"'{bare}' is not a URL"
+        return f"'{shown}' is not a URL"
     return None
 
 

@@ -9,6 +9,7 @@ from itertools import product
 from math import prod
 
 from engine.errors import UsageError
+from engine.urls import without_credentials
 
 MAX_URLS = 100_000
 
@@ -25,7 +26,9 @@ def expand(pattern: str) -> Iterator[str]:
     number = prod(map(len, parts))
     if number > MAX_URLS:
         remedy = "Use a smaller range, or list the URLs in a file and use `from`."
-        raise UsageError(f"{pattern!r} expands to {number:,} URLs; at most {MAX_URLS:,} are allowed.", remedy)
+        raise UsageError(
+            f"{without_credentials(pattern)!r} expands to {number:,} URLs; at most {MAX_URLS:,} are allowed.", remedy
+        )
     return map("".join, product(*parts))
 
 
@@ -63,7 +66,7 @@ def _parts(pattern: str) -> list[Sequence[str]]:
             parts.append((whole[1],))
         elif inside is None:
             raise UsageError(
-                f"{pattern!r} has an unclosed brace or nested braces.",
+                f"{without_credentials(pattern)!r} has an unclosed brace or nested braces.",
                 "Write \\{ for a literal brace.",
             )
         else:
@@ -79,7 +82,7 @@ def _alternatives(pattern: str, inside: str) -> Sequence[str]:
     ends = _RANGE.fullmatch(inside)
     if ends is None:
         raise UsageError(
-            f"'{{{inside}}}' in {pattern!r} is neither a range nor a list.",
+            f"'{{{inside}}}' in {without_credentials(pattern)!r} is neither a range nor a list.",
             "Write {1..50}, {01..12} or {a,b}, or \\{ for a literal brace.",
         )
     first, last = ends.groups()

@@ -18,6 +18,7 @@ from engine.defs import sources
 from engine.defs.loader import load
 from engine.defs.problems import Problems
 from engine.errors import DefsError, Problem
+from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 
 _log = logging.getLogger(__name__)
@@ -60,15 +61,24 @@ def fingerprint_files(path: Path) -> str:
 class DefsWatcher(threading.Thread, Generic[Prepared]):
     """Call `take_result` from one thread: it returns each result once, the newest only."""
 
-    def __init__(self, path: Path, loaded_fingerprint: str, prepare: Callable[[PreparedDefs], Prepared]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        loaded_fingerprint: str,
+        prepare: Callable[[PreparedDefs], Prepared],
+        *,
+        seal: Callable[[Definitions], Definitions],
+    ) -> None:
         """`loaded_fingerprint`: the fingerprint of the active defs, taken before they were loaded.
 
-        The watcher thread calls `prepare`: work that takes long for large defs must not run in a supervisor tick.
+        `seal` replaces secrets by placeholders. The watcher thread calls it and `prepare`: work that takes long for
+        large defs must not run in a supervisor tick.
         """
         super().__init__(name="defs-watcher", daemon=True)
         self._path = path
         self._fingerprint = loaded_fingerprint
         self._prepare = prepare
+        self._seal = seal
         self._lock = threading.Lock()
         self._result: LoadResult[Prepared] | None = None
         self._requested = self._completed = 0
@@ -139,7 +149,7 @@ class DefsWatcher(threading.Thread, Generic[Prepared]):
             loaded = load(self._path)
         except DefsError as error:
             return LoadResult(edition=None, prepared=None, problems=tuple(error.problems), ticket=ticket)
-        edition = PreparedDefs.from_definitions(loaded.definitions)
+        edition = PreparedDefs.from_definitions(self._seal(loaded.definitions))
         return LoadResult(edition=edition, prepared=self._prepare(edition), problems=loaded.warnings, ticket=ticket)
 
     def _load(self, ticket: int, *, requested: bool) -> None:

@@ -140,6 +140,8 @@ class LinkFinder:
         url = urls.join(base, href)
         if url is None or len(url) > MAX_URL_CHARACTERS or (self.link.same_host and host_name(url) != budget.page.host):
             return None
+        if "@" in url:
+            url = urls.without_credentials(url)  # a page's credentials are neither stored nor sent
         link = absolute_cache.get(url, _NOT_CACHED)
         if link is _NOT_CACHED:
             link = self._check_patterns(url, group, budget)

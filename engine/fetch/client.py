@@ -90,6 +90,7 @@ class Fetcher:
         url_from_defs: bool = False,
         exempt: bool = False,
         read_at_most: int | None = None,
+        session_cookies: bool = True,
     ) -> FetchResponse:
         """Send one request and read its response, of any status. Does not follow redirects.
 
@@ -97,12 +98,14 @@ class Fetcher:
         the defs (or a redirect from such a URL), so its `%{env.NAME}` are expanded; never set it for links of a page.
         `exempt`: the host may be at a guarded address, such as one of the local network.
         `read_at_most`: bytes of the body after which to stop reading; a longer one is cut, not refused.
+        `session_cookies`: whether to send the cookies that the site has set.
         Raises `FetchFailed`; `AddressRefused` (nothing was sent) if the host is not exempt and has guarded addresses
         only.
         """
         start = perf_counter()
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, exempt=exempt)
-        self._client.cookies.set_cookie_header(sent)
+        if session_cookies:
+            self._client.cookies.set_cookie_header(sent)
         try:
             async with asyncio.timeout(self._deadline):
                 response = await self._client.send(sent, stream=True)
@@ -110,7 +113,7 @@ class Fetcher:
                 body = response.stream = response.body  # the client's own stream refers back to the response
                 pairs = response.headers.raw
                 received = {name.lower(): value for name, value in pairs}
-                location, problem = redirect_target(response.status_code, received.get(b"location"), url, sent.target)
+                location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
                 try:
                     raw = await self._read_body(
                         body, response.status_code, redirected=location is not None, read_at_most=read_at_most

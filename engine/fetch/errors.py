@@ -17,6 +17,7 @@ FailureKind = Literal[
     "header",
     "variable",
     "address",
+    "secret",
 ]
 
 _MAX_LENGTH = 200

@@ -31,7 +31,7 @@ class RedirectChain:
         self.url = url
         self.request = request
         self.hops = hops
-        self.keys = [document_key(url, request.method, request.body), *earlier_keys]
+        self.keys = [document_key(url, request.method, request.body, request.account), *earlier_keys]
         self._limit = limit
 
     def advance(self, response: FetchResponse) -> None:
@@ -43,7 +43,7 @@ class RedirectChain:
         self.request = build_redirect_request(self.request, response.status, self.url, response.location)
         self.url = response.location
         self.hops += 1
-        key = document_key(self.url, self.request.method, self.request.body)
+        key = document_key(self.url, self.request.method, self.request.body, self.request.account)
         if key in self.keys:
             raise RedirectRejected("redirect loop")
         self.keys.append(key)

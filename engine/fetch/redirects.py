@@ -2,23 +2,9 @@
 
 from engine import urls
 from engine.fetch.errors import FetchFailed
+from engine.model.headers import SAFE_HEADERS
 from engine.model.job import Request
 from engine.model.variables import variable_names
-
-_SAFE_HEADERS = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "accept-language",
-        "cache-control",
-        "dnt",
-        "pragma",
-        "save-data",
-        "upgrade-insecure-requests",
-        "user-agent",
-    }
-)
-"""Headers that are safe to send to another origin. Any other header may hold a secret."""
 
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 
@@ -41,7 +27,7 @@ def build_redirect_request(request: Request, status: int, from_url: str, to_url:
         body = None
         headers = tuple(h for h in headers if not h[0].lower().startswith("content-"))
     if leaves_origin:
-        headers = tuple(h for h in headers if h[0].lower() in _SAFE_HEADERS and not variable_names(h[1]))
+        headers = tuple(h for h in headers if h[0].lower() in SAFE_HEADERS and not variable_names(h[1]))
         if body is not None and variable_names(body):
             raise FetchFailed(
                 f"redirect to {urls.origin(to_url)} would send the body's %{{…}} variables to another site",
@@ -53,6 +39,7 @@ def build_redirect_request(request: Request, status: int, from_url: str, to_url:
         method="GET" if becomes_get else request.method,
         headers=headers,
         cookies=() if leaves_origin else request.cookies,
+        userinfo="" if leaves_origin else request.userinfo,
         body=body,
         content_type=None if body is None else request.content_type,
     )

@@ -12,9 +12,9 @@ from multidict import CIMultiDict
 from engine import urls
 from engine.fetch.errors import FetchFailed
 from engine.model.job import Request
+from engine.model.secret import decode_variables
 from engine.model.variables import render
 
-_ENCODED_VARIABLE = re.compile(r"%%7B(env\.[^{}%]*)%7D", re.IGNORECASE)
 _FRAMING_HEADERS = frozenset({"connection", "content-length", "transfer-encoding"})
 _INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -86,6 +86,8 @@ def build_request(
         pairs = {**cookies, **dict(request.cookies)}
         value = "; ".join(f"{name}={expand_env(value)}" for name, value in pairs.items())
         out["Cookie"] = _validated_header("Cookie", f"{out['Cookie']}; {value}" if "Cookie" in out else value)
+    if request.userinfo:
+        _add_basic_authorization(expand_url_env(request.userinfo), out)
     if "@" in target:
         target = _split_credentials(target, out)
     body = expand_env(request.body).encode() if request.body is not None else b""
@@ -114,7 +116,7 @@ def expand_url_env(url: str) -> str:
 
     Normalization encodes the braces in some parts as `%7B` and `%7D`; both forms are expanded.
     """
-    return render(_ENCODED_VARIABLE.sub(r"%{\1}", url), _lookup_quoted_env)
+    return render(decode_variables(url), _lookup_quoted_env)
 
 
 def _lookup_env(name: str) -> str | None:
@@ -159,8 +161,12 @@ def _split_credentials(target: str, out: CIMultiDict[str]) -> str:
     userinfo = urls.userinfo_of(target)
     if not userinfo:
         return target
+    _add_basic_authorization(userinfo, out)
+    return urls.without_credentials(target)
+
+
+def _add_basic_authorization(userinfo: str, out: CIMultiDict[str]) -> None:
     if "Authorization" not in out:
         user, _, password = userinfo.partition(":")
         pair = f"{unquote(user)}:{unquote(password)}"
-        out["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
-    return urls.without_credentials(target)
+        out["Authorization"] = f"Basic {b64encode(pair.encode('utf-8', 'replace')).decode()}"

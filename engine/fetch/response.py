@@ -1,5 +1,6 @@
 """The response to one request, and the parsing of its Location and Retry-After headers."""
 
+import re
 import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -10,6 +11,16 @@ from engine.fetch.errors import one_line
 from engine.fetch.retry_policy import REDIRECT_STATUSES
 
 _ASCII = "".join(map(chr, range(128)))
+REDACTED = "[not stored]"
+"""Stands for a value that is not stored."""
+_COOKIE_HEADERS = frozenset({"set-cookie", "set-cookie2"})
+_URL_HEADERS = frozenset({"location", "content-location", "refresh", "link"})
+_SECRET_HEADERS = _COOKIE_HEADERS | _URL_HEADERS | frozenset(
+    {"authorization", "proxy-authorization", "authentication-info", "proxy-authentication-info", "cookie",
+     "x-auth-token", "x-csrf-token", "x-xsrf-token", "x-amz-security-token"}
+)  # fmt: skip
+_USERINFO = re.compile(r"((?:[a-z][a-z0-9+.-]*:)?[/\\]{2,})[^/\\?#\s<>\"]*@", re.IGNORECASE)
+"""The credentials in an absolute or protocol-relative URL, wherever it stands in a header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +40,7 @@ class FetchResponse:
     """Seconds from sending to the last byte."""
     content_type: str
     location: str | None
-    """The redirect's target, normalized; with the credentials of `url` if the origin is the same."""
+    """The redirect's target, normalized, without credentials: those in a Location are not sent."""
     location_problem: str | None
     """Why the redirect's target cannot be followed."""
     retry_after: float | None
@@ -44,12 +55,29 @@ def decode_header(value: bytes) -> str:
         return value.decode("latin-1")
 
 
-def redirect_target(
-    status: int, location: bytes | None, requested_url: str, sent_url: str
-) -> tuple[str | None, str | None]:
+def redact_headers(headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """The headers to store, names in lower case: without the values of cookies and tokens, and credentials in URLs."""
+    if _SECRET_HEADERS.isdisjoint([name for name, _ in headers]):
+        return headers
+    return tuple([(name, _redact_value(name, value)) for name, value in headers])
+
+
+def _redact_value(name: str, value: str) -> str:
+    if name not in _SECRET_HEADERS:
+        return value
+    if name in _URL_HEADERS:
+        return _USERINFO.sub(r"\1", value)
+    if name in _COOKIE_HEADERS:
+        pair, separator, attributes = value.partition(";")
+        cookie, equals, _ = pair.partition("=")
+        return f"{cookie if equals else ''}{equals}{REDACTED}{separator}{attributes}"
+    return REDACTED
+
+
+def redirect_target(status: int, location: bytes | None, sent_url: str) -> tuple[str | None, str | None]:
     """The target of a redirect, or the problem with it; (None, None) for other statuses.
 
-    `requested_url` is the caller's URL, `sent_url` the one on the wire, without credentials.
+    `sent_url` is the URL on the wire, without credentials.
     """
     if status not in REDIRECT_STATUSES:
         return None, None
@@ -63,10 +91,7 @@ def redirect_target(
     if "%{" in target or "%%7" in target:
         # A server must not name our environment variables: escape the "%".
         target = target.replace("%{", "%25{").replace("%%7", "%25%7")
-    if "@" in requested_url and urls.origin(target) == urls.origin(requested_url) and not urls.userinfo_of(target):
-        userinfo = urls.userinfo_of(requested_url)
-        target = target.replace("://", f"://{userinfo}@", 1) if userinfo else target
-    return target, None
+    return urls.without_credentials(target), None
 
 
 def parse_retry_after(retry_after: bytes | None, date: bytes | None) -> float | None:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from engine.model.job_key import account_of
+
 
 class JobState(StrEnum):
     """The state of a job. READY covers both due jobs and jobs that wait for a deadline."""
@@ -49,13 +51,23 @@ OPEN_STATES = frozenset({JobState.READY, JobState.TAKEN, JobState.INCOMPLETE})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a job sends besides its URL. Values may hold `%{env.NAME}`, resolved only on sending."""
+    """What a job sends besides its URL.
+
+    Values may hold `%{env.NAME}` and placeholders of secrets (`engine.model.secret`), resolved only on sending.
+    """
 
     method: str = "GET"
     headers: tuple[tuple[str, str], ...] = ()
     cookies: tuple[tuple[str, str], ...] = ()
     body: str | None = None
     content_type: str | None = None
+    userinfo: str = ""
+    """`user:password`, percent-encoded as in a URL: sent as Basic authorization unless that header is set."""
+
+    @property
+    def account(self) -> str:
+        """The user of `userinfo`."""
+        return account_of(self.userinfo)
 
     @property
     def is_plain_get(self) -> bool:

@@ -12,9 +12,14 @@ def link_key(group: str, url: str) -> bytes:
     return _key("link", group, url)
 
 
-def locator_key(group: str, name: str, url: str, method: str, body: str | None) -> bytes:
-    """The key of a page of a locator."""
-    return _key("locator", group, name, url, method, body or "")
+def locator_key(group: str, name: str, url: str, method: str, body: str | None, account: str = "") -> bytes:
+    """The key of a page of a locator, for the user whose credentials are sent."""
+    return _key("locator", group, name, url, method, body or "", *([account] if account else ()))
+
+
+def account_of(userinfo: str) -> str:
+    """The user of a `user:password`, part of the keys of what is fetched with it: each user may see another page."""
+    return userinfo.partition(":")[0]
 
 
 def robots_key(host: str) -> bytes:
@@ -22,6 +27,6 @@ def robots_key(host: str) -> bytes:
     return _key("robots", host)
 
 
-def document_key(url: str, method: str = "GET", body: str | None = None) -> bytes:
-    """The key of a fetch: jobs with the same key share one document."""
-    return _key("document", method, url, body or "")
+def document_key(url: str, method: str = "GET", body: str | None = None, account: str = "") -> bytes:
+    """The key of a fetch: jobs with the same key share one document. `account`: the user who is logged in."""
+    return _key("document", method, url, body or "", *([account] if account else ()))

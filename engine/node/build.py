@@ -28,6 +28,7 @@ from engine.node.page_extractor import PageExtractor
 from engine.node.pipeline import Pipeline
 from engine.node.registration import Registration
 from engine.node.ringer import Ringer
+from engine.node.secrets import SecretValues
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
 from engine.node.status import NodeStatus
@@ -65,11 +66,12 @@ class NodeParts:
 
 
 def build_node(
-    folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, wakeup_fd: int | None = None,
-    launcher: ExtractionLauncher | None = None,
+    folder: Path, *, run: int, epoch: int, number: int, role: Role, settings: Settings, secrets: SecretValues,
+    wakeup_fd: int | None = None, launcher: ExtractionLauncher | None = None,
 ) -> NodeParts:  # fmt: skip
-    """Build a node; nothing runs yet. Through `wakeup_fd` it wakes the supervisor when it runs out of work.
+    """Build a node; nothing runs yet. The lifeline fills `secrets`.
 
+    Through `wakeup_fd` it wakes the supervisor when it runs out of work.
     `launcher` starts its extraction processes; without one, it has a template of its own spawned at the first need.
 
     Raises StorageError where a database cannot be opened, UsageError where a setting is invalid.
@@ -98,6 +100,7 @@ def build_node(
             run=run_row,
             settings=settings,
             def_cache=def_cache,
+            secrets=secrets,
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
             extraction_pool=extraction_pool,
@@ -172,6 +175,7 @@ def _build_pipeline(
     run: Run,
     settings: Settings,
     def_cache: DefCache,
+    secrets: SecretValues,
     seen_set: SeenSet,
     heap_trimmer: HeapTrimmer,
     extraction_pool: ExtractionPool,
@@ -185,6 +189,7 @@ def _build_pipeline(
         fetcher=Fetcher.from_settings(settings, connections=settings.concurrency),
         db_access=db_access,
         def_cache=def_cache,
+        secrets=secrets,
         page_extractor=PageExtractor(
             settings=settings,
             def_cache=def_cache,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.extract.records import RecordExtractor
+from engine.fetch.credentials import find_plain_hosts
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash
 from engine.model.job import LeasedJob
@@ -46,6 +47,7 @@ class DefCache:
         self._compiled_by_group: dict[tuple[int, str], tuple[CompiledDataDef, ...]] = {}
         self._compiled_by_hash: dict[tuple[str, str], CompiledDataDef] = {}
         self._host_rules: dict[tuple[int, str], HostRule] = {}
+        self._plain_hosts: dict[int, frozenset[str]] = {}
 
     def definitions(self, version: int) -> Definitions:
         """The defs of a version."""
@@ -61,6 +63,7 @@ class DefCache:
 
     def _evict(self, version: int) -> None:
         self._versions.pop(version, None)
+        self._plain_hosts.pop(version, None)
         for cache in (self._compiled_by_group, self._host_rules):
             for key in [key for key in list(cache) if key[0] == version]:
                 cache.pop(key, None)
@@ -95,6 +98,13 @@ class DefCache:
         cached = self._host_rules.get(key)
         if cached is None:
             cached = self._host_rules[key] = host_rule_for(self.definitions(version), host_key)
+        return cached
+
+    def plain_hosts(self, version: int) -> frozenset[str]:
+        """The hosts that the defs name with `http:`."""
+        cached = self._plain_hosts.get(version)
+        if cached is None:
+            cached = self._plain_hosts[version] = find_plain_hosts(self.definitions(version))
         return cached
 
     def host_policy(self, host_key: str) -> HostPolicy:

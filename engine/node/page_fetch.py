@@ -102,7 +102,7 @@ class PageFetcher:
     def _start_chain(self, job: LeasedJob) -> RedirectChain:
         url, request, earlier_keys = job.url, job.request, []
         if job.target:
-            earlier_keys.append(document_key(url, request.method, request.body))
+            earlier_keys.append(document_key(url, request.method, request.body, request.account))
             url, request = job.target, build_redirect_request(request, 302, url, job.target)
         limit = MAX_ROBOTS_REDIRECTS if job.kind is JobKind.ROBOTS else self._settings.max_redirects
         return RedirectChain(url, request, limit=limit, hops=job.hops, earlier_keys=earlier_keys)

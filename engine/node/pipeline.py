@@ -6,6 +6,7 @@ from collections.abc import Callable
 from engine import urls
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
+from engine.fetch.response import redact_headers
 from engine.fetch.retry_policy import classify_status
 from engine.fetch.robots import product_token
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
@@ -22,6 +23,7 @@ from engine.node.reextraction import Reextractor
 from engine.node.request_sender import RequestSender
 from engine.node.robots_cache import RobotsCache
 from engine.node.robots_job import RobotsHandler
+from engine.node.secrets import SecretValues
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
 from engine.store.pages.documents import NewDocument, StoredBody, robots_tags
@@ -39,6 +41,7 @@ class Pipeline:
         fetcher: Fetcher,
         db_access: DbAccess,
         def_cache: DefCache,
+        secrets: SecretValues,
         page_extractor: PageExtractor,
         named_hosts: NamedHosts,
     ) -> None:
@@ -48,7 +51,9 @@ class Pipeline:
         self._page_extractor = page_extractor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts, db_access=db_access)
         self._redirect_rule = RedirectRule(named_hosts)
-        self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache, named_hosts=named_hosts)
+        self._sender = RequestSender(
+            fetcher=fetcher, db_access=db_access, def_cache=def_cache, secrets=secrets, named_hosts=named_hosts
+        )
         self._reextractor = Reextractor(source=source, db_access=db_access, page_extractor=page_extractor)
         self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor)
         agent = product_token(settings.user_agent)
@@ -127,7 +132,7 @@ class Pipeline:
             status=status,
             content_type=response.content_type,
             fetched_at=time.time(),
-            headers=response.headers,
+            headers=redact_headers(response.headers),
             body=response.body,
         )
         match classify_status(status):

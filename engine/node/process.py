@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError, Fenced
@@ -16,6 +17,8 @@ from engine.model.node import Role
 from engine.node.build import NodeParts, build_node
 from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_limits import ExtractionLimits
+from engine.node.lifeline import LifelineReader
+from engine.node.secrets import SecretValues
 from engine.node.tuning import tune_garbage_collection, use_batch_scheduling
 from engine.runtime import log_dedup
 from engine.settings import Settings
@@ -106,7 +109,7 @@ def _commit_seconds_left(deadline: float) -> float:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a node. The first line of stdin holds its settings; stdin then stays open as the lifeline."""
+    """Run a node. The first line of stdin holds its settings, later ones secrets; its end is the supervisor's."""
     parser = argparse.ArgumentParser(prog="crawl-console node")
     parser.add_argument("--data", type=Path, required=True)
     for name in ("run", "epoch", "number"):
@@ -119,12 +122,13 @@ def main(arguments: Sequence[str]) -> int:
     tune_garbage_collection()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    settings_line = sys.stdin.readline()
-    if not settings_line.endswith("\n"):
+    lifeline, secrets = LifelineReader(sys.stdin.fileno()), SecretValues()
+    written = lifeline.read_settings()
+    if written is None:
         return 0  # the supervisor died before it could write the settings
-    settings = Settings.from_json(settings_line)
+    settings = Settings.from_json(written)
     launcher = ExtractionLauncher(ExtractionLimits.from_settings(settings))
-    launcher.fork_template()  # now: later there are threads and open databases
+    launcher.fork_template()  # now: later there are threads, open databases and secrets
     try:
         parts = build_node(
             options.data,
@@ -133,6 +137,7 @@ def main(arguments: Sequence[str]) -> int:
             number=options.number,
             role=options.role,
             settings=settings,
+            secrets=secrets,
             wakeup_fd=options.wakeup_fd,
             launcher=launcher,
         )
@@ -140,7 +145,8 @@ def main(arguments: Sequence[str]) -> int:
         # a thread waits for the signal: a handler would run inside whatever lock the main thread holds at that moment
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         threading.Thread(target=_wait_for_sigterm, args=(node,), daemon=True, name="sigterm").start()
-        threading.Thread(target=_watch_lifeline, args=(node,), daemon=True, name="lifeline").start()
+        watch = partial(_watch_lifeline, node, lifeline, secrets)
+        threading.Thread(target=watch, daemon=True, name="lifeline").start()
         return node.run()
     except CrawlError as error:
         _log.error("%s", error)
@@ -152,10 +158,8 @@ def _wait_for_sigterm(node: NodeProcess) -> None:
     node.drain()
 
 
-def _watch_lifeline(node: NodeProcess) -> None:
-    with contextlib.suppress(OSError, ValueError):
-        while sys.stdin.readline():
-            pass
+def _watch_lifeline(node: NodeProcess, lifeline: LifelineReader, secrets: SecretValues) -> None:
+    lifeline.watch(secrets.add)
     node.orphan()
     time.sleep(ORPHAN_SECONDS)
     os._exit(0)

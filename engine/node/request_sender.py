@@ -4,6 +4,7 @@ import asyncio
 
 from engine import urls
 from engine.fetch.client import Fetcher
+from engine.fetch.credentials import HostPart
 from engine.fetch.errors import AddressRefused
 from engine.fetch.response import FetchResponse
 from engine.fetch.robots import MAX_ROBOTS_BYTES
@@ -11,6 +12,7 @@ from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.named_hosts import NamedHosts
+from engine.node.secrets import HostCredentials, SecretValues
 from engine.runtime.clock import boottime
 
 _MAX_LATENESS = 0.05
@@ -20,10 +22,19 @@ _NO_FETCH_STATS = (0, 0.0, 0)
 class RequestSender:
     """One for each node."""
 
-    def __init__(self, *, fetcher: Fetcher, db_access: DbAccess, def_cache: DefCache, named_hosts: NamedHosts) -> None:
+    def __init__(
+        self,
+        *,
+        fetcher: Fetcher,
+        db_access: DbAccess,
+        def_cache: DefCache,
+        secrets: SecretValues,
+        named_hosts: NamedHosts,
+    ) -> None:
         self._fetcher = fetcher
         self._db_access = db_access
-        self._def_cache = def_cache
+        self._secrets = secrets
+        self._host_credentials = HostCredentials(def_cache, secrets)
         self._named_hosts = named_hosts
         self._fetch_stats: dict[int, tuple[int, float, int]] = {}
 
@@ -42,29 +53,32 @@ class RequestSender:
 
         Raises FetchFailed; AddressRefused if the host has a guarded address only and the defs do not name it.
         """
+        part = await self._host_credentials.find(job, url)
+        if request.headers or request.cookies or request.userinfo:
+            request = await self._secrets.open_request(request)
         host_key = urls.host_key(url)
         try:
             exempt = self._named_hosts.is_known_exempt(host_key, job.defs_version)
-            response = await self._send(job, url, request, host_key, exempt=exempt)
+            response = await self._send(job, url, request, part, exempt=exempt)
         except AddressRefused:
             # only hosts with guarded addresses cost the search for who names them
             if not self._named_hosts.is_exempt(host_key, job.defs_version):
                 raise
-            response = await self._send(job, url, request, host_key, exempt=True)
+            response = await self._send(job, url, request, part, exempt=True)
         count, seconds, received = self._fetch_stats.get(job.id, _NO_FETCH_STATS)
         self._fetch_stats[job.id] = (count + 1, seconds + response.elapsed, received + response.received)
         return response
 
-    async def _send(self, job: LeasedJob, url: str, request: Request, host_key: str, *, exempt: bool) -> FetchResponse:
-        rule = self._def_cache.host_rule(job.defs_version, host_key)
+    async def _send(self, job: LeasedJob, url: str, request: Request, part: HostPart, *, exempt: bool) -> FetchResponse:
         return await self._fetcher.send(
             url,
             request,
-            headers=rule.headers,
-            cookies=rule.cookies,
+            headers=part.headers,
+            cookies=part.cookies,
             url_from_defs=job.origin is JobOrigin.LOCATOR,
             exempt=exempt,
             read_at_most=MAX_ROBOTS_BYTES if job.kind is JobKind.ROBOTS else None,
+            session_cookies=job.kind is JobKind.PAGE,
         )
 
     def take_stats(self, job: int) -> tuple[int, float, int]:

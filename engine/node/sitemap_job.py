@@ -38,14 +38,14 @@ class SitemapHandler:
         for number, written in enumerate(sitemap.pages, 1):
             if not number % _ENTRIES_PER_STEP:
                 await asyncio.sleep(0)
-            target = urls.join(url, written)
+            target = _join(url, written)
             if target is not None:
                 key = link_key(job.group, target)
                 children[key] = self._child(job, target, 0, key, JobKind.PAGE)
         for number, written in enumerate(sitemap.sitemaps if job.depth < _MAX_DEPTH else (), 1):
             if not number % _ENTRIES_PER_STEP:
                 await asyncio.sleep(0)
-            target = urls.join(url, written)
+            target = _join(url, written)
             if target is not None:
                 key = locator_key(job.group, job.locator, target, JobKind.SITEMAP, None)
                 children[key] = self._child(job, target, job.depth + 1, key, JobKind.SITEMAP)
@@ -53,3 +53,9 @@ class SitemapHandler:
 
     def _child(self, job: LeasedJob, url: str, depth: int, key: bytes, kind: JobKind) -> ChildJob:
         return ChildJob(job.group, urls.host_key(url), urls.origin(url), url, depth, job.priority, key, kind)
+
+
+def _join(base: str, written: str) -> str | None:
+    """The URL of an entry, without credentials: the site's own are neither stored nor sent."""
+    target = urls.join(base, written)
+    return None if target is None else urls.without_credentials(target)

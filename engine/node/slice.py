@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from engine import urls
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import document_key
@@ -144,9 +145,18 @@ def _attach_documents(
     pages = [job for job in jobs if job.kind is JobKind.PAGE]
     if not pages:
         return list(jobs)
-    keys = {job.id: document_key(job.target or job.url, job.request.method, job.request.body) for job in pages}
+    keys = {job.id: _document_key(job) for job in pages}
     oldest = min(fresh_since(job) for job in pages)
     stored = documents.find_stored(db, pages[0].run, list(keys.values()), oldest)
     if not stored:
         return list(jobs)
     return [job._replace(stored=stored.get(keys[job.id])) if job.id in keys else job for job in jobs]
+
+
+def _document_key(job: LeasedJob) -> bytes:
+    """The key of the document that the job's next request fetches. A redirect to another origin drops the account."""
+    request, url = job.request, job.target or job.url
+    account = request.account
+    if account and job.target and urls.origin(job.target) != urls.origin(job.url):
+        account = ""
+    return document_key(url, request.method, request.body, account)

@@ -5,11 +5,11 @@ A crawl spreads the hops of a page over leases, which keep each host's delay. He
 
 import asyncio
 from dataclasses import replace
-from functools import partial
 
 from engine import urls
 from engine.errors import PageUnavailable
 from engine.fetch.client import Fetcher
+from engine.fetch.credentials import find_plain_hosts, host_part, may_carry_credentials
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
@@ -35,25 +35,28 @@ def fetch_page(url: str, definitions: Definitions, settings: Settings) -> FetchR
         raise PageUnavailable(
             f"{urls.without_credentials(url)}: not an http or https URL", "Write the full URL: https://…"
         )
-    return asyncio.run(_PageFetch(definitions, settings).fetch(start))
+    request = Request(userinfo=urls.userinfo_of(start))
+    return asyncio.run(_PageFetch(definitions, settings, urls.without_credentials(start)).fetch(request))
 
 
 class _PageFetch:
-    def __init__(self, definitions: Definitions, settings: Settings) -> None:
+    def __init__(self, definitions: Definitions, settings: Settings, start_url: str) -> None:
         self._definitions = definitions
         self._settings = settings
+        self._start_url = start_url
+        self._plain_hosts = find_plain_hosts(definitions)
         self._fetcher = Fetcher.from_settings(settings, connections=2)
         self._robots: dict[str, HostRobots] = {}
         self._exempt: set[str] = set()
 
-    async def fetch(self, url: str) -> FetchResponse:
-        self._exempt.add(urls.host_key(url))
+    async def fetch(self, request: Request) -> FetchResponse:
+        self._exempt.add(urls.host_key(self._start_url))
+        chain = RedirectChain(self._start_url, request, limit=self._settings.max_redirects)
         try:
-            return await self._follow_redirects(RedirectChain(url, Request(), limit=self._settings.max_redirects))
+            return await self._follow_redirects(chain)
         except FetchFailed as failure:
-            where = urls.without_credentials(url)
             raise PageUnavailable(
-                f"{where}: {failure.reason}", failure.remedy or "Try again, or give a file."
+                f"{self._start_url}: {failure.reason}", failure.remedy or "Try again, or give a file."
             ) from failure
         finally:
             await self._fetcher.aclose()
@@ -81,9 +84,8 @@ class _PageFetch:
         if not resolve_host_policy(self._definitions, self._settings, key).robots:
             return
         if key not in self._robots:
-            send = partial(self._send, read_at_most=MAX_ROBOTS_BYTES)
             self._robots[key] = await fetch_robots(
-                f"{urls.origin(url)}/robots.txt", send, product_token(self._settings.user_agent)
+                f"{urls.origin(url)}/robots.txt", self._send_robots, product_token(self._settings.user_agent)
             )
         refusal = self._robots[key].refusal(url)
         if refusal is not None:
@@ -93,26 +95,32 @@ class _PageFetch:
                 f"{crawl} If the site is yours, use --set robots=false, or `robots: false` in `hosts`.",
             )
 
-    async def _send(self, url: str, request: Request, *, read_at_most: int | None = None) -> FetchResponse:
+    async def _send_robots(self, url: str, request: Request) -> FetchResponse:
+        return await self._send(url, request, for_robots=True)
+
+    async def _send(self, url: str, request: Request, *, for_robots: bool = False) -> FetchResponse:
         host_key = urls.host_key(url)
         try:
-            return await self._send_once(url, request, host_key, read_at_most)
+            return await self._send_once(url, request, host_key, for_robots=for_robots)
         except AddressRefused:
             if host_key in self._exempt or not self._is_named(host_key):
                 raise
             self._exempt.add(host_key)
-            return await self._send_once(url, request, host_key, read_at_most)
+            return await self._send_once(url, request, host_key, for_robots=for_robots)
 
-    async def _send_once(self, url: str, request: Request, host_key: str, read_at_most: int | None) -> FetchResponse:
+    async def _send_once(self, url: str, request: Request, host_key: str, *, for_robots: bool) -> FetchResponse:
         rule = host_rule_for(self._definitions, host_key)
+        allowed = not for_robots and may_carry_credentials(rule, url, self._start_url, self._plain_hosts)
+        part = host_part(rule, with_credentials=allowed)
         return await self._fetcher.send(
             url,
             request,
-            headers=rule.headers,
-            cookies=rule.cookies,
+            headers=part.headers,
+            cookies=part.cookies,
             url_from_defs=True,
             exempt=host_key in self._exempt,
-            read_at_most=read_at_most,
+            read_at_most=MAX_ROBOTS_BYTES if for_robots else None,
+            session_cookies=not for_robots,
         )
 
     def _is_named(self, host_key: str) -> bool:

@@ -3,17 +3,19 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from engine.defs.sealing import seal_definitions, seal_url
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
 from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.model.run import RunState
+from engine.model.secret import SecretVault
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -42,6 +44,7 @@ from engine.supervise.reload.reloader import Reloader, store_problems
 from engine.supervise.robots_refresh import RobotsRefresh
 from engine.supervise.run_end import RunEnd
 from engine.supervise.run_stats import RunStats
+from engine.supervise.seed_secrets import SeedSecrets
 from engine.supervise.seeding import Seeder, check_seedable, create_placements
 from engine.supervise.stages import StageTracker
 from engine.supervise.supervisor import Supervisor
@@ -84,14 +87,17 @@ def build_supervisor(
     Nodes write to `wakeup_fd` to wake the caller's loop (`engine.runtime.wakeup`). Retries a busy database until
     `cancelled` returns true. Raises StorageError on an unusable database or folder, UsageError on a bad `-o`.
     """
-    folder, settings = options.folder.absolute(), options.settings
+    folder = options.folder.absolute()
     _retry(lambda: migrate_databases(folder), cancelled)
     _make_dirs(folder)
     db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
     try:
+        vault = SecretVault(_retry(lambda: supervisors.get_secret_salt(db), cancelled))
+        options = _seal_options(options, vault)
+        settings = options.settings
         defs = PreparedDefs.from_definitions(options.definitions)
         _retry(lambda: fence_leftovers(db, folder), cancelled)
-        begun = _retry(lambda: _begin_run(db, options, folder, defs), cancelled)
+        begun = _retry(lambda: _begin_run(db, options, folder, defs, vault), cancelled)
         run, published = begun.run, begun.published
         pages_warning = _retry(lambda: clean_pages(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
     except BaseException:
@@ -107,6 +113,7 @@ def build_supervisor(
         settings=settings,
         ring=queue_maintainer.ring,
         appender=AppenderProcess(db, folder, run=run.seq, supervisor=begun.epoch, settings=settings),
+        vault=vault,
         wakeup_fd=wakeup_fd,
     )
     placements = create_placements(run.seq, options.definitions, settings)
@@ -117,7 +124,9 @@ def build_supervisor(
         run.seq,
         settings,
         queue_maintainer.ring,
-        reloader=_build_reloader(db, options, run, folder, defs, checkpoints),
+        reloader=_build_reloader(
+            db, options, run, folder, defs, checkpoints, vault=vault, share_secrets=node_pool.share_secrets
+        ),
         extract_only=options.extract_only,
         notices=[text for text in (published.text if published.changed else "", pages_warning) if text],
     )
@@ -131,7 +140,14 @@ def build_supervisor(
         node_pool=node_pool,
         queue_maintainer=queue_maintainer,
         robots_refresh=RobotsRefresh(db, run.seq),
-        seeder=Seeder(db, run, options.definitions, published.version, placements),
+        seeder=Seeder(
+            db,
+            run,
+            options.definitions,
+            published.version,
+            placements,
+            SeedSecrets(vault, node_pool.share_secrets),
+        ),
         checkpoints=checkpoints,
         defs_sync=defs_sync,
         commands=CommandHandlers(
@@ -161,8 +177,9 @@ class _BegunRun:
 
 
 def _build_reloader(
-    db: Database, options: RunOptions, run: Run, folder: Path, defs: PreparedDefs, checkpoints: CheckpointTracker
-) -> Reloader | None:
+    db: Database, options: RunOptions, run: Run, folder: Path, defs: PreparedDefs, checkpoints: CheckpointTracker, *,
+    vault: SecretVault, share_secrets: Callable[[], None],
+) -> Reloader | None:  # fmt: skip
     """The reloader of the defs on disk; None if they are not watched."""
     if options.watched_defs is None:
         return None
@@ -170,10 +187,13 @@ def _build_reloader(
     return Reloader(
         db,
         run.seq,
-        DefsWatcher(options.watched_defs, options.defs_fingerprint, prepare),
+        DefsWatcher(
+            options.watched_defs, options.defs_fingerprint, prepare, seal=partial(seal_definitions, vault=vault)
+        ),
         options.settings,
         output_dir=folder / "output" / run.id,
         output_file=options.output,
+        share_secrets=share_secrets,
         on_publish=checkpoints.apply_graph,
         current=defs,
     )
@@ -196,7 +216,17 @@ def _make_dirs(folder: Path) -> None:
         raise StorageError(f"{error.filename}: {error.strerror}", "Fix it, or use another --data.") from error
 
 
-def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDefs) -> _BegunRun:
+def _seal_options(options: RunOptions, vault: SecretVault) -> RunOptions:
+    """The options with their secrets in the vault: from here on, placeholders stand for them everywhere."""
+    base_url = options.settings.base_url
+    return replace(
+        options,
+        definitions=seal_definitions(options.definitions, vault),
+        settings=replace(options.settings, base_url=None if base_url is None else seal_url(base_url, vault)),
+    )
+
+
+def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDefs, vault: SecretVault) -> _BegunRun:
     """Choose the run, publish the defs and declare the outputs, in one transaction."""
     now = time.time()
     with db.transaction():
@@ -206,7 +236,12 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
                 f"{options.folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data."
             )
         resumed = run is not None
-        check_seedable(options.definitions, options.settings.base_url or (run.base_url if run else None))
+        base_url = options.settings.base_url or (run.base_url if run else None)
+        if base_url is not None and vault.lacks(base_url) and not options.extract_only:
+            raise UsageError(
+                "the password in the --base-url of this run is not stored", "Give the same --base-url again."
+            )
+        check_seedable(options.definitions, base_url)
         if run is None:
             runs.supersede(db)
             run = runs.create(db, options.settings.base_url, now)

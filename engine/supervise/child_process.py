@@ -14,9 +14,11 @@ from typing import IO, Literal
 
 from engine.errors import CrawlError, StorageError
 from engine.model.node import HeartbeatState, Role
+from engine.model.secret import SecretVault
 from engine.runtime.beat_file import Beat, BeatWriter, read_beat
 from engine.runtime.process_identity import identity_of
 from engine.store.db.retry_busy import DiskFull
+from engine.supervise.lifeline_writer import LifelineWriter
 
 ChildKind = Literal["node", "appender"]
 
@@ -120,6 +122,9 @@ class ChildProcess:
     heartbeat: HeartbeatMonitor = field(default_factory=HeartbeatMonitor)
     recorded_heart: HeartbeatState = HeartbeatState.NEWBORN
     """The heartbeat state in the tables."""
+    lifeline: LifelineWriter | None = None
+    """For messages to a node; None for the appender, which gets none."""
+    secrets_sent: int = 0
 
     @property
     def name(self) -> str:
@@ -134,6 +139,13 @@ class ChildProcess:
     def poll(self) -> int | None:
         """Reap it if it ended: its exit code (negative: a signal number), else None."""
         return self.process.poll()
+
+    def send_secrets(self, vault: SecretVault) -> None:
+        """Send the secrets that it does not have yet, and what is left of earlier ones. Never waits."""
+        if self.lifeline is not None:
+            entries = vault.values_from(self.secrets_sent)
+            self.secrets_sent += len(entries)
+            self.lifeline.send_secrets(entries)
 
     def check_heartbeat(self, now: float) -> HeartbeatState:
         """Read its beat and judge it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.model.node import HeartbeatState, NodeState, Role
+from engine.model.secret import SecretVault
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
@@ -24,6 +25,7 @@ from engine.supervise.child_process import (
     restart_delay,
     spawn,
 )
+from engine.supervise.lifeline_writer import LifelineWriter
 
 _FATAL_EXIT_CODE = 3
 """The exit code of a node that ended with a reported error: its jobs did not cause it."""
@@ -45,15 +47,19 @@ class NodePool:
 
     def __init__(
         self, db: Database, folder: Path, *, run: int, supervisor: int, settings: Settings,
-        ring: Callable[[list[int]], None], appender: AppenderProcess, wakeup_fd: int | None,
+        ring: Callable[[list[int]], None], appender: AppenderProcess, vault: SecretVault, wakeup_fd: int | None,
     ) -> None:  # fmt: skip
-        """A node without work writes to `wakeup_fd` to wake the supervisor (engine.runtime.wakeup)."""
+        """The nodes get the secrets of `vault`, those sealed later too.
+
+        A node without work writes to `wakeup_fd` to wake the supervisor (engine.runtime.wakeup).
+        """
         self._db = db
         self._folder = folder
         self._run = run
         self._supervisor = supervisor
         self._settings = settings
         self._ring = ring
+        self._vault = vault
         self._wakeup_fd = wakeup_fd
         self.appender = appender
         self.nodes: list[ChildProcess] = []
@@ -113,9 +119,17 @@ class NodePool:
             wakeup_fd=self._wakeup_fd,
         )  # fmt: skip
         child = ChildProcess("node", epoch, number, role, process, beat_path, time.monotonic(), replaces, crashes)
+        if process.stdin is not None:
+            child.lifeline = LifelineWriter(process.stdin)
+        child.send_secrets(self._vault)
         self.nodes.append(child)
         self._db.best_effort_write(lambda: nodes.record_spawn(self._db, epoch, process.pid, identity_of(process.pid)))
         return child
+
+    def share_secrets(self) -> None:
+        """Send each node the secrets that it does not have yet. To be called before anything needs them."""
+        for child in self.nodes:
+            child.send_secrets(self._vault)
 
     def start_missing_nodes(self) -> None:
         """Start runners and backups until there are as many as the settings say."""
@@ -201,6 +215,7 @@ class NodePool:
             child.recorded_heart = child.heartbeat.heart
 
     def _check_nodes(self, *, replace: bool) -> None:
+        self.share_secrets()
         now = time.monotonic()
         for child in list(self.nodes):
             code = child.poll()

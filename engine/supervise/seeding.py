@@ -1,12 +1,12 @@
 """Turns locators into jobs, one batch per transaction, so that a crawl starts before seeding ends."""
 
+import contextlib
 import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import orjson
@@ -18,7 +18,7 @@ from engine.errors import UsageError
 from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions, Locator, LocatorGroup, SourcePosition
 from engine.model.job import JobKind
-from engine.model.job_key import link_key, locator_key
+from engine.model.job_key import account_of, link_key, locator_key
 from engine.model.run import RunState
 from engine.runtime.clock import boottime
 from engine.settings import Settings
@@ -31,8 +31,10 @@ from engine.store.tables.runs import Run
 from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
+from engine.supervise.seed_secrets import Seed, SeedSecrets
 
 _BATCH_SIZE = 2000
+_BATCH_SECONDS = 0.1
 _MAX_REPORTED = 5
 
 
@@ -41,7 +43,7 @@ class Seeder:
 
     def __init__(
         self, db: Database, run: Run, definitions: Definitions, version: int, placements: PlacementCache,
-        previous: "Seeder | None" = None,
+        secrets: SeedSecrets, previous: "Seeder | None" = None,
     ) -> None:  # fmt: skip
         """`previous`: the seeder of the version before; its unread part of stdin is kept."""
         self._db = db
@@ -50,6 +52,7 @@ class Seeder:
         self._definitions = definitions
         self._version = version
         self._placements = placements
+        self.secrets = secrets
         self._batches = self._seed_all()
         self.problems: list[str] = []
         """Locators that gave no job, with the reason."""
@@ -88,6 +91,7 @@ class Seeder:
         for group in self._definitions.locator_groups:
             content_hash = seeder_hash(group, self._run.base_url)
             if checkpoints.is_complete(self._db, run, SEEDER, group.name, content_hash):
+                self._recall_secrets(group)
                 continue
             yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=False))
             yield from self._seed_group(group)
@@ -120,20 +124,26 @@ class Seeder:
                 (JobKind.PAGE, self._locator_urls(group, locator)),
                 (JobKind.SITEMAP, self._resolve(group, iter([locator.sitemap] if locator.sitemap else []))),
             ):
-                while batch := list(islice(seeds, _BATCH_SIZE)):
+                while batch := _take_batch(seeds):
                     yield (
                         yield from self._retry_busy(partial(self._write_batch, group, locator, batch, priority, kind))
                     )
 
     def _write_batch(
-        self, group: LocatorGroup, locator: Locator, batch: list[str], priority: int, kind: JobKind
+        self, group: LocatorGroup, locator: Locator, batch: list[Seed], priority: int, kind: JobKind
     ) -> list[int]:
         run, seeded_hosts = self._run.seq, set()
+        self.secrets.share()
         try:
             with self._db.transaction():
-                id_ = locators.ensure(self._db, run, group.name, locator.name, encode_request(locator))
+                ids = {
+                    userinfo: locators.ensure(
+                        self._db, run, group.name, locator.name, encode_request(locator, userinfo)
+                    )
+                    for userinfo in {seed.userinfo for seed in batch}
+                }
                 new = []
-                for url in batch:
+                for url, userinfo in batch:
                     place = self._placements.find_or_create(
                         self._db, group.name, urls.host_key(url), urls.origin(url), kind
                     )
@@ -142,9 +152,9 @@ class Seeder:
                     method = locator.method if kind is JobKind.PAGE else kind
                     new.append(
                         NewLocator(
-                            run, place.sequence, priority, id_, url,
+                            run, place.sequence, priority, ids[userinfo], url,
                             link_key(group.name, url) if plain else None,
-                            locator_key(group.name, locator.name, url, method, locator.body),
+                            locator_key(group.name, locator.name, url, method, locator.body, account_of(userinfo)),
                         )
                     )  # fmt: skip
                 jobs.add_locators(self._db, new)
@@ -157,21 +167,30 @@ class Seeder:
         self._placements.commit_cache()
         return rung
 
-    def _locator_urls(self, group: LocatorGroup, locator: Locator) -> Iterator[str]:
+    def _locator_urls(self, group: LocatorGroup, locator: Locator) -> Iterator[Seed]:
         for pattern in locator.urls:
             yield from self._resolve(group, expand(pattern))
         if locator.from_file is not None:
             lines = self.stdin if locator.from_file == "-" else read_urls(locator.from_file)
             yield from self._resolve(group, lines)
 
-    def _resolve(self, group: LocatorGroup, seeds: Iterator[str]) -> Iterator[str]:
+    def _resolve(self, group: LocatorGroup, seeds: Iterator[str]) -> Iterator[Seed]:
         base = self._run.base_url or self._definitions.base_url
         for url in seeds:
             full = urls.join(base, url) if base else urls.normalize(url)
             if full is None:
-                self.problems.append(f"{group.name}: no usable URL: {url[:200]}")
+                self.problems.append(f"{group.name}: no usable URL: {urls.without_credentials(url)[:200]}")
             else:
-                yield full
+                yield self.secrets.split(full)
+
+    def _recall_secrets(self, group: LocatorGroup) -> None:
+        """Seal the credentials in lists that an earlier supervisor has seeded: jobs may still need them."""
+        for locator in group.locators:
+            if locator.from_file not in (None, "-"):
+                with contextlib.suppress(UsageError):  # the list is gone: jobs that need a password say so
+                    for url in read_urls(str(locator.from_file)):
+                        if "@" in url and (full := urls.normalize(url)) is not None:
+                            self.secrets.split(full)
 
     def _write_checkpoint(self, group: LocatorGroup, content_hash: str, *, completed: bool) -> list[int]:
         """Record the seeder's checkpoint of a group; an invalid one stays invalid until it is complete."""
@@ -201,7 +220,10 @@ def create_next_seeder(
     db: Database, run: int, definitions: Definitions, version: int, settings: Settings, previous: Seeder
 ) -> Seeder:
     """The seeder of a version that was just published."""
-    return Seeder(db, runs.get(db, run), definitions, version, create_placements(run, definitions, settings), previous)
+    return Seeder(
+        db, runs.get(db, run), definitions, version, create_placements(run, definitions, settings),
+        previous.secrets, previous,
+    )  # fmt: skip
 
 
 def check_seedable(definitions: Definitions, base_url: str | None) -> None:
@@ -218,7 +240,10 @@ def find_unseedable(definitions: Definitions, base_url: str | None) -> tuple[Sou
     Raises UsageError on a base that is not a URL.
     """
     if base_url is not None and urls.normalize(base_url) is None:
-        raise UsageError(f"--base-url {base_url}: not an http or https URL", "Write for example https://shop.example")
+        raise UsageError(
+            f"--base-url {urls.without_credentials(base_url)}: not an http or https URL",
+            "Write for example https://shop.example",
+        )
     for position, url in () if base_url else find_relative_urls(definitions):
         return position, f"relative URL {url!r}", "Write `baseUrl:` in the defs, or give --base-url."
     for locator in (each for group in definitions.locator_groups for each in group.locators):
@@ -228,17 +253,29 @@ def find_unseedable(definitions: Definitions, base_url: str | None) -> tuple[Sou
     return None
 
 
-def encode_request(locator: Locator) -> str:
-    """The request of a locator's jobs as the table `locators` keeps it; environment variables stay unresolved."""
-    return orjson.dumps(
-        {
-            "method": locator.method,
-            "headers": list(locator.headers.items()),
-            "cookies": list(locator.cookies.items()),
-            "body": locator.body,
-            "content_type": locator.content_type,
-        }
-    ).decode()
+def encode_request(locator: Locator, userinfo: str = "") -> str:
+    """The request of a locator's jobs as the table `locators` keeps it; variables and secrets stay unresolved."""
+    request: dict[str, object] = {
+        "method": locator.method,
+        "headers": list(locator.headers.items()),
+        "cookies": list(locator.cookies.items()),
+        "body": locator.body,
+        "content_type": locator.content_type,
+    }
+    if userinfo:
+        request["userinfo"] = userinfo
+    return orjson.dumps(request).decode()
+
+
+def _take_batch(seeds: Iterator[Seed]) -> list[Seed]:
+    """The next batch: smaller where each URL has a password of its own, since sealing one takes 10 ms."""
+    deadline = time.monotonic() + _BATCH_SECONDS
+    batch: list[Seed] = []
+    for seed in seeds:
+        batch.append(seed)
+        if len(batch) >= _BATCH_SIZE or (seed.userinfo and time.monotonic() > deadline):
+            break
+    return batch
 
 
 def read_urls(path: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from console.cli.options import common_options, defs_option, load_settings, summary_option
+from console.cli.options import common_options, defs_option, hide_base_url, load_settings, summary_option
 from console.cli.output import write_stderr
 from console.terminal import interactive
 from engine.errors import StorageError, UsageError, suggest
@@ -61,10 +61,11 @@ def run(
     if not no_ui and not as_json and interactive(read_only=read_only):
         from console.tui.attach import AttachOptions, attach
 
+        arguments, environment = hide_base_url(context.obj, settings.base_url)
         return attach(
             AttachOptions(
-                data=data, defs=defs, arguments=[*context.obj, "--no-ui"], hertz=settings.refresh, fresh=fresh,
-                read_only=read_only, max_failed=settings.max_failed,
+                data=data, defs=defs, arguments=[*arguments, "--no-ui"], environment=environment,
+                hertz=settings.refresh, fresh=fresh, read_only=read_only, max_failed=settings.max_failed,
             )
         )  # fmt: skip
     if read_only:

@@ -13,6 +13,7 @@ from console.tui.state.try_process import run_trial
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextView
 from engine.append.row_json import split_fields
+from engine.model.secret import find_ids
 from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import JobDetail
 from engine.urls import without_credentials
@@ -212,6 +213,8 @@ def _payload_lines(detail: JobDetail) -> Iterator[Span]:
         yield f"{name:<11}{value}", "text"
     for name, value in request.headers:
         yield f"header     {name}: {_redact(name, value)}", "dim"
+    if request.userinfo:
+        yield "login      ·····", "dim"
     for name, _ in request.cookies:
         yield f"cookie     {name}: ·····", "dim"
     if request.body:
@@ -219,7 +222,7 @@ def _payload_lines(detail: JobDetail) -> Iterator[Span]:
 
 
 def _redact(name: str, value: str) -> str:
-    return "·····" if re.search("auth|key|token|secret|cookie", name, re.IGNORECASE) else value
+    return "·····" if find_ids(value) or re.search("auth|key|token|secret|cookie", name, re.IGNORECASE) else value
 
 
 def _error_lines(detail: JobDetail) -> Iterator[Span]:

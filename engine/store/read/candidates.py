@@ -83,4 +83,5 @@ def parse_request(text: str) -> Request:
         cookies=tuple((str(k), str(v)) for k, v in fields["cookies"]),
         body=fields["body"],
         content_type=fields["content_type"],
+        userinfo=fields.get("userinfo", ""),
     )

@@ -43,8 +43,9 @@ WHERE id = ?
 _ADD_LOCATORS = """
 INSERT INTO jobs (run, sequence, priority, origin, locator, url, page_key, identity)
 SELECT column1, column2, column3, 'locator', column5, column6, column7, column8 FROM ({values}) AS l WHERE true
-ON CONFLICT (run, identity) DO NOTHING
+ON CONFLICT (run, identity) DO UPDATE SET locator = excluded.locator WHERE locator IS NOT excluded.locator
 """
+"""Another locator of the same identity: its request changed, such as a password."""
 _ADD_ROBOTS = """
 INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?, ?)
 ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', reason = NULL WHERE jobs.state = 'SKIPPED'

@@ -1,7 +1,9 @@
 """Writes the tables `supervisors` (epochs) and `meta` (facts about the data dir)."""
 
+import secrets
 from dataclasses import dataclass
 
+from engine.model.secret import SALT_BYTES
 from engine.runtime.clock import boot_id, boottime
 from engine.store.db.connector import Database
 
@@ -12,6 +14,7 @@ _CURRENT = "SELECT epoch, identity, run FROM supervisors WHERE ended_at IS NULL 
 _ALIVE = "SELECT 1 FROM supervisors WHERE epoch = ? AND ended_at IS NULL"
 _SET = "INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 _GET = "SELECT value FROM meta WHERE name = ?"
+_SALT = "secret_salt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,16 @@ def is_alive(db: Database, epoch: int) -> bool:
 def set_meta(db: Database, name: str, value: str) -> None:
     """Store a fact about the data dir."""
     db.execute(_SET, (name, value))
+
+
+def get_secret_salt(db: Database) -> bytes:
+    """The salt of the hashes that stand for secrets in this data dir; created at the first call."""
+    with db.transaction():
+        salt = get_meta(db, _SALT)
+        if salt is None:
+            salt = secrets.token_hex(SALT_BYTES)
+            set_meta(db, _SALT, salt)
+    return bytes.fromhex(salt)
 
 
 def record_clock(db: Database) -> None:

@@ -130,7 +130,7 @@ def _document_key(row: tuple[Any, ...]) -> bytes:
     """The key of the document that the job's first request fetches."""
     _, url, _, _, _, _, request, origin = row
     sent = candidates.parse_request(request) if request and origin == "locator" else Request()
-    return document_key(url, sent.method, sent.body)
+    return document_key(url, sent.method, sent.body, sent.account)
 
 
 def _original_sequence(db: Database, run: int, row: tuple[Any, ...]) -> int | None:

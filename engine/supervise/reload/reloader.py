@@ -1,6 +1,6 @@
 """Publishes the defs that the watcher loaded from disk, or rejects them and reports the problems."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import orjson
@@ -25,7 +25,10 @@ _Outcome = tuple[bool, str]
 
 
 class Reloader:
-    """The reloader of one run. It calls `on_publish` in the publishing transaction; `current` is in force."""
+    """The reloader of one run.
+
+    It calls `share_secrets` before the publishing transaction and `on_publish` within it; `current` is in force.
+    """
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class Reloader:
         *,
         output_dir: Path,
         output_file: Path | None,
+        share_secrets: Callable[[], None],
         on_publish: PublishHook,
         current: PreparedDefs,
     ) -> None:
@@ -45,6 +49,7 @@ class Reloader:
         self._settings = settings
         self._output_dir = output_dir
         self._output_file = output_file
+        self._share_secrets = share_secrets
         self._on_publish = on_publish
         self._current = current
         self._requests: dict[int, int] = {}
@@ -110,6 +115,7 @@ class Reloader:
                 message=f"{message}: {remedy}",
             )  # fmt: skip
             return self._reject([problem], now), None
+        self._share_secrets()
         with db.transaction():
             had_problems = supervisors.get_meta(db, PROBLEMS_KEY) not in (None, "[]")
             published = publish_defs(

@@ -11,6 +11,7 @@ from engine.model.node import NodeState, Role
 from engine.node.build import NodeParts, build_node
 from engine.node.process import NodeProcess
 from engine.node.registration import Registration
+from engine.node.secrets import SecretValues
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.tables import nodes
@@ -27,7 +28,9 @@ def started(store: StoreHarness, role: Role = Role.RUNNER) -> int:
 
 def build(store: StoreHarness, role: Role = Role.RUNNER, settings: Settings = SETTINGS) -> NodeParts:
     epoch = started(store, role)
-    return build_node(store.folder, run=store.run, epoch=epoch, number=7, role=role, settings=settings)
+    return build_node(
+        store.folder, run=store.run, epoch=epoch, number=7, role=role, settings=settings, secrets=SecretValues()
+    )
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

@@ -106,12 +106,12 @@ class StoreHarness:
 
     def seed(
         self, *listed: str, group: str = "g", name: str = "l", priority: int = 0, method: str = "GET",
-        body: str | None = None,
+        body: str | None = None, request: str = REQUEST, account: str = "",
     ) -> list[int]:  # fmt: skip
         """Create the jobs of locators; returns the sequences to ring."""
         touched, new = set(), []
         with self.db.transaction():
-            locator = locators.ensure(self.db, self.run, group, name, REQUEST)
+            locator = locators.ensure(self.db, self.run, group, name, request)
             for url in listed:
                 place = self.places.find_or_create(self.db, group, urls.host_key(url), urls.origin(url))
                 touched.add(place.host)
@@ -119,7 +119,7 @@ class StoreHarness:
                 new.append(
                     NewLocator(
                         self.run, place.sequence, priority, locator, url,
-                        link_key(group, url) if plain else None, locator_key(group, name, url, method, body),
+                        link_key(group, url) if plain else None, locator_key(group, name, url, method, body, account),
                     )
                 )  # fmt: skip
             jobs.add_locators(self.db, new)

@@ -11,6 +11,7 @@ from engine.store.pages import documents
 from engine.store.pages.documents import PageStore
 from tests.contract.store.harness import Page, StoreHarness, again, document
 
+ENCODED = '{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null,"userinfo":"%s"}'
 NewStore = Callable[..., StoreHarness]
 
 
@@ -149,6 +150,31 @@ def test_a_locator_takes_over_the_unstarted_job_of_a_link(store: StoreHarness, p
     assert (taken.locator, taken.locator_url, taken.root) == ("new", "http://a/2", job)
     store.commit(store.done(taken, links=[Page("http://a/2")]))
     assert len(store.jobs()) == 2, "a link to it still creates no job"
+
+
+@pytest.mark.parametrize("state", ["READY", "TAKEN", "DONE"])
+def test_a_locator_whose_request_changed_gives_its_jobs_the_new_one(store: StoreHarness, state: str) -> None:
+    old, new = ENCODED % "old", ENCODED % "new"
+    store.seed("http://a/1", request=old)
+    jobs = store.take("http://a/") if state != "READY" else []
+    if state == "DONE":
+        store.commit(store.done(jobs[0]))
+    counters = store.db.all("SELECT ready, taken, done FROM sequences")
+    store.seed("http://a/1", request=new)
+    assert store.db.all("SELECT state, request FROM jobs j JOIN locators l ON l.id = j.locator") == [(state, new)]
+    assert store.db.all("SELECT ready, taken, done FROM sequences") == counters
+
+
+def test_two_users_of_one_url_are_two_jobs_with_two_documents(store: StoreHarness, pages: PageStore) -> None:
+    for user in ("ann", "bob", "ann"):
+        store.seed("http://a/1", request=ENCODED % f"{user}:pw", account=user)
+    (first,) = store.take("http://a/")  # one URL is fetched by one job at a time
+    store.commit(store.done(first))
+    (second,) = store.take("http://a/")
+    assert [first.request.account, second.request.account] == ["ann", "bob"]
+    keys = [document_key(job.url, "GET", None, job.request.account) for job in (first, second)]
+    assert len({*keys, document_key("http://a/1")}) == 3
+    assert document_key("http://a/1", "GET", None, "") == document_key("http://a/1")
 
 
 def test_a_locator_seeded_again_after_it_took_a_link_over_makes_no_second_job(store: StoreHarness) -> None:

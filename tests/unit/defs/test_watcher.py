@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def watcher(folder: Path) -> Iterator[DefsWatcher[str]]:
-    watcher = DefsWatcher(folder, fingerprint_files(folder), lambda edition: edition.hash)
+    watcher = DefsWatcher(folder, fingerprint_files(folder), lambda edition: edition.hash, seal=lambda defs: defs)
     watcher.start()
     time.sleep(0.3)
     yield watcher
@@ -120,7 +120,7 @@ def test_a_change_behind_a_symlink_is_detected_by_hash(tmp_path: Path) -> None:
     folder = tmp_path / "defs"
     folder.mkdir()
     (folder / "a.yml").symlink_to(real)
-    watcher = DefsWatcher(folder, fingerprint_files(folder), lambda edition: edition.hash)
+    watcher = DefsWatcher(folder, fingerprint_files(folder), lambda edition: edition.hash, seal=lambda defs: defs)
     watcher.start()
     try:
         time.sleep(0.3)
@@ -143,7 +143,7 @@ def test_the_fingerprint_changes_with_def_files_only(folder: Path) -> None:
 
 def test_a_single_file_may_be_watched(folder: Path) -> None:
     path = folder / "a.yml"
-    watcher = DefsWatcher(path, fingerprint_files(path), lambda edition: edition.hash)
+    watcher = DefsWatcher(path, fingerprint_files(path), lambda edition: edition.hash, seal=lambda defs: defs)
     watcher.start()
     try:
         time.sleep(0.3)

@@ -39,6 +39,12 @@ def test_links_are_absolute_normalized_unique_and_in_order() -> None:
     ]
 
 
+def test_credentials_of_a_page_are_dropped() -> None:
+    text = anchors("https://us:pw@shop.example/a@b", "//us@shop.example/a@b", "https://shop.example/a@b")
+    assert urls(text) == ["https://shop.example/a@b"]
+    assert urls(anchors("next"), url="https://us:pw@shop.example/") == ["https://shop.example/next"]
+
+
 def test_other_schemes_are_dropped() -> None:
     assert (
         urls(anchors("mailto:a@b", "javascript:void(0)", "data:,x", "ftp://shop.example/", "http://[", "tel:1")) == []

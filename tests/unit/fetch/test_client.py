@@ -279,17 +279,12 @@ def test_credentials_in_the_url_are_sent_and_never_shown(site: Site, monkeypatch
     kind, _, code = site.requests[0].headers["authorization"].partition(" ")
     assert (kind, b64decode(code)) == ("Basic", b"us:er:pa@ss")
     assert response.url == site.url("/")
-    assert response.location == f"http://us%3Aer:pa%40ss@127.0.0.1:{site.port}/next"
+    assert response.location == site.url("/next")
     monkeypatch.setenv("PW", "p@/ss")
     fetch(f"http://u:%%7Benv.PW%7D@127.0.0.1:{site.port}/", url_from_defs=True)
     assert b64decode(site.requests[1].headers["authorization"].partition(" ")[2]) == b"u:p@/ss"
     fetch(f"http://u:p@127.0.0.1:{site.port}/", Request(headers=(("Authorization", "Bearer t"),)))
     assert site.requests[2].headers["authorization"] == "Bearer t"
-
-
-def test_credentials_are_not_sent_to_another_origin(site: Site) -> None:
-    site.pages["/"] = lambda x: x.respond(b"", "Location: http://other.example/", status="301 Moved")
-    assert fetch(f"http://u:p@127.0.0.1:{site.port}/").location == "http://other.example/"
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,14 @@ import pytest
 from engine.errors import UsageError
 from engine.model.definition import Definitions, Locator, LocatorGroup, TaskGroup
 from engine.model.run import RunState
+from engine.model.secret import SecretVault
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import checkpoints, runs, sequences, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise import seeding
+from engine.supervise.seed_secrets import SeedSecrets
 from engine.supervise.seeding import Seeder, encode_request
 
 SHOP = LocatorGroup(name="shop", locators=(Locator(name="pages", urls=("http://a/{1..5}", "http://b/x#top")),))
@@ -30,6 +32,8 @@ class SeedingHarness:
         migrate_databases(folder)
         self.db = Database.open(folder / CRAWL, durable=False, busy_seconds=0.05)
         self.folder = folder
+        self.vault = SecretVault(b"salt")
+        self.shared: list[tuple[int, int]] = []
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq
 
@@ -39,7 +43,12 @@ class SeedingHarness:
             version = versions.publish(self.db, defs, 0.0)
             runs.set_version(self.db, self.run, version)
         places = PlacementCache(self.run, lambda _: HostPolicy(0.0, 8, False), lambda _: None)
-        return Seeder(self.db, runs.get(self.db, self.run), defs, version, places)
+        secrets = SeedSecrets(self.vault, self.share)
+        return Seeder(self.db, runs.get(self.db, self.run), defs, version, places, secrets)
+
+    def share(self) -> None:
+        """Record how many secrets were shared before how many jobs existed."""
+        self.shared.append((len(self.vault.values_from(0)), len(self.urls())))
 
     def seed(self, *groups: LocatorGroup, **more: Any) -> Seeder:
         made = self.seeding(*groups, **more)
@@ -205,3 +214,50 @@ def test_a_request_is_stored_with_unresolved_variables() -> None:
         "method": "POST", "headers": [["B", "%{env.KEY}"], ["A", "1"]], "cookies": [["c", "2"]],
         "body": "q=%{env.Q}", "content_type": "text/plain",
     }  # fmt: skip
+
+
+def test_credentials_are_sealed_and_shared_before_their_jobs_exist(harness: SeedingHarness) -> None:
+    urls = ("http://us:one@a/", "http://us:two@a/", "http://other:one@a/", "http://a/x", "http://u:%{env.P}@a/e")
+    seeder = harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", urls=urls),)))
+    assert harness.urls() == ["http://a/", "http://a/", "http://a/x", "http://a/e"]  # one job for each user
+    requests = [
+        orjson.loads(row[0])
+        for row in harness.db.all("SELECT l.request FROM jobs j, locators l ON l.id = j.locator ORDER BY j.id")
+    ]
+    seal = harness.vault.seal
+    assert [request.get("userinfo") for request in requests] == [
+        f"{seal('us')}:{seal('two')}", f"{seal('other')}:{seal('one')}", None, f"{seal('u')}:%{{env.P}}",
+    ]  # fmt: skip
+    secrets, jobs = harness.shared[0]
+    assert secrets >= 2
+    assert jobs == 0
+    assert harness.shared[-1][0] == len(harness.vault.values_from(0)) == 5
+    assert not seeder.problems
+
+
+def test_a_list_with_passwords_is_read_again_for_jobs_of_an_earlier_start(harness: SeedingHarness) -> None:
+    listed = harness.folder / "list.txt"
+    listed.write_text("http://us:one@a/\n# http://us:comment@a/\nhttp://a/x\n")
+    group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),))
+    harness.seed(group)
+    harness.vault = SecretVault(b"salt")
+    harness.seed(group)
+    assert [text for _, text in harness.vault.values_from(0)] == ["us", "one"]
+
+
+def test_a_batch_is_short_where_each_url_has_its_own_password(harness: SeedingHarness) -> None:
+    urls = tuple(f"http://us:{n}@a/{n}" for n in range(60))
+    seeder = harness.seeding(LocatorGroup(name="g", locators=(Locator(name="l", urls=urls),)))
+    counts = []
+    while not seeder.done:
+        seeder.step()
+        counts.append(len(harness.urls()))
+    assert counts[-1] == 60
+    assert len(set(counts)) > 2
+
+
+def test_a_bad_url_is_reported_without_its_password(harness: SeedingHarness) -> None:
+    listed = harness.folder / "list.txt"
+    listed.write_text("http://us:canary@[/\n")
+    group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),))
+    assert harness.seed(group).problems == ["g: no usable URL: http://[/"]

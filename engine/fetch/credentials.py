@@ -1,0 +1,54 @@
+"""Decides which headers and cookies of a host's rule go along with a request."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from engine import urls
+from engine.model.definition import Definitions, HostRule
+from engine.model.headers import SAFE_HEADERS
+
+_NO_COOKIES: Mapping[str, str] = MappingProxyType({})
+
+
+class HostPart(NamedTuple):
+    """What the rule of a host adds to a request."""
+
+    headers: Mapping[str, str]
+    cookies: Mapping[str, str]
+
+
+NOTHING = HostPart(_NO_COOKIES, _NO_COOKIES)
+
+
+def host_part(rule: HostRule, *, with_credentials: bool) -> HostPart:
+    """The rule's headers and cookies; without credentials, only the headers that are safe to send anywhere."""
+    if with_credentials:
+        return HostPart(rule.headers, rule.cookies)
+    return HostPart({name: value for name, value in rule.headers.items() if name.lower() in SAFE_HEADERS}, _NO_COOKIES)
+
+
+def may_carry_credentials(rule: HostRule, url: str, start_url: str, plain_hosts: frozenset[str]) -> bool:
+    """Whether a request for `url` may carry the credentials of its host's rule.
+
+    Over https always. Over http only where the defs ask for it: the page's locator (`start_url`) or another one
+    (`plain_hosts`) names the host with http, or the rule names port 80. A link from an https page cannot ask.
+    """
+    if url.startswith("https:"):
+        return True
+    host = urls.host_of(url)
+    return (
+        host in plain_hosts
+        or rule.name.endswith(":80")
+        or (start_url.startswith("http:") and urls.host_of(start_url) == host)
+    )
+
+
+def find_plain_hosts(definitions: Definitions) -> frozenset[str]:
+    """The hosts that locators or `baseUrl` name with `http:`; those in lists of URLs are not known here."""
+    written = [definitions.base_url]
+    for group in definitions.locator_groups:
+        for locator in group.locators:
+            written += [*locator.urls, locator.sitemap]
+    normalized = [urls.normalize(url) for url in written if url is not None and url.lstrip()[:5].lower() == "http:"]
+    return frozenset(urls.host_of(url) for url in normalized if url is not None)

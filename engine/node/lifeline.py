@@ -1,0 +1,39 @@
+"""Reads the lifeline of a node: settings, then secrets, until the end of the pipe: the supervisor is gone."""
+
+import contextlib
+import io
+import json
+import logging
+from collections.abc import Callable, Mapping
+
+_log = logging.getLogger(__name__)
+_MAX_LINE_BYTES = 16_000_000
+
+
+class LifelineReader:
+    """Lines of JSON on stdin. The first is the settings; each later one is a message from the supervisor."""
+
+    def __init__(self, fd: int) -> None:
+        self._raw = io.FileIO(fd, closefd=False)
+
+    def read_settings(self) -> str | None:
+        """The first line; None if the supervisor died before it could write it.
+
+        Read without a buffer, which would hold the first secrets when the node forks its extraction template.
+        """
+        line = self._raw.readline(_MAX_LINE_BYTES)
+        return line.decode() if line.endswith(b"\n") else None
+
+    def watch(self, on_secrets: Callable[[Mapping[str, str]], None]) -> None:
+        """Pass on each message until the pipe ends. A message that is cut short is dropped: its sender is gone."""
+        stream = io.BufferedReader(self._raw)
+        with contextlib.suppress(OSError, ValueError):
+            while line := stream.readline(_MAX_LINE_BYTES):
+                if not line.endswith(b"\n"):
+                    continue
+                try:
+                    secrets = json.loads(line)["secrets"]
+                except (ValueError, KeyError, TypeError):
+                    _log.error("a message of the supervisor is unreadable (%d bytes)", len(line))
+                    continue
+                on_secrets(secrets)

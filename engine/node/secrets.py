@@ -1,0 +1,100 @@
+"""Holds the secrets that the supervisor hands to a node, and puts them into requests just before they are sent."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from engine import urls
+from engine.fetch.credentials import NOTHING, HostPart, host_part, may_carry_credentials
+from engine.fetch.errors import FetchFailed
+from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
+from engine.model.secret import find_ids, open_placeholders
+from engine.node.def_cache import DefCache
+
+_WAIT_SECONDS, _POLL_SECONDS = 3.0, 0.02
+"""The supervisor sends a secret before the defs or jobs that need it; the pipe may be slower than the database."""
+_MAX_CACHED_HOSTS = 1000
+
+
+class SecretValues:
+    """Filled by the lifeline's thread, read by the fetch loop. Never written to disk."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+        self._missing: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"SecretValues({len(self._values)} secrets)"
+
+    def add(self, values: Mapping[str, str]) -> None:
+        """Add secrets by id."""
+        self._values.update(values)
+
+    async def open(self, text: str) -> str:
+        """The text with its secrets. Raises FetchFailed if the supervisor does not send one in time."""
+        ids = find_ids(text)
+        if not ids:
+            return text
+        for id_ in ids:
+            if id_ not in self._values:
+                await self._wait_for(id_)
+        return open_placeholders(text, self._values.__getitem__)
+
+    async def open_request(self, request: Request) -> Request:
+        """The request with its secrets. Raises FetchFailed as `open` does."""
+        headers, cookies = await self.open_pairs(request.headers), await self.open_pairs(request.cookies)
+        return replace(request, headers=headers, cookies=cookies, userinfo=await self.open(request.userinfo))
+
+    async def open_pairs(self, pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        """Names and values, each value with its secrets. Raises FetchFailed as `open` does."""
+        return tuple([(name, await self.open(value)) for name, value in pairs])
+
+    async def _wait_for(self, id_: str) -> None:
+        if id_ not in self._missing:  # only the first job waits
+            for _ in range(int(_WAIT_SECONDS / _POLL_SECONDS)):
+                await asyncio.sleep(_POLL_SECONDS)
+                if id_ in self._values:
+                    return
+            self._missing.add(id_)
+        raise FetchFailed(
+            "a header, cookie or password that it needs is no longer in the defs",
+            kind="secret",
+            retryable=False,
+            remedy="Give the list of URLs again, or restore the secret in the defs, and retry the failed jobs.",
+        )
+
+
+class HostCredentials:
+    """What the rules of hosts add to the requests of jobs; each rule is opened once for each def version."""
+
+    def __init__(self, def_cache: DefCache, secrets: SecretValues) -> None:
+        self._def_cache = def_cache
+        self._secrets = secrets
+        self._opened: dict[tuple[int, str, bool], HostPart] = {}
+
+    async def find(self, job: LeasedJob, url: str) -> HostPart:
+        """The headers and cookies of the host's rule for one request of a job.
+
+        Credentials go to pages alone, not to robots.txt and sitemaps. Raises FetchFailed if a secret is missing.
+        """
+        version, key = job.defs_version, urls.host_key(url)
+        rule = self._def_cache.host_rule(version, key)
+        if not rule.headers and not rule.cookies:
+            return NOTHING
+        allowed = job.kind is JobKind.PAGE and may_carry_credentials(
+            rule, url, _start_url(job), self._def_cache.plain_hosts(version)
+        )
+        opened = self._opened.get((version, key, allowed))
+        if opened is None:
+            part = host_part(rule, with_credentials=allowed)
+            headers = await self._secrets.open_pairs(part.headers.items())
+            cookies = await self._secrets.open_pairs(part.cookies.items())
+            if len(self._opened) >= _MAX_CACHED_HOSTS:
+                self._opened.clear()
+            opened = self._opened[version, key, allowed] = HostPart(dict(headers), dict(cookies))
+        return opened
+
+
+def _start_url(job: LeasedJob) -> str:
+    """The URL of the job's locator; empty for a link without one, whose own URL says nothing."""
+    return job.locator_url if job.origin is JobOrigin.LOCATOR or job.root != job.id else ""

@@ -1,0 +1,235 @@
+"""Secrets of defs: sent to their origin alone, and nowhere in the data dir, the logs, the output or a command line."""
+
+import os
+import signal
+from base64 import b64encode
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from .project import Project, until
+from .site import Page, Request, Site, html
+
+pytestmark = pytest.mark.timeout(90)
+
+CANARIES = {
+    name: f"canary{number:02d}x{name}"
+    for number, name in enumerate(
+        ("user", "password", "listed", "streamed", "base", "header", "cookie", "own_header", "own_cookie", "env")
+    )
+}
+ANSWERED = "canary90answered"
+"""What the site sends: in Set-Cookie, in the credentials of a Location and of links."""
+
+DEFS = """\
+locatorGroups:
+  private:
+    locators:
+      - {{name: url, url: "http://{user}:{password}@{host}/url"}}
+      - {{name: list, from: list.txt}}
+      - {{name: relative, url: /relative}}
+      - {{name: own, url: "http://{host}/own", headers: {{X-Own: {own_header}}}, cookies: {{own: {own_cookie}}}}}
+      - {{name: env, url: "http://u:%{{env.CANARY}}@{host}/env"}}
+      - {{name: hop, url: "http://{user}:{password}@{host}/hop", headers: {{X-Own: {own_header}}}}}
+      - {{sitemap: "http://{host}/sitemap.xml"}}
+      - {{name: asked, sitemap: "http://{user}:{password}@{host}/asked.xml", headers: {{X-Own: {own_header}}}}}
+taskGroups: {{private: {{page: {{dataDef: page}}}}}}
+dataDefs: {{page: {{fields: {{url: {{value: "%{{document.url}}"}}, b: b}}, links: [{{selector: a, sameHost: false}}]}}}}
+hosts: {{"{host}": {{headers: {{X-Host: {header}, Accept-Language: de}}, cookies: {{host: {cookie}}}}}}}
+"""
+
+
+def basic(user: str, password: str) -> str:
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode()
+
+
+def canaries(folder: Path) -> dict[str, list[str]]:
+    """Where each canary is written below a folder, as text or in base64."""
+    known = [*CANARIES.values(), ANSWERED]
+    texts = {canary.encode(): canary for canary in known}
+    texts |= {b64encode(f"{CANARIES['user']}:{CANARIES['password']}".encode())[:24]: "Basic"}
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]
+    found: dict[str, list[str]] = {}
+    for file in files:
+        content = file.read_bytes()
+        for text, canary in texts.items():
+            if text in content:
+                found.setdefault(canary, []).append(str(file.relative_to(folder)))
+    return found
+
+
+def answer(request: Request) -> Page:
+    link = f'<a href="http://us:{ANSWERED}@127.0.0.1:1/">x</a><a href="/child">c</a>'
+    return Page(html(f"<b>{request.path}</b>{link}"), headers={"Set-Cookie": f"sid={ANSWERED}; Path=/"})
+
+
+def write_defs(project: Project, site: Site, **changed: str) -> None:
+    values = {**CANARIES, "host": f"127.0.0.1:{site.port}", **changed}
+    text = DEFS.format(**values).replace("b: b}", "b: {selector: b}}")
+    project.write(text)
+    listed = f"http://{CANARIES['user']}:{CANARIES['listed']}@{values['host']}/list\n"
+    (project.defs / "list.txt").write_text(listed)
+
+
+def requests(site: Site) -> dict[str, Mapping[str, str]]:
+    """The headers of the last request for each path."""
+    return {exchange.path: exchange.request.headers for exchange in list(site.exchanges)}
+
+
+def test_secrets_go_to_their_origin_alone_and_nowhere_else(
+    project: Project, site: Site, second_site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANARY", CANARIES["env"])
+    site.fallback = second_site.fallback = answer
+    site["/robots.txt"] = second_site["/robots.txt"] = Page("", 404, headers={"Set-Cookie": f"r={ANSWERED}"})
+    entries = "".join(f"<url><loc>{site.url(path)}</loc></url>" for path in ("/mapped", "/child"))
+    site["/sitemap.xml"] = Page(f"<urlset>{entries}</urlset>", headers={"Content-Type": "application/xml"})
+    site["/asked.xml"] = Page("<urlset></urlset>", headers={"Content-Type": "application/xml"})
+    site["/hop"] = Page(status=302, headers={"Location": second_site.url("/landed").replace("//", f"//us:{ANSWERED}@")})
+    write_defs(project, site)
+    base = f"http://{CANARIES['user']}:{CANARIES['base']}@127.0.0.1:{site.port}/"
+    running = project.start("--set", f"base_url={base}", "--set", "max_attempts=1", "--set", "delay=0.05")
+    assert until(lambda: len(site.exchanges) > 3 or running.exited)
+    lines = [line for pid, line in project.live_processes().items() if pid != running.pid]
+    assert lines
+    assert not [line for line in lines if "canary" in line]
+    during = canaries(project.data)  # with the write-ahead log
+    done = running.wait()
+    project.assert_clean(done)
+    assert done.code == 1, done.err  # 127.0.0.1:1 refuses
+    assert (during, canaries(project.data)) == ({}, {})
+    for arguments in (["status", "--json"], ["events"], ["jobs", "--json"], ["runs", "show"], ["logs"], ["state"]):
+        shown = project.run_with_data(*arguments)
+        assert "canary" not in shown.out + shown.err, arguments
+    assert "canary" not in done.out + done.err
+
+    sent = requests(site)
+    user = CANARIES["user"]
+    assert sent["/url"]["authorization"] == basic(user, CANARIES["password"])
+    assert sent["/list"]["authorization"] == basic(user, CANARIES["listed"])
+    assert sent["/relative"]["authorization"] == basic(user, CANARIES["base"])
+    assert sent["/env"]["authorization"] == basic("u", CANARIES["env"])
+    assert sent["/own"]["x-own"] == CANARIES["own_header"]
+    assert f"own={CANARIES['own_cookie']}" in sent["/own"]["cookie"]
+    for path in ("/url", "/own", "/child", "/mapped"):
+        assert sent[path]["x-host"] == CANARIES["header"]
+        assert f"host={CANARIES['cookie']}" in sent[path]["cookie"]
+    assert "authorization" not in sent["/child"]
+    assert sent["/asked.xml"]["authorization"] == basic(user, CANARIES["password"])
+    assert sent["/asked.xml"]["x-own"] == CANARIES["own_header"]
+    for path in ("/robots.txt", "/sitemap.xml"):
+        assert not {"authorization", "cookie", "x-host", "x-own"} & sent[path].keys()
+        assert sent[path]["accept-language"] == "de"
+    elsewhere = [header for exchange in second_site.exchanges for header in exchange.request.headers.items()]
+    assert "/landed" in second_site.paths
+    assert not [value for _, value in elsewhere if value.removeprefix("sid=").startswith("canary0")]
+    assert "authorization" not in dict(elsewhere)
+
+
+def crawl_slowly(project: Project, site: Site, count: int = 60, seeds: str = "") -> None:
+    """Defs of `count` slow pages; `seeds` replaces the locator that names them."""
+    site["/robots.txt"] = Page("", 404)
+    site.fallback = lambda request: Page(html(f"<b>{request.path}</b>"), delay=0.05)
+    seeds = seeds or f'url: "http://us:{CANARIES["password"]}@127.0.0.1:{site.port}/{{1..{count}}}"'
+    project.write(f"""
+locatorGroups: {{g: {{locators: [{{{seeds}}}]}}}}
+taskGroups: {{g: {{page: {{dataDef: page}}}}}}
+dataDefs: {{page: {{fields: {{b: {{selector: b}}}}}}}}
+hosts: {{"127.0.0.1": {{concurrency: 2, headers: {{X-Host: {CANARIES["header"]}}}}}}}
+""")
+
+
+def all_carried(site: Site) -> bool:
+    pages = [exchange.request.headers for exchange in site.exchanges if exchange.path != "/robots.txt"]
+    expected = (basic("us", CANARIES["password"]), CANARIES["header"])
+    return bool(pages) and all((sent.get("authorization"), sent.get("x-host")) == expected for sent in pages)
+
+
+def test_a_replaced_node_and_a_promoted_backup_have_the_secrets(project: Project, site: Site) -> None:
+    crawl_slowly(project, site)
+    running = project.start("--set", "backups=1", nodes=1)
+    for count in (5, 25):
+        assert until(lambda count=count: len(site.paths) >= count or running.exited)  # type: ignore[misc]
+        os.kill(project.children("node")[0], signal.SIGKILL)
+    done = running.wait()
+    assert done.code == 0, done.err
+    project.assert_clean(done)
+    assert done.jobs == {"done": 60}
+    assert all_carried(site)
+    assert canaries(project.data) == {}
+
+
+def test_a_resumed_run_has_the_secrets(project: Project, site: Site) -> None:
+    crawl_slowly(project, site)
+    running = project.start()
+    assert until(lambda: len(site.paths) >= 10 or running.exited)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+    assert until(lambda: not project.live_processes(), 10)
+    assert canaries(project.data) == {}
+    assert project.crawl().jobs == {"done": 60}
+    assert all_carried(site)
+
+
+def test_a_changed_secret_is_a_new_version_that_re_extracts_nothing(project: Project, site: Site) -> None:
+    crawl_slowly(project, site)
+    running = project.start()
+    assert until(lambda: len(site.paths) >= 10 or running.exited)
+    changed = (project.defs / "crawl.yml").read_text().replace(CANARIES["header"], "canary77new")
+    project.write(changed.replace(CANARIES["password"], "canary78new"))
+    done = running.wait()
+    assert done.jobs == {"done": 60}, done.err
+    sent = [exchange.request.headers for exchange in site.exchanges if exchange.path != "/robots.txt"]
+    assert (sent[0]["x-host"], sent[0]["authorization"]) == (CANARIES["header"], basic("us", CANARIES["password"]))
+    assert (sent[-1]["x-host"], sent[-1]["authorization"]) == ("canary77new", basic("us", "canary78new"))
+    assert len(site.paths) == len(set(site.paths)) == 60
+    events = project.run_with_data("events").out
+    assert "defs v1 → v2" in events
+    assert "re-extract" not in events
+    assert "canary" not in events
+    assert canaries(project.data) == {}
+
+
+def test_a_job_whose_secret_is_gone_says_so(project: Project, site: Site) -> None:
+    crawl_slowly(project, site, seeds="from: '-'")
+    urls = "".join(f"http://us:{CANARIES['password']}@127.0.0.1:{site.port}/{n}\n" for n in range(60))
+    running = project.start(stdin=urls.encode())
+    assert until(lambda: len(site.paths) >= 10 or running.exited)
+    running.send(signal.SIGTERM)
+    running.wait()
+    done = project.crawl("--set", "grace=1", code=1)
+    assert done.jobs["done"] >= 10
+    assert done.jobs["done"] + done.jobs["failed"] == 60
+    assert "a header, cookie or password that it needs is no longer in the defs" in project.run_with_data("jobs").out
+    assert all_carried(site)
+    assert canaries(project.data) == {}
+
+
+def test_a_run_needs_its_base_url_with_the_password_again(project: Project, site: Site) -> None:
+    crawl_slowly(project, site, seeds='url: "/{1..60}"')
+    base = ["--set", f"base_url=http://us:{CANARIES['password']}@127.0.0.1:{site.port}/"]
+    running = project.start(*base)
+    assert until(lambda: len(site.paths) >= 10 or running.exited)
+    running.send(signal.SIGTERM)
+    assert running.wait().code != 0
+    refused = project.start().wait()
+    assert refused.code == 2
+    assert "Give the same --base-url again." in refused.err
+    assert project.crawl(*base).jobs == {"done": 60}
+    assert all_carried(site)
+    assert canaries(project.data) == {}
+
+
+def test_try_sends_the_secrets_of_its_url_and_host(project: Project, site: Site) -> None:
+    crawl_slowly(project, site)
+    site["/from"] = Page(status=302, headers={"Location": "/to"})
+    url = site.url("/from").replace("//", f"//us:{CANARIES['password']}@")
+    shown = project.run_command("try", "page", url, "--defs", str(project.defs), "--json")
+    assert shown.code == 0, shown.err
+    assert "canary" not in shown.out + shown.err
+    sent = requests(site)
+    for path in ("/from", "/to"):
+        assert sent[path]["authorization"] == basic("us", CANARIES["password"])
+        assert sent[path]["x-host"] == CANARIES["header"]
+    assert not {"authorization", "x-host"} & sent["/robots.txt"].keys()

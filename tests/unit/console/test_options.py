@@ -1,0 +1,26 @@
+"""The command line of the detached supervisor holds no password."""
+
+import pytest
+
+from console.cli.options import hide_base_url
+
+SECRET = "http://us:canary@h/"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "--base-url", SECRET, "--set", "nodes=1"],
+        ["run", f"--base-url={SECRET}", "--set=nodes=1"],
+        ["run", "--set", f"base_url={SECRET}", "--set", "nodes=1"],
+        ["run", f"--set= base-url={SECRET}", "--set", "nodes=1"],
+    ],
+)
+def test_a_base_url_with_a_password_moves_to_the_environment(arguments: list[str]) -> None:
+    assert hide_base_url(arguments, SECRET) == (["run", "--set", "nodes=1"], {"CRAWL_BASE_URL": SECRET})
+
+
+@pytest.mark.parametrize("base_url", [None, "http://h/a@b"])
+def test_other_arguments_stay(base_url: str | None) -> None:
+    arguments = ["run", "--base-url", str(base_url)]
+    assert hide_base_url(arguments, base_url) == (arguments, {})
