@@ -3,7 +3,8 @@
 import errno
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from io import BytesIO
 
 import aiohttp
 import httpx
@@ -11,7 +12,8 @@ from aiohttp.abc import AbstractResolver
 from httpx_aiohttp import AiohttpTransport
 from yarl import URL
 
-from engine.fetch.decompress import body_too_large
+from engine.fetch.byte_budget import FREE_BYTES
+from engine.fetch.decompress import Decompressor, body_too_large
 from engine.fetch.errors import FetchFailed
 from engine.fetch.request import OutgoingRequest
 
@@ -24,6 +26,10 @@ _DNS_CACHE_SECONDS = 60
 """Seconds to cache a resolved name."""
 
 _DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+
+
+HoldBytes = Callable[[int], Awaitable[None]]
+"""Waits until that many further bytes may be kept in memory."""
 
 
 class TransportResponse(httpx.Response):
@@ -103,15 +109,21 @@ class Transport(AiohttpTransport):
 class ResponseBody(httpx.AsyncByteStream):
     """The body of a response, as sent."""
 
-    __slots__ = ("_response",)
+    __slots__ = ("_response", "received")
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
+        self.received = 0
+        """Bytes read, as sent."""
 
-    async def read(self, limit: int) -> bytes:
-        """The whole body. Releases the connection.
+    async def read(
+        self, limit: int, *, decompressor: Decompressor | None = None, hold: HoldBytes | None = None
+    ) -> bytes:
+        """The whole body, decompressed. Releases the connection.
 
-        Raises `FetchFailed` if the body is truncated or exceeds `limit` bytes; then stops reading.
+        `hold` is awaited before more than a few bytes are kept; meanwhile the full buffers make the server wait.
+        Raises `FetchFailed` if the body is truncated, cannot be decompressed, or exceeds `limit` bytes, as sent or
+        decompressed; then stops reading.
         """
         declared = self._response.content_length
         if declared is not None and declared > limit:
@@ -119,22 +131,28 @@ class ResponseBody(httpx.AsyncByteStream):
             raise body_too_large(limit)
         content = self._response.content
         try:
-            first = await content.readany()
-            if len(first) <= limit and content.at_eof():
-                return first
-            parts, size = [first], len(first)
-            while part := await content.readany():
-                parts.append(part)
-                size += len(part)
-                if size > limit:
-                    break
+            piece = await content.readany()
+            self.received = len(piece)
+            if self.received <= min(limit, FREE_BYTES) and decompressor is None and content.at_eof():
+                return piece
+            body = BytesIO()  # gives its bytes out without a copy
+            while piece:
+                if self.received > limit:
+                    self.close()
+                    raise body_too_large(limit)
+                for part in (piece,) if decompressor is None else decompressor.feed(piece):
+                    if hold is not None:
+                        await hold(len(part))
+                    body.write(part)
+                piece = await content.readany()
+                self.received += len(piece)
         except (aiohttp.ClientError, OSError) as error:
             self.close()
             raise _to_fetch_failed(error) from error
-        if size > limit:
-            self.close()
-            raise body_too_large(limit)
-        return b"".join(parts)
+        if decompressor is not None and self.received:
+            for part in decompressor.finish():
+                body.write(part)
+        return body.getvalue()
 
     def close(self) -> None:
         """Discard the rest: closes the connection unless the body was read completely."""

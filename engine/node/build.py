@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError
+from engine.fetch.byte_budget import ByteBudget
 from engine.fetch.client import Fetcher
 from engine.model.node import Role
 from engine.node.beat_thread import NodeBeatThread
@@ -40,6 +41,8 @@ from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
 _PARSE_THREADS = 2
+_BODIES = 2
+"""Bodies of `max_body` that a node holds at once."""
 _DEFS_BUSY_SECONDS = 0.5
 
 
@@ -180,6 +183,7 @@ def _build_pipeline(
         ),
         heap_trimmer=heap_trimmer,
         executor=ThreadPoolExecutor(_PARSE_THREADS, "parse"),
+        byte_budget=ByteBudget(capacity=_BODIES * settings.max_body, largest=settings.max_body),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 
 from engine import urls
+from engine.fetch.byte_budget import ByteBudget
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
 from engine.fetch.retry_policy import classify_status
@@ -40,14 +41,20 @@ class Pipeline:
         page_extractor: PageExtractor,
         heap_trimmer: HeapTrimmer,
         executor: Executor,
+        byte_budget: ByteBudget,
     ) -> None:
-        """`source` names this node in events; `executor` parses large pages."""
+        """`source` names this node in events; `executor` parses large pages.
+
+        `byte_budget` is what the bodies of all jobs may hold together, from reading to the commit.
+        """
         self._settings = settings
         self._db_access = db_access
         self._page_extractor = page_extractor
         self._executor = executor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts, db_access=db_access)
-        self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache)
+        self._sender = RequestSender(
+            fetcher=fetcher, db_access=db_access, def_cache=def_cache, byte_budget=byte_budget
+        )
         self._reextractor = Reextractor(
             source=source, db_access=db_access, page_extractor=page_extractor, executor=executor
         )
@@ -63,12 +70,18 @@ class Pipeline:
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         """The outcome of the job. `started` is called when its request is about to be sent."""
-        if job.kind is JobKind.EXTRACT:
-            return await self._reextractor.reextract(job)
+        outcome = None
         try:
+            if job.kind is JobKind.EXTRACT:
+                return await self._reextract(job)
             outcome = await self._process(job, started)
         finally:
-            stats = self._sender.take_stats(job.id)
+            stats, share = self._sender.take_stats(job.id), self._sender.take_share(job)
+            if share is not None:
+                if outcome is not None and outcome.document is not None:
+                    outcome.on_settled = share.release
+                else:
+                    share.release()
         outcome.fetches, outcome.fetch_seconds, outcome.received_bytes = stats
         return outcome
 
@@ -93,6 +106,11 @@ class Pipeline:
             chain = fetched.chain
             return await self._process_stored(job, fetched.stored, hops=chain.hops, target=chain.url)
         return fetched
+
+    async def _reextract(self, job: LeasedJob) -> JobOutcome:
+        if job.stored is not None:
+            await self._sender.share(job).grow(job.stored.size)
+        return await self._reextractor.reextract(job)
 
     async def _read_robots(self, job: LeasedJob) -> JobOutcome:
         try:
@@ -161,6 +179,9 @@ class Pipeline:
             return self._outcomes.not_a_page(job, f"HTTP {stored.status} (gone)", stored.url, hops=hops)
         if classify_status(stored.status) != "ok":
             return self._outcomes.ended(job, JobState.FAILED, f"HTTP {stored.status}", stored.url, hops=hops)
+        share = self._sender.share(job)
+        await share.grow(stored.size)
+        share.finish_reading()
         body = self._db_access.page_body(stored.page)
         if body is None:
             return self._outcomes.ended(job, JobState.FAILED, "its stored page is missing", stored.url, hops=hops)

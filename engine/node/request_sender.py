@@ -3,6 +3,7 @@
 import asyncio
 
 from engine import urls
+from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.client import Fetcher
 from engine.fetch.response import FetchResponse
 from engine.model.job import JobOrigin, LeasedJob, Request
@@ -17,10 +18,15 @@ _NO_FETCH_STATS = (0, 0.0, 0)
 class RequestSender:
     """One for each node."""
 
-    def __init__(self, *, fetcher: Fetcher, db_access: DbAccess, def_cache: DefCache) -> None:
+    def __init__(
+        self, *, fetcher: Fetcher, db_access: DbAccess, def_cache: DefCache, byte_budget: ByteBudget
+    ) -> None:
+        """`byte_budget`: what the bodies of all jobs may hold together."""
         self._fetcher = fetcher
         self._db_access = db_access
         self._def_cache = def_cache
+        self._byte_budget = byte_budget
+        self._shares: dict[tuple[int, int], BodyShare] = {}
         self._fetch_stats: dict[int, tuple[int, float, int]] = {}
 
     async def wait_to_send(self, job: LeasedJob, send_at: float) -> bool:
@@ -37,11 +43,28 @@ class RequestSender:
         """Send one request for a job, with the headers and cookies the defs set for the host. Raises FetchFailed."""
         rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
         response = await self._fetcher.send(
-            url, request, headers=rule.headers, cookies=rule.cookies, url_from_defs=job.origin is JobOrigin.LOCATOR
+            url,
+            request,
+            headers=rule.headers,
+            cookies=rule.cookies,
+            url_from_defs=job.origin is JobOrigin.LOCATOR,
+            share=self.share(job),
         )
         count, seconds, received = self._fetch_stats.get(job.id, _NO_FETCH_STATS)
         self._fetch_stats[job.id] = (count + 1, seconds + response.elapsed, received + response.received)
         return response
+
+    def share(self, job: LeasedJob) -> BodyShare:
+        """The bytes that the job's body holds of the node's budget."""
+        key = (job.id, job.lease)
+        share = self._shares.get(key)
+        if share is None:
+            share = self._shares[key] = self._byte_budget.open_share()
+        return share
+
+    def take_share(self, job: LeasedJob) -> BodyShare | None:
+        """The share of a job that sent a request or read a stored body; forgets it. The caller releases it."""
+        return self._shares.pop((job.id, job.lease), None)
 
     def take_stats(self, job: int) -> tuple[int, float, int]:
         """Responses read for a job, their seconds, the bytes of their bodies; forgets them."""

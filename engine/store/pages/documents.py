@@ -21,7 +21,7 @@ INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size
 """
 _ADD_ALIAS = "INSERT INTO document_aliases (key, document) {values} ON CONFLICT DO NOTHING"
 _FIND_STORED = """
-SELECT k.key, d.id, d.url, d.status, d.content_type, d.fetched_at FROM (
+SELECT k.key, d.id, d.url, d.status, d.content_type, d.size, d.fetched_at FROM (
     SELECT key, id FROM documents WHERE key IN ({keys})
     UNION ALL SELECT key, document FROM document_aliases WHERE key IN ({keys})
 ) k JOIN documents d ON d.id = k.id
@@ -157,8 +157,8 @@ def find_stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: floa
         return {}
     sql = _FIND_STORED.format(keys=placeholders(keys))
     return {
-        bytes(key): StoredPage(page=page, url=url, status=status, content_type=kind, fetched_at=at)
-        for key, page, url, status, kind, at in db.all(sql, (*keys, *keys, run, fresh_since))
+        bytes(key): StoredPage(page=page, url=url, status=status, content_type=kind, size=size, fetched_at=at)
+        for key, page, url, status, kind, size, at in db.all(sql, (*keys, *keys, run, fresh_since))
     }
 
 
