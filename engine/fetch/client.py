@@ -153,7 +153,7 @@ class Fetcher:
         """
         try:
             if redirected:
-                await body.read(_MAX_DRAINED_BODY)
+                await body.read(_MAX_DRAINED_BODY, hold=wait.hold)
                 return b""
             decompressor = None if encoding is None else open_decompressor(decode_header(encoding), self._max_body)
             return await body.read(self._max_body, decompressor=decompressor, hold=wait.hold)

@@ -13,7 +13,7 @@ ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
-_STEP = 256 * 1024
+_STEP = 64 * 1024
 """Most bytes of output per step of gzip, deflate and Brotli."""
 
 _ZSTD_WINDOW = 8 * 1024 * 1024

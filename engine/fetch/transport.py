@@ -12,7 +12,6 @@ from aiohttp.abc import AbstractResolver
 from httpx_aiohttp import AiohttpTransport
 from yarl import URL
 
-from engine.fetch.byte_budget import FREE_BYTES
 from engine.fetch.decompress import Decompressor, body_too_large
 from engine.fetch.errors import FetchFailed
 from engine.fetch.request import OutgoingRequest
@@ -20,8 +19,10 @@ from engine.fetch.request import OutgoingRequest
 _MAX_HEADER_BYTES = 64 * 1024
 """Bytes of one header line; policies and cookies of real sites exceed aiohttp's 8 KB."""
 _MAX_HEADERS = 512
-_READ_BUFFER_BYTES = 256 * 1024
-"""Unread bytes of one response that pause its connection."""
+_READ_BUFFER_BYTES = 64 * 1024
+"""Unread bytes of one response; twice as many pause its connection."""
+_PIECE_BYTES = 64 * 1024
+"""Bytes of a body that are held, then read, in one piece."""
 _DNS_CACHE_SECONDS = 60
 """Seconds to cache a resolved name."""
 
@@ -116,12 +117,10 @@ class ResponseBody(httpx.AsyncByteStream):
         self.received = 0
         """Bytes read, as sent."""
 
-    async def read(
-        self, limit: int, *, decompressor: Decompressor | None = None, hold: HoldBytes | None = None
-    ) -> bytes:
+    async def read(self, limit: int, *, decompressor: Decompressor | None = None, hold: HoldBytes) -> bytes:
         """The whole body, decompressed. Releases the connection.
 
-        `hold` is awaited before more than a few bytes are kept; meanwhile the full buffers make the server wait.
+        `hold` is awaited before bytes are kept, except for a body of one piece; meanwhile full buffers stop the server.
         Raises `FetchFailed` if the body is truncated, cannot be decompressed, or exceeds `limit` bytes, as sent or
         decompressed; then stops reading.
         """
@@ -129,30 +128,50 @@ class ResponseBody(httpx.AsyncByteStream):
         if declared is not None and declared > limit:
             self.close()
             raise body_too_large(limit)
-        content = self._response.content
         try:
-            piece = await content.readany()
-            self.received = len(piece)
-            if self.received <= min(limit, FREE_BYTES) and decompressor is None and content.at_eof():
+            piece = await self._read_piece(_PIECE_BYTES, limit)
+            if decompressor is not None:
+                return await self._read_compressed(piece, limit, decompressor, hold)
+            if self._response.content.at_eof():
                 return piece
-            body = BytesIO()  # gives its bytes out without a copy
-            while piece:
-                if self.received > limit:
-                    self.close()
-                    raise body_too_large(limit)
-                for part in (piece,) if decompressor is None else decompressor.feed(piece):
-                    if hold is not None:
-                        await hold(len(part))
-                    body.write(part)
-                piece = await content.readany()
-                self.received += len(piece)
+            return await self._read_plain(piece, limit, hold)
         except (aiohttp.ClientError, OSError) as error:
             self.close()
             raise _to_fetch_failed(error) from error
-        if decompressor is not None and self.received:
-            for part in decompressor.finish():
-                body.write(part)
+
+    async def _read_plain(self, piece: bytes, limit: int, hold: HoldBytes) -> bytes:
+        body = BytesIO()  # gives its bytes out without a copy
+        held = _PIECE_BYTES
+        await hold(held)
+        while piece:
+            body.write(piece)
+            # Held before it is read: what has to wait stays in the buffers, so that the server waits, too.
+            if self.received == held and not self._response.content.at_eof():
+                held += _PIECE_BYTES
+                await hold(_PIECE_BYTES)
+            piece = await self._read_piece(held - self.received, limit)
         return body.getvalue()
+
+    async def _read_compressed(self, piece: bytes, limit: int, decompressor: Decompressor, hold: HoldBytes) -> bytes:
+        body = BytesIO()
+        while piece:
+            for part in decompressor.feed(piece):
+                await hold(len(part))
+                body.write(part)
+            piece = await self._read_piece(_PIECE_BYTES, limit)
+        for part in decompressor.finish() if self.received else ():
+            await hold(len(part))
+            body.write(part)
+        return body.getvalue()
+
+    async def _read_piece(self, size: int, limit: int) -> bytes:
+        """Up to `size` bytes as sent; empty at the end."""
+        piece = await self._response.content.read(size)
+        self.received += len(piece)
+        if self.received > limit:
+            self.close()
+            raise body_too_large(limit)
+        return piece
 
     def close(self) -> None:
         """Discard the rest: closes the connection unless the body was read completely."""

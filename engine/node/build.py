@@ -41,8 +41,8 @@ from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
 _PARSE_THREADS = 2
-_BODIES = 2
-"""Bodies of `max_body` that a node holds at once."""
+_BODIES = 1.5
+"""Bodies of `max_body` that a node holds at once; with the copies that their storage makes, twice `max_body`."""
 _DEFS_BUSY_SECONDS = 0.5
 
 
@@ -183,7 +183,7 @@ def _build_pipeline(
         ),
         heap_trimmer=heap_trimmer,
         executor=ThreadPoolExecutor(_PARSE_THREADS, "parse"),
-        byte_budget=ByteBudget(capacity=_BODIES * settings.max_body, largest=settings.max_body),
+        byte_budget=ByteBudget(capacity=int(_BODIES * settings.max_body), largest=settings.max_body),
     )
 
 

@@ -52,9 +52,7 @@ class Pipeline:
         self._page_extractor = page_extractor
         self._executor = executor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts, db_access=db_access)
-        self._sender = RequestSender(
-            fetcher=fetcher, db_access=db_access, def_cache=def_cache, byte_budget=byte_budget
-        )
+        self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache, byte_budget=byte_budget)
         self._reextractor = Reextractor(
             source=source, db_access=db_access, page_extractor=page_extractor, executor=executor
         )

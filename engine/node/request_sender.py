@@ -18,9 +18,7 @@ _NO_FETCH_STATS = (0, 0.0, 0)
 class RequestSender:
     """One for each node."""
 
-    def __init__(
-        self, *, fetcher: Fetcher, db_access: DbAccess, def_cache: DefCache, byte_budget: ByteBudget
-    ) -> None:
+    def __init__(self, *, fetcher: Fetcher, db_access: DbAccess, def_cache: DefCache, byte_budget: ByteBudget) -> None:
         """`byte_budget`: what the bodies of all jobs may hold together."""
         self._fetcher = fetcher
         self._db_access = db_access

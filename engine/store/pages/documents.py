@@ -45,6 +45,7 @@ _EXISTING_PAGES = "SELECT id FROM pages WHERE id IN (SELECT value FROM json_each
 _RESET_SEQUENCE = "DELETE FROM sqlite_sequence WHERE name = 'pages'"
 _SET_SEQUENCE = "INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)"
 _DELETE_ALIASES = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
+_LARGE_BODY_BYTES = 512 * 1024
 _SCAN_BATCH, _ID_GAP = 10_000, 1_000_000
 
 
@@ -78,15 +79,27 @@ class PageStore:
         self._compressor = BodyCompressor(self._db)
 
     def add(self, documents: Sequence[NewDocument]) -> list[int]:
-        """Store bodies durably; returns the ids of their pages, in order."""
-        bodies = [d.body for d in documents]
-        frames = self._compressor.compress(bodies)
-        pages = [(orjson.dumps(d.headers).decode(), frame) for d, frame in zip(documents, frames, strict=True)]
+        """Store bodies durably; returns the ids of their pages, in order.
+
+        Large bodies are compressed and written one by one, so that only one of their frames is in memory.
+        """
+        small = [d for d in documents if len(d.body) <= _LARGE_BODY_BYTES]
+        frames = dict(zip(map(id, small), self._compressor.compress([d.body for d in small]), strict=True))
         with self._db.transaction():
             first = int(self._db.value(_LAST_PAGE) or 0) + 1
-            self._db.execute_values(_ADD_PAGE, [(first + i, *page) for i, page in enumerate(pages)])
-        self._compressor.add_samples(bodies)  # after the commit: bodies that cannot be stored are added again
-        return list(range(first, first + len(pages)))
+            pages: list[tuple[int, str, bytes]] = []
+            for page, document in enumerate(documents, first):
+                frame = frames.get(id(document))
+                if frame is None:
+                    [frame] = self._compressor.compress([document.body])
+                pages.append((page, orjson.dumps(document.headers).decode(), frame))
+                if len(document.body) > _LARGE_BODY_BYTES:
+                    self._db.execute_values(_ADD_PAGE, pages)
+                    pages = []
+            self._db.execute_values(_ADD_PAGE, pages)
+        # after the commit: bodies that cannot be stored are added again
+        self._compressor.add_samples([d.body for d in documents])
+        return list(range(first, first + len(documents)))
 
     def read(self, page: int) -> bytes | None:
         """The body of a page; None: it is missing."""
