@@ -9,8 +9,8 @@ from engine import urls
 from engine.fetch.byte_budget import ByteBudget
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
-from engine.fetch.retry_policy import classify_status
-from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
+from engine.fetch.retry_policy import StatusClass, classify_status, no_page_reason
+from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import PageExtraction, PageExtractor, UnreadablePage, UnsupportedContent
@@ -150,7 +150,7 @@ class Pipeline:
             headers=response.headers,
             body=response.body,
         )
-        match classify_status(status):
+        match self._classify(job, url, chain.request, status):
             case "ok":
                 outcome = await self._extract(
                     job, response.body, response.content_type, document.url, status, document.fetched_at,
@@ -158,6 +158,10 @@ class Pipeline:
                 )  # fmt: skip
                 outcome.document, outcome.attempts, outcome.target = document, 1, url if hops else None
                 return outcome
+            case "no-page":
+                empty = self._outcomes.not_a_page(job, no_page_reason(status), url, hops=hops)
+                empty.document, empty.attempts = document, 1
+                return empty
             case "gone":
                 gone = self._outcomes.not_a_page(job, f"HTTP {status} (gone)", url, hops=hops)
                 gone.document, gone.attempts = document, 1
@@ -173,9 +177,12 @@ class Pipeline:
         self, job: LeasedJob, stored: StoredPage, *, hops: int = 0, target: str | None = None
     ) -> JobOutcome:
         """The outcome of a job from a document that was fetched before; a stored error status counts for it too."""
-        if classify_status(stored.status) == "gone":
+        status_class = self._classify(job, stored.url, job.request, stored.status)
+        if status_class == "no-page":
+            return self._outcomes.not_a_page(job, no_page_reason(stored.status), stored.url, hops=hops)
+        if status_class == "gone":
             return self._outcomes.not_a_page(job, f"HTTP {stored.status} (gone)", stored.url, hops=hops)
-        if classify_status(stored.status) != "ok":
+        if status_class != "ok":
             return self._outcomes.ended(job, JobState.FAILED, f"HTTP {stored.status}", stored.url, hops=hops)
         share = self._sender.share(job)
         await share.grow(stored.size)
@@ -188,6 +195,12 @@ class Pipeline:
         )
         outcome.page, outcome.target = stored.page, target
         return outcome
+
+    def _classify(self, job: LeasedJob, url: str, request: Request, status: int) -> StatusClass:
+        """The class of a page's status; a 206 is a page only where the defs ask for a part."""
+        if status == 206 and self._sender.asks_for_part(job, url, request):
+            return "ok"
+        return classify_status(status)
 
     async def _extract(
         self,

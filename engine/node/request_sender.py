@@ -52,6 +52,11 @@ class RequestSender:
         self._fetch_stats[job.id] = (count + 1, seconds + response.elapsed, received + response.received)
         return response
 
+    def asks_for_part(self, job: LeasedJob, url: str, request: Request) -> bool:
+        """Whether the defs set a `Range` header, for the request or its host."""
+        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
+        return any(name.lower() == "range" for name in (*rule.headers, *(name for name, _ in request.headers)))
+
     def share(self, job: LeasedJob) -> BodyShare:
         """The bytes that the job's body holds of the node's budget."""
         key = (job.id, job.lease)

@@ -25,7 +25,7 @@ SELECT k.key, d.id, d.url, d.status, d.content_type, d.size, d.fetched_at FROM (
     SELECT key, id FROM documents WHERE key IN ({keys})
     UNION ALL SELECT key, document FROM document_aliases WHERE key IN ({keys})
 ) k JOIN documents d ON d.id = k.id
-WHERE d.run = ? OR (d.status BETWEEN 200 AND 299 AND d.fetched_at > ?)
+WHERE d.run = ? OR (d.status BETWEEN 200 AND 299 AND d.status NOT IN (204, 205, 206) AND d.fetched_at > ?)
 ORDER BY d.fetched_at
 """
 _IDS_BY_KEY = """
