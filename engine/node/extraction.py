@@ -36,8 +36,8 @@ class PageExtraction:
     rows: tuple[ExtractedRow, ...]
     children: tuple[ChildJob, ...]
     rejected: tuple[Rejection, ...]
-    damaged: bool
-    """Whether bytes that are invalid in the page's charset were replaced."""
+    damaged: int
+    """Number of bytes that are invalid in the page's encoding, and were replaced."""
 
     def rejected_counts(self) -> tuple[tuple[str, int], ...]:
         """Rejected records by dataDef."""
@@ -123,8 +123,8 @@ class PageExtractor:
         return tuple(children.values())
 
 
-def parse_page(body: bytes, content_type: str, *, url: str, status: int, fetched_at: float) -> tuple[Page, bool]:
-    """The page of a body, and whether bytes invalid in its charset were replaced. Raises UnsupportedContent."""
+def parse_page(body: bytes, content_type: str, *, url: str, status: int, fetched_at: float) -> tuple[Page, int]:
+    """The page of a body, and the number of its bytes that were invalid and replaced. Raises UnsupportedContent."""
     document = decode(body, content_type)
     if document.kind == "binary":
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
