@@ -64,15 +64,15 @@ class Page:
 
     @cached_property
     def tree(self) -> LexborHTMLParser | None:
-        """The document as HTML; None for JSON."""
-        if self.kind == "json":
+        """The document as HTML; None for JSON and XML."""
+        if self.kind != "html":
             return None
         self._check_depth()
         return LexborHTMLParser(self._bytes, options=LexborDocumentOptions.WO_EVENTS)
 
     @cached_property
     def element(self) -> "_Element | None":
-        """The root element for XPath, of HTML or XML; None for JSON and empty documents."""
+        """The root element for XPath, and for CSS on XML; None for JSON and empty documents."""
         if self.kind == "json":
             return None
         self._check_depth()
@@ -98,7 +98,7 @@ class Page:
     def base(self) -> str:
         """The base of relative URLs: the first `<base href>`, else the final URL."""
         own = urls.normalize(self.url) or self.url
-        if self.kind == "json" or b"<base" not in self._lower or self.tree is None:
+        if self.kind != "html" or b"<base" not in self._lower or self.tree is None:
             return own
         node = self.tree.css_first("base[href]")
         href = node.attrs.get("href") if node is not None else None
@@ -117,7 +117,7 @@ class Page:
     @cached_property
     def nofollow(self) -> bool:
         """Whether `<meta name=robots>` forbids following the links of the page."""
-        if self.kind == "json" or b"robots" not in self._lower or self.tree is None:
+        if self.kind != "html" or b"robots" not in self._lower or self.tree is None:
             return False
         words: set[str] = set()
         for node in self.tree.css('meta[name="robots" i]'):

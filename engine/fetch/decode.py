@@ -1,6 +1,7 @@
 """Decodes a body to text: detects its kind and encoding."""
 
 import codecs
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -62,6 +63,11 @@ _BINARY_TYPES = frozenset(
     }
 )
 _BINARY_FAMILIES = ("image/", "audio/", "video/", "font/", "model/", "application/vnd.")
+
+_HTML_ROOT = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?[^>]*>\s*|<!--(?:[^-]|-[^-])*-->\s*|<!DOCTYPE[^>]*>\s*)*<html[\s>]", re.IGNORECASE
+)
+"""XHTML, which is read as HTML under any type."""
 
 _DeclaredKind = Literal["html", "xml", "json", "binary", "text", "unknown"]
 
@@ -199,6 +205,8 @@ def _detect_bom(body: bytes) -> tuple[bytes, str] | None:
 
 def _sniff_kind(body: bytes, declared: _DeclaredKind, wide: bool) -> DocumentKind:
     """The kind of a body. `wide`: UTF-16 text, which contains NUL bytes."""
+    if declared == "xml" and _HTML_ROOT.match(body[:_SNIFF_LENGTH]):
+        return "html"
     if declared != "text" and declared != "unknown":
         return declared
     if not wide and (body.startswith(_MAGIC_PREFIXES) or body[:_SNIFF_LENGTH].translate(None, _TEXT_BYTES)):

@@ -143,6 +143,8 @@ def test_the_header_overrides_the_page() -> None:
         ("application/rss+xml", b"<rss/>", "xml"),
         ("text/xml", b"<urlset/>", "xml"),
         ("image/svg+xml", b"<svg/>", "xml"),
+        ("application/xml", b'<?xml version="1.0"?>\n<!-- a --><!DOCTYPE html PUBLIC "x"><html xmlns="x">', "html"),
+        ("text/xml", b"<rss><![CDATA[<html>]]></rss>", "xml"),
         ("application/pdf", b"x", "binary"),
         ("image/png", b"x", "binary"),
         ("video/mp4", b"", "binary"),
