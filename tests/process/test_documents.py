@@ -37,7 +37,7 @@ def test_a_feed_is_read_as_xml_and_its_links_are_followed(project: Project, site
     assert done.jobs == {"done": 3}
     assert project.rows("item") == [
         {"title": "Раз", "url": first, "by": "Анна"},
-        {"title": "<b>Два</b>", "url": second, "by": None},
+        {"title": "<b>Два</b>", "url": second, "by": ""},
     ]
     assert sorted(row["heading"] for row in project.rows("page")) == [
         "a\ufffd\ufffd\ufffdb",
