@@ -132,7 +132,12 @@ def _read_element(element: "_Element", attribute: str) -> str | None:
             outer_html(child) + escape(child.tail or "", quote=False) for child in element
         )
     value = element.get(attribute)
-    return element.get(attribute.lower()) if value is None else value
+    if value is None:
+        value = element.get(attribute.lower())
+    if value is None and len(element.attrib):  # by local name, whatever the namespace: XML
+        name = attribute.rpartition(":")[2]
+        value = next((str(text) for key, text in element.items() if str(key).rpartition("}")[2] == name), None)
+    return value
 
 
 def _element_text(element: "_Element") -> str:

@@ -74,8 +74,8 @@ class Page:
 
     @cached_property
     def tree(self) -> LexborHTMLParser | None:
-        """The document as HTML; None for JSON. Raises MemoryError."""
-        if self.kind == "json":
+        """The document as HTML; None for JSON and XML. Raises MemoryError."""
+        if self.kind != "html":
             return None
         self._check_depth()
         try:
@@ -90,7 +90,7 @@ class Page:
 
     @cached_property
     def element(self) -> "_Element | None":
-        """The root element for XPath, of HTML or XML; None for JSON and empty documents. Raises MemoryError."""
+        """The root element for XPath, and for CSS on XML; None for JSON and empty documents. Raises MemoryError."""
         if self.kind == "json":
             return None
         self._check_depth()
@@ -117,7 +117,7 @@ class Page:
     def base(self) -> str:
         """The base of relative URLs: the first `<base href>` unless it is overlong, else the final URL."""
         own = urls.normalize(self.url) or self.url
-        if self.kind == "json" or b"<base" not in self._lower or self.tree is None:
+        if self.kind != "html" or b"<base" not in self._lower or self.tree is None:
             return own
         node = self.tree.css_first("base[href]")
         href = node.attrs.get("href") if node is not None else None
@@ -145,7 +145,7 @@ class Page:
         return cached
 
     def _read_meta_robots(self, agent: str) -> PageRobots:
-        if self.kind == "json" or b"<meta" not in self._lower:
+        if self.kind != "html" or b"<meta" not in self._lower:
             return PageRobots()
         if b"robots" not in self._lower and (not agent or agent.encode() not in self._lower):
             return PageRobots()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
     from engine.extract.node_value import SelectedNode
+    from engine.extract.xml_css import XmlCssExpression
 
 # Outside a table, the HTML parser drops these tags.
 _TABLE_PARTS = frozenset(("caption", "col", "colgroup", "tbody", "td", "tfoot", "th", "thead", "tr"))
@@ -100,10 +101,14 @@ def compile_selector(text: str | None) -> Selector:
 
 class _CssSelector:
     def __init__(self, text: str) -> None:
+        self._text = text
         self._css = CssExpression(text)
         self.costly = self._css.costly
+        self._xml_css: XmlCssExpression | None = None
 
-    def first(self, scope: Scope) -> LexborNode | None:
+    def first(self, scope: Scope) -> "SelectedNode | None":
+        if scope.page.kind == "xml":
+            return next(iter(self._find_in_xml(scope)), None)
         if scope.node is None:
             tree, shape = scope.page.tree, scope.page.shape
             return None if tree is None or shape is None else self._css.find_first_on_page(tree, shape)
@@ -111,11 +116,23 @@ class _CssSelector:
         return None if block is None else self._css.find_first_in_block(block, scope.shape_of(block))
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
+        if scope.page.kind == "xml":
+            return [*self._find_in_xml(scope)]
         if scope.node is None:
             tree, shape = scope.page.tree, scope.page.shape
             return [] if tree is None or shape is None else [*self._css.find_on_page(tree, shape)]
         block = scope.html
         return [] if block is None else [*self._css.find_in_block(block, scope.shape_of(block))]
+
+    def _find_in_xml(self, scope: Scope) -> "list[_Element]":
+        root = scope.element
+        if root is None:
+            return []
+        if self._xml_css is None:
+            from engine.extract.xml_css import XmlCssExpression
+
+            self._xml_css = XmlCssExpression(self._text)
+        return self._xml_css.find(root, block=scope.node is not None)
 
 
 class _XPathSelector:
@@ -175,6 +192,8 @@ class _SelfSelector:
             return scope.node
         if scope.page.tree is not None:
             return scope.page.tree.root
+        if scope.page.kind == "xml":
+            return scope.page.element
         return None if scope.page.data is MISSING else JsonValue(scope.page.data)
 
     def all(self, scope: Scope) -> "list[SelectedNode]":

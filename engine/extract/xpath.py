@@ -66,8 +66,9 @@ def parse_outer_html(markup: str, tag: str) -> etree._Element | None:
 
 
 def outer_html(element: etree._Element) -> str:
-    """The element as HTML, without the text after it."""
-    return etree.tostring(element, method="html", encoding="unicode", with_tail=False)
+    """The element as HTML, or as XML in an XML document, without the text after it."""
+    is_html = isinstance(element.getroottree().parser, etree.HTMLParser)
+    return etree.tostring(element, method="html" if is_html else "xml", encoding="unicode", with_tail=False)
 
 
 class XPathExpression:

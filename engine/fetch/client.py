@@ -11,8 +11,9 @@ import httpx
 from aiohttp.abc import AbstractResolver
 
 from engine import urls
+from engine.fetch.byte_budget import BodyShare
 from engine.fetch.cookies import SessionCookies
-from engine.fetch.decompress import ACCEPT_ENCODING, decompress, decompress_start
+from engine.fetch.decompress import ACCEPT_ENCODING, decompress_start, open_decompressor
 from engine.fetch.errors import FetchFailed
 from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse, decode_header, parse_retry_after, redirect_target
@@ -91,6 +92,7 @@ class Fetcher:
         exempt: bool = False,
         read_at_most: int | None = None,
         session_cookies: bool = True,
+        share: BodyShare | None = None,
     ) -> FetchResponse:
         """Send one request and read its response, of any status. Does not follow redirects.
 
@@ -99,6 +101,8 @@ class Fetcher:
         `exempt`: the host may be at a guarded address, such as one of the local network.
         `read_at_most`: bytes of the body after which to stop reading; a longer one is cut, not refused.
         `session_cookies`: whether to send the cookies that the site has set.
+        `share` grows with the body; the time it waits for room counts neither for the deadline nor as elapsed. It is
+        released where no body is returned.
         Raises `FetchFailed`; `AddressRefused` (nothing was sent) if the host is not exempt and has guarded addresses
         only.
         """
@@ -106,8 +110,10 @@ class Fetcher:
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, exempt=exempt)
         if session_cookies:
             self._client.cookies.set_cookie_header(sent)
+        wait = _ShareWait(share)
+        content = b""
         try:
-            async with asyncio.timeout(self._deadline):
+            async with asyncio.timeout(self._deadline) as wait.deadline:
                 response = await self._client.send(sent, stream=True)
                 assert isinstance(response, TransportResponse)
                 body = response.stream = response.body  # the client's own stream refers back to the response
@@ -115,28 +121,29 @@ class Fetcher:
                 received = {name.lower(): value for name, value in pairs}
                 location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
                 try:
-                    raw = await self._read_body(
-                        body, response.status_code, redirected=location is not None, read_at_most=read_at_most
+                    content = await self._read_body(
+                        body,
+                        response.status_code,
+                        received.get(b"content-encoding"),
+                        wait,
+                        redirected=location is not None,
+                        read_at_most=read_at_most,
                     )
                 except BaseException:
                     body.close()
                     raise
         except TimeoutError:
             raise FetchFailed(f"timeout after {self._deadline:g} s", kind="timeout", retryable=True) from None
-        content = self._decompress(
-            b"" if location is not None else raw,
-            received.get(b"content-encoding"),
-            response.status_code,
-            read_at_most,
-        )
+        finally:
+            wait.end(kept=bool(content))
         content_type = received.get(b"content-type")
         return FetchResponse(
             url=urls.without_credentials(url),
             status=response.status_code,
             headers=tuple([(decode_header(name).lower(), decode_header(value)) for name, value in pairs]),
             body=content,
-            received=len(raw),
-            elapsed=perf_counter() - start,
+            received=body.received,
+            elapsed=perf_counter() - start - wait.seconds,
             content_type=decode_header(content_type) if content_type is not None else "",
             location=location,
             location_problem=problem,
@@ -147,25 +154,66 @@ class Fetcher:
         """Close all connections."""
         await self._client.aclose()
 
-    async def _read_body(self, body: ResponseBody, status: int, *, redirected: bool, read_at_most: int | None) -> bytes:
-        """The body as sent. For an error status a failure to read it leaves it empty: the status matters more."""
-        if read_at_most is not None and status < 300:
-            return await body.read_start(read_at_most)
-        if not redirected and status < 400:
-            return await body.read(self._max_body)
-        try:
-            return await body.read(_MAX_DRAINED_BODY if redirected else self._max_body)
-        except FetchFailed:
-            return b""
+    async def _read_body(
+        self,
+        body: ResponseBody,
+        status: int,
+        encoding: bytes | None,
+        wait: "_ShareWait",
+        *,
+        redirected: bool,
+        read_at_most: int | None,
+    ) -> bytes:
+        """The body, decompressed; empty for a redirect.
 
-    def _decompress(self, raw: bytes, encoding: bytes | None, status: int, read_at_most: int | None) -> bytes:
-        if encoding is None or not raw:
-            return raw
+        For an error status a failure to read it leaves it empty: the status matters more.
+        """
         try:
+            if redirected:
+                await body.read(_MAX_DRAINED_BODY, hold=wait.hold)
+                return b""
             if read_at_most is not None and status < 300:
-                return decompress_start(raw, decode_header(encoding), read_at_most)
-            return decompress(raw, decode_header(encoding), self._max_body)
+                start = await body.read_start(read_at_most)
+                return start if encoding is None else decompress_start(start, decode_header(encoding), read_at_most)
+            decompressor = None if encoding is None else open_decompressor(decode_header(encoding), self._max_body)
+            return await body.read(self._max_body, decompressor=decompressor, hold=wait.hold)
         except FetchFailed:
-            if status >= 400:
+            if redirected or status >= 400:
+                body.close()
                 return b""
             raise
+
+
+class _ShareWait:
+    """Grows the share of one response's body; stops its deadline while it waits for room."""
+
+    __slots__ = ("_share", "deadline", "seconds")
+
+    def __init__(self, share: BodyShare | None) -> None:
+        self._share = share
+        self.deadline: asyncio.Timeout
+        self.seconds = 0.0
+        """Time waited."""
+
+    async def hold(self, count: int) -> None:
+        """Hold further bytes; wait until there is room for them."""
+        share = self._share
+        if share is None or share.try_grow(count):
+            return
+        loop = asyncio.get_running_loop()
+        start, ends_at = loop.time(), self.deadline.when()
+        assert ends_at is not None
+        self.deadline.reschedule(None)
+        await share.grow(count)
+        waited = loop.time() - start
+        self.seconds += waited
+        self.deadline.reschedule(ends_at + waited)
+
+    def end(self, *, kept: bool) -> None:
+        """Note that the body is complete, or, unless it is kept, that it was dropped."""
+        if self._share is None:
+            return
+        if kept:
+            self._share.finish_reading()
+        else:
+            self._share.release()

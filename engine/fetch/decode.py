@@ -1,11 +1,12 @@
 """Decodes a body to text: detects its kind and encoding."""
 
 import codecs
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding
+from w3lib.encoding import html_body_declared_encoding, http_content_type_encoding, resolve_encoding
 
 DocumentKind = Literal["html", "xml", "json", "binary"]
 
@@ -64,7 +65,31 @@ _BINARY_TYPES = frozenset(
 )
 _BINARY_FAMILIES = ("image/", "audio/", "video/", "font/", "model/", "application/vnd.")
 
+_HTML_ROOT = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:<\?[^>]*>\s*|<!--(?:[^-]|-[^-])*-->\s*|<!DOCTYPE[^>]*>\s*)*<html[\s>]", re.IGNORECASE
+)
+"""XHTML, which is read as HTML under any type."""
+
 _DeclaredKind = Literal["html", "xml", "json", "binary", "text", "unknown"]
+
+
+_SINGLE_BYTE = frozenset(codec for codec in _WEB_CODECS if codec.startswith(("cp125", "iso8859", "koi8", "mac"))) | {
+    *("cp866", "cp874")
+}
+_DETECTABLE = (
+    *("cp932", "shift_jis_2004", "euc_jis_2004", "iso2022_jp_2", "iso2022_jp_2004", "iso2022_jp_ext"),
+    *("cp949", "euc_kr", "gb18030", "big5hkscs", "cp874", "tis-620", "koi8-r", "koi8-u", "cp866"),
+    *(f"cp{page}" for page in range(1250, 1259)),
+    *(f"iso8859-{part}" for part in (1, 2, 5, 6, 7, 8, 9)),
+)
+"""chardet's names of the encodings that browsers detect. Others are so rare on the web that they would be mistakes."""
+_ASCII_BYTES = bytes(range(128))
+_MIN_DETECTED_CHARACTERS = 3
+"""Bytes beyond ASCII from which a guess is better than windows-1252: one `\x80` or `é` says nothing."""
+_MIN_UTF8_RATIO = 10
+"""Valid sequences for each invalid byte, from which a body is UTF-8 with a few faults."""
+_MAX_DETECTED_BYTES = 64 * 1024
+"""Bytes of a body that the detection of its encoding reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,38 +100,88 @@ class DecodedBody:
     encoding: str
     """Python's name of the codec."""
     kind: DocumentKind
-    damaged: bool
-    """Whether invalid bytes were replaced by U+FFFD."""
+    damaged: int
+    """Number of invalid bytes, which were replaced by U+FFFD."""
 
 
 def decode(body: bytes, content_type: str) -> DecodedBody:
-    """Decodes a body. Encoding: BOM, header, declaration in the text, else UTF-8, else windows-1252.
+    """Decodes a body.
 
-    The kind follows the content type; if that is missing, application/octet-stream or text/plain, the first bytes.
+    Encoding: byte order mark; UTF-8, if the body is valid as such; header; declaration in the text; detection; else
+    windows-1252. The kind follows the content type; if that is missing, application/octet-stream or text/plain, the
+    first bytes.
     """
     declared_kind, charset = _parse_content_type(content_type)
     bom = _detect_bom(body)
     kind = _sniff_kind(body, declared_kind, bom is not None or charset in _WIDE_CODECS)
     if kind == "binary":
-        return DecodedBody("", "", kind, False)
+        return DecodedBody("", "", kind, 0)
     if bom is not None:
         mark, codec = bom
         return _decode_as(body[len(mark) :], codec, kind)
-    if charset is not None:
-        return _decode_as(body, charset, kind)
     # Only ISO-2022-JP encodes other characters as ASCII bytes, with escape sequences.
-    if body.isascii() and b"\x1b" not in body:
-        return DecodedBody(body.decode("ascii"), "utf-8", kind, False)
-    declared_codec = _web_codec(html_body_declared_encoding(body)) if kind != "json" else None
-    if declared_codec is not None:
-        # A declaration readable as ASCII cannot be UTF-16.
-        return _decode_as(body, "utf-8" if declared_codec.startswith("utf-16") else declared_codec, kind)
-    if kind != "html":
-        return _decode_as(body, "utf-8", kind)
+    if charset is None and body.isascii() and b"\x1b" not in body:
+        return DecodedBody(body.decode("ascii"), "utf-8", kind, 0)
+    declared = charset or (_declared_in_text(body) if kind != "json" else None)
+    text = None if declared == "utf-8" else _decode_utf8_despite(body, declared)
+    if text is not None:
+        return DecodedBody(text, "utf-8", kind, 0)
+    return _decode_as(body, declared or ("utf-8" if kind == "json" else _detect_codec(body)), kind)
+
+
+def needs_detection(body: bytes, content_type: str) -> bool:
+    """Whether decoding the body has to detect its encoding, which takes milliseconds, and 0.2 s the first time."""
+    declared_kind, charset = _parse_content_type(content_type)
+    if charset is not None or body.isascii() or _detect_bom(body) is not None:
+        return False
+    kind = _sniff_kind(body, declared_kind, wide=False)
+    if kind in ("binary", "json") or _declared_in_text(body) is not None:
+        return False
+    return _decode_utf8_despite(body, None) is None
+
+
+def _declared_in_text(body: bytes) -> str | None:
+    """The codec that a `<meta>` or an XML declaration names."""
+    codec = _web_codec(html_body_declared_encoding(body))
+    # A declaration readable as ASCII cannot be UTF-16.
+    return "utf-8" if codec is not None and codec.startswith("utf-16") else codec
+
+
+def _decode_utf8_despite(body: bytes, declared: str | None) -> str | None:
+    """The text of a body that is UTF-8, whatever it declares; None: it is not.
+
+    Text in a single-byte encoding is hardly ever valid UTF-8 by chance. Short text in a multi-byte one may be: there
+    the declaration holds as long as it fits.
+    """
+    if declared is not None and (declared.startswith("utf-16") or body.isascii()):
+        return None
     try:
-        return DecodedBody(body.decode("utf-8"), "utf-8", kind, False)
+        text = body.decode("utf-8")
     except UnicodeDecodeError:
-        return _decode_as(body, _FALLBACK, kind)
+        return None
+    if declared is None or declared in _SINGLE_BYTE:
+        return text
+    try:
+        body.decode(declared)
+    except UnicodeDecodeError:
+        return text
+    return None
+
+
+def _detect_codec(body: bytes) -> str:
+    valid = body.decode("utf-8", "ignore")
+    valid_bytes = len(valid.encode())
+    if valid_bytes - len(valid) >= _MIN_UTF8_RATIO * (len(body) - valid_bytes):
+        return "utf-8"
+    sample = body[:_MAX_DETECTED_BYTES]
+    if len(sample.translate(None, _ASCII_BYTES)) < _MIN_DETECTED_CHARACTERS:
+        return _FALLBACK
+    import chardet  # takes 0.2 s, and few pages need it
+
+    detected = chardet.detect(sample, include_encodings=_DETECTABLE)["encoding"]
+    codec = _web_codec(resolve_encoding(detected)) if detected else None
+    # what is read here is not valid as UTF-8
+    return _FALLBACK if codec is None or codec.startswith("utf") else codec
 
 
 def is_binary(body: bytes, content_type: str) -> bool:
@@ -118,9 +193,14 @@ def is_binary(body: bytes, content_type: str) -> bool:
 
 def _decode_as(body: bytes, codec: str, kind: DocumentKind) -> DecodedBody:
     try:
-        return DecodedBody(body.decode(codec), codec, kind, False)
+        return DecodedBody(body.decode(codec), codec, kind, 0)
     except UnicodeDecodeError:
-        return DecodedBody(body.decode(codec, "replace"), codec, kind, True)
+        return DecodedBody(body.decode(codec, "replace"), codec, kind, _count_invalid_bytes(body, codec))
+
+
+def _count_invalid_bytes(body: bytes, codec: str) -> int:
+    valid = body.decode(codec, "ignore").encode(codec, "ignore")
+    return max(1, len(body) - len(valid))
 
 
 def _detect_bom(body: bytes) -> tuple[bytes, str] | None:
@@ -133,6 +213,8 @@ def _detect_bom(body: bytes) -> tuple[bytes, str] | None:
 
 def _sniff_kind(body: bytes, declared: _DeclaredKind, wide: bool) -> DocumentKind:
     """The kind of a body. `wide`: UTF-16 text, which contains NUL bytes."""
+    if declared == "xml" and _HTML_ROOT.match(body[:_SNIFF_LENGTH]):
+        return "html"
     if declared != "text" and declared != "unknown":
         return declared
     if not wide and (body.startswith(_MAGIC_PREFIXES) or body[:_SNIFF_LENGTH].translate(None, _TEXT_BYTES)):

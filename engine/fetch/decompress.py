@@ -1,7 +1,8 @@
-"""Decompresses one Content-Encoding layer, with a limit on the output."""
+"""Decompresses one Content-Encoding layer as it arrives, with a limit on the output."""
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Protocol
 
 import brotli  # type: ignore[import-untyped]
 
@@ -12,41 +13,65 @@ ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
+_STEP = 64 * 1024
+"""Most bytes of output per step of gzip, deflate and Brotli."""
+
 _ZSTD_WINDOW = 8 * 1024 * 1024
 """Bytes; the size that RFC 8878 recommends to support, and the most a frame may make us allocate."""
 
 _ZSTD_CHUNK = 512
 """Input bytes per step: four can expand to 128 KiB, so a step returns at most 16 MB before the size check."""
 
-_START_CHUNK = 512
-"""Input bytes per step where only the start of a body is needed."""
-
+_LARGEST_PIECE = 32 * 1024 * 1024
+"""More than a decompressor gives at once: zstd expands a chunk of input as a whole."""
 _MAX_MEMBERS = 100
 """Concatenated streams in one body; normal servers send one."""
 
 
-def decompress(raw: bytes, encoding: str, limit: int) -> bytes:
-    """Decompresses a body. Returns it unchanged for an empty or unknown encoding.
+class Decompressor(Protocol):
+    """Decompresses one body as it arrives.
 
-    Raises `FetchFailed`: invalid or truncated data, more than one layer, or more than `limit` bytes.
+    Both methods raise `FetchFailed`: invalid or truncated data, or more output than the limit.
+    """
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decompress the next bytes of the body; yields the output in pieces."""
+
+    def finish(self) -> Iterator[bytes]:
+        """Note that the body is complete; yields the rest of the output."""
+
+
+def open_decompressor(encoding: str, limit: int) -> Decompressor | None:
+    """The decompressor for a Content-Encoding; None for an empty or unknown one. `limit`: bytes of output.
+
+    Raises `FetchFailed` for more than one layer.
     """
     name = encoding.strip().lower()
-    if not name or not raw:
-        return raw
     if name in ("gzip", "x-gzip"):
-        return _gunzip(raw, limit)
+        return _GzipDecompressor(_Output(limit))
     if name == "br":
-        return _unbrotli(raw, limit)
+        return _BrotliDecompressor(_Output(limit))
     if name == "deflate":
-        return _inflate(raw, limit)
+        return _DeflateDecompressor(_Output(limit))
     if name == "zstd":
-        return _unzstd(raw, limit)
+        return _ZstdDecompressor(_Output(limit))
     if "," in name:
         layers = [layer for layer in (part.strip() for part in name.split(",")) if layer not in ("", "identity")]
         if len(layers) > 1:
             raise FetchFailed(f"bad encoding {name} (only one layer is supported)", kind="encoding", retryable=False)
-        return decompress(raw, layers[0] if layers else "", limit)
-    return raw
+        return open_decompressor(layers[0], limit) if layers else None
+    return None
+
+
+def decompress(raw: bytes, encoding: str, limit: int) -> bytes:
+    """Decompresses a complete body. Returns it unchanged if it is empty, or for an empty or unknown encoding.
+
+    Raises `FetchFailed`: invalid or truncated data, more than one layer, or more than `limit` bytes.
+    """
+    decompressor = open_decompressor(encoding, limit) if raw else None
+    if decompressor is None:
+        return raw
+    return b"".join([*decompressor.feed(raw), *decompressor.finish()])
 
 
 def decompress_start(raw: bytes, encoding: str, limit: int) -> bytes:
@@ -54,37 +79,18 @@ def decompress_start(raw: bytes, encoding: str, limit: int) -> bytes:
 
     Raises `FetchFailed`: invalid data, or a shorter body that ends too early.
     """
-    try:
-        return decompress(raw, encoding, limit)
-    except FetchFailed as failure:
-        if failure.kind != "too-large" and len(raw) < limit:
-            raise
+    decompressor = open_decompressor(encoding, limit + _LARGEST_PIECE) if raw else None
+    if decompressor is None:
+        return raw[:limit]
     parts, size = list[bytes](), 0
-    for part in _decompress_steps(raw, encoding.strip().lower()):
+    for part in decompressor.feed(raw):
         parts.append(part)
         size += len(part)
         if size >= limit:
-            break
+            return b"".join(parts)[:limit]
+    if len(raw) < limit:
+        parts += decompressor.finish()
     return b"".join(parts)[:limit]
-
-
-def _decompress_steps(raw: bytes, name: str) -> Iterator[bytes]:
-    """The content of the first stream, in small parts, as far as it goes."""
-    step: Callable[[bytes], bytes]
-    if name == "br":
-        step = brotli.Decompressor().process
-    elif name == "zstd":
-        import zstandard
-
-        step = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj().decompress
-    else:
-        with_header = name != "deflate" or _has_zlib_header(raw)
-        step = zlib.decompressobj((15 if name == "deflate" else 31) if with_header else -15).decompress
-    try:
-        for start in range(0, len(raw), _START_CHUNK):
-            yield step(raw[start : start + _START_CHUNK])
-    except Exception as error:  # each library has its own; zstandard's is imported late
-        raise _bad_encoding(name) from error
 
 
 def body_too_large(limit: int) -> FetchFailed:
@@ -97,87 +103,159 @@ def body_too_large(limit: int) -> FetchFailed:
     )
 
 
-def _gunzip(raw: bytes, limit: int) -> bytes:
-    content, rest = _zlib_stream(raw, 31, limit, "gzip")
-    if not rest.startswith(_GZIP_MAGIC):
-        return content  # ignore bytes after the last member, as browsers do
-    parts, size = [content], len(content)
-    for _ in range(_MAX_MEMBERS):
-        content, rest = _zlib_stream(rest, 31, limit, "gzip", used=size)
-        size += len(content)
-        parts.append(content)
-        if not rest.startswith(_GZIP_MAGIC):
-            return b"".join(parts)
-    raise _bad_encoding("gzip")
+class _Output:
+    """Counts the output of one body."""
+
+    __slots__ = ("_limit", "_size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+
+    @property
+    def step(self) -> int:
+        """Bytes to decompress next: one more than the limit leaves, so that a longer body shows."""
+        return min(_STEP, self._limit - self._size + 1)
+
+    def count(self, piece: bytes) -> bytes:
+        """The piece. Raises `FetchFailed` if it exceeds the limit."""
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise body_too_large(self._limit)
+        return piece
 
 
-def _inflate(raw: bytes, limit: int) -> bytes:
-    # Servers send "deflate" with the zlib header that the standard requires, or, often, without it.
-    return _zlib_stream(raw, 15 if _has_zlib_header(raw) else -15, limit, "deflate")[0]
+class _GzipDecompressor:
+    """One or more gzip members. What follows the last one is ignored, as browsers do."""
+
+    def __init__(self, output: _Output) -> None:
+        self._output = output
+        self._stream = zlib.decompressobj(31)
+        self._members = 1
+        self._after_member = b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            if self._stream.eof:
+                # two bytes tell whether another member follows
+                data = self._after_member = self._after_member + data
+                if len(data) < len(_GZIP_MAGIC) or not data.startswith(_GZIP_MAGIC):
+                    self._after_member = data[: len(_GZIP_MAGIC)]
+                    return
+                self._members += 1
+                if self._members > _MAX_MEMBERS:
+                    raise _bad_encoding("gzip")
+                self._stream, self._after_member = zlib.decompressobj(31), b""
+            yield from _inflate(self._stream, data, self._output, "gzip")
+            data = self._stream.unused_data
+
+    def finish(self) -> Iterator[bytes]:
+        if not self._stream.eof:
+            raise _truncated_body("gzip")
+        return iter(())
 
 
-def _has_zlib_header(raw: bytes) -> bool:
-    return len(raw) >= 2 and raw[0] & 0x0F == 8 and (raw[0] << 8 | raw[1]) % 31 == 0
+class _DeflateDecompressor:
+    """Servers send "deflate" with the zlib header that the standard requires, or, often, without it."""
+
+    def __init__(self, output: _Output) -> None:
+        self._output = output
+        self._stream: zlib._Decompress | None = None
+        self._start = b""
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._stream is None:
+            data = self._start = self._start + data
+            if len(data) < 2:
+                return
+        yield from self._inflate(data)
+
+    def finish(self) -> Iterator[bytes]:
+        if self._stream is None:
+            yield from self._inflate(self._start)
+        if self._stream is None or not self._stream.eof:
+            raise _truncated_body("deflate")
+
+    def _inflate(self, data: bytes) -> Iterator[bytes]:
+        if self._stream is None:
+            with_header = len(data) >= 2 and data[0] & 0x0F == 8 and (data[0] << 8 | data[1]) % 31 == 0
+            self._stream, self._start = zlib.decompressobj(15 if with_header else -15), b""
+        if not self._stream.eof:
+            yield from _inflate(self._stream, data, self._output, "deflate")
 
 
-def _zlib_stream(raw: bytes, wbits: int, limit: int, name: str, used: int = 0) -> tuple[bytes, bytes]:
-    """The content of one stream, and the bytes after it."""
-    stream = zlib.decompressobj(wbits)
-    try:
-        content = stream.decompress(raw, limit - used + 1)
-    except zlib.error:
-        raise _bad_encoding(name) from None
-    if used + len(content) > limit:
-        raise body_too_large(limit)
-    if not stream.eof:
-        raise _truncated_body(name)
-    return content, stream.unused_data
+def _inflate(stream: "zlib._Decompress", data: bytes, output: _Output, name: str) -> Iterator[bytes]:
+    """The output for the next bytes of a zlib stream, up to its end."""
+    while not stream.eof:
+        step = output.step
+        try:
+            piece = stream.decompress(data, step)
+        except zlib.error:
+            raise _bad_encoding(name) from None
+        if piece:
+            yield output.count(piece)
+        data = stream.unconsumed_tail
+        if len(piece) < step and not data:
+            return
 
 
-def _unbrotli(raw: bytes, limit: int) -> bytes:
-    stream = brotli.Decompressor()
-    parts: list[bytes] = []
-    size = 0
-    chunk = raw
-    try:
-        while not stream.is_finished():
-            part = stream.process(chunk, output_buffer_limit=limit + 1 - size)
-            chunk = b""
-            parts.append(part)
-            size += len(part)
-            if size > limit:
-                raise body_too_large(limit)
-            if not part and stream.can_accept_more_data() and not stream.is_finished():
-                raise _truncated_body("br")
-    except brotli.error:
-        raise _bad_encoding("br") from None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+class _BrotliDecompressor:
+    def __init__(self, output: _Output) -> None:
+        self._output = output
+        self._stream = brotli.Decompressor()
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        stream = self._stream
+        try:
+            while not stream.is_finished():
+                piece = stream.process(data, output_buffer_limit=self._output.step)
+                data = b""
+                if piece:
+                    yield self._output.count(piece)
+                elif stream.can_accept_more_data():
+                    return
+        except brotli.error:
+            raise _bad_encoding("br") from None
+
+    def finish(self) -> Iterator[bytes]:
+        if not self._stream.is_finished():
+            raise _truncated_body("br")
+        return iter(())
 
 
-def _unzstd(raw: bytes, limit: int) -> bytes:
-    import zstandard  # takes 16 ms, and few servers use it
+class _ZstdDecompressor:
+    """One or more zstd frames, and nothing else."""
 
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-    parts: list[bytes] = []
-    size = position = 0
-    try:
-        for _ in range(_MAX_MEMBERS):
-            frame = decompressor.decompressobj()
-            while not frame.eof:
-                if position >= len(raw):
-                    raise _truncated_body("zstd")
-                part = frame.decompress(raw[position : position + _ZSTD_CHUNK])
-                position += _ZSTD_CHUNK
-                size += len(part)
-                if size > limit:
-                    raise body_too_large(limit)
-                parts.append(part)
-            position = min(position, len(raw)) - len(frame.unused_data)
-            if position >= len(raw):
-                return b"".join(parts)
-    except zstandard.ZstdError:
-        pass
-    raise _bad_encoding("zstd")
+    def __init__(self, output: _Output) -> None:
+        import zstandard  # takes 16 ms, and few servers use it
+
+        self._output = output
+        self._error = zstandard.ZstdError
+        self._decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
+        self._frame = self._decompressor.decompressobj()
+        self._frames = 1
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        position = 0
+        try:
+            while position < len(data):
+                if self._frame.eof:
+                    self._frames += 1
+                    if self._frames > _MAX_MEMBERS:
+                        raise _bad_encoding("zstd")
+                    self._frame = self._decompressor.decompressobj()
+                chunk = data[position : position + _ZSTD_CHUNK]
+                piece = self._frame.decompress(chunk)
+                position += len(chunk) - (len(self._frame.unused_data) if self._frame.eof else 0)
+                if piece:
+                    yield self._output.count(piece)
+        except self._error:
+            raise _bad_encoding("zstd") from None
+
+    def finish(self) -> Iterator[bytes]:
+        if not self._frame.eof:
+            raise _truncated_body("zstd")
+        return iter(())
 
 
 def _bad_encoding(name: str) -> FetchFailed:

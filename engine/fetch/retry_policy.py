@@ -8,14 +8,21 @@ MAX_RETRY_AFTER = 3600.0
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
 _GONE_STATUSES = frozenset({404, 410})
+_NO_PAGE_STATUSES = {
+    204: "no content",
+    205: "no content",
+    206: "a part of the page, which was not asked for",
+}
 _TRANSIENT_STATUSES = frozenset({408, 425, 429})
 _MAX_DOUBLINGS = 16
 
-StatusClass = Literal["ok", "redirect", "gone", "retry", "refused"]
+StatusClass = Literal["ok", "no-page", "redirect", "gone", "retry", "refused"]
 
 
 def classify_status(status: int) -> StatusClass:
-    """Classifies a status: page, redirect, gone, retry later, or refused."""
+    """Classifies a status: page, success without a page, redirect, gone, retry later, or refused."""
+    if status in _NO_PAGE_STATUSES:
+        return "no-page"
     if 200 <= status < 300:
         return "ok"
     if status in REDIRECT_STATUSES:
@@ -23,6 +30,11 @@ def classify_status(status: int) -> StatusClass:
     if status in _GONE_STATUSES:
         return "gone"
     return "retry" if retryable_status(status) else "refused"
+
+
+def no_page_reason(status: int) -> str:
+    """Why a status of the class `no-page` gives no page, for the job's reason."""
+    return f"HTTP {status} ({_NO_PAGE_STATUSES[status]})"
 
 
 def retryable_status(status: int) -> bool:

@@ -3,8 +3,9 @@
 import errno
 import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
+from io import BytesIO
 
 import aiohttp
 import httpx
@@ -13,7 +14,7 @@ from httpx_aiohttp import AiohttpTransport
 from yarl import URL
 
 from engine.fetch.address_guard import guarded_category, literal_address
-from engine.fetch.decompress import body_too_large
+from engine.fetch.decompress import Decompressor, body_too_large
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.guarded_connector import GuardedResolver, find_guarded_address, open_guarded_socket
 from engine.fetch.request import OutgoingRequest
@@ -21,12 +22,18 @@ from engine.fetch.request import OutgoingRequest
 _MAX_HEADER_BYTES = 64 * 1024
 """Bytes of one header line; policies and cookies of real sites exceed aiohttp's 8 KB."""
 _MAX_HEADERS = 512
-_READ_BUFFER_BYTES = 256 * 1024
-"""Unread bytes of one response that pause its connection."""
+_READ_BUFFER_BYTES = 64 * 1024
+"""Unread bytes of one response; twice as many pause its connection."""
+_PIECE_BYTES = 64 * 1024
+"""Bytes of a body that are held, then read, in one piece."""
 _DNS_CACHE_SECONDS = 60
 """Seconds to cache a resolved name."""
 
 _DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
+
+
+HoldBytes = Callable[[int], Awaitable[None]]
+"""Waits until that many further bytes may be kept in memory."""
 
 
 class TransportResponse(httpx.Response):
@@ -143,46 +150,76 @@ class Transport(AiohttpTransport):
 class ResponseBody(httpx.AsyncByteStream):
     """The body of a response, as sent."""
 
-    __slots__ = ("_response",)
+    __slots__ = ("_response", "received")
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
+        self.received = 0
+        """Bytes read, as sent."""
 
-    async def read(self, limit: int) -> bytes:
-        """The whole body. Releases the connection.
+    async def read(self, limit: int, *, decompressor: Decompressor | None = None, hold: HoldBytes) -> bytes:
+        """The whole body, decompressed. Releases the connection.
 
-        Raises `FetchFailed` if the body is truncated or exceeds `limit` bytes; then stops reading.
+        `hold` is awaited before bytes are kept, except for a body of one piece; meanwhile full buffers stop the server.
+        Raises `FetchFailed` if the body is truncated, cannot be decompressed, or exceeds `limit` bytes, as sent or
+        decompressed; then stops reading.
         """
         declared = self._response.content_length
         if declared is not None and declared > limit:
             self.close()
             raise body_too_large(limit)
-        content = self._response.content
         try:
-            first = await content.readany()
-            if len(first) <= limit and content.at_eof():
-                return first
-            parts, size = [first], len(first)
-            while part := await content.readany():
-                parts.append(part)
-                size += len(part)
-                if size > limit:
-                    break
+            piece = await self._read_piece(_PIECE_BYTES, limit)
+            if decompressor is not None:
+                return await self._read_compressed(piece, limit, decompressor, hold)
+            if self._response.content.at_eof():
+                return piece
+            return await self._read_plain(piece, limit, hold)
         except (aiohttp.ClientError, OSError) as error:
             self.close()
             raise _to_fetch_failed(error) from error
-        if size > limit:
+
+    async def _read_plain(self, piece: bytes, limit: int, hold: HoldBytes) -> bytes:
+        body = BytesIO()  # gives its bytes out without a copy
+        held = _PIECE_BYTES
+        await hold(held)
+        while piece:
+            body.write(piece)
+            # Held before it is read: what has to wait stays in the buffers, so that the server waits, too.
+            if self.received == held and not self._response.content.at_eof():
+                held += _PIECE_BYTES
+                await hold(_PIECE_BYTES)
+            piece = await self._read_piece(held - self.received, limit)
+        return body.getvalue()
+
+    async def _read_compressed(self, piece: bytes, limit: int, decompressor: Decompressor, hold: HoldBytes) -> bytes:
+        body = BytesIO()
+        while piece:
+            for part in decompressor.feed(piece):
+                await hold(len(part))
+                body.write(part)
+            piece = await self._read_piece(_PIECE_BYTES, limit)
+        for part in decompressor.finish() if self.received else ():
+            await hold(len(part))
+            body.write(part)
+        return body.getvalue()
+
+    async def _read_piece(self, size: int, limit: int) -> bytes:
+        """Up to `size` bytes as sent; empty at the end."""
+        piece = await self._response.content.read(size)
+        self.received += len(piece)
+        if self.received > limit:
             self.close()
             raise body_too_large(limit)
-        return b"".join(parts)
+        return piece
 
     async def read_start(self, limit: int) -> bytes:
         """The first `limit` bytes, or the whole body if it is shorter. Raises `FetchFailed` if that is truncated."""
-        parts, size = list[bytes](), 0
+        parts = list[bytes]()
         try:
-            while size < limit and (part := await self._response.content.readany()):
+            while self.received < limit and (part := await self._response.content.readany()):
                 parts.append(part)
-                size += len(part)
+                self.received += len(part)
         except (aiohttp.ClientError, OSError) as error:
             raise _to_fetch_failed(error) from error
         finally:

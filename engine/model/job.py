@@ -83,6 +83,8 @@ class StoredPage:
     url: str
     status: int
     content_type: str
+    size: int
+    """Bytes of the body."""
     fetched_at: float
     """Wall clock, seconds since 1970."""
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.errors import CrawlError
+from engine.fetch.byte_budget import ByteBudget
 from engine.fetch.client import Fetcher
 from engine.model.node import Role
 from engine.node.beat_thread import NodeBeatThread
@@ -43,6 +44,8 @@ from engine.store.tables.runs import Run
 from engine.store.transactions.placement import PlacementCache
 
 _log = logging.getLogger(__name__)
+_BODIES = 1.5
+"""Bodies of `max_body` that a node holds at once; with the copies that their storage makes, twice `max_body`."""
 _DEFS_BUSY_SECONDS = 0.5
 
 
@@ -200,6 +203,7 @@ def _build_pipeline(
             run_time=run_time,
         ),
         named_hosts=NamedHosts(run=run, db_access=db_access, def_cache=def_cache),
+        byte_budget=ByteBudget(capacity=int(_BODIES * settings.max_body), largest=settings.max_body),
     )
 
 

@@ -108,6 +108,8 @@ class Committer(threading.Thread):
                 _log.warning("commit waits: %s", busy.message)
                 self.ticked_at = time.monotonic()
                 time.sleep(_RETRY_PAUSE)
+        for outcome in batch:
+            outcome.settle()
         self._capacity.release([outcome.job for outcome in batch])
         self._apply_result(batch, result)
         if not self._capacity.held:

@@ -112,8 +112,8 @@ def parse_page(
     fetched_at: float,
     robots_tags: tuple[str, ...] = (),
     page_class: type[Page] = Page,
-) -> tuple[Page, bool]:
-    """The page of a body, and whether bytes invalid in its charset were replaced. Raises UnsupportedContent."""
+) -> tuple[Page, int]:
+    """The page of a body, and the number of its bytes that were invalid and replaced. Raises UnsupportedContent."""
     document = decode(body, content_type)
     if document.kind == "binary":
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")

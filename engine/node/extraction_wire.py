@@ -104,7 +104,7 @@ class PageAnswer:
     """What the dataDefs of a task extracted from its page."""
 
     page_kind: str
-    damaged: bool
+    damaged: int
     rows: tuple[tuple[int, tuple[str, ...]], ...]
     """Rows as JSON objects, by index of their dataDef in the task."""
     links: LinkColumns
@@ -144,7 +144,7 @@ def encode_failure(failure: Failure) -> list[bytes]:
     return encode_frame({"failed": failure.kind, "reason": _clean(failure.reason)})
 
 
-def encode_page(page_kind: str, damaged: bool, extracted: ExtractedPage) -> list[bytes]:
+def encode_page(page_kind: str, damaged: int, extracted: ExtractedPage) -> list[bytes]:
     """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it."""
     rows = _join([row for _, texts in extracted.rows for row in texts])
     urls = _join([link.url for link in extracted.links])
@@ -224,7 +224,7 @@ def _decode_page(fields: dict[str, Any], body: memoryview) -> PageAnswer:
         start += count
     return PageAnswer(
         page_kind=_text(fields["page"]),
-        damaged=fields["damaged"] is True,
+        damaged=_count(fields["damaged"]),
         rows=tuple(rows),
         links=LinkColumns(
             urls=urls, keys=tuple([keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]), runs=runs

@@ -38,9 +38,8 @@ class OutcomeBuilder:
     ) -> JobOutcome:
         """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`."""
         text = f"{status} {url} {fetch_time} {size / 1000:.0f} kB {len(extraction.rows)} rows"
-        problems = [
-            note for note, applies in (("empty page", not size), ("bytes replaced", extraction.damaged)) if applies
-        ]
+        replaced = f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced"
+        problems = [note for note, applies in (("empty page", not size), (replaced, extraction.damaged)) if applies]
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
         events = [self.event(job, "WARNING" if problems else "INFO", "; ".join([text, *notes]))]
         shown = extraction.rejected[:_MAX_REJECTION_EVENTS]

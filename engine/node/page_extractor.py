@@ -9,7 +9,7 @@ from engine import urls
 from engine.extract.context import Context
 from engine.extract.page import Page, PageTooDeep
 from engine.extract.sitemap import parse_sitemap
-from engine.fetch.decode import decode, is_binary
+from engine.fetch.decode import decode, is_binary, needs_detection
 from engine.fetch.robots import product_token
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, Rejection
@@ -43,8 +43,8 @@ class PageExtraction:
     rows: tuple[ExtractedRow, ...]
     children: tuple[ChildJob, ...]
     rejected: tuple[Rejection, ...]
-    damaged: bool
-    """Whether bytes that are invalid in the page's charset were replaced."""
+    damaged: int
+    """Number of bytes that are invalid in the page's encoding, and were replaced."""
     dropped_links: int = 0
     """Links beyond the limit of a page."""
     noindex: bool = False
@@ -114,7 +114,7 @@ class PageExtractor:
             agent=self._agent,
         )
         compiled = self._applicable_data_defs(job)
-        if may_be_inline(body, [c.extractor for c in compiled]):
+        if may_be_inline(body, [c.extractor for c in compiled]) and not needs_detection(body, content_type):
             page, damaged = parse_page(
                 body, content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
             )
@@ -187,7 +187,7 @@ class PageExtractor:
         page: Page,
         body: bytes,
         *,
-        damaged: bool,
+        damaged: int,
     ) -> PageExtraction | None:
         """What a page gave; None: it is too deep for the fetch loop."""
         try:

@@ -4,12 +4,13 @@ import time
 from collections.abc import Callable
 
 from engine import urls
+from engine.fetch.byte_budget import ByteBudget
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
 from engine.fetch.response import redact_headers
-from engine.fetch.retry_policy import classify_status
+from engine.fetch.retry_policy import StatusClass, classify_status, no_page_reason
 from engine.fetch.robots import product_token
-from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
+from engine.model.job import JobKind, JobState, LeasedJob, Request, StoredPage
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import UnreadablePage, UnsupportedContent
@@ -44,15 +45,24 @@ class Pipeline:
         secrets: SecretValues,
         page_extractor: PageExtractor,
         named_hosts: NamedHosts,
+        byte_budget: ByteBudget,
     ) -> None:
-        """`source` names this node in events."""
+        """`source` names this node in events.
+
+        `byte_budget` is what the bodies of all jobs may hold together, from reading to the commit.
+        """
         self._settings = settings
         self._db_access = db_access
         self._page_extractor = page_extractor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts, db_access=db_access)
         self._redirect_rule = RedirectRule(named_hosts)
         self._sender = RequestSender(
-            fetcher=fetcher, db_access=db_access, def_cache=def_cache, secrets=secrets, named_hosts=named_hosts
+            fetcher=fetcher,
+            db_access=db_access,
+            def_cache=def_cache,
+            secrets=secrets,
+            named_hosts=named_hosts,
+            byte_budget=byte_budget,
         )
         self._reextractor = Reextractor(source=source, db_access=db_access, page_extractor=page_extractor)
         self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor)
@@ -69,12 +79,18 @@ class Pipeline:
 
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         """The outcome of the job. `started` is called when its request is about to be sent."""
-        if job.kind is JobKind.EXTRACT:
-            return await self._reextractor.reextract(job)
+        outcome = None
         try:
+            if job.kind is JobKind.EXTRACT:
+                return await self._reextract(job)
             outcome = await self._process(job, started)
         finally:
-            stats = self._sender.take_stats(job.id)
+            stats, share = self._sender.take_stats(job.id), self._sender.take_share(job)
+            if share is not None:
+                if outcome is not None and outcome.document is not None:
+                    outcome.on_settled = share.release
+                else:
+                    share.release()
         outcome.fetches, outcome.fetch_seconds, outcome.received_bytes = stats
         return outcome
 
@@ -103,6 +119,11 @@ class Pipeline:
             chain = fetched.chain
             return await self._process_stored(job, fetched.stored, hops=chain.hops, target=chain.url)
         return fetched
+
+    async def _reextract(self, job: LeasedJob) -> JobOutcome:
+        if job.stored is not None:
+            await self._sender.share(job).grow(job.stored.size)
+        return await self._reextractor.reextract(job)
 
     async def _read_sitemap(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
         url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
@@ -135,7 +156,7 @@ class Pipeline:
             headers=redact_headers(response.headers),
             body=response.body,
         )
-        match classify_status(status):
+        match self._classify(job, url, chain.request, status):
             case "ok":
                 outcome = await self._extract(
                     job, StoredBody(response.body, robots_tags(response.headers)), response.content_type, document.url,
@@ -143,6 +164,10 @@ class Pipeline:
                 )  # fmt: skip
                 outcome.document, outcome.attempts, outcome.target = document, 1, url if hops else None
                 return outcome
+            case "no-page":
+                empty = self._outcomes.not_a_page(job, no_page_reason(status), url, hops=hops)
+                empty.document, empty.attempts = document, 1
+                return empty
             case "gone":
                 gone = self._outcomes.not_a_page(job, f"HTTP {status} (gone)", url, hops=hops)
                 gone.document, gone.attempts = document, 1
@@ -158,10 +183,16 @@ class Pipeline:
         self, job: LeasedJob, stored: StoredPage, *, hops: int = 0, target: str | None = None
     ) -> JobOutcome:
         """The outcome of a job from a document that was fetched before; a stored error status counts for it too."""
-        if classify_status(stored.status) == "gone":
+        status_class = self._classify(job, stored.url, job.request, stored.status)
+        if status_class == "no-page":
+            return self._outcomes.not_a_page(job, no_page_reason(stored.status), stored.url, hops=hops)
+        if status_class == "gone":
             return self._outcomes.not_a_page(job, f"HTTP {stored.status} (gone)", stored.url, hops=hops)
-        if classify_status(stored.status) != "ok":
+        if status_class != "ok":
             return self._outcomes.ended(job, JobState.FAILED, f"HTTP {stored.status}", stored.url, hops=hops)
+        share = self._sender.share(job)
+        await share.grow(stored.size)
+        share.finish_reading()
         body = self._db_access.page_body(stored.page)
         if body is None:
             return self._outcomes.ended(job, JobState.FAILED, "its stored page is missing", stored.url, hops=hops)
@@ -170,6 +201,12 @@ class Pipeline:
         )
         outcome.page, outcome.target = stored.page, target
         return outcome
+
+    def _classify(self, job: LeasedJob, url: str, request: Request, status: int) -> StatusClass:
+        """The class of a page's status; a 206 is a page only where the defs ask for a part."""
+        if status == 206 and self._sender.asks_for_part(job, url, request):
+            return "ok"
+        return classify_status(status)
 
     async def _extract(
         self,

@@ -3,6 +3,7 @@
 import asyncio
 
 from engine import urls
+from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.client import Fetcher
 from engine.fetch.credentials import HostPart
 from engine.fetch.errors import AddressRefused
@@ -30,12 +31,17 @@ class RequestSender:
         def_cache: DefCache,
         secrets: SecretValues,
         named_hosts: NamedHosts,
+        byte_budget: ByteBudget,
     ) -> None:
+        """`byte_budget`: what the bodies of all jobs may hold together."""
         self._fetcher = fetcher
         self._db_access = db_access
+        self._def_cache = def_cache
         self._secrets = secrets
         self._host_credentials = HostCredentials(def_cache, secrets)
         self._named_hosts = named_hosts
+        self._byte_budget = byte_budget
+        self._shares: dict[tuple[int, int], BodyShare] = {}
         self._fetch_stats: dict[int, tuple[int, float, int]] = {}
 
     async def wait_to_send(self, job: LeasedJob, send_at: float) -> bool:
@@ -79,7 +85,25 @@ class RequestSender:
             exempt=exempt,
             read_at_most=MAX_ROBOTS_BYTES if job.kind is JobKind.ROBOTS else None,
             session_cookies=job.kind is JobKind.PAGE,
+            share=self.share(job),
         )
+
+    def asks_for_part(self, job: LeasedJob, url: str, request: Request) -> bool:
+        """Whether the defs set a `Range` header, for the request or its host."""
+        rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))
+        return any(name.lower() == "range" for name in (*rule.headers, *(name for name, _ in request.headers)))
+
+    def share(self, job: LeasedJob) -> BodyShare:
+        """The bytes that the job's body holds of the node's budget."""
+        key = (job.id, job.lease)
+        share = self._shares.get(key)
+        if share is None:
+            share = self._shares[key] = self._byte_budget.open_share()
+        return share
+
+    def take_share(self, job: LeasedJob) -> BodyShare | None:
+        """The share of a job that sent a request or read a stored body; forgets it. The caller releases it."""
+        return self._shares.pop((job.id, job.lease), None)
 
     def take_stats(self, job: int) -> tuple[int, float, int]:
         """Responses read for a job, their seconds, the bytes of their bodies; forgets them."""

@@ -85,6 +85,29 @@ def test_a_missing_page_is_skipped_on_a_link_and_failed_on_a_locator(project: Pr
     assert [row["url"] for row in project.rows("page")] == [site.url("/")]
 
 
+def test_a_success_without_a_page_gives_no_rows(project: Project, site: Site) -> None:
+    site["/"] = html('<a href="/linked/204">x</a><a href="/linked/206">x</a>')
+    for status in (204, 205, 206):
+        # a response 204 has no body, so neither has ours: its rows would be empty
+        content = Page("" if status == 204 else html("<b>x</b>"), status, {"Content-Range": "bytes 0-30/99"})
+        site[f"/{status}"] = site[f"/linked/{status}"] = content
+    asked = f'{{url: "{site.url("/asked")}", headers: {{Range: "bytes=0-30"}}}}'
+    site["/asked"] = Page(html("<b>a part</b>"), 206, {"Content-Range": "bytes 0-30/99"})
+    text = defs(*(site.url(path) for path in ("/", "/204", "/205", "/206")))
+    text = text.replace("pages: {page:", "pages: {live: P1D, page:")
+    project.write(text.replace("locators: [", f"locators: [{asked}, "))
+    done = project.crawl(code=1)
+    assert done.jobs == {"done": 2, "failed": 3, "skipped": 2}
+    assert project.job(site.url("/204"))["reason"] == "HTTP 204 (no content)"
+    assert project.job(site.url("/206"))["reason"] == "HTTP 206 (a part of the page, which was not asked for)"
+    assert project.job(site.url("/linked/206"))["state"] == "SKIPPED"
+    assert sorted(row["url"] for row in project.rows("page")) == [site.url("/"), site.url("/asked")]
+    site.clear_log()
+    project.crawl(code=1)
+    assert "/206" in site.paths, "it is not reused as a live page"
+    assert "/" not in site.paths
+
+
 def test_a_redirect_on_the_same_host_is_followed(project: Project, site: Site) -> None:
     statuses = [301, 302, 303, 307, 308]
     for status in statuses:

@@ -22,11 +22,11 @@ INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size
 """
 _ADD_ALIAS = "INSERT INTO document_aliases (key, document) {values} ON CONFLICT DO NOTHING"
 _FIND_STORED = """
-SELECT k.key, d.id, d.url, d.status, d.content_type, d.fetched_at FROM (
+SELECT k.key, d.id, d.url, d.status, d.content_type, d.size, d.fetched_at FROM (
     SELECT key, id FROM documents WHERE key IN ({keys})
     UNION ALL SELECT key, document FROM document_aliases WHERE key IN ({keys})
 ) k JOIN documents d ON d.id = k.id
-WHERE d.run = ? OR (d.status BETWEEN 200 AND 299 AND d.fetched_at > ?)
+WHERE d.run = ? OR (d.status BETWEEN 200 AND 299 AND d.status NOT IN (204, 205, 206) AND d.fetched_at > ?)
 ORDER BY d.fetched_at
 """
 _IDS_BY_KEY = """
@@ -46,6 +46,7 @@ _EXISTING_PAGES = "SELECT id FROM pages WHERE id IN (SELECT value FROM json_each
 _RESET_SEQUENCE = "DELETE FROM sqlite_sequence WHERE name = 'pages'"
 _SET_SEQUENCE = "INSERT INTO sqlite_sequence (name, seq) VALUES ('pages', ?)"
 _DELETE_ALIASES = "DELETE FROM document_aliases WHERE document IN (SELECT value FROM json_each(?))"
+_LARGE_BODY_BYTES = 512 * 1024
 _SCAN_BATCH, _ID_GAP = 10_000, 1_000_000
 
 
@@ -88,15 +89,27 @@ class PageStore:
         self._compressor = BodyCompressor(self._db)
 
     def add(self, documents: Sequence[NewDocument]) -> list[int]:
-        """Store bodies durably; returns the ids of their pages, in order."""
-        bodies = [d.body for d in documents]
-        frames = self._compressor.compress(bodies)
-        pages = [(orjson.dumps(d.headers).decode(), frame) for d, frame in zip(documents, frames, strict=True)]
+        """Store bodies durably; returns the ids of their pages, in order.
+
+        Large bodies are compressed and written one by one, so that only one of their frames is in memory.
+        """
+        small = [d for d in documents if len(d.body) <= _LARGE_BODY_BYTES]
+        frames = dict(zip(map(id, small), self._compressor.compress([d.body for d in small]), strict=True))
         with self._db.transaction():
             first = int(self._db.value(_LAST_PAGE) or 0) + 1
-            self._db.execute_values(_ADD_PAGE, [(first + i, *page) for i, page in enumerate(pages)])
-        self._compressor.add_samples(bodies)  # after the commit: bodies that cannot be stored are added again
-        return list(range(first, first + len(pages)))
+            pages: list[tuple[int, str, bytes]] = []
+            for page, document in enumerate(documents, first):
+                frame = frames.get(id(document))
+                if frame is None:
+                    [frame] = self._compressor.compress([document.body])
+                pages.append((page, orjson.dumps(document.headers).decode(), frame))
+                if len(document.body) > _LARGE_BODY_BYTES:
+                    self._db.execute_values(_ADD_PAGE, pages)
+                    pages = []
+            self._db.execute_values(_ADD_PAGE, pages)
+        # after the commit: bodies that cannot be stored are added again
+        self._compressor.add_samples([d.body for d in documents])
+        return list(range(first, first + len(documents)))
 
     def read(self, page: int) -> bytes | None:
         """The body of a page; None: it is missing."""
@@ -181,8 +194,8 @@ def find_stored(db: Database, run: int, keys: Sequence[bytes], fresh_since: floa
         return {}
     sql = _FIND_STORED.format(keys=placeholders(keys))
     return {
-        bytes(key): StoredPage(page=page, url=url, status=status, content_type=kind, fetched_at=at)
-        for key, page, url, status, kind, at in db.all(sql, (*keys, *keys, run, fresh_since))
+        bytes(key): StoredPage(page=page, url=url, status=status, content_type=kind, size=size, fetched_at=at)
+        for key, page, url, status, kind, size, at in db.all(sql, (*keys, *keys, run, fresh_since))
     }
 
 

@@ -124,6 +124,8 @@ def _test_dictionary(
 
 
 def _compress_all(compressor: zstandard.ZstdCompressor, bodies: Sequence[bytes]) -> list[bytes]:
+    if len(bodies) < 2:
+        return [compressor.compress(body) for body in bodies]  # makes no second copy of the frame
     # one call for all bodies releases the interpreter lock once; it rejects empty ones
     frames = compressor.multi_compress_to_buffer([body or b"\0" for body in bodies])
     return [frames[i].tobytes() if body else compressor.compress(b"") for i, body in enumerate(bodies)]

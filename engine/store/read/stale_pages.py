@@ -23,7 +23,7 @@ WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND j.state = 'DONE' AND
 _LAST_JOB_ID = "SELECT max(id) FROM jobs"
 _CANDIDATES = """
 SELECT e.id, e.url, j.depth, e.priority, e.attempts, e.crashes, j.locator, coalesce(j.root, j.id), l.name,
-    coalesce(r.url, j.url), j.id, d.id, d.url, d.status, d.content_type, d.fetched_at,
+    coalesce(r.url, j.url), j.id, d.id, d.url, d.status, d.content_type, d.size, d.fetched_at,
     o.data_defs, o.follow IS NOT n.follow
 FROM jobs e {index} CROSS JOIN jobs j ON j.id = e.page LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
@@ -86,12 +86,13 @@ def to_leased_job(
     """The leased job of a row of `list_candidates`; `stored` is None if the document is gone."""
     (
         id_, url, depth, priority, attempts, crashes, locator_id, root, locator, root_url, page,
-        document, final_url, status, content_type, fetched_at, data_defs, links_stale,
+        document, final_url, status, content_type, size, fetched_at, data_defs, links_stale,
     ) = row  # fmt: skip
     stored = None
     if document is not None:
         stored = StoredPage(
-            page=document, url=final_url, status=status, content_type=content_type, fetched_at=fetched_at
+            page=document, url=final_url, status=status, content_type=content_type, size=size,
+            fetched_at=fetched_at,
         )  # fmt: skip
     return LeasedJob(
         id=id_, lease=lease, run=run, sequence=sequence, host=host, kind=JobKind.EXTRACT, group=group,

@@ -9,7 +9,7 @@ from engine.store.db.connector import Database, placeholders
 
 _JOB = """
 SELECT j.id, j.run, s.grp, j.depth, j.state, j.url, l.name, coalesce(r.url, j.url), d.id, d.url, d.status,
-    d.content_type, d.fetched_at
+    d.content_type, d.size, d.fetched_at
 FROM jobs j JOIN sequences s ON s.id = j.sequence LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
 """
@@ -73,12 +73,12 @@ def list_rows(db: Database, job: int, data_def: str) -> list[str]:
 
 
 def _to_worked_page(row: Sequence[object]) -> WorkedPage:
-    job, run, group, depth, state, url, locator, locator_url, page, final, status, kind, fetched_at = row
+    job, run, group, depth, state, url, locator, locator_url, page, final, status, kind, size, fetched_at = row
     stored = None
     if page is not None:
         stored = StoredPage(
             page=int(str(page)), url=str(final), status=int(str(status)), content_type=str(kind),
-            fetched_at=float(str(fetched_at)),
+            size=int(str(size)), fetched_at=float(str(fetched_at)),
         )  # fmt: skip
     return WorkedPage(
         int(str(job)), int(str(run)), str(group), int(str(depth)), str(state), str(url), str(locator or ""),

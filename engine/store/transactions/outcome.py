@@ -1,5 +1,6 @@
 """The outcome of a leased job, with the rows, child jobs and document it made."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -82,3 +83,12 @@ class JobOutcome:
     """Responses read for the job, with the seconds they took and the bytes of their bodies."""
     fetch_seconds: float = 0.0
     received_bytes: int = 0
+    on_settled: Callable[[], None] | None = None
+    """Called once the outcome is committed or dropped, when its document is no longer in memory."""
+
+    def settle(self) -> None:
+        """Drop the document, and report that. Harmless when repeated."""
+        self.document = None
+        if self.on_settled is not None:
+            self.on_settled()
+            self.on_settled = None

@@ -153,3 +153,21 @@ def test_a_page_whose_children_cannot_be_written_fails_alone(
     (job,) = store.take("http://a/")
     parts.commit(store.done(job, links=[Page(f"http://a/{number}") for number in range(MAX_CHILDREN + 1)]))
     assert store.jobs() == [("http://a/", "FAILED")]
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_outcome_is_settled_when_committed_and_when_its_lease_is_lost(
+    store: StoreHarness, parts: CommitterParts, lost: bool
+) -> None:
+    store.seed("http://a/0")
+    [job] = store.lease(store.sequence("http://a/0"), free=4).jobs
+    if lost:
+        with store.db.transaction():
+            jobs.release_all(store.db, store.run, "its node died")
+            sequences.recount_taken(store.db, store.run)
+    outcome = store.done(job)
+    settled: list[int] = []
+    outcome.on_settled = lambda: settled.append(1)
+    parts.commit(outcome)
+    assert settled == [1]
+    assert outcome.document is None

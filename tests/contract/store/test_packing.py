@@ -146,6 +146,17 @@ def test_small_and_empty_bodies_and_large_ones(folder: Path) -> None:
     _read(folder, kept)
 
 
+def test_large_bodies_between_small_ones_keep_their_pages(folder: Path) -> None:
+    """Large bodies are compressed and written one by one."""
+    store = PageStore(folder)
+    bodies = [b"a" * 10, b"b" * 700_000, b"c" * 20, b"d" * 600_000, b"e" * 900_000, b"", b"f"]
+    for group in (bodies, bodies[1:2], bodies[3:5]):
+        pages = store.add([document(f"http://a/{number}", body) for number, body in enumerate(group)])
+        assert pages == list(range(pages[0], pages[0] + len(group)))
+        assert [store.read(page) for page in pages] == group
+    store.close()
+
+
 def test_a_missing_dictionary_is_reported(folder: Path) -> None:
     pages = PageStore(folder)
     kept = _store(pages, _shop, 0, 80)

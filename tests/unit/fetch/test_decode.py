@@ -1,12 +1,13 @@
 """Decoding of bodies: encodings and document kinds."""
 
 import codecs
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fetch.decode import DecodedBody, decode
+from engine.fetch.decode import DecodedBody, decode, needs_detection
 
 HTML = "text/html"
 
@@ -40,13 +41,91 @@ HTML = "text/html"
 )  # fmt: skip
 def test_the_encoding_is_detected(body: bytes, content_type: str, text: str, encoding: str) -> None:
     document = decode(body, content_type)
-    assert (document.text, document.encoding, document.damaged) == (text, encoding, False)
+    assert (document.text, document.encoding, document.damaged) == (text, encoding, 0)
 
 
-def test_invalid_bytes_are_replaced_and_reported() -> None:
-    assert decode(b"a\xffb", "text/html; charset=utf-8") == DecodedBody("a\ufffdb", "utf-8", "html", True)
-    assert decode(b'{"a":"\xff"}', "application/json") == DecodedBody('{"a":"\ufffd"}', "utf-8", "json", True)
-    assert decode(b"a\x81b", HTML) == DecodedBody("a\ufffdb", "cp1252", "html", True)
+def test_invalid_bytes_are_replaced_and_counted() -> None:
+    assert decode(b"a\xffb", "text/html; charset=utf-8") == DecodedBody("a\ufffdb", "utf-8", "html", 1)
+    assert decode(b'{"a":"\xff"}', "application/json") == DecodedBody('{"a":"\ufffd"}', "utf-8", "json", 1)
+    assert decode(b"a\x81b", HTML) == DecodedBody("a\ufffdb", "cp1252", "html", 1)
+    # a sequence cut short is one character of replacement, for its three bytes
+    assert decode(b"a\xff\xfe\xf0\x9f\x98b", "text/html; charset=utf-8").damaged == 5
+    assert decode("한국".encode("cp949") + b"\xff", "text/html; charset=euc-kr").damaged == 1
+
+
+@pytest.mark.parametrize("text", ["naïve", "price: € 100", "“one quotation”", "café"])
+def test_a_few_characters_are_windows_1252(text: str) -> None:
+    assert decode(text.encode("cp1252"), HTML).text == text
+
+
+def test_utf_8_with_a_few_faults_stays_utf_8() -> None:
+    document = decode("Grüße, Öl, süß, Äpfel ".encode() * 9 + b"\xff", HTML)
+    assert (document.encoding, document.damaged) == ("utf-8", 1)
+    assert document.text.startswith("Grüße")
+
+
+@pytest.mark.parametrize("declared", ["iso-8859-1", "windows-1251", "koi8-r", "ibm866"])
+def test_utf_8_is_utf_8_whatever_single_byte_encoding_is_declared(declared: str) -> None:
+    body = "Grüße aus Köln".encode()
+    assert decode(body, f"{HTML}; charset={declared}").text == "Grüße aus Köln"
+    assert decode(f"<meta charset={declared}>".encode() + body, HTML).encoding == "utf-8"
+
+
+def test_a_declared_multi_byte_encoding_holds_while_the_body_fits_it() -> None:
+    body = "茅".encode("gb18030")  # by chance valid as UTF-8
+    assert body.decode() == "é"
+    assert decode(body, f"{HTML}; charset=gbk").text == "茅"
+    assert decode("今天北京下了雨。".encode() + b"<p>", f"{HTML}; charset=euc-jp").text == "今天北京下了雨。<p>"
+
+
+UNDECLARED = [
+    ("cp1251", "Сегодня в Москве прошёл дождь, и движение на многих улицах было затруднено."),
+    ("koi8_r", "Сегодня в Москве прошёл дождь, и движение на многих улицах было затруднено."),
+    ("koi8_u", "Сьогодні в Києві йшов дощ, і рух на багатьох вулицях був ускладнений."),
+    ("cp1253", "Σήμερα στην Αθήνα έβρεξε και η κυκλοφορία σε πολλούς δρόμους ήταν δύσκολη."),
+    ("cp1255", "היום ירד גשם בירושלים והתנועה ברחובות רבים הייתה קשה."),
+    ("cp1256", "هطل المطر اليوم في المدينة وكانت الحركة صعبة في كثير من الشوارع."),
+    ("cp932", "今日は東京で雨が降り、多くの道路で渋滞が発生しました。"),
+    ("euc_jp", "今日は東京で雨が降り、多くの道路で渋滞が発生しました。"),
+    ("gb18030", "今天北京下了雨，许多街道交通困难。市民们匆忙赶去上班。"),
+    ("big5hkscs", "今天台北下了雨，許多街道交通困難。市民們匆忙趕去上班。"),
+    ("cp949", "오늘 서울에 비가 내려 많은 도로에서 교통이 어려웠습니다."),
+    ("cp1250", "Dziś w Warszawie padał deszcz i ruch na wielu ulicach był utrudniony; później może znów padać śnieg."),
+    ("cp1254", "Bugün İstanbul'da yağmur yağdı ve birçok sokakta trafik zorlaştı."),
+    ("cp1252", "Schöne Grüße aus München – „Straßen“ und Bürger für morgen"),
+    ("cp874", "วันนี้ฝนตกในกรุงเทพฯ และการจราจรบนถนนหลายสายติดขัด"),
+]
+
+
+@pytest.mark.parametrize(("encoding", "text"), UNDECLARED, ids=[encoding for encoding, _ in UNDECLARED])
+@pytest.mark.parametrize("content_type", [HTML, "application/rss+xml", "text/plain"])
+def test_an_undeclared_encoding_is_detected(encoding: str, text: str, content_type: str) -> None:
+    body = f"<div class=page><p>{text}</p></div>".encode(encoding)
+    assert needs_detection(body, content_type)
+    document = decode(body, content_type)
+    assert document.text == f"<div class=page><p>{text}</p></div>"
+    assert document.damaged == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"plain", HTML),
+        ("é".encode(), HTML),
+        ("é".encode("cp1252"), f"{HTML}; charset=latin1"),
+        ("<meta charset=windows-1252>é".encode("cp1252"), HTML),
+        ('<?xml version="1.0" encoding="iso-8859-1"?><a>é</a>'.encode("cp1252"), "text/xml"),
+        (b"\xff\xfe\xe9\0", HTML),
+        (b'{"a": "\xe9"}', "application/json"),
+        (b"\xe9", "image/png"),
+    ],
+)
+def test_what_is_declared_or_utf_8_needs_no_detection(
+    body: bytes, content_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "chardet", None)  # an import of it would fail
+    assert not needs_detection(body, content_type)
+    decode(body, content_type)
 
 
 def test_the_header_overrides_the_page() -> None:
@@ -64,6 +143,8 @@ def test_the_header_overrides_the_page() -> None:
         ("application/rss+xml", b"<rss/>", "xml"),
         ("text/xml", b"<urlset/>", "xml"),
         ("image/svg+xml", b"<svg/>", "xml"),
+        ("application/xml", b'<?xml version="1.0"?>\n<!-- a --><!DOCTYPE html PUBLIC "x"><html xmlns="x">', "html"),
+        ("text/xml", b"<rss><![CDATA[<html>]]></rss>", "xml"),
         ("application/pdf", b"x", "binary"),
         ("image/png", b"x", "binary"),
         ("video/mp4", b"", "binary"),
@@ -104,7 +185,7 @@ def test_the_kind_is_detected(content_type: str, body: bytes, kind: str) -> None
 )
 def test_any_bytes_are_decoded(body: bytes, content_type: str) -> None:
     document = decode(body, content_type)
-    assert document.damaged == (document.damaged and "\ufffd" in document.text)
+    assert not document.damaged or "\ufffd" in document.text
 
 
 @given(st.text(max_size=100))

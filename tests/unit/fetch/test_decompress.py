@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.fetch.decompress import decompress
+from engine.fetch.decompress import decompress, open_decompressor
 from engine.fetch.errors import FetchFailed
 
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -38,6 +38,30 @@ def test_any_bytes_return_a_body_or_fail(name: str, raw: bytes) -> None:
             assert len(decompress(body, name, 1000)) <= 1000
         except FetchFailed as failed:
             assert failed.kind in ("encoding", "too-large")
+
+
+@packers
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_body_may_arrive_in_any_pieces(name: str, size: int) -> None:
+    page = b"".join(f"line {number} of a page\n".encode() for number in range(20_000))
+    raw = PACKERS[name](page[:5000]) if size == 1 else PACKERS[name](page)
+    decompressor = open_decompressor(name, len(page))
+    assert decompressor is not None
+    pieces = [piece for at in range(0, len(raw), size) for piece in decompressor.feed(raw[at : at + size])]
+    pieces += decompressor.finish()
+    assert b"".join(pieces) == (page[:5000] if size == 1 else page)
+    if name != "zstd":
+        assert max(map(len, pieces)) <= 64 * 1024, "memory is asked for in small pieces"
+
+
+@pytest.mark.parametrize("size", [1, 2, 30])
+def test_members_may_be_split_anywhere(size: int) -> None:
+    for name, pack in (("gzip", gzip.compress), ("zstd", zstandard.compress)):
+        raw = pack(b"one ") + pack(b"two ") + pack(b"three")
+        decompressor = open_decompressor(name, 100)
+        assert decompressor is not None
+        pieces = [piece for at in range(0, len(raw), size) for piece in decompressor.feed(raw[at : at + size])]
+        assert b"".join([*pieces, *decompressor.finish()]) == b"one two three"
 
 
 @packers

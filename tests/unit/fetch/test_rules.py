@@ -80,7 +80,8 @@ def test_variables_are_not_sent_to_another_origin() -> None:
 @pytest.mark.parametrize(
     ("statuses", "meaning"),
     [
-        ((200, 204, 206), "ok"),
+        ((200, 201, 203), "ok"),
+        ((204, 205, 206), "no-page"),
         ((301, 302, 303, 307, 308), "redirect"),
         ((404, 410), "gone"),
         ((408, 425, 429, 500, 502, 503, 504, 599), "retry"),

@@ -1,0 +1,123 @@
+"""CSS on XML and feeds: parsed as XML, matched by local name."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.extract.xml_css import XmlCssExpression
+from engine.extract.xpath import parse_markup
+from engine.model.definition import DataDef, Field, Link
+from tests.unit.extract.pages import extract, value
+
+RSS = """<?xml version="1.0"?>
+<rss version="2.0" xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:media="http://search.yahoo.com/mrss/">
+<channel><title>News</title><link>https://shop.example/</link>
+<item><title>One &amp; only</title><link>https://shop.example/1</link><pubDate>Mon</pubDate>
+  <dc:creator>Ann</dc:creator><description><![CDATA[<p>Bold <b>words</b></p>]]></description>
+  <media:thumbnail url="/1.png"/></item>
+<item id="second" class="hot new"><title>Two</title><link>https://shop.example/2</link><pubDate>Tue</pubDate>
+  <dc:creator>Bob</dc:creator><category/><category term="x"/></item>
+</channel></rss>"""
+ATOM = """<feed xmlns="http://www.w3.org/2005/Atom" xmlns:xlink="http://www.w3.org/1999/xlink"><title>News</title>
+<link href="/self" rel="self"/><entry><title>A</title><link href="/a" rel="alternate"/></entry>
+<entry><title>B</title><link href="/b" rel="alternate nofollow" xlink:href="/x"/></entry></feed>"""
+
+
+@pytest.mark.parametrize(
+    ("selector", "texts"),
+    [
+        ("item > link", ["https://shop.example/1", "https://shop.example/2"]),
+        ("item title", ["One & only", "Two"]),
+        ("pubDate", ["Mon", "Tue"]),
+        ("pubdate", []),
+        ("creator", ["Ann", "Bob"]),
+        (r"dc\:creator", ["Ann", "Bob"]),
+        ("dc|creator", ["Ann", "Bob"]),
+        ("item:nth-of-type(2) title", ["Two"]),
+        ("item:first-of-type title", ["One & only"]),
+        ("item:last-child pubDate", ["Tue"]),
+        ("item + item title", ["Two"]),
+        ("title ~ pubDate", ["Mon", "Tue"]),
+        ("title + link", ["https://shop.example/", "https://shop.example/1", "https://shop.example/2"]),
+        ("#second title, item.hot creator", ["Two", "Bob"]),
+        ("item:not(.new) title", ["One & only"]),
+        ("item:not(:has(category)) title", ["One & only"]),
+        (":is(creator, pubDate)", ["Mon", "Ann", "Tue", "Bob"]),
+        ("description", ["<p>Bold <b>words</b></p>"]),
+        ("item b", []),
+    ],
+)
+def test_selectors_on_a_feed(selector: str, texts: list[str]) -> None:
+    assert value(RSS, kind="xml", selector=selector, all=True) == texts
+    assert value(RSS, kind="xml", selector=selector) == (texts[0] if texts else None)
+
+
+def test_attributes_by_local_name() -> None:
+    assert value(RSS, kind="xml", selector="thumbnail[url]", attribute="url") == "/1.png"
+    assert value(RSS, kind="xml", selector="category[term=x]", attribute="term") == "x"
+    assert value(RSS, kind="xml", selector="category[TERM]", attribute="term") is None
+    assert value(RSS, kind="xml", selector="[term='X' i]", attribute="term") == "x"
+    assert value(ATOM, kind="xml", selector="entry:nth-child(4) link", attribute="xlink:href") == "/b"
+    linked = '<a xmlns:xlink="http://www.w3.org/1999/xlink"><b xlink:href="/x"/></a>'
+    assert value(linked, kind="xml", selector="b[href^='/']", attribute="href") == "/x"
+
+
+def test_fields_of_a_block_are_its_descendants() -> None:
+    data_def = DataDef(
+        name="d",
+        block="item",
+        fields=(
+            Field(name="title", selector="title"),
+            Field(name="nested", selector="channel title"),
+            Field(name="own", selector="item > title"),
+            Field(name="item", selector="item"),
+            Field(name="by", selector="xpath://*[local-name()='creator']"),
+            Field(name="sibling", selector="item + item"),
+        ),
+    )
+    rows = extract(data_def, RSS, kind="xml").rows
+    assert [dict(row) for row in rows] == [
+        {"title": "One & only", "nested": None, "own": "One & only", "item": None, "by": "Ann", "sibling": None},
+        {"title": "Two", "nested": None, "own": "Two", "item": None, "by": "Bob", "sibling": None},
+    ]
+
+
+def test_markup_of_xml_is_xml() -> None:
+    assert value("<a><link>x</link><br/></a>", kind="xml", selector="a", attribute="html") == "<link>x</link><br/>"
+    assert value("<a><b/></a>", kind="xml", block="a", selector="b", attribute="outerHtml") == "<b/>"
+
+
+def test_links_of_feeds_are_followed() -> None:
+    def urls(text: str, **link: object) -> list[str]:
+        data_def = DataDef(name="d", links=(Link(**link),))  # type: ignore[arg-type]
+        return [found.url for found in extract(data_def, text, kind="xml").links]
+
+    assert urls(ATOM, selector="entry link") == ["https://shop.example/a"], "the other says nofollow"
+    assert urls(RSS, selector="item > link", attribute="text") == ["https://shop.example/1", "https://shop.example/2"]
+
+
+def test_malformed_xml_is_read_as_far_as_it_goes() -> None:
+    assert value("<r><i>a</i><i>b & c</i><i>d", kind="xml", selector="i", all=True) == ["a", "b c", "d"]
+
+
+def test_no_entity_is_expanded(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("the secret")
+    text = f'<!DOCTYPE r [<!ENTITY x SYSTEM "{secret.as_uri()}"><!ENTITY y "aaaa">]><r><i>-&x;-&y;-</i></r>'
+    assert value(text, kind="xml", selector="i") == "---"
+
+
+@pytest.mark.parametrize("selector", ["a:hover", "a:checked", "a:nth-child(2 of b)", "a:not(b c)", "a:lang(de)", "::x"])
+def test_a_selector_without_a_meaning_for_xml_does_no_harm(selector: str) -> None:
+    root = parse_markup(b"<r><a/></r>", xml=True)
+    assert root is not None
+    assert isinstance(XmlCssExpression(selector).find(root, block=False), list)
+
+
+@given(st.text(max_size=20), st.text("<>/ab='\"&;![]-", max_size=40))
+def test_any_selector_on_any_xml(selector: str, text: str) -> None:
+    root = parse_markup(text.encode("utf-8", "replace"), xml=True)
+    if root is not None:
+        XmlCssExpression(selector).find(root, block=True)
