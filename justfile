@@ -35,6 +35,10 @@ sweep *ARGS:
 kills *ARGS:
     python -m tests.process.kills {{ARGS}}
 
+# crawl each hostile answer beside 200 good pages; print what it did to nodes, rows, memory and time
+hostile *ARGS:
+    python -m tests.hostile {{ARGS}}
+
 # fix and format
 fmt:
     ruff check --fix .

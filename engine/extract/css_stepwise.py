@@ -47,15 +47,15 @@ class _StepwiseMatcher:
         self._marked: list[tuple[str, list[LexborNode]]] = []
 
     def match_list(self, selector_list: SelectorList) -> list[LexborNode]:
-        results = [self._root.css(self._reduce(steps)) for steps in selector_list.alternatives]
-        if len(results) == 1:
-            return results[0]
+        results = [self._root.css(text) for text in map(self._reduce, selector_list.alternatives) if text]
+        if len(results) <= 1:
+            return results[0] if results else []
         merged = unique_nodes(node for nodes in results for node in nodes)
         # One more query restores document order.
         return self._root.css(self._mark(merged)) if merged else []
 
     def match_first(self, selector_list: SelectorList) -> LexborNode | None:
-        results = [self._root.css_first(self._reduce(steps)) for steps in selector_list.alternatives]
+        results = [self._root.css_first(text) for text in map(self._reduce, selector_list.alternatives) if text]
         nodes = [node for node in results if node is not None]
         return self._root.css_first(self._mark(unique_nodes(nodes))) if len(nodes) > 1 else next(iter(nodes), None)
 
@@ -65,10 +65,12 @@ class _StepwiseMatcher:
                 del node.attrs[name]
 
     def _reduce(self, steps: tuple[CompoundSelector, ...]) -> str:
-        """A selector with one combinator at most that matches what all the steps match."""
+        """A selector with one combinator at most that matches what all the steps match; empty: nothing can match."""
         text = self._render(steps[0])
         for step in steps[1:]:
             nodes = self._root.css(text)
+            if not nodes:
+                return ""
             if step.combinator == "~":
                 text = self._render(step) + self._mark(self._following_siblings(nodes))
             else:

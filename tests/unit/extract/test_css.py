@@ -119,3 +119,49 @@ def test_time_does_not_grow_exponentially_with_depth() -> None:
     assert CssExpression("span div div div").find_on_page(tree, TreeShape(tree)) == []
     assert len(CssExpression("div div div div").find_on_page(tree, TreeShape(tree))) == 997
     assert time.monotonic() - began < 5
+
+
+def table(rows: int) -> str:
+    return "<table>" + "<tr><td>x</td><td>y</td></tr>" * rows + "</table>"
+
+
+@pytest.mark.parametrize(
+    ("markup", "selector"),
+    [
+        (table(60_000), "table tr:nth-child(1) td"),
+        (table(60_000), "body table tr > td:nth-child(2)"),
+        ("<h2>x</h2>" + "<p>y</p>" * 60_000, "h2 ~ p"),
+        ("<h2>x</h2>" + "<p>y</p>" * 60_000 + "<i>z</i>", "h2 ~ p ~ i"),
+    ],
+)
+def test_the_first_match_on_a_wide_page_takes_linear_time(markup: str, selector: str) -> None:
+    tree = LexborHTMLParser(markup)
+    began = time.process_time()
+    assert CssExpression(selector).find_first_on_page(tree, TreeShape(tree)) is not None
+    assert time.process_time() - began < 1, "the square of 60,000 takes 4 s and more"
+
+
+@pytest.mark.parametrize("selector", ["h2 ~ p", "h2 ~ p ~ p", "div h2 ~ p"])
+def test_all_siblings_of_a_wide_page_take_linear_time(selector: str) -> None:
+    tree = LexborHTMLParser("<div><h2>x</h2>" + "<p>y</p>" * 60_000)
+    began = time.process_time()
+    assert len(CssExpression(selector).find_on_page(tree, TreeShape(tree))) in (59_999, 60_000)
+    assert time.process_time() - began < 2
+
+
+def test_a_deep_page_is_evaluated_step_by_step() -> None:
+    tree = LexborHTMLParser("<section>x</section>" + "<div>" * 9_000)
+    began = time.process_time()
+    assert CssExpression("section div div").find_first_on_page(tree, TreeShape(tree)) is None
+    assert CssExpression("main div div").find_on_page(tree, TreeShape(tree)) == []
+    assert time.process_time() - began < 2, "the parser's own search takes minutes"
+
+
+def test_the_first_match_in_a_block_that_matches_itself_is_below_it() -> None:
+    tree = LexborHTMLParser("<div id=a>" + "<p>x</p>" * 10 + "<div id=b><div id=c></div></div></div>")
+    block = tree.css_first("#a")
+    assert block is not None
+    first = CssExpression("div").find_first_in_block(block, TreeShape(tree))
+    assert first is not None
+    assert first.id == "b"
+    assert "crawl-console" not in (tree.html or "")
