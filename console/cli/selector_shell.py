@@ -10,10 +10,9 @@ from console.sanitize import clean
 from engine import urls
 from engine.defs.loader import load
 from engine.errors import CrawlError, DefsError, UsageError
-from engine.extract.budget import MAX_CHARACTERS
-from engine.extract.node_value import CONTENT_ATTRIBUTES, read_node
-from engine.extract.patterns import PatternTimeout, TimeBudget, TimedPattern
-from engine.extract.selectors import Scope, compile_selector
+from engine.extract.node_value import CONTENT_ATTRIBUTES
+from engine.extract.patterns import TimedPattern
+from engine.extract.selection import Selection, SelectionResult
 from engine.model.definition import Definitions
 from engine.preview.extraction_client import ExtractionClient
 from engine.preview.page_trial import PageTrial, find_data_def, locator_origin, parse_document
@@ -23,8 +22,6 @@ from engine.settings import Settings
 MODES = ("css", "xpath", "jmespath", "regex")
 MATCH_LIMIT = 10
 """Matches that are shown without `:all`."""
-_REGEX_SECONDS = 5.0
-_MARKUP = ("html", "outerHtml")
 
 HELP = """\
 A line is a selector; its matches are counted and shown. A prefix `css:`, `xpath:`, `jmespath:` or `regex:`
@@ -60,6 +57,7 @@ class SelectorShell:
         self._document = document
         self._page = parse_document(document)
         self._client = ExtractionClient(settings)
+        self._base = document.url
         self.closed = False
 
     @property
@@ -72,6 +70,10 @@ class SelectorShell:
         self._print_page("")
         self._print("type a selector, or `:help`")
 
+    def close(self) -> None:
+        """End the process that evaluates selectors."""
+        self._client.close()
+
     def execute(self, line: str) -> None:
         """Execute one line. Its errors are printed, not raised."""
         line = line.strip()
@@ -81,7 +83,7 @@ class SelectorShell:
             if line.startswith(":") and not line.startswith("::") and self._run_command(line[1:]):
                 return
             self._select(line)
-        except (PatternTimeout, ValueError) as error:
+        except ValueError as error:
             self._print(f"error: {' '.join(str(error).split())}")
         except DefsError as error:
             for problem in error.problems:
@@ -130,50 +132,37 @@ class SelectorShell:
         prefix, colon, rest = line.partition(":")
         if colon and prefix.strip() in MODES:
             mode, text = prefix.strip(), rest.strip()
-        if mode == "regex":
-            self._search(text)
-            return
-        selector = compile_selector(text if mode == "css" else f"{mode}: {text}")
-        scopes = [Scope(self._page)]
-        if self._block is not None:
-            scopes = [Scope(self._page, node) for node in compile_selector(self._block).all(scopes[0])]
-        counts, values, self._links = [], [], []
-        for scope in scopes:
-            nodes = selector.all(scope)
-            counts.append(len(nodes))
-            for node in nodes:
-                values.append(self._extract_value(read_node(node, self._attribute)))
-                self._links.append(node if isinstance(node, str) else read_node(node, "href") or "")
-        if self._block is None:
-            self._print_matches(values, plural(len(values), "match"))
-        else:
-            without = counts.count(0)
-            none = f", {without} without a match" if without else ""
-            self._print_matches(values, f"{plural(len(values), 'match')} in {plural(len(counts), 'block')}{none}")
+        selector = text if mode in ("css", "regex") else f"{mode}: {text}"
+        result = self._evaluate(selector, regex=mode == "regex")
+        self._links = list(result.links)
+        matches = plural(result.count, "match")
+        if self._block is not None and mode != "regex":
+            without = f", {result.blocks_without} without a match" if result.blocks_without else ""
+            matches = f"{matches} in {plural(result.blocks, 'block')}{without}"
+        self._print_matches(result.values, result.count, matches)
 
-    def _search(self, text: str) -> None:
-        self._links = []
-        matches = TimedPattern(text).find_all(self._page.text, TimeBudget(_REGEX_SECONDS))
-        self._print_matches(list(matches), plural(len(matches), "match"))
+    def _evaluate(self, selector: str, *, regex: bool = False, block: bool = True) -> SelectionResult:
+        """Evaluate in the extraction process: no selector and no page can hang the shell."""
+        result = self._client.select(
+            self._document,
+            Selection(
+                selector=selector, regex=regex, block=self._block if block else None, attribute=self._attribute,
+                pattern=self._pattern, limit=None if self._show_all else MATCH_LIMIT,
+            ),
+        )  # fmt: skip
+        self._base = result.base
+        return result
 
-    def _extract_value(self, text: str | None) -> str | None:
-        """The value of a field, up to its `match`."""
-        if text is None:
-            return None
-        text = text.strip() if self._attribute in _MARKUP else " ".join(text[:MAX_CHARACTERS].split())
-        return TimedPattern(self._pattern).find(text, TimeBudget(1.0)) if self._pattern and text else text
-
-    def _print_matches(self, values: Sequence[str | None], summary: str) -> None:
+    def _print_matches(self, shown: Sequence[str | None], count: int, summary: str) -> None:
         self._print(summary)
-        shown = values if self._show_all else values[:MATCH_LIMIT]
         width = max(40, shutil.get_terminal_size().columns - 8)
         for number, value in enumerate(shown, 1):
             text = f"(no {'match' if self._pattern else self._attribute})" if value is None else value
             cut = text if self._show_all or len(text) <= width else text[: width - 1] + "…"
             for at, part in enumerate(cut.splitlines() or [""]):
                 self._print(f"{number if at == 0 else '':>4}  {part}")
-        if len(values) > len(shown):
-            self._print(f"      {len(values) - len(shown)} more; `:all` shows them")
+        if count > len(shown):
+            self._print(f"      {count - len(shown)} more; `:all` shows them")
 
     def _set_block(self, text: str) -> None:
         if not text:
@@ -181,9 +170,9 @@ class SelectorShell:
             self._print("the whole page")
             return
         block = text if self._mode in ("css", "regex") else f"{self._mode}: {text}"
-        selector = compile_selector(block)
+        count = self._evaluate(block, block=False).count
         self._block = block
-        self._print(f"{plural(len(selector.all(Scope(self._page))), 'block')}: selectors match inside each")
+        self._print(f"{plural(count, 'block')}: selectors match inside each")
 
     def _set_attribute(self, name: str) -> None:
         self._attribute = name or "text"
@@ -245,7 +234,7 @@ class SelectorShell:
         self._print_page("")
 
     def _absolute_url(self, link: str) -> str:
-        url = urls.join(self._page.base, link)
+        url = urls.join(self._base, link)
         if url is None:
             raise UsageError(f"{link}: not an http or https link", "Give a URL.")
         return url

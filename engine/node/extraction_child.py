@@ -13,7 +13,9 @@ from typing import Any
 import orjson
 
 from engine.extract.page import Page, PageTooDeep
+from engine.extract.patterns import PatternTimeout
 from engine.extract.records import RecordExtractor
+from engine.extract.selection import Selection, select_values
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.decode import decode
 from engine.model.definition import Definitions, definition_hash
@@ -94,7 +96,7 @@ class ExtractionChild:
 
     @cached_property
     def _handlers(self) -> dict[str, Callable[[dict[str, Any], bytes], list[bytes]]]:
-        return {"page": self._extract_page, "sitemap": self._read_sitemap}
+        return {"page": self._extract_page, "sitemap": self._read_sitemap, "select": self._select}
 
     def _extract_page(self, header: dict[str, Any], body: bytes) -> list[bytes]:
         task = wire.PageTask.from_header(header)
@@ -123,6 +125,16 @@ class ExtractionChild:
         kept_sitemaps = tuple(sitemaps[: left - len(kept_pages)])
         dropped = len(pages) + len(sitemaps) - len(kept_pages) - len(kept_sitemaps)
         return wire.encode_sitemap(wire.SitemapAnswer(pages=kept_pages, sitemaps=kept_sitemaps, dropped=dropped))
+
+    def _select(self, header: dict[str, Any], body: bytes) -> list[bytes]:
+        page, _ = parse_page(
+            body, header["content_type"], url=header["url"], status=200, fetched_at=0.0, page_class=self._page_class
+        )
+        self._slot.enter(Phase.SELECTING)
+        try:
+            return wire.encode_selection(select_values(page, Selection(**header["selection"])))
+        except (ValueError, PatternTimeout) as error:
+            return wire.encode_failure(wire.Failure(kind="selector", reason=str(error)))
 
     def _extractor(self, defs: int, name: str) -> RecordExtractor:
         compiled = self._compiled.get((defs, name))

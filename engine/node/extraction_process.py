@@ -6,6 +6,7 @@ import signal
 import socket
 from collections import deque
 
+from engine.extract.selection import SelectionResult
 from engine.node import extraction_wire as wire
 from engine.node.extraction_connection import ExtractionConnection
 from engine.node.extraction_launcher import Ended, ExtractionLauncher, Started, TemplateLost
@@ -46,7 +47,7 @@ class ExtractionPool:
         """The live processes. Callable from any thread."""
         return [child.pid for child in list(self._children) if child.pid is not None]
 
-    async def work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer:
+    async def work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer | SelectionResult:
         """The answer. Raises UnsupportedContent, and UnreadablePage with the reason, also at a limit."""
         self._loop = asyncio.get_running_loop()
         request.answered = self._loop.create_future()
@@ -55,7 +56,7 @@ class ExtractionPool:
         answer = await request.answered
         if isinstance(answer, wire.Failure):
             raise_failure(answer, self._limits.memory)
-        assert not isinstance(answer, wire.Failure | wire.TextAnswer)
+        assert not isinstance(answer, wire.Failure)
         return answer
 
     def close(self) -> None:

@@ -56,12 +56,14 @@ class ChildState:
 
 
 def raise_failure(failure: wire.Failure, memory: int) -> None:
-    """Raises UnsupportedContent or UnreadablePage; RuntimeError for an error of the program."""
+    """Raises UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for a fault of ours."""
     match failure.kind:
         case "unsupported":
             raise UnsupportedContent(failure.reason)
         case "memory":
             raise UnreadablePage(f"needs more than {memory / 1e6:,.0f} MB to parse; the limit is parse_memory")
+        case "selector":
+            raise ValueError(failure.reason)
         case "unreadable":
             raise UnreadablePage(failure.reason)
     raise RuntimeError(failure.reason)

@@ -54,7 +54,7 @@ def judge_death(
     else:
         how = f"exit {os.waitstatus_to_exitcode(status) if status >= 0 else status}"
     detail = f"{how}; {progress}" if progress else how
-    if deaths < (_MAX_KILLS if signalled == signal.SIGKILL else _MAX_CRASHES):
+    if deaths < (_MAX_KILLS if signalled == signal.SIGKILL and not garbage else _MAX_CRASHES):
         return Verdict(None, f"died ({detail})")
     times = "twice" if deaths == _MAX_CRASHES else f"{deaths} times"
     return Verdict(f"its extraction process died {times} ({detail})", f"died ({detail})")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import orjson
 
 from engine.extract.context import Context
+from engine.extract.selection import SelectionResult, result_from_fields
 from engine.model.record import ExtractedLink, Rejection
 from engine.node.extraction import ExtractedPage
 
@@ -23,8 +24,8 @@ KEY_BYTES = 16
 _MAX_INTEGER = 2**63 - 1
 _HTTP = ("http://", "https://")
 
-FailureKind = Literal["unsupported", "unreadable", "memory", "internal"]
-_FAILURE_KINDS = ("unsupported", "unreadable", "memory", "internal")
+FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "internal"]
+_FAILURE_KINDS = ("unsupported", "unreadable", "memory", "selector", "internal")
 
 
 class InvalidAnswer(Exception):
@@ -123,14 +124,7 @@ class SitemapAnswer:
     dropped: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextAnswer:
-    """Lines of text, for a person: what a selector matched."""
-
-    value: dict[str, Any]
-
-
-Answer = PageAnswer | SitemapAnswer | TextAnswer | Failure
+Answer = PageAnswer | SitemapAnswer | SelectionResult | Failure
 
 
 def encode_frame(header: dict[str, Any], body: bytes = b"") -> list[bytes]:
@@ -179,9 +173,17 @@ def encode_sitemap(answer: SitemapAnswer) -> list[bytes]:
     return encode_frame({"sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped}, body)
 
 
-def encode_text(answer: TextAnswer) -> list[bytes]:
-    """The message of an answer."""
-    return encode_frame({"text": answer.value})
+def encode_selection(result: SelectionResult) -> list[bytes]:
+    """The message of a result. Lone surrogates cannot be sent."""
+    fields = {
+        "values": [None if value is None else _clean(value) for value in result.values],
+        "links": [_clean(link) for link in result.links],
+        "count": result.count,
+        "blocks": result.blocks,
+        "blocks_without": result.blocks_without,
+        "base": _clean(result.base),
+    }
+    return encode_frame({"selection": fields})
 
 
 def decode_answer(header: bytes | memoryview, body: memoryview) -> Answer:
@@ -194,8 +196,8 @@ def decode_answer(header: bytes | memoryview, body: memoryview) -> Answer:
             return _decode_page(fields, body)
         if "sitemap" in fields:
             return _decode_sitemap(fields, body)
-        if isinstance(fields["text"], dict):
-            return TextAnswer(value=fields["text"])
+        if "selection" in fields:
+            return result_from_fields(fields["selection"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise InvalidAnswer(f"{type(error).__name__}: {error}"[:200]) from error
     raise InvalidAnswer("no known kind")

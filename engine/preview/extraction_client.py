@@ -11,6 +11,7 @@ from engine.errors import PageUnavailable
 from engine.extract.context import Context
 from engine.extract.page import PageTooDeep
 from engine.extract.records import RecordExtractor
+from engine.extract.selection import Selection, SelectionResult
 from engine.model.definition import DataDef, Definitions
 from engine.node import extraction_wire as wire
 from engine.node.extraction import (
@@ -69,10 +70,24 @@ class ExtractionClient:
                 if is_shallow(page, document.body):
                     return page.kind, apply_data_defs(page, context, [(extractor, True)], self._limits.links)
             answer = self._work(self._request(document, definitions, data_def.name, context))
+        assert isinstance(answer, wire.PageAnswer)
         links = answer.links.to_links()
         return answer.page_kind, ExtractedPage(
             answer.rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex
         )
+
+    def select(self, document: TrialDocument, selection: Selection) -> SelectionResult:
+        """What a selector matches, always in a process of its own.
+
+        Raises ValueError with what is wrong with the selector or pattern, and PageUnavailable.
+        """
+        header = {
+            "kind": "select", "url": document.url, "content_type": document.content_type, "selection": selection,
+        }  # fmt: skip
+        with _explained(document.url):
+            answer = self._work(ExtractionRequest(header=header, body=document.body))
+        assert isinstance(answer, SelectionResult)
+        return answer
 
     def _request(
         self, document: TrialDocument, definitions: Definitions, data_def: str, context: Context
@@ -88,13 +103,11 @@ class ExtractionClient:
             header=task.to_header(), body=document.body, definitions=(key, definitions), data_defs=[data_def]
         )
 
-    def _work(self, request: ExtractionRequest) -> wire.PageAnswer:
+    def _work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer | SelectionResult:
         if self._runner is None or self._pool is None:
             self._runner = asyncio.Runner()
             self._pool = ExtractionPool(ExtractionLauncher(self._limits), max_children=1)
-        answer = self._runner.run(self._pool.work(request))
-        assert isinstance(answer, wire.PageAnswer)
-        return answer
+        return self._runner.run(self._pool.work(request))
 
 
 @contextlib.contextmanager

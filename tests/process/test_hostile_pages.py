@@ -107,3 +107,21 @@ def test_extraction_processes_end_with_their_node(project: Project, site: Site, 
     running.send(signal.SIGKILL)
     running.process.wait()
     project.assert_no_process_left(5)
+
+
+def test_try_shell_and_previews_survive_a_hostile_page(project: Project) -> None:
+    (project.folder / "storm.html").write_bytes(STORM)
+    (project.folder / "good.html").write_bytes(b"<b>fine</b>")
+    project.write(defs("http://127.0.0.1:9/").replace("{url: {", "{b: {selector: b}, url: {"))
+    where = ("--defs", str(project.defs), "--set", "parse_limit=0.5")
+    tried = project.run_command("try", "page", "storm.html", *where)
+    assert tried.code == 1
+    assert "takes more than" in tried.err
+    assert "Traceback" not in tried.err
+    lines = ["b", ":block p", ":fields page", "regex: <b>x", ":open good.html", "b", ":quit"]
+    shell = project.start_command("shell", "storm.html", *where, stdin="\n".join(lines).encode()).wait(60)
+    assert shell.code == 0, shell.err
+    assert shell.out.count("takes more than") == 3, shell.out
+    assert "   1  <b>x" in shell.out.splitlines()
+    assert "   1  fine" in shell.out.splitlines()
+    project.assert_no_process_left(2)

@@ -36,11 +36,14 @@ def shell(source: str, url: str | None, defs: Path, data: Path, assign: Sequence
     session.start()
     typed = sys.stdin.isatty() and sys.stdout.isatty()
     lines = read_lines(lambda: session.prompt, session.completions()) if typed else iter(sys.stdin.readline, "")
-    for line in lines:
-        try:
-            session.execute(line)
-        except KeyboardInterrupt:
-            click.echo("stopped")
-        if session.closed:
-            break
+    try:
+        for line in lines:
+            try:
+                session.execute(line)
+            except KeyboardInterrupt:
+                click.echo("stopped")
+            if session.closed:
+                break
+    finally:
+        session.close()
     return 0
