@@ -203,6 +203,7 @@ def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
         cookies=_freeze(term.cookies),
         robots=term.robots,
         nofollow=_or_default(term.nofollow, True),
+        throttle=term.throttle,
         place=entry.place,
     )
 

@@ -20,4 +20,5 @@ def resolve_host_policy(definitions: Definitions, settings: Settings, host_key: 
         delay=settings.delay if rule.delay is None else rule.delay,
         concurrency=settings.host_concurrency if rule.concurrency is None else rule.concurrency,
         robots=settings.robots if rule.robots is None else rule.robots,
+        throttle=(rule.throttle or settings.throttle) == "auto",
     )

@@ -158,6 +158,7 @@ class HostRule:
     cookies: Mapping[str, str] = field(default_factory=_empty_mapping)
     robots: bool | None = None
     nofollow: bool = True
+    throttle: Literal["auto", "off"] | None = None
     place: SourcePosition = NO_POSITION
 
 

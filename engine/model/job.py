@@ -112,5 +112,11 @@ class LeasedJob(NamedTuple):
     """For a re-extraction: the job of the page."""
     extracted_with: tuple[int, ...] = ()
     """For a re-extraction: ids of the dataDefs that extracted the page's rows."""
+    host_concurrency: int = 1
+    """Requests to the host at once, over all nodes."""
+    throttled: bool = False
+    """Whether the host's delay follows its latency."""
+    reserved: bool = False
+    """Whether a page limit applies, and its first request was counted when it was leased."""
     links_stale: bool = False
     """For a re-extraction: the rules for links have changed. Collects every link, known or not, of every dataDef."""

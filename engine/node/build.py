@@ -21,6 +21,7 @@ from engine.node.def_cache import DefCache
 from engine.node.extraction import PageExtractor
 from engine.node.fetch_loop import FetchLoop
 from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.host_gate import HostGates
 from engine.node.intake import Intake
 from engine.node.pipeline import Pipeline
 from engine.node.registration import Registration
@@ -30,6 +31,7 @@ from engine.node.slice import Leaser
 from engine.node.status import NodeStatus
 from engine.node.tuning import CpuPinner
 from engine.queue import Doorbells
+from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 from engine.runtime.wakeup import notify_fd
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -179,8 +181,20 @@ def _build_pipeline(
             def_cache=def_cache, seen_set=seen_set, heap_trimmer=heap_trimmer, run=run.id, run_time=run_time
         ),
         heap_trimmer=heap_trimmer,
+        host_gates=HostGates(_open_host_clock(folder, settings)),
         executor=ThreadPoolExecutor(_PARSE_THREADS, "parse"),
     )
+
+
+def _open_host_clock(folder: Path, settings: Settings) -> HostClock:
+    """The clock that the machine's crawls share; where it is off or cannot be used, that of this data dir's nodes."""
+    user = str(folder.resolve())
+    if settings.host_clock:
+        try:
+            return HostClock(machine_path(os.environ), user)
+        except OSError as error:
+            _log.warning("the machine's host clock cannot be used: %s", error)
+    return HostClock(data_dir_path(folder), user)
 
 
 class _ImmediateExit:

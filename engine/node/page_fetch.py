@@ -1,6 +1,5 @@
 """Fetches a page: obeys robots.txt and follows redirects, or hands the job to the next host's clock."""
 
-import asyncio
 from dataclasses import dataclass
 
 from engine import urls
@@ -12,8 +11,9 @@ from engine.fetch.retry_policy import classify_status
 from engine.model.job import JobState, LeasedJob, StoredPage
 from engine.model.job_key import document_key
 from engine.node.db_access import DbAccess
+from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
-from engine.node.request_sender import RequestSender
+from engine.node.request_sender import RequestSender, give_back
 from engine.node.robots_job import RobotsHandler
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
@@ -56,7 +56,8 @@ class PageFetcher:
     async def fetch(self, job: LeasedJob) -> FetchedPage | StoredTarget | JobOutcome:
         """Fetch a page; an outcome where the job ends, is retried, or continues under another host's clock.
 
-        Redirects that stay on a host without delay are followed at once; others are leased again.
+        Redirects that stay on a host without delay are followed at once; others are leased again, as are those of a job
+        with a page limit, because the lease counts the next request.
         """
         chain = self._start_chain(job)
         while True:
@@ -69,14 +70,22 @@ class PageFetcher:
                 if classify_status(response.status) != "redirect":
                     return FetchedPage(chain, response)
                 chain.advance(response)
+            except HostBackingOff as backoff:
+                if chain.request.is_plain_get and chain.hops:
+                    return give_back(job, backoff, hops=chain.hops, target=chain.url)
+                return give_back(job, backoff)
             except FetchFailed as failure:
                 return self._outcomes.fetch_failed(job, chain.url, failure)
             except RedirectRejected as rejected:
                 return self._outcomes.ended(job, JobState.FAILED, str(rejected), chain.url, hops=chain.hops)
             other_host = urls.host_key(previous_url) != urls.host_key(chain.url)
             if not chain.request.is_plain_get:
-                await asyncio.sleep(job.delay)  # a request that repeats its body cannot be leased again
-            elif other_host or job.delay or not await self._db_access.claim_target(job, chain.url):
+                if job.reserved and not await self._db_access.reserve_request(job):
+                    return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
+                # a request that repeats its body cannot be leased again: the sender has it wait for its turn
+                if job.reserved:
+                    self._sender.mark_reserved(job)
+            elif other_host or job.delay or job.reserved or not await self._db_access.claim_target(job, chain.url):
                 next_host = (urls.host_key(chain.url), urls.origin(chain.url)) if other_host else None
                 return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url, next_host=next_host)
             stored = self._db_access.stored_page(job.run, chain.keys[-1])

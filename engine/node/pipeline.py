@@ -14,10 +14,11 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import PageExtraction, PageExtractor, UnreadablePage, UnsupportedContent
 from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.host_gate import HostBackingOff, HostGates
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.reextraction import MAX_INLINE_PARSE_BYTES, Reextractor
-from engine.node.request_sender import RequestSender
+from engine.node.request_sender import RequestSender, give_back
 from engine.node.robots_job import RobotsHandler
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
@@ -39,6 +40,7 @@ class Pipeline:
         def_cache: DefCache,
         page_extractor: PageExtractor,
         heap_trimmer: HeapTrimmer,
+        host_gates: HostGates,
         executor: Executor,
     ) -> None:
         """`source` names this node in events; `executor` parses large pages."""
@@ -46,8 +48,8 @@ class Pipeline:
         self._db_access = db_access
         self._page_extractor = page_extractor
         self._executor = executor
-        self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts, db_access=db_access)
-        self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache)
+        self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts)
+        self._sender = RequestSender(fetcher=fetcher, db_access=db_access, def_cache=def_cache, host_gates=host_gates)
         self._reextractor = Reextractor(
             source=source, db_access=db_access, page_extractor=page_extractor, executor=executor
         )
@@ -61,16 +63,26 @@ class Pipeline:
             outcomes=self._outcomes,
         )
 
+    async def admit(self, job: LeasedJob) -> JobOutcome | None:
+        """Wait until the job may send its request, if it sends one; or the outcome that gives it back."""
+        if job.kind is JobKind.EXTRACT or job.stored is not None:
+            return None
+        return await self._sender.admit(job)
+
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         """The outcome of the job. `started` is called when its request is about to be sent."""
         if job.kind is JobKind.EXTRACT:
             return await self._reextractor.reextract(job)
         try:
             outcome = await self._process(job, started)
-        finally:
-            stats = self._sender.take_stats(job.id)
-        outcome.fetches, outcome.fetch_seconds, outcome.received_bytes = stats
+        except HostBackingOff as refusal:
+            outcome = give_back(job, refusal)
+        self._sender.complete(outcome)
         return outcome
+
+    def forget(self, job: LeasedJob) -> None:
+        """Free what is kept of a job, however it ended."""
+        self._sender.forget(job)
 
     async def aclose(self) -> None:
         """Close all connections."""
@@ -79,14 +91,13 @@ class Pipeline:
     async def _process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         if job.stored is not None:
             return await self._process_stored(job, job.stored)
-        if job.send_at is not None and not await self._sender.wait_to_send(job, job.send_at):
-            return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
         started()
         if job.kind is JobKind.ROBOTS:
             return await self._read_robots(job)
         if job.kind is JobKind.SITEMAP:
             return await self._read_sitemap(job)
         fetched = await self._page_fetcher.fetch(job)
+        self._sender.dismiss(job)
         if isinstance(fetched, FetchedPage):
             return await self._process_fetched(job, fetched)
         if isinstance(fetched, StoredTarget):
@@ -104,7 +115,7 @@ class Pipeline:
                 job=job, state=JobState.DONE, attempts=1, robots=self._robots_handler.unreachable, events=(event,)
             )
         if classify_status(response.status) == "retry" and job.attempts + 1 < self._settings.max_attempts:
-            return self._outcomes.retry(job, job.url, f"HTTP {response.status}", response)
+            return self._outcomes.retry(job, job.url, f"HTTP {response.status}")
         level: Level = "WARNING" if response.status >= 500 else "INFO"
         event = self._outcomes.event(job, level, f"{response.status} {job.url}")
         return JobOutcome(job=job, state=JobState.DONE, attempts=1, robots=robots, events=(event,))
@@ -115,7 +126,7 @@ class Pipeline:
         except FetchFailed as failure:
             return self._outcomes.fetch_failed(job, job.url, failure)
         if classify_status(response.status) == "retry":
-            return self._outcomes.retry(job, job.url, f"HTTP {response.status}", response)
+            return self._outcomes.retry(job, job.url, f"HTTP {response.status}")
         if classify_status(response.status) != "ok":
             return self._outcomes.failed(job, f"HTTP {response.status}", job.url)
         event = self._outcomes.event(job, "INFO" if children else "WARNING", f"{job.url}: {len(children)} entries")
@@ -147,7 +158,7 @@ class Pipeline:
                 gone.document, gone.attempts = document, 1
                 return gone
             case "retry":
-                return self._outcomes.retry(job, url, f"HTTP {status}", response)
+                return self._outcomes.retry(job, url, f"HTTP {status}")
             case _:
                 refused = self._outcomes.failed(job, f"HTTP {status}", url, hops)
                 refused.document = document

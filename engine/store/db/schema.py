@@ -14,7 +14,10 @@ CRAWL, PAGES = "crawl.db", "pages.db"
 _SQL_DIR = Path(__file__).parent
 _MAGIC = b"SQLite format 3\0"
 
-MIGRATIONS: dict[str, tuple[str, ...]] = {CRAWL: ("schema.sql", "schema-2.sql"), PAGES: ("pages.sql", "pages-2.sql")}
+MIGRATIONS: dict[str, tuple[str, ...]] = {
+    CRAWL: ("schema.sql", "schema-2.sql", "schema-6.sql"),
+    PAGES: ("pages.sql", "pages-2.sql"),
+}
 """Scripts of each file, applied in order; `PRAGMA user_version` is the number of those applied."""
 _PAGE_SIZES = {CRAWL: 4096, PAGES: 16384}
 """A stored web page takes about 4 kB: larger database pages hold it in one piece and save a tenth of the disk."""

@@ -7,19 +7,23 @@ from typing import Any, NamedTuple
 from engine.store.db.connector import Database
 
 _ADD = """
-INSERT INTO metrics (run, grp, fetches, fetch_seconds, bytes, retries) {values}
+INSERT INTO metrics (run, grp, fetches, fetch_seconds, bytes, retries, requests) {values}
 ON CONFLICT (run, grp) DO UPDATE SET fetches = fetches + excluded.fetches,
     fetch_seconds = fetch_seconds + excluded.fetch_seconds, bytes = bytes + excluded.bytes,
-    retries = retries + excluded.retries
+    retries = retries + excluded.retries, requests = requests + excluded.requests
 """
-_LIST = "SELECT grp, fetches, fetch_seconds, bytes, retries FROM metrics WHERE run = ? ORDER BY grp"
+_LIST = """
+SELECT grp, fetches, fetch_seconds, bytes, retries FROM metrics WHERE run = ? AND fetches + retries > 0 ORDER BY grp
+"""
+_COUNT_REQUESTS = "SELECT total(requests) FROM metrics WHERE run = ? AND (? IS NULL OR grp = ?)"
 _TAKEOVERS = "SELECT takeovers FROM runs WHERE seq = ?"
 
 
 class FetchStats(NamedTuple):
     """Cost of a group's fetches: complete responses, their seconds, the bytes of their bodies as sent.
 
-    `retries` counts the attempts that are repeated. The group of robots.txt is the empty one.
+    `retries` counts the attempts that are repeated. The group of robots.txt is the empty one. `requests` is for
+    `count_requests` alone, and is not read back.
     """
 
     group: str
@@ -27,6 +31,8 @@ class FetchStats(NamedTuple):
     seconds: float
     bytes: int
     retries: int
+    requests: int = 0
+    """Requests sent for pages; negative: reserved ones that were not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,14 @@ def add(db: Database, run: int, stats: Sequence[FetchStats]) -> None:
 def list_fetch_stats(db: Database, run: int) -> list[FetchStats]:
     """The fetch statistics of each group of a run."""
     return [FetchStats(*row) for row in db.all(_LIST, (run,))]
+
+
+def count_requests(db: Database, run: int, group: str | None = None) -> int:
+    """Requests sent for the pages of a group, or of a run: retries and redirects too, robots.txt and sitemaps not.
+
+    Where a page limit applies, a leased job counts as one request until its outcome is known.
+    """
+    return int(db.value(_COUNT_REQUESTS, (run, group, group)))
 
 
 def count_takeovers(db: Database, run: int) -> int:

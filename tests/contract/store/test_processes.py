@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from engine.errors import StorageError
+from engine.store.db import schema
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, MIGRATIONS, PAGES, migrate_databases
@@ -174,15 +175,14 @@ def test_the_check_of_a_file_that_another_process_creates_is_retried(tmp_path: P
 
 
 def test_a_data_dir_of_the_first_schema_can_be_used(tmp_path: Path) -> None:
-    migrate_databases(tmp_path)
     db = Database.open(tmp_path / CRAWL)
     with db.transaction():
-        db.execute("ALTER TABLE documents ADD COLUMN digest BLOB NOT NULL DEFAULT x'00'")
+        db.execute_script((Path(schema.__file__).parent / MIGRATIONS[CRAWL][0]).read_text("utf-8"))
         db.execute("PRAGMA user_version = 1")
         run = runs.create(db, None, 0.0).seq
         db.execute(
-            "INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size) VALUES "
-            f"(7, {run}, x'01', 'http://a/', 200, 'text/html', 1.0, 3)"
+            "INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest) VALUES "
+            f"(7, {run}, x'01', 'http://a/', 200, 'text/html', 1.0, 3, x'00')"
         )
     db.close()
     migrate_databases(tmp_path)

@@ -180,7 +180,7 @@ CASES = [
     ("not-built", "delay: 0.5", "§proxy: http://p"),
     ("not-built", "delay: 0.5", "§tls: {}"),
     ("not-built", "delay: 0.5", "§http2: true"),
-    ("not-built", "delay: 0.5", "§throttle: true"),
+    ("not-built", "delay: 0.5", "§http2: true"),
     ("not-built", "delay: 0.5", "§private: true"),
     ("not-built", "delay: 0.5", "§auth: {}"),
     ("not-built", "type: decimal", "type: §file"),
