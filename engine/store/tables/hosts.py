@@ -110,7 +110,8 @@ class HostLatency(NamedTuple):
 
 def adapt_paces(db: Database, latencies: Sequence[HostLatency]) -> None:
     """Have the delay of throttled hosts follow their latency: one request at a time on average."""
-    db.execute_values(_ADAPT_PACE, latencies)
+    rows = [(host.host, host.answers, host.latency, host.failed_latency) for host in latencies]
+    db.execute_values(_ADAPT_PACE, rows)
 
 
 def reset_strikes(db: Database, hosts: Iterable[int], now: float) -> None:
