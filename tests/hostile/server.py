@@ -10,7 +10,7 @@ from tests.hostile.answer import Connection, HostileAnswer, MakeBody, make_body
 
 
 class HostileServer:
-    """Answers `/NAME`, and what is below it, by the answer of that name; `robots` as robots.txt; else an empty page."""
+    """Answers `/NAME`, and what is below it, by the answer of that name; `robots` also as robots.txt; others empty."""
 
     def __init__(self, answers: Mapping[str, HostileAnswer]) -> None:
         self._answers = answers
