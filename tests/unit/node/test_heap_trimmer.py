@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -124,7 +123,9 @@ def trimmer() -> HeapTrimmer:
 async def extractor(trimmer: HeapTrimmer) -> AsyncIterator[PageExtractor]:
     cache: Any = NoDataDefs()
     pool = ExtractionPool(ExtractionLauncher(ExtractionLimits.from_settings(Settings())))
-    yield PageExtractor(def_cache=cache, seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool, run="r", run_time="")
+    yield PageExtractor(
+        settings=Settings(), def_cache=cache, seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool, run="r", run_time="",
+    )  # fmt: skip
     pool.close()
 
 
@@ -142,12 +143,8 @@ async def test_a_large_body_that_is_no_page_counts(
 
 async def test_a_large_sitemap_counts(clock: Clock, trimmer: HeapTrimmer, extractor: PageExtractor) -> None:
     urls = "".join(f"<url><loc>http://a/{i}</loc></url>" for i in range(40_000))
-    response: Any = SimpleNamespace(location=None, status=200, body=f"<urlset>{urls}</urlset>".encode())
-
-    async def send(*_: object) -> Any:
-        return response
-
-    _, children, dropped = await SitemapHandler(send, 10_000_000, extractor).fetch(leased(1))
+    sitemap = f"<urlset>{urls}</urlset>".encode()
+    children, dropped = await SitemapHandler(10_000_000, extractor).list_children(leased(1), "http://a/s.xml", sitemap)
     assert len(children) == 40_000
     assert dropped == 0
     clock.run(trimmer, [], until=5)
