@@ -22,7 +22,10 @@ def answers() -> Iterator[HostileAnswer]:
     for make in (_slow, _heads, _compressed, _lengths, _resets, _redirects, _statuses):
         for name, send in make().items():
             yield HostileAnswer(
-                name=name, send=send, slow=name.startswith(("slow", "drip", "endless", "stall", "redirect"))
+                name=name,
+                send=send,
+                body=send.body if isinstance(send, _Encoded) else None,
+                slow=name.startswith(("slow", "drip", "endless", "stall", "redirect")),
             )
 
 
@@ -115,7 +118,7 @@ class _Encoded:
 def _compressed() -> dict[str, Send]:
     zeros = bytes(10_000_000)
 
-    def gzip_bomb(megabytes: int = 1_000) -> bytes:
+    def gzip_bomb(megabytes: int = 500) -> bytes:
         packer = zlib.compressobj(9, wbits=31)
         return b"".join(packer.compress(zeros) for _ in range(megabytes // 10)) + packer.flush()
 
