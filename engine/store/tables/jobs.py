@@ -9,7 +9,7 @@ import orjson
 from engine.model.job import JOB_TRANSITIONS, JobState, LeasedJob
 from engine.store.db.connector import Database, id_list, placeholders
 from engine.store.db.transitions import source_states
-from engine.store.tables import sequences
+from engine.store.tables import extracts
 
 MAX_CRASHES = 3
 """Node deaths after which a job is FAILED: one while others were held, two while it was held alone."""
@@ -112,28 +112,7 @@ UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
         OR (state IN ('SKIPPED', 'FAILED') AND reason GLOB 'robots.txt *')) LIMIT ?
 ) AND state IN {_states_before(JobState.READY)}
 """
-_QUEUE_EXTRACTS = f"""
-INSERT INTO jobs (run, sequence, origin, page, url, identity)
-SELECT j.run, e.id, 'link', j.id, j.url, CAST('extract ' || j.id AS BLOB) FROM json_each(?) i
-CROSS JOIN jobs j ON j.id = i.value JOIN sequences s ON s.id = j.sequence
-JOIN sequences e ON e.run = s.run AND e.grp = s.grp AND e.host = s.host AND e.kind = 'extract' WHERE true
-ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', crashes = 0, reason = NULL
-WHERE jobs.state IN {_states_before(JobState.READY)} AND jobs.state <> 'TAKEN'
-"""
 _DROP = "DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
-_DROP_OF_PAGES = """
-DELETE FROM jobs WHERE id IN (SELECT e.id FROM json_each(?) i CROSS JOIN jobs j ON j.id = i.value
-    CROSS JOIN jobs e ON e.run = j.run AND e.identity = CAST('extract ' || j.id AS BLOB))
-"""
-_DROP_EXTRACTS = """
-DELETE FROM jobs WHERE id IN (
-    SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?) AND page IS NOT NULL
-"""
-_SET_DEFS_VERSION = "UPDATE jobs SET defs = ? WHERE id IN (SELECT value FROM json_each(?))"
-_CLEAR_DEFS_VERSION = """
-UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state = 'DONE' AND +sequence IN (
-    SELECT id FROM sequences WHERE run = ? AND kind = 'page' AND grp IN (SELECT value FROM json_each(?)))
-"""
 _MARK_LINKED = """
 WITH v (version, run) AS (SELECT ?, ?), k (identity) AS ({values})
 UPDATE jobs SET linked = v.version FROM v, k
@@ -290,9 +269,8 @@ def reopen(db: Database, ids: Sequence[int], moves: Sequence[tuple[int, int]]) -
 
     `moves`: (sequence, job) of jobs that a redirect moved to another host.
     """
-    json_ids = id_list(ids)
-    db.execute(_DROP_OF_PAGES, (json_ids,))  # a page that is fetched again is extracted then
-    count = int(db.execute(_REOPEN, (json_ids,)).rowcount)
+    extracts.drop_of_pages(db, ids)  # a page that is fetched again is extracted then
+    count = int(db.execute(_REOPEN, (id_list(ids),)).rowcount)
     for move in moves:
         db.execute(_MOVE, move)
     return count
@@ -322,31 +300,9 @@ def requeue_skipped(db: Database, sequence: int, reason: str, limit: int) -> int
     return int(db.execute(_REQUEUE_SKIPPED, (sequence, reason, limit)).rowcount)
 
 
-def queue_extracts(db: Database, pages: Iterable[int]) -> None:
-    """Create the jobs that re-extract these done pages; one that is already READY is kept."""
-    json_ids = id_list(pages)
-    sequences.ensure_extracts(db, json_ids)
-    db.execute(_QUEUE_EXTRACTS, (json_ids,))
-
-
-def drop_extracts(db: Database, sequence: int, limit: int) -> int:
-    """Delete the due re-extractions of a sequence, at most `limit`: its pages keep their rows. Returns how many."""
-    return int(db.execute(_DROP_EXTRACTS, (sequence, limit)).rowcount)
-
-
-def set_defs_version(db: Database, version: int, pages: Iterable[int]) -> None:
-    """Record the def version that made the rows of these done pages."""
-    db.execute(_SET_DEFS_VERSION, (version, id_list(pages)))
-
-
 def mark_linked(db: Database, run: int, version: int, identities: Iterable[bytes]) -> None:
     """Record that pages of that def version link to these identities."""
     db.execute_values(_MARK_LINKED, [(identity,) for identity in identities], leading=(version, run))
-
-
-def clear_defs_version(db: Database, run: int, groups: Sequence[str], after: int, upto: int) -> None:
-    """Mark the done pages of these groups as stale, in a range of ids."""
-    db.execute(_CLEAR_DEFS_VERSION, (after, upto, run, orjson.dumps(groups).decode()))
 
 
 def has_open_jobs(db: Database, run: int) -> bool:

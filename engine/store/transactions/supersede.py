@@ -6,7 +6,7 @@ import orjson
 
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
-from engine.store.tables import jobs, outputs, rows, runs, versions
+from engine.store.tables import extracts, outputs, rows, runs, versions
 from engine.store.tables.versions import StoredPageDefs
 from engine.store.transactions.outcome import JobOutcome
 
@@ -48,7 +48,7 @@ def queue_reextraction(db: Database, run: int, stale: Sequence[JobOutcome]) -> N
     """Queue the re-extraction of pages done with old defs, and mark their output files to be rebuilt."""
     if stale:
         outputs.mark_stale(db, run, {row.data_def for f in stale for row in f.rows})
-        jobs.queue_extracts(db, [f.job.id for f in stale])
+        extracts.queue(db, [f.job.id for f in stale])
 
 
 def delete_old_rows(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
@@ -64,6 +64,6 @@ def delete_old_rows(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> N
             outputs.mark_dirty(db, run, name, first)
         for name, count in rows.delete_rejected(db, listed, kept):
             rows.add_counts(db, run, name, 0, -count)
-        jobs.set_defs_version(db, version, pages)
+        extracts.set_defs_version(db, version, pages)
     if outcomes:
         runs.add_reextracted(db, run, len(outcomes))

@@ -12,7 +12,7 @@ import orjson
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.read import stale_pages
-from engine.store.tables import events, jobs, rows, runs, sequences, versions
+from engine.store.tables import events, extracts, jobs, rows, runs, sequences, versions
 from engine.store.tables.events import Event, Level
 from engine.supervise.reload.diff import pluralize
 
@@ -48,7 +48,7 @@ class ReextractionPlanner:
         with self._db.transaction():
             if absent == 1:
                 if kind == "extract":
-                    jobs.drop_extracts(self._db, sequence, _BATCH_SIZE)
+                    extracts.drop(self._db, sequence, _BATCH_SIZE)
                 else:
                     jobs.skip_ready(self._db, sequence, GROUP_REMOVED, _BATCH_SIZE)
                     jobs.skip_delayed(self._db, self._run, sequence, GROUP_REMOVED, _BATCH_SIZE)
@@ -73,11 +73,11 @@ class ReextractionPlanner:
         with self._db.transaction():
             version = versions.current(self._db, self._run)
             if progress["groups"]:
-                jobs.clear_defs_version(self._db, self._run, progress["groups"], after, upto)
+                extracts.clear_defs_version(self._db, self._run, progress["groups"], after, upto)
             stale = stale_pages.find_stale(self._db, self._run, version, after, upto)
             pages = [page for page, _, lost in stale if not lost]
             if pages:
-                jobs.queue_extracts(self._db, pages)
+                extracts.queue(self._db, pages)
             progress |= {
                 "at": upto,
                 "lost": progress["lost"] + len(stale) - len(pages),

@@ -9,7 +9,7 @@ import orjson
 from engine.model.definition import DataDef, Definitions, Field, Link, Task, TaskGroup
 from engine.model.job import JobState, LeasedJob
 from engine.store.read import stale_pages
-from engine.store.tables import jobs, runs, sequences, versions
+from engine.store.tables import extracts, runs, sequences, versions
 from engine.store.transactions.lease import Lease
 from engine.store.transactions.outcome import ExtractedRow, JobOutcome
 from tests.contract.store.harness import StoreHarness, document
@@ -69,7 +69,7 @@ class Shop:
         db, run = self.store.db, self.store.run
         with db.transaction():
             stale = stale_pages.find_stale(db, run, versions.current(db, run), 0, stale_pages.last_job_id(db))
-            jobs.queue_extracts(db, [page for page, _, lost in stale if not lost])
+            extracts.queue(db, [page for page, _, lost in stale if not lost])
 
     def lease(self, free: int = 32) -> Lease:
         return self.store.lease(self.sequence(), free=free)

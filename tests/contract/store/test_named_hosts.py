@@ -87,7 +87,7 @@ def test_pages_of_a_guarded_host_do_not_wait_for_its_robots_txt(new_store: NewSt
     store = new_store(policies={"x:80": POLICY})
     store.seed("http://x/1")
     _skip_robots(store)
-    assert hosts.get_robots(store.db, 1) is None
+    assert hosts.get_robots(store.db, 1) == "OFF"
     assert store.db.one("SELECT robots, robots_status FROM hosts") == ("OFF", None)
     assert len(store.take("http://x/1")) == 1
     store.check_counters()

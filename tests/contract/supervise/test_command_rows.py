@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from engine.model.secret import SecretVault
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
@@ -58,7 +59,7 @@ class Console:
         pool = ScaledPool(
             self.db, folder, run=self.run, supervisor=self.epoch, settings=options, ring=lambda _: None,
             appender=AppenderProcess(self.db, folder, run=self.run, supervisor=self.epoch, settings=options),
-            wakeup_fd=None,
+            vault=SecretVault(b"salt"), wakeup_fd=None,
         )  # fmt: skip
         defs_sync = DefsSync(
             self.db, self.run, options, lambda _: None, reloader=None, extract_only=False, notices=[]

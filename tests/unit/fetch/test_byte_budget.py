@@ -9,10 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from engine.fetch.byte_budget import FREE_BYTES, BodyShare, ByteBudget
-from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
 from engine.model.job import Request
-from tests.unit.fetch.server import Exchange, Site, serving
+from tests.unit.fetch.server import Exchange, LoopbackFetcher, Site, serving
 
 LARGEST = 1_000_000
 CAPACITY = 2 * LARGEST
@@ -125,7 +124,7 @@ async def test_waiting_for_a_share_does_not_use_up_the_deadline(site: Site) -> N
     site.pages["/"] = lambda x: x.respond(body)
     budget = new_budget()
     held = fill(budget)
-    fetcher = Fetcher(user_agent="t", deadline=0.4, max_body=LARGEST, connections=4)
+    fetcher = LoopbackFetcher(user_agent="t", deadline=0.4, max_body=LARGEST, connections=4)
     share = budget.open_share()
     sending = asyncio.create_task(fetcher.send(site.url("/"), Request(), share=share))
     start = time.perf_counter()
@@ -150,7 +149,7 @@ async def test_the_deadline_runs_on_after_the_wait(site: Site) -> None:
     site.pages["/"] = drip
     budget = new_budget()
     held = fill(budget)
-    fetcher = Fetcher(user_agent="t", deadline=0.5, max_body=LARGEST, connections=4)
+    fetcher = LoopbackFetcher(user_agent="t", deadline=0.5, max_body=LARGEST, connections=4)
     sending = asyncio.create_task(fetcher.send(site.url("/"), Request(), share=budget.open_share()))
     await asyncio.sleep(0.8)
     for share in held:
@@ -177,7 +176,7 @@ async def test_a_body_that_is_not_kept_holds_nothing(site: Site, path: str) -> N
 
     site.pages[path] = send
     budget = new_budget()
-    fetcher = Fetcher(user_agent="t", deadline=5, max_body=LARGEST, connections=4)
+    fetcher = LoopbackFetcher(user_agent="t", deadline=5, max_body=LARGEST, connections=4)
     try:
         response = await fetcher.send(site.url(path), Request(), share=budget.open_share())
         assert response.location is not None
@@ -191,7 +190,7 @@ async def test_a_cancelled_request_holds_nothing(site: Site) -> None:
     site.pages["/"] = lambda x: x.respond(b"x" * 900_000)
     budget = new_budget()
     held = fill(budget)
-    fetcher = Fetcher(user_agent="t", deadline=5, max_body=LARGEST, connections=4)
+    fetcher = LoopbackFetcher(user_agent="t", deadline=5, max_body=LARGEST, connections=4)
     sending = asyncio.create_task(fetcher.send(site.url("/"), Request(), share=budget.open_share()))
     await asyncio.sleep(0.2)
     sending.cancel()

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.fetch.client import Fetcher
 from engine.fetch.credentials import find_plain_hosts, host_part, may_carry_credentials
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse, redact_headers
 from engine.model.definition import Definitions, HostRule, Locator, LocatorGroup
 from engine.model.job import Request
-from tests.unit.fetch.server import Site, serving
+from tests.unit.fetch.server import LoopbackFetcher, Site, serving
 
 SHOP = HostRule(name="shop.example", headers={"Authorization": "x", "Accept-Language": "de"}, cookies={"c": "1"})
 
@@ -26,7 +25,7 @@ def site() -> Iterator[Site]:
 
 def fetch(url: str, request: Request, *, url_from_defs: bool = False) -> FetchResponse:
     async def once() -> FetchResponse:
-        fetcher = Fetcher(user_agent="tester/1", deadline=5, max_body=1000, connections=4)
+        fetcher = LoopbackFetcher(user_agent="tester/1", deadline=5, max_body=1000, connections=4)
         try:
             return await fetcher.send(url, request, url_from_defs=url_from_defs)
         finally:

@@ -44,18 +44,18 @@ def decode(message: list[bytes]) -> wire.Answer:
 
 
 def test_a_page_is_read_back() -> None:
-    answer = decode(wire.encode_page("html", True, PAGE))
+    answer = decode(wire.encode_page("html", 7, PAGE))
     assert isinstance(answer, wire.PageAnswer)
     assert answer.rows == PAGE.rows
     assert answer.links.to_links() == LINKS
     assert [link.key for link in answer.links.to_links()] == [link.key for link in LINKS]
     assert [link.url for link in answer.links.to_links(lambda key: key != b"2" * 16)] == ["http://a/1", "http://a/é"]
-    assert (answer.page_kind, answer.damaged, answer.dropped_links, answer.filtered) == ("html", True, 4, 5)
+    assert (answer.page_kind, answer.damaged, answer.dropped_links, answer.filtered) == ("html", 7, 4, 5)
     assert answer.rejected[0].reason == "no ?"
 
 
 def test_a_page_that_gave_nothing_a_sitemap_and_a_failure_are_read_back() -> None:
-    empty = decode(wire.encode_page("json", False, ExtractedPage((), [], 0, (), 0)))
+    empty = decode(wire.encode_page("json", 0, ExtractedPage((), [], 0, (), 0)))
     assert isinstance(empty, wire.PageAnswer)
     assert (empty.rows, empty.links.to_links()) == ((), [])
     sitemap = wire.SitemapAnswer(pages=("http://a/1", ""), sitemaps=("http://a/s",), dropped=2)
@@ -65,7 +65,7 @@ def test_a_page_that_gave_nothing_a_sitemap_and_a_failure_are_read_back() -> Non
 
 
 def damaged(change: dict[str, Any], body: bytes | None = None) -> tuple[bytes, bytes]:
-    header, valid = split(wire.encode_page("html", False, PAGE))
+    header, valid = split(wire.encode_page("html", 0, PAGE))
     return orjson.dumps(orjson.loads(header) | change), valid if body is None else body
 
 
@@ -106,7 +106,7 @@ def test_what_is_not_valid_is_refused(header: bytes, body: bytes) -> None:
 
 @pytest.mark.parametrize("old", ['"a"', "http://a/1"])
 def test_rows_are_objects_and_links_are_http(old: str) -> None:
-    header, body = split(wire.encode_page("html", False, PAGE))
+    header, body = split(wire.encode_page("html", 0, PAGE))
     wrong = body.replace(b'{"a":', b'["a",') if old == '"a"' else body.replace(b"http://a/1", b"file:///a1")
     with pytest.raises(wire.InvalidAnswer):
         wire.decode_answer(header, memoryview(wrong))
@@ -114,7 +114,7 @@ def test_rows_are_objects_and_links_are_http(old: str) -> None:
 
 def test_damaged_bytes_raise_nothing_else() -> None:
     rng = random.Random(3)
-    header, body = split(wire.encode_page("html", False, PAGE))
+    header, body = split(wire.encode_page("html", 0, PAGE))
     for _ in range(2_000):
         damage = bytearray(header + body)
         for _ in range(rng.randint(1, 4)):

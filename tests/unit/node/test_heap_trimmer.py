@@ -5,12 +5,12 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from engine.fetch.byte_budget import ByteBudget
 from engine.model.definition import HostRule
 from engine.model.job import LeasedJob
 from engine.node import heap_trimmer
@@ -124,7 +124,9 @@ def trimmer() -> HeapTrimmer:
 async def extractor(trimmer: HeapTrimmer) -> AsyncIterator[PageExtractor]:
     cache: Any = NoDataDefs()
     pool = ExtractionPool(ExtractionLauncher(ExtractionLimits.from_settings(Settings())))
-    yield PageExtractor(def_cache=cache, seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool, run="r", run_time="")
+    yield PageExtractor(
+        settings=Settings(), def_cache=cache, seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool, run="r", run_time="",
+    )  # fmt: skip
     pool.close()
 
 
@@ -142,12 +144,10 @@ async def test_a_large_body_that_is_no_page_counts(
 
 async def test_a_large_sitemap_counts(clock: Clock, trimmer: HeapTrimmer, extractor: PageExtractor) -> None:
     urls = "".join(f"<url><loc>http://a/{i}</loc></url>" for i in range(40_000))
-    response: Any = SimpleNamespace(location=None, status=200, body=f"<urlset>{urls}</urlset>".encode())
-
-    async def send(*_: object) -> Any:
-        return response
-
-    _, children, dropped = await SitemapHandler(send, 10_000_000, extractor).fetch(leased(1))
+    sitemap = f"<urlset>{urls}</urlset>".encode()
+    share = ByteBudget(capacity=1, largest=1).open_share()
+    handler = SitemapHandler(10_000_000, extractor)
+    children, dropped = await handler.list_children(leased(1), "http://a/s.xml", sitemap, share)
     assert len(children) == 40_000
     assert dropped == 0
     clock.run(trimmer, [], until=5)

@@ -9,6 +9,7 @@ import pytest
 from engine.fetch.byte_budget import ByteBudget
 from engine.model.job import JobState, LeasedJob
 from engine.node.pipeline import Pipeline
+from engine.node.secrets import SecretValues
 from engine.settings import Settings
 from engine.store.pages.documents import NewDocument
 from engine.store.transactions.outcome import JobOutcome
@@ -25,8 +26,8 @@ def budget() -> ByteBudget:
 def process(budget: ByteBudget, end: Callable[[LeasedJob], JobOutcome]) -> JobOutcome:
     """Process a job that has read half a MB and ends like that."""
     pipeline = Pipeline(
-        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(), def_cache=Mock(), page_extractor=Mock(),
-        heap_trimmer=Mock(), executor=Mock(), byte_budget=budget,
+        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(), def_cache=Mock(), secrets=SecretValues(),
+        page_extractor=Mock(), named_hosts=Mock(), byte_budget=budget,
     )  # fmt: skip
 
     async def work(job: LeasedJob, started: Callable[[], None]) -> JobOutcome:

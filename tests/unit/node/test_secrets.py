@@ -1,11 +1,11 @@
 """The secrets of a node: read from its lifeline, put into requests, awaited when they are late."""
 
 import asyncio
-import io
 import logging
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import pytest
 
@@ -20,23 +20,45 @@ from engine.node.secrets import HostCredentials, SecretValues
 from tests.unit.node.leased_jobs import leased
 
 
+@contextmanager
+def lifeline(sent: bytes) -> Iterator[LifelineReader]:
+    """The reader of a pipe that holds these bytes and has ended."""
+    reader, writer = os.pipe()
+    os.write(writer, sent)
+    os.close(writer)
+    yield LifelineReader(reader)
+    os.close(reader)
+
+
 def test_the_lifeline_gives_settings_then_secrets_then_its_end() -> None:
-    lifeline = LifelineReader(io.BytesIO(b'{"nodes":2}\n{"secrets":{"a":"1"}}\n{"secrets":{"b":"2"}}\n{"secr'))
     received: list[Mapping[str, str]] = []
-    assert lifeline.read_settings() == '{"nodes":2}\n'
-    lifeline.watch(received.append)
+    with lifeline(b'{"nodes":2}\n{"secrets":{"a":"1"}}\n{"secrets":{"b":"2"}}\n{"secr') as reader:
+        assert reader.read_settings() == '{"nodes":2}\n'
+        reader.watch(received.append)
     assert received == [{"a": "1"}, {"b": "2"}]
 
 
 @pytest.mark.parametrize("sent", [b"", b'{"nodes'])
 def test_settings_that_are_cut_short_are_none(sent: bytes) -> None:
-    assert LifelineReader(io.BytesIO(sent)).read_settings() is None
+    with lifeline(sent) as reader:
+        assert reader.read_settings() is None
+
+
+def test_secrets_behind_the_settings_stay_in_the_pipe() -> None:
+    """The extraction template is forked between the two: what a buffer held would be in its memory."""
+    reader, writer = os.pipe()
+    os.write(writer, b'{"nodes":2}\n{"secrets":{"a":"canary"}}\n')
+    assert LifelineReader(reader).read_settings() == '{"nodes":2}\n'
+    assert os.read(reader, 1000) == b'{"secrets":{"a":"canary"}}\n'
+    os.close(reader)
+    os.close(writer)
 
 
 def test_an_unreadable_message_is_reported_without_its_text(caplog: pytest.LogCaptureFixture) -> None:
     received: list[Mapping[str, str]] = []
-    with caplog.at_level(logging.ERROR):
-        LifelineReader(io.BytesIO(b'canary\n[]\n{"canary":1}\n{"secrets":{"a":"1"}}\n')).watch(received.append)
+    sent = b'canary\n[]\n{"canary":1}\n{"secrets":{"a":"1"}}\n'
+    with caplog.at_level(logging.ERROR), lifeline(sent) as reader:
+        reader.watch(received.append)
     assert received == [{"a": "1"}]
     assert len(caplog.records) == 3
     assert "canary" not in caplog.text
@@ -44,12 +66,12 @@ def test_an_unreadable_message_is_reported_without_its_text(caplog: pytest.LogCa
 
 def test_the_end_of_the_pipe_ends_the_watch_at_once() -> None:
     reader, writer = os.pipe()
-    with os.fdopen(reader, "rb") as stream:
-        thread = threading.Thread(target=LifelineReader(stream).watch, args=(lambda _: None,))
-        thread.start()
-        os.close(writer)
-        thread.join(1)
-        assert not thread.is_alive()
+    thread = threading.Thread(target=LifelineReader(reader).watch, args=(lambda _: None,))
+    thread.start()
+    os.close(writer)
+    thread.join(1)
+    assert not thread.is_alive()
+    os.close(reader)
 
 
 def test_a_request_is_opened_whole() -> None:
