@@ -52,7 +52,8 @@ async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_ext
         return wire.SitemapAnswer(pages=("/x",), sitemaps=(), dropped=0)
 
     extractor = PageExtractor(
-        settings=Settings(), def_cache=Mock(), seen_set=Mock(), heap_trimmer=Mock(), pool=Mock(work=work), run="", run_time=""
+        settings=Settings(), def_cache=Mock(), seen_set=Mock(), heap_trimmer=Mock(), pool=Mock(work=work),
+        run="", run_time="",
     )  # fmt: skip
     for text in ("<urlset><url><loc>http://a/é</loc></url></urlset>", "<urlset/>"):
         await extractor.read_sitemap(text.encode())
