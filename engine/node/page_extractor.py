@@ -34,6 +34,7 @@ from engine.store.transactions.outcome import ChildJob, ExtractedRow
 
 _CHILDREN_PER_STEP = 1_000
 """Links turned into jobs before other coroutines have their turn: about 3 ms."""
+_SITEMAP_TYPE = "application/xml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +161,10 @@ class PageExtractor:
     async def read_sitemap(self, body: bytes) -> SitemapUrls:
         """The URLs of an unpacked sitemap. Raises UnreadablePage."""
         self._heap_trimmer.record_page(len(body))
-        if len(body) <= MAX_INLINE_BYTES:
-            pages, sitemaps = parse_sitemap(decode(body, "application/xml").text)
+        if len(body) <= MAX_INLINE_BYTES and not needs_detection(body, _SITEMAP_TYPE):
+            pages, sitemaps = parse_sitemap(decode(body, _SITEMAP_TYPE).text)
             return SitemapUrls(pages, sitemaps, 0)
-        header = {"kind": "sitemap", "content_type": "application/xml"}
+        header = {"kind": "sitemap", "content_type": _SITEMAP_TYPE}
         answer = await self._pool.work(ExtractionRequest(header=header, body=body))
         assert isinstance(answer, wire.SitemapAnswer)
         return SitemapUrls(answer.pages, answer.sitemaps, answer.dropped)

@@ -136,7 +136,9 @@ class Pipeline:
 
     async def _reextract(self, job: LeasedJob) -> JobOutcome:
         if job.stored is not None:
-            await self._sender.share(job).grow(job.stored.size)
+            share = self._sender.share(job)
+            await share.grow(job.stored.size)
+            share.finish_reading()
         return await self._reextractor.reextract(job)
 
     async def _read_sitemap(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
@@ -146,7 +148,9 @@ class Pipeline:
         if classify_status(response.status) != "ok":
             return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
         try:
-            children, dropped = await self._sitemap_handler.list_children(job, url, response.body)
+            children, dropped = await self._sitemap_handler.list_children(
+                job, url, response.body, self._sender.share(job)
+            )
         except FetchFailed as failure:
             return self._outcomes.fetch_failed(job, url, failure)
         except UnreadablePage as error:

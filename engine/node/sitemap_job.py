@@ -3,7 +3,8 @@
 import asyncio
 
 from engine import urls
-from engine.fetch.decompress import decompress
+from engine.fetch.byte_budget import BodyShare
+from engine.fetch.decompress import open_decompressor
 from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import link_key, locator_key
 from engine.node.page_extractor import PageExtractor, SitemapUrls
@@ -23,15 +24,28 @@ class SitemapHandler:
         self._max_body = max_body
         self._page_extractor = page_extractor
 
-    async def list_children(self, job: LeasedJob, url: str, body: bytes) -> tuple[tuple[ChildJob, ...], int]:
+    async def list_children(
+        self, job: LeasedJob, url: str, body: bytes, share: BodyShare
+    ) -> tuple[tuple[ChildJob, ...], int]:
         """The jobs that a sitemap at that URL makes, and how many entries it has beyond the protocol's limit.
 
-        Raises FetchFailed where it cannot be decompressed, and UnreadablePage.
+        `share` grows by what a compressed one holds. Raises FetchFailed where it cannot be decompressed, and
+        UnreadablePage.
         """
         if body.startswith(_GZIP_MAGIC):
-            body = decompress(body, "gzip", self._max_body)
+            body = await self._decompress(body, share)
         sitemap = await self._page_extractor.read_sitemap(body)
         return await self._children(job, url, sitemap), sitemap.dropped
+
+    async def _decompress(self, body: bytes, share: BodyShare) -> bytes:
+        decompressor = open_decompressor("gzip", self._max_body)
+        assert decompressor is not None, "gzip is known"
+        pieces = []
+        for piece in decompressor.feed(body):
+            await share.grow(len(piece))
+            pieces.append(piece)
+        pieces += decompressor.finish()
+        return b"".join(pieces)
 
     async def _children(self, job: LeasedJob, url: str, sitemap: SitemapUrls) -> tuple[ChildJob, ...]:
         children: dict[bytes, ChildJob] = {}

@@ -1,0 +1,63 @@
+"""Sitemaps in the node: what a compressed one holds in memory, and where it is read."""
+
+import gzip
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from engine.fetch.byte_budget import FREE_BYTES, ByteBudget
+from engine.fetch.errors import FetchFailed
+from engine.node import extraction_wire as wire
+from engine.node.page_extractor import PageExtractor, SitemapUrls
+from engine.node.sitemap_job import SitemapHandler
+from engine.settings import Settings
+
+from .leased_jobs import leased
+
+MAX_BODY = 1_000_000
+ENTRY = b"<url><loc>http://a/%d</loc></url>"
+
+
+async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> None:
+    body = b"<urlset>" + b"".join(ENTRY % number for number in range(20_000)) + b"</urlset>"
+    budget = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY)
+    share, used = budget.open_share(), []
+
+    async def read_sitemap(unpacked: bytes) -> SitemapUrls:
+        assert unpacked == body
+        used.append(budget.used)
+        return SitemapUrls(["/1"], [], 0)
+
+    handler = SitemapHandler(MAX_BODY, Mock(read_sitemap=read_sitemap))
+    children, _ = await handler.list_children(leased(1), "http://a/s.xml.gz", gzip.compress(body), share)
+    assert [child.url for child in children] == ["http://a/1"]
+    assert used == [len(body) - FREE_BYTES]
+    share.release()
+    assert budget.used == 0
+
+
+@pytest.mark.parametrize("body", [gzip.compress(bytes(MAX_BODY + 1)), gzip.compress(b"<urlset/>")[:-9]])
+async def test_a_bomb_and_a_truncated_sitemap_fail(body: bytes) -> None:
+    share = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY).open_share()
+    with pytest.raises(FetchFailed):
+        await SitemapHandler(MAX_BODY, Mock()).list_children(leased(1), "http://a/s.xml.gz", body, share)
+
+
+async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_extraction_process() -> None:
+    asked = []
+
+    async def work(request: Any) -> wire.SitemapAnswer:
+        asked.append(request)
+        return wire.SitemapAnswer(pages=("/x",), sitemaps=(), dropped=0)
+
+    extractor = PageExtractor(
+        settings=Settings(), def_cache=Mock(), seen_set=Mock(), heap_trimmer=Mock(), pool=Mock(work=work),
+        run="", run_time="",
+    )  # fmt: skip
+    for text in ("<urlset><url><loc>http://a/é</loc></url></urlset>", "<urlset/>"):
+        await extractor.read_sitemap(text.encode())
+    assert asked == []
+    found = await extractor.read_sitemap("<urlset><url><loc>http://a/é</loc></url></urlset>".encode("latin-1"))
+    assert len(asked) == 1
+    assert found.pages == ("/x",)
