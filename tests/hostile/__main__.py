@@ -60,7 +60,8 @@ def _line(measured: Measured, faults: list[str]) -> str:
     exit_code = "-" if measured.exit_code is None else measured.exit_code
     return (
         f"{measured.name:24} {exit_code:>4} {measured.good_rows:>4} {measured.nodes_lost:>4} {measured.state:8}"
-        f" {measured.seconds:>6.2f} {measured.extraction_cpu:>6.2f} {measured.node_peak / 1e6:>5.0f} {measured.extraction_peak / 1e6:>5.0f} {note[:90]}"
+        f" {measured.seconds:>6.2f} {measured.extraction_cpu:>6.2f}"
+        f" {measured.node_peak / 1e6:>5.0f} {measured.extraction_peak / 1e6:>5.0f} {note[:90]}"
     )
 
 
