@@ -20,14 +20,16 @@ class Budget:
 
     __slots__ = ("_characters_left", "context", "page", "time_budget")
 
-    def __init__(self, page: Page, context: Context) -> None:
+    def __init__(self, page: Page, context: Context, patience: float | None = None) -> None:
+        """`patience`: seconds after which `OutOfTime` is raised; None: never."""
         self.page = page
         self.context = context
-        self.time_budget = TimeBudget(MAX_SECONDS)
+        self.time_budget = TimeBudget(MAX_SECONDS, patience)
         self._characters_left = MAX_CHARACTERS
 
     def check_time(self) -> None:
-        """Raises `BudgetExceeded` when the time for the page's records has run out."""
+        """Raises `BudgetExceeded` when the time for the page's records has run out, and `OutOfTime`."""
+        self.time_budget.check_patience()
         if self.time_budget.expired:
             raise BudgetExceeded(f"the records of this page take more than {MAX_SECONDS:g} s; the rest was skipped")
 

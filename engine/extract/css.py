@@ -42,8 +42,8 @@ class CssExpression:
         self._text = text
         self._selector_list = parse_selector(text)
         self._self_contained = self._selector_list.self_contained
-        self.costly = self._selector_list.costly
-        """Whether the parser's own time may be more than linear in the size of the page."""
+        self.cost = self._selector_list.cost
+        """How the parser's own time may grow with the size of a page."""
         self._scoped_text = self._selector_list.scope(_BLOCK_MARK)
         # Lexbor returns a node once for each alternative it matches.
         self._may_duplicate = len(self._selector_list.alternatives) > 1

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from engine.extract.cost import Cost
+
 _WHITESPACE = " \t\n\r\f"
 _COSTLY_PSEUDO_CLASS = re.compile(r":(?:nth-|has\(|[a-z]+-of-type)", re.IGNORECASE)
 _CLOSING_BRACKETS = {"(": ")", "[": "]"}
@@ -25,6 +27,11 @@ class CompoundSelector:
     combinator: str
     """` `, `>`, `+`, `~`, or empty for the first step."""
     parts: tuple[str | FunctionalPseudoClass, ...]
+
+    @property
+    def cost(self) -> Cost:
+        """How the parser's time for this step may grow."""
+        return max(Cost.SQUARE if self.combinator == "~" else Cost.LINEAR, *[_cost_of(part) for part in self.parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +60,9 @@ class SelectorList:
         )
 
     @property
-    def costly(self) -> bool:
-        """Whether the parser's time may grow with the square of the number of siblings or descendants."""
-        steps = [step for steps in self.alternatives for step in steps]
-        return any(step.combinator == "~" for step in steps) or any(
-            _COSTLY_PSEUDO_CLASS.search(part) is not None if isinstance(part, str) else part.selector_list.costly
-            for step in steps
-            for part in step.parts
-        )
+    def cost(self) -> Cost:
+        """How the parser's time may grow with the number of siblings and descendants."""
+        return max((step.cost for steps in self.alternatives for step in steps), default=Cost.LINEAR)
 
     def scope(self, mark: str, *, nested: bool = False) -> str:
         """The text of a selector that matches only below the node that the selector `mark` matches.
@@ -91,6 +93,15 @@ def parse_selector(text: str) -> SelectorList:
     """Parses a selector. Raises `ValueError` for unbalanced brackets or strings, or misplaced combinators."""
     alternatives = tuple(_parse_compounds(part) for part in _split_commas(text))
     return SelectorList(alternatives)
+
+
+def _cost_of(part: str | FunctionalPseudoClass) -> Cost:
+    if not isinstance(part, str):
+        return part.selector_list.cost
+    found = {match.lower() for match in _COSTLY_PSEUDO_CLASS.findall(part)}
+    if ":has(" in found:  # a search of its own for each element, of any cost
+        return Cost.CUBE
+    return Cost.SQUARE if found else Cost.LINEAR
 
 
 def _has_pseudo_class(steps: tuple[CompoundSelector, ...]) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from engine.extract.budget import Budget
 from engine.extract.convert import converter_for, default_converter_for
+from engine.extract.cost import Cost
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.patterns import PatternTimeout, TimedPattern
 from engine.extract.selectors import Scope, Selector, compile_selector
@@ -49,16 +50,19 @@ class FieldReader:
             self._compile_error = str(error)
 
     @property
-    def costly(self) -> bool:
-        """Whether its time may be more than linear in the size of the page, or depends on a pattern of the user."""
-        selector_costly = self._selector is not None and self._selector.costly
-        return selector_costly or self._pattern is not None or any(reader.costly for reader in self._nested)
+    def cost(self) -> Cost:
+        """How its time may grow with the size of a page."""
+        return max(
+            Cost.LINEAR if self._selector is None else self._selector.cost,
+            Cost.LINEAR if self._pattern is None else Cost.SQUARE,
+            *[reader.cost for reader in self._nested],
+        )
 
     def read_value(self, scope: Scope, budget: Budget) -> Any:
         """The field's value in a page or block: a JSON type or `Decimal`, None when missing.
 
         With `all` a list of values, with nested fields a list of objects; empty when missing.
-        Raises `RecordRejected` and `BudgetExceeded`.
+        Raises `RecordRejected`, `BudgetExceeded` and `OutOfTime`.
         """
         if self._compile_error is not None or self._selector is None:
             raise self._rejected(self._compile_error or "the field cannot be read")
@@ -92,6 +96,7 @@ class FieldReader:
         return node
 
     def _read_text(self, node: "SelectedNode", budget: Budget) -> str | None:
+        budget.time_budget.check_patience()
         if isinstance(node, JsonValue) and self._field.type == "json":
             text = node.as_json(self._field.attribute)
         else:

@@ -8,6 +8,7 @@ from selectolax.lexbor import LexborNode
 
 from engine import urls
 from engine.extract.budget import Budget
+from engine.extract.cost import Cost
 from engine.extract.node_value import CONTENT_ATTRIBUTES, JsonValue, read_node
 from engine.extract.page import host_name
 from engine.extract.patterns import PatternTimeout, TimedPattern
@@ -57,9 +58,12 @@ class LinkFinder:
             self._compile_error = str(error)
 
     @property
-    def costly(self) -> bool:
-        """Whether its time may be more than linear in the size of the page, or depends on a pattern of the user."""
-        return (self._selector is not None and self._selector.costly) or bool(self._allow or self._deny)
+    def cost(self) -> Cost:
+        """How its time may grow with the size of a page."""
+        return max(
+            Cost.LINEAR if self._selector is None else self._selector.cost,
+            Cost.SQUARE if self._allow or self._deny else Cost.LINEAR,
+        )
 
     def find_links(self, budget: Budget, max_links: int) -> tuple[dict[str, ExtractedLink], int]:
         """The first links by URL, in document order, and how many elements beyond `max_links` were left.
@@ -137,6 +141,7 @@ class LinkFinder:
         self, base: str, href: str, group: str, absolute_cache: "dict[str, ExtractedLink | None]", budget: Budget
     ) -> ExtractedLink | None:
         """The link of an href. `absolute_cache` is keyed by absolute URL: most URLs are written in several forms."""
+        budget.time_budget.check_patience()
         url = urls.join(base, href)
         if url is None or len(url) > MAX_URL_CHARACTERS or (self.link.same_host and host_name(url) != budget.page.host):
             return None
@@ -170,9 +175,9 @@ class LinkExtractor:
         self._finders = tuple(LinkFinder(link, priorities) for link in data_def.links)
 
     @property
-    def costly(self) -> bool:
-        """Whether one of the links is costly."""
-        return any(finder.costly for finder in self._finders)
+    def cost(self) -> Cost:
+        """That of the costliest link."""
+        return max((finder.cost for finder in self._finders), default=Cost.LINEAR)
 
     def extract(self, budget: Budget) -> tuple[tuple[ExtractedLink, ...], tuple[Rejection, ...], int]:
         """The first links of a page, each URL once per group (the first finder wins), and the links that failed.

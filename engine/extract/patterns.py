@@ -23,19 +23,41 @@ class PatternTimeout(Exception):
     """A pattern exceeded its time limit."""
 
 
+class OutOfTime(Exception):
+    """The page takes longer than the caller can wait: somebody who can is to extract it."""
+
+
 class TimeBudget:
     """The time that patterns may still use on one page. `deadline` applies to all records of the page."""
 
-    __slots__ = ("_spent", "deadline")
+    __slots__ = ("_spent", "_stop_at", "deadline")
 
-    def __init__(self, seconds: float) -> None:
-        self.deadline = time.monotonic() + seconds
+    def __init__(self, seconds: float, patience: float | None = None) -> None:
+        """`patience`: seconds after which the caller gets `OutOfTime`, whatever is done by then; None: no such."""
+        now = time.monotonic()
+        self.deadline = now + seconds
+        self._stop_at = None if patience is None else now + patience
         self._spent: dict[TimedPattern, float] = {}
 
     @property
     def expired(self) -> bool:
         """Whether the time for the page has run out."""
         return time.monotonic() > self.deadline
+
+    def check_patience(self) -> None:
+        """Raises `OutOfTime` once the caller's patience has run out."""
+        if self._stop_at is not None and time.monotonic() > self._stop_at:
+            raise OutOfTime
+
+    @property
+    def patience_left(self) -> float | None:
+        """Seconds the caller can still wait; None: as long as it takes. Raises `OutOfTime` when none are left."""
+        if self._stop_at is None:
+            return None
+        left = self._stop_at - time.monotonic()
+        if left <= 0:
+            raise OutOfTime
+        return left
 
     def remaining_for(self, pattern: "TimedPattern") -> float:
         """Seconds the next search of the pattern may take. Raises `PatternTimeout` when none are left."""
@@ -93,6 +115,12 @@ class TimedPattern:
 
     def _search(self, search: _SearchFunction, text: str, budget: TimeBudget) -> "regex.Match[str] | None":
         allowed = budget.remaining_for(self)
+        patience = budget.patience_left
+        if patience is not None:
+            try:
+                return search(text, timeout=min(allowed, patience), concurrent=False)
+            except TimeoutError:
+                raise OutOfTime from None
         began = time.monotonic()
         try:
             if not self._releases_lock:

@@ -1,11 +1,13 @@
 """Applies a dataDef to a page: extracts rows and links."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from engine.extract.budget import Budget, BudgetExceeded
 from engine.extract.context import Context
+from engine.extract.cost import Cost
 from engine.extract.fields import FieldReader, RecordRejected
 from engine.extract.filters import RecordFilter
 from engine.extract.links import LinkExtractor
@@ -63,24 +65,26 @@ class RecordExtractor:
         except ValueError as error:
             self._compile_error = f"query.block: {error}"
 
-    @property
-    def costly(self) -> bool:
-        """Whether the time for a page may be more than linear in its size, or depends on a pattern of the user."""
-        return (
-            (self._block is not None and self._block.costly)
-            or bool(self._filters)
-            or any(reader.costly for reader in self._readers)
-            or self._link_extractor.costly
+    @cached_property
+    def cost(self) -> Cost:
+        """How the time for a page may grow with its size."""
+        return max(
+            Cost.LINEAR if self._block is None else self._block.cost,
+            Cost.SQUARE if self._filters else Cost.LINEAR,
+            *[reader.cost for reader in self._readers],
+            self._link_extractor.cost,
         )
 
-    def extract(self, page: Page, context: Context, progress: RecordProgress | None = None) -> Extraction:
+    def extract(
+        self, page: Page, context: Context, progress: RecordProgress | None = None, *, patience: float | None = None
+    ) -> Extraction:
         """One row for each valid block that no filter drops, and the links.
 
         Without `block` the page is one record, even if all fields are missing. Raises `PageTooDeep`.
-        `progress` is told each field, and the links.
+        `progress` is told each field, and the links. After `patience` seconds raises `OutOfTime`.
         """
         readers = self._readers if progress is None else _TrackedReaders(self._readers, progress)
-        budget = Budget(page, context)
+        budget = Budget(page, context, patience)
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
         filtered = 0

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from engine.extract.cost import Cost
 from engine.extract.css import CssExpression
 from engine.extract.node_value import JsonValue
 from engine.extract.page import MISSING, Page
@@ -77,8 +78,8 @@ class Selector(Protocol):
     """A compiled selector. Matches nothing in a document of another kind."""
 
     @property
-    def costly(self) -> bool:
-        """Whether its time may be more than linear in the size of the page."""
+    def cost(self) -> Cost:
+        """How its time may grow with the size of a page."""
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         """The first match in document order."""
@@ -103,7 +104,7 @@ class _CssSelector:
     def __init__(self, text: str) -> None:
         self._text = text
         self._css = CssExpression(text)
-        self.costly = self._css.costly
+        self.cost = self._css.cost
         self._xml_css: XmlCssExpression | None = None
 
     def first(self, scope: Scope) -> "SelectedNode | None":
@@ -140,7 +141,7 @@ class _XPathSelector:
         from engine.extract.xpath import XPathExpression
 
         self._expression = XPathExpression(text)
-        self.costly = self._expression.costly
+        self.cost = self._expression.cost
 
     def first(self, scope: Scope) -> "_Element | str | None":
         return next(iter(self._select(scope)), None)
@@ -154,7 +155,7 @@ class _XPathSelector:
 
 
 class _JmesPathSelector:
-    costly = False
+    cost = Cost.LINEAR
 
     def __init__(self, text: str) -> None:
         import jmespath
@@ -185,7 +186,7 @@ class _JmesPathSelector:
 
 
 class _SelfSelector:
-    costly = False
+    cost = Cost.LINEAR
 
     def first(self, scope: Scope) -> "SelectedNode | None":
         if scope.node is not None:

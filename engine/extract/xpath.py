@@ -7,10 +7,12 @@ from typing import TypeGuard
 
 from lxml import etree
 
-_COSTLY = re.compile(
-    r"(?:following|preceding|ancestor|descendant)[a-z-]*\s*::|\b(?:count|sum|id)\s*\(|\[[^\]]*(?://|\.\.)"
-)
-"""Axes and functions that may visit much of the page for each node, and paths through it in a predicate."""
+from engine.extract.cost import Cost
+
+_COSTLY = re.compile(r"(?:following|preceding|ancestor|descendant|parent)[a-z-]*\s*::|\b(?:count|sum|id)\s*\(")
+"""Axes and functions that may visit much of the page for each node."""
+_COSTLY_IN_PREDICATE = re.compile(r"//|\.\.|[\s\[(,=<>|+-]/")
+"""Paths that may visit much of the page: down, up, and from its root."""
 
 XPathMatch = etree._Element | str
 
@@ -83,8 +85,8 @@ class XPathExpression:
             self._block_xpath = etree.XPath(inner, regexp=False, smart_strings=False)
         except etree.XPathError as error:
             raise ValueError(str(error)) from error
-        self.costly = _COSTLY.search(text) is not None
-        """Whether its time may be more than linear in the size of the page."""
+        self.cost = _cost_of(text)
+        """How its time may grow with the size of a page."""
 
     def find(self, root: etree._Element, *, block: bool) -> list[XPathMatch]:
         """Evaluates the expression at `root`: elements and texts; empty if it fails on this document."""
@@ -99,6 +101,12 @@ class XPathExpression:
         if isinstance(result, float):
             return [_format_number(result)] if math.isfinite(result) else []
         return [result] if isinstance(result, str) else []
+
+
+def _cost_of(text: str) -> Cost:
+    bracket, predicate = text.partition("[")[1:]
+    found = len(_COSTLY.findall(text)) + len(_COSTLY_IN_PREDICATE.findall(bracket + predicate))
+    return Cost(min(Cost.LINEAR + found, Cost.CUBE))
 
 
 def _is_match(item: object) -> TypeGuard[XPathMatch]:

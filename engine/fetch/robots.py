@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from engine.fetch.errors import one_line
 from engine.fetch.retry_policy import retryable_status
-from engine.fetch.robots_groups import Rule, find_rule, read_groups
+from engine.fetch.robots_groups import Rule, drop_other_agents, find_rule, read_groups
 
 if TYPE_CHECKING:
     from protego import Protego
@@ -61,7 +61,8 @@ class RobotsRules:
         if len(text) > MAX_ROBOTS_BYTES:
             text = text[: text.rfind("\n", 0, MAX_ROBOTS_BYTES) + 1]
         lines = text.removeprefix("\ufeff").splitlines()
-        text = "\n".join([_AGENT_VERSION.sub(r"\1", line) for line in lines])
+        lines = [_AGENT_VERSION.sub(r"\1", line) for line in lines]
+        text = "\n".join(drop_other_agents(lines, agent.lower()))
         groups = read_groups(text)
         # The parser also matches groups whose name is a part of the agent's; an empty name matches `*` alone.
         known = agent.lower() if agent.lower() in groups else ""

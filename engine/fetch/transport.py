@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from io import BytesIO
+from typing import TYPE_CHECKING
 
 import aiohttp
 import httpx
@@ -19,9 +20,15 @@ from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.guarded_connector import GuardedResolver, find_guarded_address, open_guarded_socket
 from engine.fetch.request import OutgoingRequest
 
+if TYPE_CHECKING:
+    from aiohttp.connector import Connection
+    from aiohttp.http import RawResponseMessage
+
 _MAX_HEADER_BYTES = 64 * 1024
 """Bytes of one header line; policies and cookies of real sites exceed aiohttp's 8 KB."""
 _MAX_HEADERS = 512
+_MAX_INTERIM_RESPONSES = 100
+"""Servers send one or two, or a sign of life every few seconds."""
 _READ_BUFFER_BYTES = 64 * 1024
 """Unread bytes of one response; twice as many pause its connection."""
 _PIECE_BYTES = 64 * 1024
@@ -135,6 +142,7 @@ class Transport(AiohttpTransport):
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("Content-Type",),
             auto_decompress=False,
+            response_class=_FinalResponse,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             read_bufsize=_READ_BUFFER_BYTES,
             max_line_size=_MAX_HEADER_BYTES,
@@ -145,6 +153,34 @@ class Transport(AiohttpTransport):
         # this, so pyproject.toml bounds its version, and a test counts the requests.
         session._retry_connection = False
         return session
+
+
+class _FinalResponse(aiohttp.ClientResponse):
+    """A response that is not preceded by an endless number of interim ones (1xx).
+
+    aiohttp skips them without letting other tasks run, and keeps all that it has read.
+    """
+
+    async def start(self, connection: "Connection") -> aiohttp.ClientResponse:
+        """Read the head. Raises `aiohttp.ClientResponseError`, also after too many interim responses."""
+        protocol = connection.protocol
+        assert protocol is not None
+        read, left = protocol.read, _MAX_INTERIM_RESPONSES + 1
+
+        async def read_limited() -> tuple["RawResponseMessage", aiohttp.StreamReader]:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise aiohttp.ClientResponseError(
+                    self.request_info, (), message=f"more than {_MAX_INTERIM_RESPONSES} interim responses"
+                )
+            return await read()
+
+        protocol.read = read_limited  # type: ignore[method-assign]
+        try:
+            return await super().start(connection)
+        finally:
+            del protocol.read
 
 
 class ResponseBody(httpx.AsyncByteStream):

@@ -1,5 +1,6 @@
 """Extracts one page: decodes it, parses it, applies dataDefs; used by the node and by its extraction processes."""
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -8,6 +9,7 @@ from typing import Any, Protocol
 import orjson
 
 from engine.extract.context import Context
+from engine.extract.cost import Cost
 from engine.extract.links import limit_links
 from engine.extract.nesting_guard import exceeds_depth
 from engine.extract.page import Page
@@ -19,8 +21,17 @@ from engine.model.record import ExtractedLink, Rejection
 MAX_INLINE_BYTES = 64 * 1024
 """Size up to which a page may be extracted outside an extraction process, such as on the fetch loop."""
 MAX_INLINE_DEPTH = 200
-MAX_COSTLY_TAGS = 2_000
-"""Tags up to which a costly selector may be evaluated outside an extraction process."""
+INLINE_SECONDS = 0.03
+"""Time after which a page is handed to an extraction process, if it was begun outside of one."""
+_MAX_INLINE_TAGS = {Cost.LINEAR: MAX_INLINE_BYTES, Cost.SQUARE: 2_000, Cost.CUBE: 100}
+"""Tags up to which selectors of that cost may be evaluated outside an extraction process."""
+_MAX_INLINE_ATTRIBUTES = 2_000
+"""Parsers take the square of the number of attributes of a tag."""
+_MAX_INLINE_TAG_BYTES = 4_096
+_MAX_INLINE_REOPENED = 100_000
+"""Elements that the parser may make by repeating others: each 0.3 µs and 300 bytes."""
+_MAX_INLINE_JSON_VALUES = 8_000
+"""An expression takes up to 5 µs for each."""
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
 """Memory that the tree takes for each `<` and `=`: less than measured (90 and 250), since a script holds both, too."""
@@ -59,19 +70,35 @@ class DataDefProgress(RecordProgress, Protocol):
 
 
 def may_be_inline(body: bytes, extractors: Iterable[RecordExtractor]) -> bool:
-    """Whether these dataDefs take bounded time for a body, as long as its tree `is_shallow`."""
+    """Whether these dataDefs take bounded time for a body, as long as it `is_plain`."""
     if len(body) > MAX_INLINE_BYTES:
         return False
-    return body.count(b"<") <= MAX_COSTLY_TAGS or not any(extractor.costly for extractor in extractors)
+    cost = max((extractor.cost for extractor in extractors), default=Cost.LINEAR)
+    return cost is Cost.LINEAR or body.count(b"<") <= _MAX_INLINE_TAGS[cost]
 
 
-def is_shallow(page: Page, body: bytes) -> bool:
-    """Whether the tree is so flat that selectors take about linear time. A walk over the tree; free for few tags."""
-    if page.kind == "json" or body.count(b"<") <= MAX_INLINE_DEPTH:
+def is_plain(page: Page, body: bytes) -> bool:
+    """Whether the page is parsed and searched in about linear time: no storm of attributes, not deep.
+
+    Some counts, about 10 µs; where it has many tags, a walk over the tree.
+    """
+    if page.kind == "json":
+        return body.count(b",") + body.count(b"[") + body.count(b"{") <= _MAX_INLINE_JSON_VALUES
+    if body.count(b"=") > _MAX_INLINE_ATTRIBUTES or _may_have_long_tag(body):
+        return False
+    if body.count(b"<") <= MAX_INLINE_DEPTH:
         return True
+    if page.kind == "html" and page.may_reopen(_MAX_INLINE_REOPENED):
+        return False
     if page.kind == "xml":
         return not exceeds_depth(body, MAX_INLINE_DEPTH)
     return page.shape is None or not page.shape.is_deeper(MAX_INLINE_DEPTH)
+
+
+def _may_have_long_tag(body: bytes) -> bool:
+    """Whether a tag may have more bytes than twice the limit, text between tags included."""
+    size = _MAX_INLINE_TAG_BYTES
+    return any(body.find(b">", start, start + size) < 0 for start in range(0, len(body) - size + 1, size))
 
 
 def apply_data_defs(
@@ -80,8 +107,14 @@ def apply_data_defs(
     data_defs: Iterable[tuple[RecordExtractor, bool]],
     max_links: int,
     progress: DataDefProgress | None = None,
+    *,
+    patience: float | None = None,
 ) -> ExtractedPage:
-    """Apply each dataDef; where False stands behind it, for its links alone. Raises PageTooDeep and MemoryError."""
+    """Apply each dataDef; where False stands behind it, for its links alone. Raises PageTooDeep and MemoryError.
+
+    `patience`: seconds after which OutOfTime is raised; None: any time.
+    """
+    began = time.monotonic()
     rows: list[tuple[int, tuple[str, ...]]] = []
     links: list[tuple[ExtractedLink, ...]] = []
     rejected: list[Rejection] = []
@@ -89,7 +122,8 @@ def apply_data_defs(
     for index, (extractor, wants_rows) in enumerate(data_defs):
         if progress is not None:
             progress.enter_data_def(index)
-        extraction = extractor.extract(page, context, progress)
+        left = None if patience is None else max(0.0, began + patience - time.monotonic())
+        extraction = extractor.extract(page, context, progress, patience=left)
         links.append(extraction.links)
         dropped += extraction.dropped_links
         if wants_rows:

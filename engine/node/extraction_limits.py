@@ -16,7 +16,7 @@ from engine.settings import Settings
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 WALL_FACTOR = 3
 """A document may take so many times its CPU seconds of wall time: the machine may be loaded."""
-_MIN_ANSWER_BYTES, _ANSWER_FACTOR = 16_000_000, 4
+_MIN_ANSWER_BYTES, _ANSWER_FACTOR = 4_000_000, 1.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class ExtractionLimits:
         return cls(
             seconds=settings.parse_limit,
             memory=settings.parse_memory,
-            answer=max(_MIN_ANSWER_BYTES, _ANSWER_FACTOR * settings.max_body),
+            answer=max(_MIN_ANSWER_BYTES, int(_ANSWER_FACTOR * settings.max_body)),
             links=settings.max_links,
         )
 

@@ -21,6 +21,10 @@ MAX_HEADER = 16_000_000
 MAX_SITEMAP_URLS = 50_000
 """The limit of the sitemap protocol."""
 KEY_BYTES = 16
+_SPLIT_BYTES = 64 * 1024
+_MAX_REJECTIONS = 1_000_000
+_MAX_REJECTION_RUNS = 1_000
+"""Different rejections of a page that are told; further ones count as the last that was told of their dataDef."""
 _MAX_INTEGER = 2**63 - 1
 _HTTP = ("http://", "https://")
 
@@ -156,9 +160,7 @@ def encode_page(page_kind: str, damaged: int, extracted: ExtractedPage) -> list[
             "rows": [(index, len(texts)) for index, texts in extracted.rows],
             "links": runs,
             "dropped_links": extracted.dropped_links,
-            "rejected": [
-                [_clean(text) for text in (r.data_def, r.field, r.reason, r.place)] for r in extracted.rejected
-            ],
+            "rejected": _rejection_runs(extracted.rejected),
             "filtered": extracted.filtered,
             "noindex": extracted.noindex,
             "sizes": (len(rows), len(urls)),
@@ -232,13 +234,38 @@ def _decode_page(fields: dict[str, Any], body: memoryview) -> PageAnswer:
             urls=urls, keys=tuple([keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]), runs=runs
         ),
         dropped_links=_count(fields["dropped_links"]),
-        rejected=tuple(
-            Rejection(data_def=_text(name), field=_text(field), reason=_text(reason), place=_text(place))
-            for name, field, reason, place in fields["rejected"]
-        ),
+        rejected=_decode_rejections(fields["rejected"]),
         filtered=_count(fields["filtered"]),
         noindex=fields["noindex"] is True,
     )
+
+
+def _rejection_runs(rejections: Sequence[Rejection]) -> list[list[Any]]:
+    """Equal rejections in a row as one, with their number: a page may have a million of them."""
+    runs: list[list[Any]] = []
+    last_of: dict[str, list[Any]] = {}
+    previous: Rejection | None = None
+    for rejection in rejections[:_MAX_REJECTIONS]:
+        if runs and (rejection == previous or len(runs) >= _MAX_REJECTION_RUNS):
+            run = last_of.get(rejection.data_def, runs[-1])
+            run[-1] += 1
+            continue
+        previous = rejection
+        texts = (rejection.data_def, rejection.field, rejection.reason, rejection.place)
+        runs.append([*[_clean(text) for text in texts], 1])
+        last_of[rejection.data_def] = runs[-1]
+    return runs
+
+
+def _decode_rejections(runs: list[list[Any]]) -> tuple[Rejection, ...]:
+    rejections: list[Rejection] = []
+    for name, field, reason, place, written in runs:
+        count = _count(written)
+        if len(rejections) + count > _MAX_REJECTIONS:
+            raise ValueError("too many rejections")
+        rejection = Rejection(data_def=_text(name), field=_text(field), reason=_text(reason), place=_text(place))
+        rejections += [rejection] * count
+    return tuple(rejections)
 
 
 def _decode_sitemap(fields: dict[str, Any], body: memoryview) -> SitemapAnswer:
@@ -255,14 +282,24 @@ def _join(texts: Sequence[str]) -> bytes:
 
 def _split(part: memoryview, count: int) -> tuple[str, ...]:
     """The lines of a part, each ended by a line feed."""
-    text = str(part, "utf-8")
-    if text and not text.endswith("\n"):
-        raise ValueError("a line is not ended")
-    lines = text.split("\n")
-    lines.pop()
+    lines: list[str] = []
+    start = 0
+    while start < len(part):  # piece by piece: the whole text would be one more copy of it
+        end = _find_line_end(part, min(start + _SPLIT_BYTES, len(part)) - 1)
+        lines += str(part[start:end], "utf-8").split("\n")
+        start = end + 1
     if len(lines) != count:
         raise ValueError("lines are missing")
     return tuple(lines)
+
+
+def _find_line_end(part: memoryview, start: int) -> int:
+    """The position of the first line feed from `start` on."""
+    for at in range(start, len(part), _SPLIT_BYTES):
+        found = bytes(part[at : at + _SPLIT_BYTES]).find(b"\n")
+        if found >= 0:
+            return at + found
+    raise ValueError("a line is not ended")
 
 
 def _clean(text: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from engine import urls
 from engine.extract.context import Context
 from engine.extract.page import Page, PageTooDeep
+from engine.extract.patterns import OutOfTime
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.decode import decode, is_binary, needs_detection
 from engine.fetch.robots import product_token
@@ -16,11 +17,12 @@ from engine.model.record import ExtractedLink, Rejection
 from engine.node import extraction_wire as wire
 from engine.node.def_cache import CompiledDataDef, DefCache
 from engine.node.extraction import (
+    INLINE_SECONDS,
     MAX_INLINE_BYTES,
     UnreadablePage,
     UnsupportedContent,
     apply_data_defs,
-    is_shallow,
+    is_plain,
     may_be_inline,
     parse_page,
     within_depth,
@@ -190,13 +192,19 @@ class PageExtractor:
         *,
         damaged: int,
     ) -> PageExtraction | None:
-        """What a page gave; None: it is too deep for the fetch loop."""
+        """What a page gave; None: it takes too long for the fetch loop."""
         try:
-            if not is_shallow(page, body):
+            if not is_plain(page, body):
                 return None
             extracted = apply_data_defs(
-                page, context, [(c.extractor, c.id not in job.extracted_with) for c in compiled], self._max_links
+                page,
+                context,
+                [(c.extractor, c.id not in job.extracted_with) for c in compiled],
+                self._max_links,
+                patience=INLINE_SECONDS,
             )
+        except OutOfTime:
+            return None
         except PageTooDeep as error:
             raise UnreadablePage(str(error)) from error
         new = extracted.links if job.links_stale else self._seen_set.filter_new(extracted.links)

@@ -19,7 +19,7 @@ from engine.node.extraction import (
     UnreadablePage,
     UnsupportedContent,
     apply_data_defs,
-    is_shallow,
+    is_plain,
     may_be_inline,
     parse_page,
 )
@@ -67,7 +67,7 @@ class ExtractionClient:
                     document.body, document.content_type, url=document.url, status=document.status,
                     fetched_at=document.fetched_at, robots_tags=document.robots_tags,
                 )  # fmt: skip
-                if is_shallow(page, document.body):
+                if is_plain(page, document.body):
                     return page.kind, apply_data_defs(page, context, [(extractor, True)], self._limits.links)
             answer = self._work(self._request(document, definitions, data_def.name, context))
         assert isinstance(answer, wire.PageAnswer)

@@ -1,6 +1,7 @@
 """Crawls each hostile answer beside 200 good pages, and prints what it did to nodes, rows, memory and time.
 
 Usage: python -m tests.hostile [--only TEXT] [--at-once N] [--seconds S]. Exits with 0 when no answer did any harm.
+A node may grow by twice the largest body over its base: what it keeps after a large page that does no harm.
 """
 
 import argparse
@@ -9,13 +10,16 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.hostile.answer import page
 from tests.hostile.catalogue import all_answers
-from tests.hostile.crawl import Measured, crawl, serve_good_pages
+from tests.hostile.crawl import MAX_BODY, Measured, crawl, serve_good_pages
 from tests.hostile.server import serve_hostile
 from tests.process.site import serve_site
 
+LARGE = page("large", lambda: "<p>some words</p>" * 550_000 + "<b>x</b>", fields="{b: {selector: b}}")
 _HEAD = (
-    f"{'answer':24} {'exit':>4} {'good':>4} {'lost':>4} {'job':8} {'s':>6} {'node':>5} {'extr':>5}  faults or reason"
+    f"{'answer':24} {'exit':>4} {'good':>4} {'lost':>4} {'job':8} {'s':>6} {'CPU s':>6} {'node':>5} {'extr':>5} "
+    " faults or reason"
 )
 
 
@@ -32,6 +36,10 @@ def main() -> int:
     print(_HEAD, flush=True)
     with tempfile.TemporaryDirectory() as folder, serve_site() as site:
         serve_good_pages(site)
+        with serve_hostile({LARGE.name: LARGE}) as server:
+            [calm] = crawl(Path(folder) / "large", site, server, LARGE)
+        node_limit = calm.node_last + 2 * MAX_BODY
+        print(f"base of a node: {calm.node_last / 1e6:.0f} MB; its limit: {node_limit / 1e6:.0f} MB")
         for number in itertools.count():
             group = chosen[number * options.at_once : (number + 1) * options.at_once]
             if not group:
@@ -39,20 +47,21 @@ def main() -> int:
             with serve_hostile(answers) as server:
                 results = crawl(Path(folder) / str(number), site, server, *group, seconds=options.seconds)
             for measured in results:
-                harmful += bool(measured.faults)
-                print(_line(measured), flush=True)
+                faults = measured.faults + (["memory of the node"] if measured.node_peak > node_limit else [])
+                harmful += bool(faults)
+                print(_line(measured, faults), flush=True)
     print(f"{len(chosen)} answers, {harmful} did harm")
     return 1 if harmful else 0
 
 
-def _line(measured: Measured) -> str:
-    faults = ", ".join(measured.faults)
+def _line(measured: Measured, faults: list[str]) -> str:
     reason = measured.reason.partition("\n")[0]
-    note = f"FAULT: {faults}; {reason}" if faults else reason
+    note = f"FAULT: {', '.join(faults)}; {reason}" if faults else reason
     exit_code = "-" if measured.exit_code is None else measured.exit_code
     return (
         f"{measured.name:24} {exit_code:>4} {measured.good_rows:>4} {measured.nodes_lost:>4} {measured.state:8}"
-        f" {measured.seconds:>6.2f} {measured.node_peak / 1e6:>5.0f} {measured.extraction_peak / 1e6:>5.0f} {note[:90]}"
+        f" {measured.seconds:>6.2f} {measured.extraction_cpu:>6.2f}"
+        f" {measured.node_peak / 1e6:>5.0f} {measured.extraction_peak / 1e6:>5.0f} {note[:90]}"
     )
 
 

@@ -15,6 +15,8 @@ class Process:
     parent: int
     resident: int
     """Bytes."""
+    cpu: float
+    """Seconds of processor time."""
     command: str
 
 
@@ -26,7 +28,11 @@ class MemorySampler(threading.Thread):
         self._supervisor = supervisor
         self._ended = threading.Event()
         self.node_peak = 0
+        self.node_last = 0
+        """Resident size of a node in the last sample that had one."""
         self.extraction_peak = 0
+        self.extraction_cpu = 0.0
+        """Most processor time of one extraction process."""
 
     def run(self) -> None:
         while not self._ended.wait(SAMPLE_SECONDS):
@@ -41,8 +47,10 @@ class MemorySampler(threading.Thread):
         for process in processes.values():
             if process.pid in nodes:
                 self.node_peak = max(self.node_peak, process.resident)
+                self.node_last = process.resident
             elif self._is_below(process, nodes, processes):
                 self.extraction_peak = max(self.extraction_peak, process.resident)
+                self.extraction_cpu = max(self.extraction_cpu, process.cpu)
 
     def _is_below(self, process: Process, nodes: set[int], processes: dict[int, Process]) -> bool:
         for _ in range(4):
@@ -58,9 +66,15 @@ class MemorySampler(threading.Thread):
 def list_processes() -> dict[int, Process]:
     """All live processes of the machine by pid."""
     if not Path("/proc/self/stat").exists():
-        output = subprocess.run(["ps", "-axo", "pid=,ppid=,rss=,command="], capture_output=True, check=True, text=True)
-        rows = (line.split(None, 3) for line in output.stdout.splitlines())
-        return {int(r[0]): Process(int(r[0]), int(r[1]), int(r[2]) * 1024, r[3]) for r in rows if len(r) == 4}
+        output = subprocess.run(
+            ["ps", "-axo", "pid=,ppid=,rss=,time=,command="], capture_output=True, check=True, text=True
+        )
+        rows = (line.split(None, 4) for line in output.stdout.splitlines())
+        return {
+            int(r[0]): Process(int(r[0]), int(r[1]), int(r[2]) * 1024, _seconds(r[3]), r[4])
+            for r in rows
+            if len(r) == 5
+        }
     found = {}
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
@@ -71,5 +85,15 @@ def list_processes() -> dict[int, Process]:
         except OSError:
             continue
         pid = int(folder.name)
-        found[pid] = Process(pid, int(fields[1]), int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), command)
+        cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        found[pid] = Process(pid, int(fields[1]), int(fields[21]) * os.sysconf("SC_PAGE_SIZE"), cpu, command)
     return found
+
+
+def _seconds(text: str) -> float:
+    """The seconds of `[[dd-]hh:]mm:ss.ss`."""
+    days, _, time = text.rpartition("-")
+    seconds = 0.0
+    for part in time.split(":"):
+        seconds = seconds * 60 + float(part)
+    return seconds + float(days or 0) * 86_400

@@ -2,12 +2,13 @@
 
 import pytest
 
+from engine.extract.cost import Cost
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, FilterRule, Link
 
 
 def is_costly(**parts: object) -> bool:
-    return RecordExtractor(DataDef(name="d", **parts)).costly  # type: ignore[arg-type]
+    return RecordExtractor(DataDef(name="d", **parts)).cost >= Cost.SQUARE  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

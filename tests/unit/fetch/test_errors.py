@@ -303,3 +303,26 @@ def test_tls_to_a_server_without_tls() -> None:
 def test_reasons_are_one_clean_line() -> None:
     assert one_line("a\n b\t\x1b[31mred\u202e") == "a b ?[31mred?"
     assert len(one_line("x" * 500)) == 200
+
+
+@pytest.mark.parametrize("interim", ["100 Continue", "102 Processing", "103 Early Hints"])
+def test_endless_interim_responses_are_an_invalid_answer(site: Site, interim: str) -> None:
+    @site.page("/")
+    def _(x: Exchange) -> None:
+        while True:
+            x.raw(f"HTTP/1.1 {interim}\r\n\r\n".encode() * 1_000)
+
+    assert summary(failure(site.url("/"))) == (
+        "invalid HTTP response: more than 100 interim responses",
+        "protocol",
+        False,
+    )
+
+
+def test_some_interim_responses_are_skipped(site: Site) -> None:
+    @site.page("/")
+    def _(x: Exchange) -> None:
+        x.raw(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 99)
+        x.respond(b"page")
+
+    assert asyncio.run(_send(site.url("/"))).body == b"page"

@@ -163,3 +163,39 @@ async def test_a_process_that_sends_garbage_counts_as_dead(garbage: bytes) -> No
         await pool.work(request())
     assert title(await pool.work(request())) == '{"title":"title","last":[]}'
     pool.close()
+
+
+def test_long_and_many_lines_are_read_back() -> None:
+    texts = tuple(f'{{"a":"{"é" * size}"}}' for size in (0, 70_000, 3, 32_767, 200_000, *[1] * 9_000))
+    answer = decode(wire.encode_page("html", 0, ExtractedPage(((0, texts),), LINKS, 0, (), 0)))
+    assert isinstance(answer, wire.PageAnswer)
+    assert answer.rows == ((0, texts),)
+    assert answer.links.to_links() == LINKS
+
+
+def test_a_million_rejections_make_a_small_message() -> None:
+    def rejection(number: int, name: str = "d") -> Rejection:
+        return Rejection(data_def=name, field="f", reason=f"no {number}", place="x.yml:1:2")
+
+    same = ExtractedPage((), [], 0, (rejection(1), rejection(2), *[rejection(1)] * 500_000), 0)
+    message = wire.encode_page("html", 0, same)
+    assert sum(map(len, message)) < 1_000
+    answer = decode(message)
+    assert isinstance(answer, wire.PageAnswer)
+    assert answer.rejected == same.rejected
+
+    different = tuple(rejection(number, "de"[number % 2]) for number in range(50_000))
+    message = wire.encode_page("html", 0, ExtractedPage((), [], 0, different, 0))
+    assert sum(map(len, message)) < 100_000
+    answer = decode(message)
+    assert isinstance(answer, wire.PageAnswer)
+    assert set(answer.rejected) == set(different[:1_000])
+    assert [sum(r.data_def == name for r in answer.rejected) for name in "de"] == [25_000, 25_000]
+
+
+def test_rejections_beyond_any_page_are_refused() -> None:
+    header, body = split(wire.encode_page("html", 0, PAGE))
+    fields = orjson.loads(header)
+    fields["rejected"] = [["d", "f", "no", "x", 2**40]]
+    with pytest.raises(wire.InvalidAnswer, match="too many rejections"):
+        wire.decode_answer(orjson.dumps(fields), memoryview(body))

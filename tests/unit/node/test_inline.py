@@ -1,0 +1,90 @@
+"""Which pages a node extracts on its fetch loop: none that may hold up the loop for long."""
+
+import pytest
+
+from engine.extract.context import Context
+from engine.extract.cost import Cost
+from engine.extract.patterns import OutOfTime
+from engine.extract.records import RecordExtractor
+from engine.model.definition import DataDef, Field
+from engine.node.extraction import INLINE_SECONDS, apply_data_defs, is_plain, may_be_inline, parse_page
+
+CONTEXT = Context(
+    group="g", locator="l", locator_url="http://h.example/", depth=0, run="r", run_time="2026-01-01T00:00:00Z"
+)
+STORM = " ".join(f"a{number}" for number in range(8_000))
+QUOTED = " ".join(f"a{number}='>'" for number in range(4_000))
+FORMATTING = "".join(f"<b id={number}>" for number in range(1_400))
+
+
+def extractor(selector: str | None, block: str | None = None, match: str | None = None) -> RecordExtractor:
+    return RecordExtractor(DataDef(name="d", block=block, fields=(Field(name="f", selector=selector, match=match),)))
+
+
+def is_inline(body: str, content_type: str = "text/html", selector: str = "b") -> bool:
+    data = body.encode()
+    if not may_be_inline(data, [extractor(selector)]):
+        return False
+    page, _ = parse_page(data, content_type, url="http://h.example/", status=200, fetched_at=0.0)
+    return is_plain(page, data)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (f"<p {STORM}>x</p>", "text/html"),
+        (f"<p {QUOTED}>x</p>", "text/html"),
+        (f"<p {QUOTED}/>", "application/xml"),
+        (f"<p>{FORMATTING}{'<div>x</div>' * 700}", "text/html"),  # a million elements of 22 KB
+        (f"<p>{'<i><b><u>' * 14}{'<p>x' * 15_000}", "text/html"),
+        ("<div>" * 300, "text/html"),
+        (f"[{'1,' * 30_000}1]", "application/json"),
+    ],
+)
+def test_storms_go_to_an_extraction_process(body: str, content_type: str) -> None:
+    assert len(body) < 64 * 1024
+    assert not is_inline(body, content_type)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        ("<li class=a><a href=/x>x</a> <b>y</b></li>" * 600, "text/html"),
+        (f"<p>{'word ' * 700}</p>" * 10, "text/html"),
+        (f"[{'1,' * 3_000}1]", "application/json"),
+        ("<r>" + "<a b='c'>x</a>" * 900, "application/xml"),
+    ],
+)
+def test_usual_pages_are_inline(body: str, content_type: str) -> None:
+    assert is_inline(body, content_type)
+
+
+@pytest.mark.parametrize(
+    "selector", ["li:has(b)", "p:has(~ p:has(u))", "xpath: //tr[../tr[../tr = 1]]", "xpath: //td[/html/a[/html/b]]"]
+)
+def test_nested_searches_are_inline_on_small_pages_only(selector: str) -> None:
+    assert extractor(selector).cost is Cost.CUBE
+    assert is_inline("<p>x</p>" * 40, selector=selector)
+    assert not is_inline("<p>x</p>" * 200, selector=selector)
+
+
+def test_paths_from_the_root_in_a_predicate_cost_a_square() -> None:
+    assert extractor("xpath: //td[. = /html/body/p]").cost is Cost.SQUARE
+    assert extractor("xpath: /html/body/p[b/i = 1]").cost is Cost.LINEAR
+
+
+@pytest.mark.parametrize(
+    ("given", "body"),
+    [
+        (extractor(None, block="div"), "<div>" * 190 + "<i></i>" * 9_000),
+        (extractor("div", block="xpath: //div"), "<div>" * 190 + "<i></i>" * 9_000),
+        (extractor("b", match="^(a|aa)+$"), f"<b>{'a' * 60}!</b>"),
+    ],
+)
+def test_extraction_stops_when_the_caller_cannot_wait(given: RecordExtractor, body: str) -> None:
+    data = body.encode()
+    assert may_be_inline(data, [given])
+    page, _ = parse_page(data, "text/html", url="http://h.example/", status=200, fetched_at=0.0)
+    assert is_plain(page, data)
+    with pytest.raises(OutOfTime):
+        apply_data_defs(page, CONTEXT, [(given, True)], 100, patience=INLINE_SECONDS)
