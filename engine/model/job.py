@@ -136,3 +136,8 @@ class LeasedJob(NamedTuple):
     """Whether a page limit applies, and its first request was counted when it was leased."""
     links_stale: bool = False
     """For a re-extraction: the rules for links have changed. Collects every link, known or not, of every dataDef."""
+
+    @property
+    def lease_key(self) -> tuple[int, int]:
+        """What a node keeps of the job is kept by this: the job may be leased again before that is freed."""
+        return self.id, self.lease

@@ -75,7 +75,7 @@ class FetchLoop(threading.Thread):
         self._on_slot_freed = on_slot_freed
         self._concurrency = concurrency
         self._source = source
-        self._slots: dict[int, _Slot] = {}
+        self._slots: dict[tuple[int, int], _Slot] = {}
         self._releasing = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pipeline: JobRunner | None = None
@@ -138,11 +138,11 @@ class FetchLoop(threading.Thread):
         assert self._loop is not None
         for job in jobs:
             task = self._loop.create_task(self._run_job(job))
-            self._slots[job.id] = _Slot(task, time.monotonic(), released=self._releasing)
+            self._slots[job.lease_key] = _Slot(task, time.monotonic(), released=self._releasing)
 
     async def _run_job(self, job: LeasedJob) -> None:
         assert self._pipeline is not None
-        slot = self._slots[job.id]
+        slot = self._slots[job.lease_key]
         slot.running = True
 
         def started() -> None:
@@ -152,14 +152,12 @@ class FetchLoop(threading.Thread):
         try:
             if slot.released:
                 raise asyncio.CancelledError
-            given_back = await self._pipeline.admit(job)
-            if given_back is not None:
-                outcome = given_back
-            elif job.send_at is not None:  # the moment of its request is reserved
-                outcome = await self._pipeline.process(job, started)
+            if job.send_at is not None:  # it sleeps until the reserved moment of its request
+                outcome = await self._admit_and_process(job, started)
             else:
+                # admitted afterwards: a job that waits here must not hold a place at its host, which crawls share
                 async with self._semaphore:
-                    outcome = await self._pipeline.process(job, started)
+                    outcome = await self._admit_and_process(job, started)
         except asyncio.CancelledError as cancelled:
             reason = cancelled.args[0] if cancelled.args else None
             if reason is None and slot.sending:
@@ -175,10 +173,15 @@ class FetchLoop(threading.Thread):
             )  # fmt: skip
         finally:
             self._pipeline.forget(job)
-            del self._slots[job.id]
+            self._slots.pop(job.lease_key, None)
             self._active_jobs.completed += 1
         self._on_finished(outcome)
         self._on_slot_freed()
+
+    async def _admit_and_process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
+        assert self._pipeline is not None
+        given_back = await self._pipeline.admit(job)
+        return await self._pipeline.process(job, started) if given_back is None else given_back
 
     def _interrupted_outcome(self, job: LeasedJob, slot: _Slot, reason: str | None) -> JobOutcome:
         if not slot.sending:

@@ -17,10 +17,12 @@ class FakePipeline:
     """Sends at once and returns an outcome 0.1 s later."""
 
     def __init__(self) -> None:
+        self.admitted: list[int] = []
         self.sent: list[int] = []
         self.closed = False
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
+        self.admitted.append(job.id)
         return None
 
     def forget(self, job: LeasedJob) -> None:
@@ -74,4 +76,33 @@ def test_jobs_submitted_after_the_release_are_not_sent(
     states = {outcome.job.id: outcome.state for outcome in (finished.get(timeout=5), finished.get(timeout=5))}
     assert states == {1: JobState.DONE, 2: JobState.READY}
     assert pipeline.sent == [1]
+    assert loop.active_count == 0
+
+
+def test_a_job_that_waits_for_a_slot_of_the_node_holds_none_at_its_host(
+    loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]"
+) -> None:
+    loop.submit([leased(number) for number in range(4)])
+    while len(pipeline.sent) < 2:
+        pass
+    assert pipeline.admitted == [0, 1]
+    for _ in range(4):
+        assert finished.get(timeout=5).state is JobState.DONE
+
+
+def test_a_job_that_waits_for_its_send_time_takes_no_slot_of_the_node(
+    loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]"
+) -> None:
+    loop.submit([leased(number)._replace(send_at=1.0) for number in range(4)])
+    finished.get(timeout=5)
+    assert len(pipeline.admitted) == 4
+    for _ in range(3):
+        finished.get(timeout=5)
+
+
+def test_two_leases_of_one_job_are_kept_apart(
+    loop: FetchLoop, pipeline: FakePipeline, finished: "queue.Queue[JobOutcome]"
+) -> None:
+    loop.submit([leased(1), leased(1)._replace(lease=2)])
+    assert {finished.get(timeout=5).job.lease for _ in range(2)} == {1, 2}
     assert loop.active_count == 0
