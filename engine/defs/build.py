@@ -204,6 +204,7 @@ def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
         robots=term.robots,
         nofollow=_or_default(term.nofollow, True),
         private=term.private,
+        throttle=term.throttle,
         place=entry.place,
     )
 

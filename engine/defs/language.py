@@ -151,7 +151,6 @@ class HostTerm(Term):
         "proxy": "a proxy",
         "tls": "choosing TLS settings",
         "http2": "HTTP/2",
-        "throttle": "automatic throttling",
         "auth": "HTTP authentication",
     }
 
@@ -162,6 +161,7 @@ class HostTerm(Term):
     robots: bool = optional("Whether to obey robots.txt.")
     nofollow: bool = optional("Whether to skip links marked nofollow; default true.")
     private: bool = optional("Whether the host may be at a private, loopback or other guarded address; default false.")
+    throttle: Literal["auto", "off"] = optional("With auto, the delay follows the time the host takes to respond.")
 
 
 class AppenderTerm(Term):

@@ -22,4 +22,5 @@ def resolve_host_policy(definitions: Definitions, settings: Settings, host_key: 
         concurrency=settings.host_concurrency if rule.concurrency is None else rule.concurrency,
         robots=settings.robots if rule.robots is None else rule.robots,
         agent=product_token(settings.user_agent),
+        throttle=(rule.throttle or settings.throttle) == "auto",
     )

@@ -3,6 +3,7 @@
 import re
 import time
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from urllib.parse import quote
 
@@ -110,6 +111,7 @@ def parse_retry_after(retry_after: bytes | None, date: bytes | None) -> float | 
 
 def _parse_http_date(text: str) -> float | None:
     try:
-        return parsedate_to_datetime(text).timestamp()
+        date = parsedate_to_datetime(text)
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, OverflowError, IndexError):
         return None

@@ -7,6 +7,7 @@ MAX_WAIT = 60.0
 MAX_RETRY_AFTER = 3600.0
 
 REDIRECT_STATUSES = frozenset({301, 302, 303, 307, 308})
+OVERLOAD_STATUSES = frozenset({429, 503})
 _GONE_STATUSES = frozenset({404, 410})
 _NO_PAGE_STATUSES = {
     204: "no content",

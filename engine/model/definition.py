@@ -163,6 +163,7 @@ class HostRule:
     nofollow: bool = True
     private: bool | None = field(default=None, metadata=ADDED_LATER)
     """Whether the host may be at a guarded address, such as one of the local network."""
+    throttle: Literal["auto", "off"] | None = field(default=None, metadata=ADDED_LATER)
     place: SourcePosition = NO_POSITION
 
 

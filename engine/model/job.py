@@ -128,5 +128,11 @@ class LeasedJob(NamedTuple):
     """For a re-extraction: ids of the dataDefs that extracted the page's rows."""
     may_leave_host: bool = False
     """Whether redirects may lead to any host: for a locator, and for a link with `sameHost: false`."""
+    host_concurrency: int = 1
+    """Requests to the host at once, over all nodes."""
+    throttled: bool = False
+    """Whether the host's delay follows its latency."""
+    reserved: bool = False
+    """Whether a page limit applies, and its first request was counted when it was leased."""
     links_stale: bool = False
     """For a re-extraction: the rules for links have changed. Collects every link, known or not, of every dataDef."""

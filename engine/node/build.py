@@ -23,6 +23,7 @@ from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_process import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
 from engine.node.heap_trimmer import HeapTrimmer
+from engine.node.host_gate import HostGates
 from engine.node.intake import Intake
 from engine.node.named_hosts import NamedHosts
 from engine.node.page_extractor import PageExtractor
@@ -35,6 +36,7 @@ from engine.node.slice import Leaser
 from engine.node.status import NodeStatus
 from engine.node.tuning import CpuPinner
 from engine.queue import Doorbells
+from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 from engine.runtime.wakeup import notify_fd
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -204,7 +206,19 @@ def _build_pipeline(
         ),
         named_hosts=NamedHosts(run=run, db_access=db_access, def_cache=def_cache),
         byte_budget=ByteBudget(capacity=int(_BODIES * settings.max_body), largest=settings.max_body),
+        host_gates=HostGates(_open_host_clock(folder, settings)),
     )
+
+
+def _open_host_clock(folder: Path, settings: Settings) -> HostClock:
+    """The clock that the machine's crawls share; where it is off or cannot be used, that of this data dir's nodes."""
+    user = str(folder.resolve())
+    if settings.host_clock:
+        try:
+            return HostClock(machine_path(os.environ), user)
+        except OSError as error:
+            _log.warning("the machine's host clock cannot be used: %s", error)
+    return HostClock(data_dir_path(folder), user)
 
 
 class _ImmediateExit:

@@ -11,10 +11,12 @@ MAX_WAIT_SECONDS = 0.05
 _IDLE_WAIT_SECONDS = 1.0
 _BATCH_NUMERATOR, _BATCH_DENOMINATOR = 3, 4
 """A batch is ready when this fraction of the node's jobs is finished."""
+_IDLE_BATCH_DIVISOR = 2
+"""Half of them in a node with free slots: its hosts limit it, and wait for the places that a commit frees."""
 
 
 class CommitQueue:
-    """Passes outcomes from the fetch loop to the committer: a batch is 3/4 of the node's jobs, or what 50 ms bring."""
+    """Passes outcomes from the fetch loop to the committer: 3/4 of the node's jobs, or what 50 ms bring."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -59,4 +61,7 @@ class CommitQueue:
         return batch
 
     def _is_batch_ready(self) -> bool:
-        return len(self._pending) * _BATCH_DENOMINATOR >= self._capacity.held * _BATCH_NUMERATOR
+        pending, held = len(self._pending), self._capacity.held
+        if held <= self._capacity.concurrency:
+            return pending * _IDLE_BATCH_DIVISOR >= held
+        return pending * _BATCH_DENOMINATOR >= held * _BATCH_NUMERATOR

@@ -1,7 +1,9 @@
 """The fetch loop's access to the store: reads run on its own thread, the one write on another."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +14,7 @@ from engine.store.pages import documents
 from engine.store.pages.documents import PageStore, StoredBody
 from engine.store.tables import hosts, jobs
 from engine.store.tables.hosts import StoredRobots
+from engine.store.transactions import page_limit
 
 
 class DbAccess:
@@ -23,11 +26,6 @@ class DbAccess:
         self._folder = folder
         self._executor = ThreadPoolExecutor(1, "db-writer")
         self._writer: Database | None = None
-
-    def is_backing_off(self, host: int, now: float) -> bool:
-        """Whether the host is in backoff at this boot-time second."""
-        until = hosts.get_backoff(self._reader, host)[1]
-        return until is not None and until > now
 
     def strikes(self, host: int) -> int:
         """Responses 429 or 503 in a row."""
@@ -55,13 +53,20 @@ class DbAccess:
 
     async def claim_target(self, job: LeasedJob, target: str) -> bool:
         """Record that the job fetches `target` next; False: another job does, or the lease is lost."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, self._claim_target, job, target)
+        return await self._write(partial(jobs.claim_target, job=job, target=target))
 
-    def _claim_target(self, job: LeasedJob, target: str) -> bool:
+    async def reserve_request(self, job: LeasedJob) -> bool:
+        """Count one more request of a job with a page limit; False: the limit is reached, or the lease is lost."""
+        return await self._write(partial(page_limit.reserve_next, job=job))
+
+    async def _write(self, work: Callable[[Database], bool]) -> bool:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, self._write_now, work)
+
+    def _write_now(self, work: Callable[[Database], bool]) -> bool:
         if self._writer is None:
             self._writer = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5)
         try:
             with self._writer.transaction():
-                return jobs.claim_target(self._writer, job, target)
+                return work(self._writer)
         except DatabaseBusy:
             return False

@@ -23,6 +23,14 @@ _TICK_SECONDS = 0.1
 class JobRunner(Protocol):
     """Runs one job: the pipeline, as the fetch loop sees it."""
 
+    async def admit(self, job: LeasedJob) -> JobOutcome | None:
+        """Wait until the job may send its request; or the outcome that gives it back."""
+        ...
+
+    def forget(self, job: LeasedJob) -> None:
+        """Free what is kept of a job, however it ended."""
+        ...
+
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         """The outcome of the job. `started` is called when its request is about to be sent."""
         ...
@@ -144,7 +152,10 @@ class FetchLoop(threading.Thread):
         try:
             if slot.released:
                 raise asyncio.CancelledError
-            if job.send_at is not None:  # it sleeps until its send time and must not block a slot
+            given_back = await self._pipeline.admit(job)
+            if given_back is not None:
+                outcome = given_back
+            elif job.send_at is not None:  # the moment of its request is reserved
                 outcome = await self._pipeline.process(job, started)
             else:
                 async with self._semaphore:
@@ -159,9 +170,11 @@ class FetchLoop(threading.Thread):
             reason = f"internal error: {type(error).__name__}: {error}"[:300]
             event = Event(time.time(), "ERROR", self._source, "page", f"FAILED {job.url}: {reason}", job.id)
             outcome = JobOutcome(
-                job=job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,), host_failed=True
-            )
+                job=job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,), host_failed=True,
+                requests=int(slot.sending),
+            )  # fmt: skip
         finally:
+            self._pipeline.forget(job)
             del self._slots[job.id]
             self._active_jobs.completed += 1
         self._on_finished(outcome)
@@ -173,8 +186,9 @@ class FetchLoop(threading.Thread):
         detail = f"{reason}; in progress for {time.monotonic() - slot.started_at:.1f} s"
         event = Event(time.time(), "WARNING", self._source, "page", f"INCOMPLETE {job.url}: {detail}", job.id)
         return JobOutcome(
-            job=job, state=JobState.INCOMPLETE, reason=detail, hops=job.hops, target=job.target, events=(event,)
-        )
+            job=job, state=JobState.INCOMPLETE, reason=detail, hops=job.hops, target=job.target, events=(event,),
+            requests=1,
+        )  # fmt: skip
 
     def _release_slots(self, reason: str | None) -> None:
         self._releasing = True

@@ -5,10 +5,8 @@ import time
 
 from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
-from engine.fetch.response import FetchResponse
-from engine.fetch.retry_policy import host_backoff, retry_wait
+from engine.fetch.retry_policy import retry_wait
 from engine.model.job import JobOrigin, JobState, LeasedJob
-from engine.node.db_access import DbAccess
 from engine.node.page_extractor import PageExtraction
 from engine.runtime.clock import boottime
 from engine.store.tables.events import Event, Level
@@ -20,10 +18,9 @@ _MAX_REJECTION_EVENTS = 5
 class OutcomeBuilder:
     """One for each node; `source` names it in events."""
 
-    def __init__(self, *, source: str, max_attempts: int, db_access: DbAccess) -> None:
+    def __init__(self, *, source: str, max_attempts: int) -> None:
         self._source = source
         self._max_attempts = max_attempts
-        self._db_access = db_access
 
     def extracted(
         self,
@@ -76,24 +73,20 @@ class OutcomeBuilder:
             skipped.target = job.target  # where the job continues if the defs name the host later
             return skipped
         if failure.retryable:
-            return self.retry(job, url, failure.reason, None)
+            return self.retry(job, url, failure.reason)
         return self.failed(job, failure.reason, url)
 
-    def retry(self, job: LeasedJob, url: str, reason: str, response: FetchResponse | None) -> JobOutcome:
-        """READY later, or FAILED after the last attempt. 429 and 503 put the whole host in backoff."""
-        attempt, backoff = job.attempts + 1, None
-        if response is not None and response.status in (429, 503):
-            backoff = boottime() + host_backoff(self._db_access.strikes(job.host) + 1, response.retry_after)
+    def retry(self, job: LeasedJob, url: str, reason: str) -> JobOutcome:
+        """READY later, or FAILED after the last attempt."""
+        attempt = job.attempts + 1
         if attempt >= self._max_attempts:
-            failed = self.failed(job, f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})", url)
-            failed.backoff_until = backoff
-            return failed
+            return self.failed(job, f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})", url)
         wait = retry_wait(attempt, random.random())
         shown = urls.without_credentials(url)
         event = self.event(job, "WARNING", f"{shown}: {reason}; attempt {attempt + 1} in {wait:.1f} s")
         return JobOutcome(
             job=job, state=JobState.READY, reason=reason, attempts=1, not_before=boottime() + wait, hops=job.hops,
-            target=job.target, backoff_until=backoff, events=(event,), host_failed=True,
+            target=job.target, events=(event,), host_failed=True,
         )  # fmt: skip
 
     def failed(self, job: LeasedJob, reason: str, url: str, hops: int = 0) -> JobOutcome:

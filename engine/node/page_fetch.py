@@ -1,6 +1,5 @@
 """Fetches for a job: obeys robots.txt and follows redirects, or hands the job to the next host's clock."""
 
-import asyncio
 from dataclasses import dataclass
 
 from engine import urls
@@ -13,9 +12,10 @@ from engine.fetch.robots_reader import MAX_ROBOTS_REDIRECTS
 from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.model.job_key import document_key
 from engine.node.db_access import DbAccess
+from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.redirect_rule import RedirectRule
-from engine.node.request_sender import RequestSender
+from engine.node.request_sender import RequestSender, give_back
 from engine.node.robots_cache import RobotsCache, RobotsPending
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
@@ -64,6 +64,8 @@ class PageFetcher:
 
         Returns an outcome where the job ends, is retried, or continues under another host's clock. Redirects that stay
         on a host without delay are followed at once; others are leased again.
+        Redirects that stay on a host without delay are followed at once; others are leased again, as are those of a job
+        with a page limit, because the lease counts the next request.
         """
         chain = self._start_chain(job)
         while True:
@@ -76,6 +78,10 @@ class PageFetcher:
                 if classify_status(response.status) != "redirect":
                     return FetchedPage(chain, response)
                 chain.advance(response)
+            except HostBackingOff as backoff:
+                if chain.request.is_plain_get and chain.hops:
+                    return give_back(job, backoff, hops=chain.hops, target=chain.url)
+                return give_back(job, backoff)
             except FetchFailed as failure:
                 return self._outcomes.fetch_failed(job, chain.url, failure)
             except RedirectRejected as rejected:
@@ -91,8 +97,12 @@ class PageFetcher:
             if not chain.request.is_plain_get:
                 if other_host:
                     return self._outcomes.ended(job, JobState.FAILED, _BODY_REDIRECTED, previous_url, hops=chain.hops)
-                await asyncio.sleep(job.delay)  # a request that repeats its body cannot be leased again
-            elif other_host or job.delay or not await self._claim_target(job, chain.url):
+                if job.reserved and not await self._db_access.reserve_request(job):
+                    return JobOutcome(job=job, state=JobState.READY)  # it starts again where a limit is lifted
+                # a request that repeats its body cannot be leased again: the sender has it wait for its turn
+                if job.reserved:
+                    self._sender.mark_reserved(job)
+            elif other_host or job.delay or job.reserved or not await self._claim_target(job, chain.url):
                 next_host = (urls.host_key(chain.url), urls.origin(chain.url)) if other_host else None
                 return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url, next_host=next_host)
             stored = self._db_access.stored_page(job.run, chain.keys[-1]) if job.kind is JobKind.PAGE else None

@@ -15,13 +15,14 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import UnreadablePage, UnsupportedContent
 from engine.node.extraction_wire import MAX_SITEMAP_URLS
+from engine.node.host_gate import HostBackingOff, HostGates
 from engine.node.named_hosts import NamedHosts
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_extractor import PageExtractor
 from engine.node.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.redirect_rule import RedirectRule
 from engine.node.reextraction import Reextractor
-from engine.node.request_sender import RequestSender
+from engine.node.request_sender import RequestSender, give_back
 from engine.node.robots_cache import RobotsCache
 from engine.node.robots_job import RobotsHandler
 from engine.node.secrets import SecretValues
@@ -45,6 +46,7 @@ class Pipeline:
         secrets: SecretValues,
         page_extractor: PageExtractor,
         named_hosts: NamedHosts,
+        host_gates: HostGates,
         byte_budget: ByteBudget,
     ) -> None:
         """`source` names this node in events.
@@ -54,7 +56,7 @@ class Pipeline:
         self._settings = settings
         self._db_access = db_access
         self._page_extractor = page_extractor
-        self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts, db_access=db_access)
+        self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts)
         self._redirect_rule = RedirectRule(named_hosts)
         self._sender = RequestSender(
             fetcher=fetcher,
@@ -62,6 +64,7 @@ class Pipeline:
             def_cache=def_cache,
             secrets=secrets,
             named_hosts=named_hosts,
+            host_gates=host_gates,
             byte_budget=byte_budget,
         )
         self._reextractor = Reextractor(source=source, db_access=db_access, page_extractor=page_extractor)
@@ -77,6 +80,12 @@ class Pipeline:
         )
         self._robots_handler = RobotsHandler(self._page_fetcher, self._outcomes, agent)
 
+    async def admit(self, job: LeasedJob) -> JobOutcome | None:
+        """Wait until the job may send its request, if it sends one; or the outcome that gives it back."""
+        if job.kind is JobKind.EXTRACT or job.stored is not None:
+            return None
+        return await self._sender.admit(job)
+
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         """The outcome of the job. `started` is called when its request is about to be sent."""
         outcome = None
@@ -84,15 +93,21 @@ class Pipeline:
             if job.kind is JobKind.EXTRACT:
                 return await self._reextract(job)
             outcome = await self._process(job, started)
+        except HostBackingOff as refusal:
+            outcome = give_back(job, refusal)
         finally:
-            stats, share = self._sender.take_stats(job.id), self._sender.take_share(job)
+            share = self._sender.take_share(job)
             if share is not None:
                 if outcome is not None and outcome.document is not None:
                     outcome.on_settled = share.release
                 else:
                     share.release()
-        outcome.fetches, outcome.fetch_seconds, outcome.received_bytes = stats
+        self._sender.complete(outcome)
         return outcome
+
+    def forget(self, job: LeasedJob) -> None:
+        """Free what is kept of a job, however it ended."""
+        self._sender.forget(job)
 
     async def aclose(self) -> None:
         """Close all connections, end the extraction processes."""
@@ -105,12 +120,11 @@ class Pipeline:
             if refusal is not None:
                 return self._outcomes.ended(job, JobState.SKIPPED, refusal, job.stored.url)
             return await self._process_stored(job, job.stored)
-        if job.send_at is not None and not await self._sender.wait_to_send(job, job.send_at):
-            return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
         started()
         if job.kind is JobKind.ROBOTS:
             return await self._robots_handler.read(job)
         fetched = await self._page_fetcher.fetch(job)
+        self._sender.dismiss(job)
         if isinstance(fetched, FetchedPage):
             if job.kind is JobKind.SITEMAP:
                 return await self._read_sitemap(job, fetched)
@@ -128,7 +142,7 @@ class Pipeline:
     async def _read_sitemap(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
         url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
         if classify_status(response.status) == "retry":
-            return self._outcomes.retry(job, url, f"HTTP {response.status}", response)
+            return self._outcomes.retry(job, url, f"HTTP {response.status}")
         if classify_status(response.status) != "ok":
             return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
         try:
@@ -173,7 +187,7 @@ class Pipeline:
                 gone.document, gone.attempts = document, 1
                 return gone
             case "retry":
-                return self._outcomes.retry(job, url, f"HTTP {status}", response)
+                return self._outcomes.retry(job, url, f"HTTP {status}")
             case _:
                 refused = self._outcomes.failed(job, f"HTTP {status}", url, hops)
                 refused.document = document

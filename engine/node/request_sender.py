@@ -1,6 +1,6 @@
-"""Sends the requests of a job: waits for its send time, adds the host's headers, counts what was received."""
+"""Sends the requests of a job: admits them to their host, adds its headers, counts what they cost."""
 
-import asyncio
+from dataclasses import dataclass
 
 from engine import urls
 from engine.fetch.byte_budget import BodyShare, ByteBudget
@@ -8,16 +8,30 @@ from engine.fetch.client import Fetcher
 from engine.fetch.credentials import HostPart
 from engine.fetch.errors import AddressRefused
 from engine.fetch.response import FetchResponse
+from engine.fetch.retry_policy import OVERLOAD_STATUSES, host_backoff
 from engine.fetch.robots import MAX_ROBOTS_BYTES
-from engine.model.job import JobKind, JobOrigin, LeasedJob, Request
+from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
+from engine.node.host_gate import HostBackingOff, HostGates
 from engine.node.named_hosts import NamedHosts
 from engine.node.secrets import HostCredentials, SecretValues
 from engine.runtime.clock import boottime
+from engine.store.transactions.outcome import JobOutcome
 
-_MAX_LATENESS = 0.05
-_NO_FETCH_STATS = (0, 0.0, 0)
+
+@dataclass(slots=True)
+class _RequestStats:
+    """What the requests of one job cost, and whether an answer was 429 or 503."""
+
+    requests: int = 0
+    reserved: int = 0
+    responses: int = 0
+    seconds: float = 0.0
+    received: int = 0
+    throttled: bool = False
+    strike: bool = False
+    backoff_until: float | None = None
 
 
 class RequestSender:
@@ -31,6 +45,7 @@ class RequestSender:
         def_cache: DefCache,
         secrets: SecretValues,
         named_hosts: NamedHosts,
+        host_gates: HostGates,
         byte_budget: ByteBudget,
     ) -> None:
         """`byte_budget`: what the bodies of all jobs may hold together."""
@@ -40,40 +55,74 @@ class RequestSender:
         self._secrets = secrets
         self._host_credentials = HostCredentials(def_cache, secrets)
         self._named_hosts = named_hosts
+        self._host_gates = host_gates
         self._byte_budget = byte_budget
         self._shares: dict[tuple[int, int], BodyShare] = {}
-        self._fetch_stats: dict[int, tuple[int, float, int]] = {}
+        self._stats: dict[int, _RequestStats] = {}
 
-    async def wait_to_send(self, job: LeasedJob, send_at: float) -> bool:
-        """Sleep until a delayed request may be sent; False: the host is in backoff, or the send time was missed."""
-        wait = send_at - boottime()
-        if wait > 0:
-            await asyncio.sleep(wait)
-        late = boottime() - send_at
-        if late > max(0.002, min(_MAX_LATENESS, job.delay / 10)):
-            return False
-        return not self._db_access.is_backing_off(job.host, boottime())
+    async def admit(self, job: LeasedJob) -> JobOutcome | None:
+        """Wait until the job may send its first request; or the outcome that gives it back: its host is in backoff."""
+        try:
+            await self._host_gates.enter(
+                job,
+                urls.host_key(job.target or job.url),
+                send_at=job.send_at,
+                delay=job.delay,
+                concurrency=job.host_concurrency,
+            )
+        except HostBackingOff as refusal:
+            return give_back(job, refusal)
+        return None
+
+    def dismiss(self, job: LeasedJob) -> None:
+        """Note that the job sends no more: another may take its place at the host."""
+        self._host_gates.exit(job)
 
     async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
         """Send one request for a job, with the headers and cookies the defs set for the host.
 
-        Raises FetchFailed; AddressRefused if the host has a guarded address only and the defs do not name it.
+        A further request of the job waits for its turn at its host, as the first one did in `admit`. Raises
+        FetchFailed, AddressRefused if the host has a guarded address only and the defs do not name it, and
+        HostBackingOff; in the last two cases nothing was sent.
         """
         part = await self._host_credentials.find(job, url)
         if request.headers or request.cookies or request.userinfo:
             request = await self._secrets.open_request(request)
         host_key = urls.host_key(url)
+        stats = self._stats.get(job.id)
+        if stats is None:
+            stats = self._stats[job.id] = _RequestStats()
+        await self._wait_turn(job, host_key, stats)
+        stats.requests += 1
+        sent_at = boottime()
         try:
             exempt = self._named_hosts.is_known_exempt(host_key, job.defs_version)
             response = await self._send(job, url, request, part, exempt=exempt)
         except AddressRefused:
             # only hosts with guarded addresses cost the search for who names them
             if not self._named_hosts.is_exempt(host_key, job.defs_version):
+                stats.requests -= 1
                 raise
             response = await self._send(job, url, request, part, exempt=True)
-        count, seconds, received = self._fetch_stats.get(job.id, _NO_FETCH_STATS)
-        self._fetch_stats[job.id] = (count + 1, seconds + response.elapsed, received + response.received)
+        stats.responses += 1
+        stats.seconds += response.elapsed
+        stats.received += response.received
+        if response.status in OVERLOAD_STATUSES:
+            self._back_off(job, stats, sent_at, response.retry_after)
         return response
+
+    async def _wait_turn(self, job: LeasedJob, host_key: str, stats: _RequestStats) -> None:
+        gate = self._host_gates.gate_of(job)
+        if gate is None or gate.host_key != host_key:
+            self._host_gates.exit(job)
+            policy = self._def_cache.host_policy(host_key)
+            await self._host_gates.enter(
+                job, host_key, send_at=None, delay=policy.delay, concurrency=policy.concurrency
+            )
+        elif job.delay and (stats.requests or gate.is_late(job.delay)):
+            await gate.wait_turn(job.delay)
+        else:
+            gate.check_backoff()
 
     async def _send(self, job: LeasedJob, url: str, request: Request, part: HostPart, *, exempt: bool) -> FetchResponse:
         return await self._fetcher.send(
@@ -105,10 +154,46 @@ class RequestSender:
         """The share of a job that sent a request or read a stored body; forgets it. The caller releases it."""
         return self._shares.pop((job.id, job.lease), None)
 
-    def take_stats(self, job: int) -> tuple[int, float, int]:
-        """Responses read for a job, their seconds, the bytes of their bodies; forgets them."""
-        return self._fetch_stats.pop(job, _NO_FETCH_STATS)
+    def mark_reserved(self, job: LeasedJob) -> None:
+        """Note that the next request of the job is counted already."""
+        self._stats[job.id].reserved += 1
+
+    def complete(self, outcome: JobOutcome) -> None:
+        """Add to the outcome of a job what its requests cost, and the backoff they put the host in."""
+        stats = self._stats.pop(outcome.job.id, None)
+        if stats is None:
+            return
+        outcome.requests = stats.requests - stats.reserved
+        outcome.fetches, outcome.fetch_seconds = stats.responses, stats.seconds
+        outcome.received_bytes = stats.received
+        outcome.throttled, outcome.strike = stats.throttled, stats.strike
+        outcome.backoff_until = outcome.backoff_until or stats.backoff_until
+
+    def forget(self, job: LeasedJob) -> None:
+        """Free what is kept of a job, however it ended."""
+        self._host_gates.exit(job)
+        self._stats.pop(job.id, None)
 
     async def aclose(self) -> None:
         """Close all connections."""
         await self._fetcher.aclose()
+        self._host_gates.close()
+
+    def _back_off(self, job: LeasedJob, stats: _RequestStats, sent_at: float, retry_after: float | None) -> None:
+        """Hold back the host at once, before this is committed: in this process, and through the clock in others."""
+        gate = self._host_gates.gate_of(job)
+        assert gate is not None, "it sent a request"
+        now = boottime()
+        until = now + host_backoff(self._db_access.strikes(job.host) + 1, retry_after)
+        first, end = gate.strike(sent_at, until, until if retry_after is not None else now)
+        stats.throttled, stats.strike = True, stats.strike or first
+        stats.backoff_until = end or None
+
+
+def give_back(
+    job: LeasedJob, refusal: HostBackingOff, *, hops: int | None = None, target: str | None = None
+) -> JobOutcome:
+    """READY once more, to be leased when the backoff is over; `hops` and `target`: how far its redirects led."""
+    if hops is None:
+        hops, target = job.hops, job.target
+    return JobOutcome(job=job, state=JobState.READY, hops=hops, target=target, backoff_until=refusal.until)

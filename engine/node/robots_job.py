@@ -38,7 +38,7 @@ class RobotsHandler:
 
     def _outcome(self, job: LeasedJob, response: FetchResponse, chain: RedirectChain) -> JobOutcome:
         if classify_status(response.status) == "retry":
-            outcome = self._outcomes.retry(job, chain.url, f"HTTP {response.status}", response)
+            outcome = self._outcomes.retry(job, chain.url, f"HTTP {response.status}")
             return self._close_host(outcome, response.status) if outcome.state is JobState.FAILED else outcome
         text = robots_text(response)
         asked = parse_robots(response.status, text, self._agent).rules.crawl_delay or 0.0

@@ -16,6 +16,7 @@ from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.model.run import RunState
 from engine.model.secret import SecretVault
+from engine.runtime.host_clock import HostClock, machine_path
 from engine.runtime.process_identity import identity_of
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -104,6 +105,7 @@ def build_supervisor(
         db.close()
         raise
     lock.write_holder(run.id)
+    settings = _check_host_clock(db, run, settings)
     queue_maintainer = QueueMaintainer(db, folder, run.seq)
     node_pool = NodePool(
         db,
@@ -163,6 +165,20 @@ def build_supervisor(
         stages=stages,
         stats=stats,
     )
+
+
+def _check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:
+    """The settings for the nodes: without the machine's host clock, after a warning, where it cannot be used."""
+    if settings.host_clock:
+        path = machine_path(os.environ)
+        try:
+            HostClock(path, "").close()
+        except OSError as error:
+            text = f"{path}: {error.strerror}; crawls of one host by several data dirs do not know of each other"
+            with db.transaction():
+                events.add(db, run.seq, [Event(time.time(), "WARNING", "supervisor", "host", text)])
+            return replace(settings, host_clock=False)
+    return settings
 
 
 @dataclass(frozen=True, slots=True)

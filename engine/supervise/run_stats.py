@@ -7,6 +7,7 @@ from engine.store.db.connector import Database
 from engine.store.tables import metrics, rows, runs, samples, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.samples import Sample
+from engine.store.transactions import page_limit
 
 _SAMPLE_SECONDS = 5.0
 
@@ -66,7 +67,7 @@ class RunStats:
     def limit_reached(self) -> str | None:
         """The limit that ends the run now, as the user wrote it; None if no limit is reached."""
         limit, seconds = self._settings.max_pages, self._settings.max_time
-        if limit is not None and sequences.count_pages(self._db, self._run, "done") >= limit:
+        if limit is not None and page_limit.is_run_full(self._db, self._run, limit):
             return f"--max-pages {limit} reached"
         if seconds is not None and time.monotonic() - self._started_at >= seconds:
             return f"--max-time {seconds:g} s reached"

@@ -87,7 +87,8 @@ def crawl(contestant: Contestant, site: Site, *, timeout: float = 600.0) -> Craw
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(PROJECT)}
+    state = str(Path(tempfile.gettempdir()) / "crawl-console-bench")
+    return {**os.environ, "PYTHONPATH": str(PROJECT), "XDG_STATE_HOME": state}
 
 
 # ── the five crawlers ────────────────────────────────────────────────────────────────────────────────────────────────

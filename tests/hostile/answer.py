@@ -1,7 +1,6 @@
 """A hostile answer: what it sends, what the defs extract from it, and how long its job may take."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -13,17 +12,15 @@ CRAWL_SETTINGS = {"deadline": "5", "max_attempts": "1", "parse_limit": "3"}
 class Connection:
     """One request of the crawl, and the raw socket on which it is answered."""
 
-    def __init__(self, path: str, writer: asyncio.StreamWriter, asked: dict[str, float]) -> None:
+    def __init__(self, path: str, writer: asyncio.StreamWriter, bodies: "dict[MakeBody, bytes]") -> None:
         self.path = path
         self.writer = writer
-        self._asked = asked
+        self._bodies = bodies
 
-    async def make(self, body: Callable[[], bytes | str]) -> bytes:
-        """The body, made in another thread; the time that takes does not count."""
-        before = time.time()
-        made = await asyncio.to_thread(body)
-        self._asked[self.path] += time.time() - before
-        return made.encode() if isinstance(made, str) else made
+    async def make(self, body: "MakeBody") -> bytes:
+        """The body; if it was not prepared, it is made in another thread."""
+        made = self._bodies.get(body)
+        return await asyncio.to_thread(make_body, body) if made is None else made
 
     async def send(self, data: bytes) -> None:
         """Raw bytes. Raises OSError when the crawl has closed the connection."""
@@ -48,6 +45,7 @@ class Connection:
         self.writer.transport.abort()
 
 
+MakeBody = Callable[[], bytes | str]
 Send = Callable[[Connection], Awaitable[None]]
 
 
@@ -57,6 +55,8 @@ class HostileAnswer:
 
     name: str
     send: Send
+    body: MakeBody | None = None
+    """Makes what it sends, before the crawl, since that may take seconds; None: it sends small parts of its own."""
     fields: str = "{b: {selector: b}, text: {selector: body}}"
     query: str = ""
     links: str = "[]"
@@ -74,9 +74,15 @@ class HostileAnswer:
         return float(CRAWL_SETTINGS["deadline" if self.slow else "parse_limit"])
 
 
+def make_body(body: MakeBody) -> bytes:
+    """The body as bytes."""
+    made = body()
+    return made.encode() if isinstance(made, str) else made
+
+
 def page(
     name: str,
-    body: Callable[[], bytes | str],
+    body: MakeBody,
     content_type: str = "text/html; charset=utf-8",
     *,
     fields: str = "{b: {selector: b}, text: {selector: body}}",
@@ -92,7 +98,7 @@ def page(
         await connection.respond(await connection.make(body), content_type)
 
     return HostileAnswer(
-        name=name, send=send, fields=fields, query=query, links=links, locator=locator, robots=robots,
+        name=name, send=send, body=body, fields=fields, query=query, links=links, locator=locator, robots=robots,
         settings=settings,
     )  # fmt: skip
 

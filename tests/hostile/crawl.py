@@ -104,6 +104,7 @@ def crawl(
     folder.mkdir(parents=True, exist_ok=True)
     project = Project(folder)
     write_defs(project, site, server, *answers)
+    server.prepare(answers)
     settings = dict(CRAWL_SETTINGS)
     for answer in answers:
         settings |= dict(answer.settings or {})

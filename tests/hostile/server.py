@@ -4,20 +4,21 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from tests.hostile.answer import Connection, HostileAnswer
+from tests.hostile.answer import Connection, HostileAnswer, MakeBody, make_body
 
 
 class HostileServer:
-    """Answers `/NAME`, and what is below it, by the answer of that name; `robots` as robots.txt; else an empty page."""
+    """Answers `/NAME`, and what is below it, by the answer of that name; `robots` also as robots.txt; others empty."""
 
     def __init__(self, answers: Mapping[str, HostileAnswer]) -> None:
         self._answers = answers
         self.robots: HostileAnswer | None = None
         self.asked: dict[str, float] = {}
-        """Wall-clock second of the first request for a path; where its body was made first, of the time after that."""
+        """Wall-clock second of the first request for a path."""
         self.requests = 0
+        self._bodies: dict[MakeBody, bytes] = {}
         self.port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True, name="hostile")
@@ -25,6 +26,11 @@ class HostileServer:
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def prepare(self, answers: Sequence[HostileAnswer]) -> None:
+        """Make the bodies of these answers, and forget those of others."""
+        self._bodies.clear()
+        self._bodies.update({answer.body: make_body(answer.body) for answer in answers if answer.body is not None})
 
     def open(self) -> None:
         self._thread.start()
@@ -45,12 +51,14 @@ class HostileServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         # a hostile answer may not care what the crawl does with its connection
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
+        with contextlib.suppress(
+            OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.CancelledError, ValueError
+        ):
             head = await reader.readuntil(b"\r\n\r\n")
             path = head.split(b" ", 2)[1].decode("latin-1")
             self.requests += 1
             self.asked.setdefault(path, time.time())
-            await self._answer(Connection(path, writer, self.asked))
+            await self._answer(Connection(path, writer, self._bodies))
         with contextlib.suppress(OSError):
             writer.close()
 

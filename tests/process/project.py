@@ -61,6 +61,7 @@ class Running:
         # with bytecode files, modules are compiled once and not by each process
         excluded = ("CRAWL_", "PYTHONDONTWRITEBYTECODE")
         environment = {k: v for k, v in os.environ.items() if not k.startswith(excluded)}
+        environment["XDG_STATE_HOME"] = str(folder / "state")  # a test must not share its hosts with others
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
                 [*tracer, *CRAWL, *arguments],

@@ -238,7 +238,7 @@ def test_redirects_of_a_sitemap_obey_the_target_s_rules_and_clock(
     second_site["/r2"] = urlset("/a", "/no")
     second_site["/robots.txt"] = "User-agent: *\nDisallow: /no\n"
     second_site.fallback = ok
-    project.write(SITEMAP.format(url=site.url("/map.xml"), host="delay: 0.2"))
+    project.write(SITEMAP.format(url=site.url("/map.xml"), host="delay: 0.2, private: true"))
     assert project.crawl().jobs == {"done": 1, "skipped": 1}
     assert second_site.paths == ["/r1", "/r2", "/a"]
     assert second_site.exchanges[0].path == "/robots.txt"
@@ -250,10 +250,10 @@ def test_redirects_of_a_sitemap_obey_the_target_s_rules_and_clock(
 def test_a_sitemap_redirected_to_a_disallowed_url_is_skipped(project: Project, site: Site, second_site: Site) -> None:
     site["/map.xml"] = redirect(second_site.url("/private"))
     second_site["/robots.txt"] = "User-agent: *\nDisallow: /private\n"
-    project.write(SITEMAP.format(url=site.url("/map.xml"), host=OPEN))
+    project.write(SITEMAP.format(url=site.url("/map.xml"), host=f"{OPEN}, private: true"))
     project.crawl()
     assert second_site.paths == []
-    assert sitemap_jobs(project)[0][0] == "SKIPPED"
+    assert sitemap_jobs(project) == [("SKIPPED", "robots.txt disallows it (line 2: Disallow: /private)")]
 
 
 # How long it is kept.

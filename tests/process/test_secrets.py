@@ -36,7 +36,10 @@ locatorGroups:
       - {{name: asked, sitemap: "http://{user}:{password}@{host}/asked.xml", headers: {{X-Own: {own_header}}}}}
 taskGroups: {{private: {{page: {{dataDef: page}}}}}}
 dataDefs: {{page: {{fields: {{url: {{value: "%{{document.url}}"}}, b: b}}, links: [{{selector: a, sameHost: false}}]}}}}
-hosts: {{"{host}": {{headers: {{X-Host: {header}, Accept-Language: de}}, cookies: {{host: {cookie}}}}}}}
+hosts:
+  "{host}": {{headers: {{X-Host: {header}, Accept-Language: de}}, cookies: {{host: {cookie}}}}}
+  "{elsewhere}": {{private: true}}
+  127.0.0.1:1: {{private: true}}
 """
 
 
@@ -64,8 +67,8 @@ def answer(request: Request) -> Page:
     return Page(html(f"<b>{request.path}</b>{link}"), headers={"Set-Cookie": f"sid={ANSWERED}; Path=/"})
 
 
-def write_defs(project: Project, site: Site, **changed: str) -> None:
-    values = {**CANARIES, "host": f"127.0.0.1:{site.port}", **changed}
+def write_defs(project: Project, site: Site, elsewhere: Site) -> None:
+    values = {**CANARIES, "host": f"127.0.0.1:{site.port}", "elsewhere": f"127.0.0.1:{elsewhere.port}"}
     text = DEFS.format(**values).replace("b: b}", "b: {selector: b}}")
     project.write(text)
     listed = f"http://{CANARIES['user']}:{CANARIES['listed']}@{values['host']}/list\n"
@@ -87,7 +90,7 @@ def test_secrets_go_to_their_origin_alone_and_nowhere_else(
     site["/sitemap.xml"] = Page(f"<urlset>{entries}</urlset>", headers={"Content-Type": "application/xml"})
     site["/asked.xml"] = Page("<urlset></urlset>", headers={"Content-Type": "application/xml"})
     site["/hop"] = Page(status=302, headers={"Location": second_site.url("/landed").replace("//", f"//us:{ANSWERED}@")})
-    write_defs(project, site)
+    write_defs(project, site, second_site)
     base = f"http://{CANARIES['user']}:{CANARIES['base']}@127.0.0.1:{site.port}/"
     running = project.start("--set", f"base_url={base}", "--set", "max_attempts=1", "--set", "delay=0.05")
     assert until(lambda: len(site.exchanges) > 3 or running.exited)

@@ -1,4 +1,5 @@
--- Migration 3 of crawl.db: what hosts the defs name, how far redirects may lead, the age of each robots.txt.
+-- Migration 3 of crawl.db: what hosts the defs name, how far redirects may lead, the age of each robots.txt,
+-- requests that page limits count, and the adaptive delay of a host.
 
 ALTER TABLE hosts ADD COLUMN named INTEGER NOT NULL DEFAULT 0;          -- 1: a locator of the run names it
 
@@ -14,3 +15,10 @@ ALTER TABLE hosts ADD COLUMN robots_fetched_at REAL;   -- wall clock; null: it c
 ALTER TABLE hosts ADD COLUMN robots_agent TEXT;        -- the product token that its crawl_delay applies to
 CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
 ALTER TABLE metrics ADD COLUMN noindex INTEGER NOT NULL DEFAULT 0;  -- pages that say noindex
+
+ALTER TABLE metrics ADD COLUMN requests INTEGER NOT NULL DEFAULT 0; -- sent for pages
+UPDATE metrics SET requests = fetches WHERE grp <> '';
+
+ALTER TABLE hosts ADD COLUMN throttle INTEGER NOT NULL DEFAULT 0;   -- 1: the delay follows the host's latency
+ALTER TABLE hosts ADD COLUMN pace REAL NOT NULL DEFAULT 1;          -- that delay, in seconds
+ALTER TABLE hosts ADD COLUMN least_pace REAL NOT NULL DEFAULT 0;    -- raised by each burst of 429 or 503, never lowered

@@ -52,7 +52,8 @@ def _priority_order(row: Sequence[Any]) -> tuple[int, int]:
 
 def to_leased_job(
     row: Sequence[Any], *, lease: int, run: int, sequence: int, host: int, kind: JobKind, group: str,
-    send_at: float | None, delay: float, defs: int, links_stale: bool,
+    send_at: float | None, delay: float, defs: int, links_stale: bool, reserved: bool,
+    host_concurrency: int, throttled: bool,
 ) -> LeasedJob:  # fmt: skip
     """The leased job of a row of `list_due`."""
     (
@@ -67,7 +68,8 @@ def to_leased_job(
         crashes=crashes, hops=hops, target=target,
         request=parse_request(request) if request and located else _PLAIN_REQUEST,
         send_at=send_at, delay=delay, stored=None, defs_version=defs, may_leave_host=bool(may_leave_host),
-        links_stale=links_stale,
+        links_stale=links_stale, reserved=reserved,
+        host_concurrency=host_concurrency, throttled=throttled,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import orjson
 from engine.model.run import RunState
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
-from engine.store.tables import metrics, rows, runs, sequences, supervisors
+from engine.store.tables import hosts, metrics, rows, runs, sequences, supervisors
 from engine.store.tables.metrics import GroupTotals
 from engine.store.tables.runs import Run
 
@@ -23,8 +23,8 @@ SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + d
     count(*)
 FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
 """
-_HOSTS = """
-SELECT h.key, max(h.delay, h.crawl_delay * (h.robots <> 'OFF')),
+_HOSTS = f"""
+SELECT h.key, {hosts.EFFECTIVE_DELAY},
     h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
     h.errors, h.robots, h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract'),
     (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract')

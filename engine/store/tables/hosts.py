@@ -1,7 +1,7 @@
 """Writes the table `hosts`: send times, limits, backoff and robots.txt."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -11,19 +11,36 @@ ROBOTS_MAX_AGE = 23 * 3600.0
 """Seconds after which a robots.txt is asked for again, so that none in use is older than the 24 hours of RFC 9309."""
 _ROBOTS_KEPT = 30 * 86400.0
 """Seconds for which a robots.txt stays in force while it cannot be read again, as RFC 9309 proposes."""
+EFFECTIVE_DELAY = "max(h.delay, h.crawl_delay * (h.robots <> 'OFF'), h.pace * h.throttle)"
+"""SQL: seconds between two requests to the host `h`, by the defs, its robots.txt and its pace."""
+MAX_PACE = 60.0
 
 _ENSURE = """
-INSERT INTO hosts (run, key, origin, delay, concurrency, robots) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO hosts (run, key, origin, delay, concurrency, robots, throttle) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run, key) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id, robots FROM hosts WHERE run = ? AND key = ?"
 _RESERVE = "UPDATE hosts SET next_at = ? WHERE id = ?"
 _SET_BACKOFF = """
-UPDATE hosts SET strikes = strikes + 1, throttled = throttled + 1,
-    backoff_until = max(coalesce(backoff_until, 0), ?)
-WHERE id = ?
+UPDATE hosts SET strikes = strikes + :strike, throttled = throttled + :answered,
+    backoff_until = max(coalesce(backoff_until, 0), :until),
+    least_pace = CASE WHEN :strike THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE least_pace END,
+    pace = CASE WHEN :strike THEN min(:most, 2 * max(pace, least_pace, :shortest)) ELSE pace END
+WHERE id = :host
 """
-_RESET_STRIKES = "UPDATE hosts SET strikes = 0 WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?))"
+_SHORTEST_STRUCK_PACE = 0.05
+"""A host that overloads is asked no more often than ten times a second from then on."""
+# The average falls by half with each answer and rises at once; a failed request can only slow it.
+_ADAPT_PACE = f"""
+WITH l (id, answers, latency, failed_latency) AS ({{values}})
+UPDATE hosts SET pace = min({MAX_PACE}, max(least_pace, l.failed_latency * (l.failed_latency > pace), CASE
+    WHEN l.answers THEN max(l.latency, l.latency + (pace - l.latency) / (1 << min(l.answers, 30))) ELSE pace END))
+FROM l WHERE hosts.id = l.id AND hosts.throttle
+"""
+_RESET_STRIKES = """
+UPDATE hosts SET strikes = 0
+WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?)) AND coalesce(backoff_until, 0) <= ?
+"""
 _ADD_ERRORS = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
 _REUSE_ROBOTS = f"""
 UPDATE hosts SET robots = 'KNOWN', robots_status = o.robots_status, robots_text = o.robots_text,
@@ -70,7 +87,7 @@ UPDATE hosts SET next_at = next_at + :shift, backoff_until = backoff_until + :sh
 WHERE next_at IS NOT NULL OR backoff_until IS NOT NULL
 """
 _APPLY = """
-UPDATE hosts SET delay = :delay, concurrency = :concurrency, robots = CASE
+UPDATE hosts SET delay = :delay, concurrency = :concurrency, throttle = :throttle, robots = CASE
     WHEN NOT :robots THEN 'OFF' WHEN robots <> 'OFF' THEN robots
     WHEN robots_status IS NULL THEN 'WANTED' ELSE 'KNOWN' END
 WHERE run = :run AND key = :key
@@ -92,13 +109,17 @@ _KEYS = "SELECT key FROM hosts WHERE run = ?"
 
 @dataclass(frozen=True, slots=True)
 class HostPolicy:
-    """Limits of a host: seconds between requests, concurrent requests, whether robots.txt applies."""
+    """Limits of a host: seconds between requests, concurrent requests, whether robots.txt applies.
+
+    `throttle`: whether the delay follows the host's latency.
+    """
 
     delay: float
     concurrency: int
     robots: bool
     agent: str = ""
     """The product token for robots.txt."""
+    throttle: bool = False
 
 
 class StoredRobots(NamedTuple):
@@ -114,7 +135,7 @@ class StoredRobots(NamedTuple):
 def ensure(db: Database, run: int, key: str, origin: str, policy: HostPolicy) -> tuple[int, bool]:
     """The host's id, and whether its robots.txt must be read. A new host takes over that of an earlier run of today."""
     robots = "WANTED" if policy.robots else "OFF"
-    created = db.value(_ENSURE, (run, key, origin, policy.delay, policy.concurrency, robots))
+    created = db.value(_ENSURE, (run, key, origin, policy.delay, policy.concurrency, robots, int(policy.throttle)))
     if created is not None:
         return int(created), policy.robots and not _reuse_robots(db, int(created), run, key, origin, policy.agent)
     host, state = db.all(_FIND, (run, key))[0]
@@ -142,14 +163,34 @@ def reserve(db: Database, host: int, next_at: float) -> None:
     db.execute(_RESERVE, (next_at, host))
 
 
-def set_backoff(db: Database, host: int, until: float) -> None:
-    """The host is overloaded: send it nothing before `until` (boot-time seconds)."""
-    db.execute(_SET_BACKOFF, (until, host))
+def set_backoff(db: Database, host: int, until: float, *, answered: bool = True, strike: bool = True) -> None:
+    """The host is overloaded: send it nothing before `until` (boot-time seconds).
+
+    `answered`: it answered 429 or 503. `strike`: as the first of a burst, which lengthens the next backoff and lowers
+    the pace of a throttled host for good.
+    """
+    values = {"host": host, "until": until, "answered": int(answered), "strike": int(strike)}
+    db.execute(_SET_BACKOFF, {**values, "most": MAX_PACE, "shortest": _SHORTEST_STRUCK_PACE})
 
 
-def reset_strikes(db: Database, hosts: Iterable[int]) -> None:
-    """Reset the strikes of hosts that answered successfully."""
-    db.execute(_RESET_STRIKES, (id_list(hosts),))
+class HostLatency(NamedTuple):
+    """Answers of a host, their mean seconds, and the mean seconds of its failed requests (0: none)."""
+
+    host: int
+    answers: int
+    latency: float
+    failed_latency: float
+
+
+def adapt_paces(db: Database, latencies: Sequence[HostLatency]) -> None:
+    """Have the delay of throttled hosts follow their latency: one request at a time on average."""
+    rows = [(host.host, host.answers, host.latency, host.failed_latency) for host in latencies]
+    db.execute_values(_ADAPT_PACE, rows)
+
+
+def reset_strikes(db: Database, hosts: Iterable[int], now: float) -> None:
+    """Reset the strikes of hosts that answered successfully, but not by answers on the wire when a backoff began."""
+    db.execute(_RESET_STRIKES, (id_list(hosts), now))
 
 
 def add_errors(db: Database, host: int, count: int) -> None:
@@ -236,7 +277,10 @@ def apply_policy(db: Database, run: int, key: str, policy: HostPolicy) -> tuple[
 
     Returns its id and origin, and the old and new state of its robots.txt: OFF, WANTED, KNOWN.
     """
-    limits = {"delay": policy.delay, "concurrency": policy.concurrency, "robots": int(policy.robots)}
+    limits = {
+        "delay": policy.delay, "concurrency": policy.concurrency, "robots": int(policy.robots),
+        "throttle": int(policy.throttle),
+    }  # fmt: skip
     before = db.one(_ROBOTS_STATE, (run, key))
     db.execute(_APPLY, {**limits, "run": run, "key": key})
     after = db.one(_ROBOTS_STATE, (run, key))

@@ -73,6 +73,7 @@ UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NO
     SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = ? AND t.run = ? AND t.id <> ?
 ) RETURNING id
 """
+_IS_HELD = "SELECT EXISTS (SELECT 1 FROM jobs WHERE id = ? AND lease = ? AND state = 'TAKEN')"
 _RELEASE = f"""
 UPDATE jobs SET state = CASE WHEN crashes + :crashed >= {MAX_CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
     crashes = crashes + :crashed, reason = :reason, changed_at = {_NOW}
@@ -200,11 +201,6 @@ def take(db: Database, ids: Sequence[int], lease: int, node: int) -> None:
     db.execute(_TAKE.format(ids=placeholders(ids)), (lease, node, *ids))
 
 
-def is_held(db: Database, job: int, lease: int) -> bool:
-    """Whether the lease of a job is still valid."""
-    return any(orjson.loads(ids) for (ids,) in db.execute_values(_HELD_LEASES, [(job, lease)]))
-
-
 def finish(db: Database, updates: Sequence[JobUpdate], completed_extracts: Container[int] = ()) -> set[int]:
     """Update leased jobs; returns the ids whose lease was valid: the results of others must be dropped.
 
@@ -232,6 +228,11 @@ def finish(db: Database, updates: Sequence[JobUpdate], completed_extracts: Conta
 def claim_target(db: Database, job: LeasedJob, target: str) -> bool:
     """Record that a job now fetches `target`; False if another job fetches it, or the lease is lost."""
     return db.value(_CLAIM, (target, job.id, job.lease, target, job.run, job.id)) is not None
+
+
+def is_held(db: Database, job: LeasedJob) -> bool:
+    """Whether the lease of a job is valid."""
+    return bool(db.value(_IS_HELD, (job.id, job.lease)))
 
 
 def release(db: Database, node: int, reason: str, *, crashed: bool) -> int:

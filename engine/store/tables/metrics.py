@@ -7,12 +7,17 @@ from typing import Any, NamedTuple
 from engine.store.db.connector import Database
 
 _ADD = """
-INSERT INTO metrics (run, grp, fetches, fetch_seconds, bytes, retries, noindex) {values}
+INSERT INTO metrics (run, grp, fetches, fetch_seconds, bytes, retries, noindex, requests) {values}
 ON CONFLICT (run, grp) DO UPDATE SET fetches = fetches + excluded.fetches,
     fetch_seconds = fetch_seconds + excluded.fetch_seconds, bytes = bytes + excluded.bytes,
-    retries = retries + excluded.retries, noindex = noindex + excluded.noindex
+    retries = retries + excluded.retries, noindex = noindex + excluded.noindex,
+    requests = requests + excluded.requests
 """
-_LIST = "SELECT grp, fetches, fetch_seconds, bytes, retries, noindex FROM metrics WHERE run = ? ORDER BY grp"
+_LIST = """
+SELECT grp, fetches, fetch_seconds, bytes, retries, noindex FROM metrics
+WHERE run = ? AND fetches + retries + noindex > 0 ORDER BY grp
+"""
+_COUNT_REQUESTS = "SELECT total(requests) FROM metrics WHERE run = ? AND (? IS NULL OR grp = ?)"
 _NOINDEX = "SELECT total(noindex) FROM metrics WHERE run = ?"
 _TAKEOVERS = "SELECT takeovers FROM runs WHERE seq = ?"
 
@@ -21,7 +26,7 @@ class FetchStats(NamedTuple):
     """Cost of a group's fetches: complete responses, their seconds, the bytes of their bodies as sent.
 
     `retries` counts the attempts that are repeated, `noindex` the pages that ask not to be indexed. The group of
-    robots.txt is the empty one.
+    robots.txt is the empty one. `requests` is for `count_requests` alone, and is not read back.
     """
 
     group: str
@@ -30,6 +35,8 @@ class FetchStats(NamedTuple):
     bytes: int
     retries: int
     noindex: int = 0
+    requests: int = 0
+    """Requests sent for pages; negative: reserved ones that were not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,14 @@ def list_fetch_stats(db: Database, run: int) -> list[FetchStats]:
 def count_noindex(db: Database, run: int) -> int:
     """Pages of a run that ask not to be indexed."""
     return int(db.value(_NOINDEX, (run,)))
+
+
+def count_requests(db: Database, run: int, group: str | None = None) -> int:
+    """Requests sent for the pages of a group, or of a run: retries and redirects too, robots.txt and sitemaps not.
+
+    Where a page limit applies, a leased job counts as one request until its outcome is known.
+    """
+    return int(db.value(_COUNT_REQUESTS, (run, group, group)))
 
 
 def count_takeovers(db: Database, run: int) -> int:

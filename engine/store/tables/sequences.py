@@ -19,14 +19,19 @@ ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id FROM sequences WHERE run = ? AND grp = ? AND host = ? AND kind = ?"
 
-_ELIGIBLE = """
+_SPARE = """
+(SELECT max(0, min(2 * h.concurrency, r.slots / max(1, r.active_sequences) - h.concurrency))
+    FROM runs r WHERE r.seq = sequences.run)
+"""
+_ELIGIBLE = f"""
     rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1
     AND (kind = 'extract' OR EXISTS (
         SELECT 1 FROM hosts h WHERE h.id = sequences.host
             AND (h.robots <> 'WANTED' OR sequences.kind = 'robots')
             AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
             AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
-            AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract') < h.concurrency
+            AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')
+                < h.concurrency + {_SPARE}
     ))
 """
 _RING_HOSTS = (
@@ -50,6 +55,7 @@ UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND
     SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
     WHERE s.run = :run AND :selector IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
 """
+_GET_MAX_PAGES = "SELECT max_pages FROM sequences WHERE id = ?"
 _SET_MAX_PAGES = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
 _ENSURE_EXTRACTS = """
 INSERT INTO sequences (run, grp, host, kind)
@@ -76,6 +82,7 @@ SELECT id, kind, absent FROM sequences WHERE run = ? AND absent > 0 AND (absent 
 _COUNT_OPEN_EXTRACTS = "SELECT total(ready + delayed + taken) FROM sequences WHERE run = ? AND kind = 'extract'"
 _COUNT_FAILED_EXTRACTS = "SELECT total(failed) FROM sequences WHERE run = ? AND kind = 'extract'"
 _COUNT_DONE_PAGES = "SELECT grp, total(done) FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp"
+_COUNT_TAKEN_PAGES = "SELECT total(taken) FROM sequences WHERE run = ? AND kind = 'page' AND grp = ?"
 _COUNT_TAKEN = "SELECT total(taken) FROM sequences WHERE run = ?"
 
 _COUNT_BY_GROUP = """
@@ -116,6 +123,14 @@ class GroupCounts(NamedTuple):
     loading: int = 0
     failed: int = 0
     done: int = 0
+
+
+def spare_jobs(concurrency: int, slots: int, active: int) -> int:
+    """Jobs of a host that nodes hold beyond its concurrency, where slots for them are left over.
+
+    `slots` of all nodes; `active` sequences. The SQL above computes the same.
+    """
+    return max(0, min(2 * concurrency, slots // max(1, active) - concurrency))
 
 
 def ensure(db: Database, run: int, group: str, host: int, kind: str, max_pages: int | None) -> int:
@@ -183,6 +198,12 @@ def set_max_pages(db: Database, run: int, group: str, max_pages: int | None) -> 
     db.execute(_SET_MAX_PAGES, (max_pages, run, group))
 
 
+def get_max_pages(db: Database, sequence: int) -> int | None:
+    """The page limit of the sequence's group."""
+    limit = db.value(_GET_MAX_PAGES, (sequence,))
+    return None if limit is None else int(limit)
+
+
 def ensure_extracts(db: Database, jobs: str) -> None:
     """Create the re-extraction sequences of these pages; `jobs` is a JSON list of the pages' jobs."""
     db.execute(_ENSURE_EXTRACTS, (jobs,))
@@ -233,6 +254,11 @@ def count_done_pages(db: Database, run: int) -> dict[str, int]:
 def count_taken(db: Database, run: int) -> int:
     """Jobs held by nodes."""
     return int(db.value(_COUNT_TAKEN, (run,)))
+
+
+def count_taken_pages(db: Database, run: int, group: str) -> int:
+    """Page jobs of a group held by nodes."""
+    return int(db.value(_COUNT_TAKEN_PAGES, (run, group)))
 
 
 def count_pages(

@@ -35,7 +35,7 @@ def commit_children(
         with db.transaction():
             if nodes.get_live_role(db, node) is None:
                 raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
-            if not jobs.is_held(db, outcome.job.id, outcome.job.lease):
+            if not jobs.is_held(db, outcome.job):
                 return None
             supersede.resolve_outdated(db, run, [piece], reextract_stale=False)
             add_child_jobs(db, run, [piece], places, touched_hosts)

@@ -12,6 +12,7 @@ from engine.store.pages import documents
 from engine.store.read import candidates
 from engine.store.tables import events, hosts, jobs, metrics, nodes, rows, sequences
 from engine.store.tables.events import Event
+from engine.store.tables.hosts import HostLatency
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
 from engine.store.tables.rows import NewRow
@@ -87,11 +88,11 @@ def _write_group(
             if nodes.get_live_role(db, node) is None:
                 raise Fenced(f"node epoch {node} is over", "Another process took its place; this one ends.")
             if one_by_one:
-                parts = [_apply_alone(db, run, outcome, places, reextract_stale) for outcome in outcomes]
+                parts = [_apply_alone(db, run, outcome, places, now, reextract_stale) for outcome in outcomes]
                 accepted = frozenset().union(*(part[0] for part in parts))
                 touched_hosts = set().union(*(part[1] for part in parts))
             else:
-                accepted, touched_hosts = _apply(db, run, outcomes, places, reextract_stale)
+                accepted, touched_hosts = _apply(db, run, outcomes, places, now, reextract_stale)
             ring = sequences.ring_hosts(db, touched_hosts, now)
             if request is not None:
                 leases, ring = _lease_next(db, run, request, ring, now)
@@ -143,12 +144,12 @@ def _lease_next(
 
 
 def _apply_alone(
-    db: Database, run: int, outcome: JobOutcome, places: PlacementCache, reextract_stale: bool
+    db: Database, run: int, outcome: JobOutcome, places: PlacementCache, now: float, reextract_stale: bool
 ) -> tuple[frozenset[int], set[int]]:
     """Write one outcome in a savepoint; if it cannot be written, the job is FAILED instead."""
     try:
         with db.savepoint():
-            return _apply(db, run, [outcome], places, reextract_stale)
+            return _apply(db, run, [outcome], places, now, reextract_stale)
     except DatabaseBusy:
         raise
     except Exception as error:
@@ -160,14 +161,15 @@ def _apply_alone(
         event = Event(time.time(), "ERROR", "store", "page", reason, outcome.job.id)
         failed = JobOutcome(
             job=outcome.job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,),
-            fetches=outcome.fetches, fetch_seconds=outcome.fetch_seconds, received_bytes=outcome.received_bytes,
+            requests=outcome.requests, fetches=outcome.fetches, fetch_seconds=outcome.fetch_seconds,
+            received_bytes=outcome.received_bytes,
         )  # fmt: skip
         places.rollback_cache()
-        return _apply(db, run, [failed], places, reextract_stale)
+        return _apply(db, run, [failed], places, now, reextract_stale)
 
 
 def _apply(
-    db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, reextract_stale: bool
+    db: Database, run: int, outcomes: Sequence[JobOutcome], places: PlacementCache, now: float, reextract_stale: bool
 ) -> tuple[frozenset[int], set[int]]:
     """Update the jobs, then write the results of those whose lease was valid. Returns their ids, and touched hosts."""
     touched_hosts = {f.job.host for f in outcomes}
@@ -190,14 +192,31 @@ def _apply(
     add_child_jobs(db, run, accepted, places, touched_hosts)
     for f in accepted:
         if f.backoff_until is not None:
-            hosts.set_backoff(db, f.job.host, f.backoff_until)
+            hosts.set_backoff(db, f.job.host, f.backoff_until, answered=f.throttled, strike=f.strike)
         if f.host_failed:
             hosts.add_errors(db, f.job.host, 1)
         if f.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, f)) is not None:
             touched_hosts.add(host)
-    hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and f.document})
+    hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and f.document}, now)
+    if any(f.job.throttled for f in accepted):
+        hosts.adapt_paces(db, _host_latencies(accepted))
     events.add(db, run, [event for f in accepted for event in f.events])
     return frozenset(accepted_ids), touched_hosts
+
+
+def _host_latencies(outcomes: Sequence[JobOutcome]) -> list[HostLatency]:
+    """The latency of each throttled host."""
+    sums: dict[int, list[float]] = {}
+    for f in outcomes:
+        if f.job.throttled and f.fetches:
+            host_sums = sums.setdefault(f.job.host, [0, 0.0, 0, 0.0])
+            first = 0 if f.state is JobState.DONE else 2
+            host_sums[first] += f.fetches
+            host_sums[first + 1] += f.fetch_seconds
+    return [
+        HostLatency(host, int(answers), seconds / (answers or 1), failed_seconds / (failures or 1))
+        for host, (answers, seconds, failures, failed_seconds) in sums.items()
+    ]
 
 
 def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched_hosts: set[int]) -> JobUpdate:
@@ -228,10 +247,12 @@ def _add_fetch_stats(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> 
     sums: dict[str, list[float]] = {}
     for f in outcomes:
         retried = f.state is JobState.READY and f.attempts
-        if f.fetches or retried or f.noindex:
+        requests = f.requests - f.job.reserved if f.job.kind is JobKind.PAGE else 0
+        if f.fetches or retried or requests or f.noindex:
             group_sums = sums.get(f.job.group)
             if group_sums is None:
-                group_sums = sums[f.job.group] = [0, 0.0, 0, 0, 0]
+                group_sums = sums[f.job.group] = [0, 0.0, 0, 0, 0, 0]
+            group_sums[5] += requests
             group_sums[0] += f.fetches
             group_sums[1] += f.fetch_seconds
             group_sums[2] += f.received_bytes
@@ -240,5 +261,7 @@ def _add_fetch_stats(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> 
             if f.noindex:
                 group_sums[4] += 1
     metrics.add(
-        db, run, [FetchStats(group, int(n), s, int(b), int(r), int(i)) for group, (n, s, b, r, i) in sums.items()]
+        db,
+        run,
+        [FetchStats(group, int(n), s, int(b), int(r), int(i), int(q)) for group, (n, s, b, r, i, q) in sums.items()],
     )

@@ -11,22 +11,20 @@ from engine.store.db.connector import Database
 from engine.store.read import candidates, stale_pages
 from engine.store.tables import hosts, jobs, nodes
 from engine.store.tables import sequences as rings
+from engine.store.transactions import page_limit
 
-_SEQUENCE_STATE = """
+_SEQUENCE_STATE = f"""
 SELECT s.run, s.kind, s.grp, s.ready, s.taken,
     s.paused OR s.absent = 1 OR (r.extract_only AND s.kind <> 'extract'), s.max_pages,
-    h.id, max(h.delay, h.crawl_delay * (h.robots <> 'OFF'))
+    h.id, {hosts.EFFECTIVE_DELAY}
         * (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_status BETWEEN 1 AND 499 AND h.robots_status <> 429),
-    h.concurrency, h.next_at, h.backoff_until, h.robots,
+    h.throttle, h.concurrency, h.next_at, h.backoff_until, h.robots,
     (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract'),
     r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages, r.relinking,
     EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id
         AND o.kind <> 'extract')
 FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run WHERE s.id = ?
 """
-_PAGE_COUNTS = (
-    "SELECT total(done + taken), total(done) FROM sequences WHERE run = ? AND kind = 'page' AND (? IS NULL OR grp = ?)"
-)
 
 _RESERVED_SECONDS = 1.0
 """How far ahead a lease reserves the send times of a host with a delay."""
@@ -62,6 +60,7 @@ class _SequenceState:
     max_pages: int | None
     host: int
     delay: float
+    throttled: int
     host_concurrency: int
     next_at: float | None
     backoff_until: float | None
@@ -75,6 +74,19 @@ class _SequenceState:
     run_max_pages: int | None
     relinking: int
     others_waiting: int
+
+    @property
+    def host_limit(self) -> int:
+        """Jobs of the host that nodes may hold: as many as it may be asked at once, and spare ones.
+
+        The spare ones take the places of those that wait for their commit. They never take the slots of other hosts.
+        """
+        return self.host_concurrency + rings.spare_jobs(self.host_concurrency, self.slots, self.active)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a page limit of the group or the run applies."""
+        return self.kind == JobKind.PAGE and not (self.max_pages is None and self.run_max_pages is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +164,12 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
     if request.slots and s.delay:
         return Lease()  # send times count from now on, but a commit has yet to reach the disk
     allowed, fair = _allowed_jobs(s, request), _fair_share(s, request)
-    limit = _limit_pages(db, s, min(allowed, fair)) if due == 0 else 0
+    limit = min(allowed, fair) if due == 0 else 0
+    if s.is_limited and due == 0:
+        room = page_limit.read_room(db, s.run, s.group, group_limit=s.max_pages, run_limit=s.run_max_pages)
+        limit = min(limit, room.requests)
+        if room.group_is_full:
+            limit = _LIMIT_REACHED
     if limit == _LIMIT_REACHED:
         skipped = jobs.skip_ready(db, sequence, f"maxPages {s.max_pages} of {s.group} reached", _SKIP_BATCH)
         return Lease(ring=skipped == _SKIP_BATCH)
@@ -164,18 +181,21 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
         candidates.to_leased_job(
             candidate, lease=request.lease_id, run=s.run, sequence=sequence, host=s.host, kind=kind, group=s.group,
             send_at=start + i * s.delay if s.delay else None, delay=s.delay, defs=s.defs_version,
-            links_stale=bool(s.relinking),
+            links_stale=bool(s.relinking), reserved=s.is_limited, host_concurrency=s.host_concurrency,
+            throttled=bool(s.throttled),
         )
         for i, candidate in enumerate(chosen)
     )  # fmt: skip
     next_at = None
     if taken:
         jobs.take(db, [job.id for job in taken], request.lease_id, request.node)
+        if s.is_limited:
+            page_limit.reserve(db, s.run, s.group, len(taken))
         if s.delay:
             next_at = start + len(taken) * s.delay
             hosts.reserve(db, s.host, next_at)
     left = s.ready - len(taken)
-    again = bool(taken) and left > 0 and s.host_taken + len(taken) < s.host_concurrency and not next_at
+    again = bool(taken) and left > 0 and s.host_taken + len(taken) < s.host_limit and not next_at
     if next_at is not None:
         # even if no job is left: child jobs may come before the host's delay is over
         due = next_at - rings.LOOKAHEAD
@@ -237,7 +257,7 @@ def _allowed_jobs(s: _SequenceState, request: LeaseRequest) -> int:
     allowed = lease_limit(active=s.active, slots=s.slots, running=s.taken, free=request.free_slots, batch=request.batch)
     if allowed < most and not s.others_waiting:
         allowed = max(allowed, min(most, quota(1, s.slots) - s.taken))
-    allowed = min(allowed, s.host_concurrency - int(s.host_taken))
+    allowed = min(allowed, s.host_limit - int(s.host_taken))
     if s.delay:
         allowed = min(allowed, max(1, int(_RESERVED_SECONDS / s.delay)))
     return max(0, allowed)
@@ -247,29 +267,8 @@ def _fair_share(s: _SequenceState, request: LeaseRequest) -> int:
     """The rest of the node's share of the host's concurrency: in proportion to its slots, rounded up."""
     if not request.slots:
         return request.free_slots
-    share_of_host = -(-s.host_concurrency * request.slots // max(s.slots, request.slots))
+    share_of_host = -(-s.host_limit * request.slots // max(s.slots, request.slots))
     return max(0, share_of_host - request.jobs_by_host.get(s.host, 0))
-
-
-def _limit_pages(db: Database, s: _SequenceState, count: int) -> int:
-    """`count` reduced to the page limits of group and run; `_LIMIT_REACHED` if the group has all its pages."""
-    if s.kind != "page":
-        return count
-    if s.max_pages is not None:
-        started, done = _count_pages(db, s.run, s.group)
-        if done >= s.max_pages:
-            return _LIMIT_REACHED
-        count = min(count, s.max_pages - started)
-    if s.run_max_pages is not None:
-        count = min(count, s.run_max_pages - _count_pages(db, s.run, None)[0])
-    return max(0, count)
-
-
-def _count_pages(db: Database, run: int, group: str | None) -> tuple[int, int]:
-    """Pages started (taken or done) and pages done, of a group or of the run."""
-    row = db.one(_PAGE_COUNTS, (run, group, group))
-    assert row is not None
-    return int(row[0]), int(row[1])
 
 
 def _distinct_pages(candidates: list[list[Any]]) -> list[list[Any]]:

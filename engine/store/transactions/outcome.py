@@ -73,12 +73,18 @@ class JobOutcome:
     events: tuple[Event, ...] = ()
     backoff_until: float | None = None
     """The host's backoff ends at this boot-time second."""
+    throttled: bool = False
+    """Whether an answer was 429 or 503."""
+    strike: bool = False
+    """Whether that answer was the first of its burst, and lengthens the next backoff."""
     host_failed: bool = False
     robots: RobotsResult | None = None
     noindex: bool = False
     """Whether the page asks not to be indexed."""
     links_dropped: bool = False
     """Links were dropped, because the current defs lack their groups."""
+    requests: int = 0
+    """Requests sent for the job, without those that were counted before they were sent."""
     fetches: int = 0
     """Responses read for the job, with the seconds they took and the bytes of their bodies."""
     fetch_seconds: float = 0.0

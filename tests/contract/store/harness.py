@@ -156,6 +156,7 @@ class StoreHarness:
             job=job,
             state=JobState.DONE,
             attempts=1,
+            requests=1,
             rows=tuple(ExtractedRow("book", self.book, text) for text in data),
             children=tuple(child(link) for link in links),
             **more,
@@ -251,13 +252,14 @@ def document(
 
 
 def failed(job: LeasedJob, reason: str = "it broke") -> JobOutcome:
-    return JobOutcome(job=job, state=JobState.FAILED, attempts=1, reason=reason, host_failed=True)
+    return JobOutcome(job=job, state=JobState.FAILED, attempts=1, requests=1, reason=reason, host_failed=True)
 
 
 def again(job: LeasedJob, not_before: float | None = None) -> JobOutcome:
     return JobOutcome(
-        job=job, state=JobState.READY, attempts=1, not_before=not_before, reason="timeout", host_failed=True
-    )
+        job=job, state=JobState.READY, attempts=1, requests=1, not_before=not_before, reason="timeout",
+        host_failed=True,
+    )  # fmt: skip
 
 
 def moved(job: LeasedJob, target: str) -> JobOutcome:

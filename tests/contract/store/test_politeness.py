@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from engine.model.job import JobKind, JobState
+from engine.model.job import JobKind, JobState, LeasedJob
 from engine.runtime.clock import boottime
 from engine.store.tables import hosts, jobs, sequences
 from engine.store.tables.hosts import HostPolicy
@@ -29,7 +29,7 @@ def _urls(got: Lease) -> list[str]:
 
 
 def test_host_concurrency_holds_across_groups_and_nodes(new_store: NewStore) -> None:
-    store = new_store(nodes_=2, policies={"a:80": HostPolicy(delay=0.0, concurrency=5, robots=False)})
+    store = new_store(nodes_=2, slots=8, policies={"a:80": HostPolicy(delay=0.0, concurrency=5, robots=False)})
     store.seed(*_pages("a", 20))
     store.seed(*_pages("a", 20, first=50), group="other")
     one, two = store.sequence("http://a/0"), store.sequence("http://a/0", "other")
@@ -45,7 +45,7 @@ def test_host_concurrency_holds_across_groups_and_nodes(new_store: NewStore) -> 
 
 
 def test_a_host_at_its_limit_is_rung_when_a_slot_is_freed_and_not_before(new_store: NewStore) -> None:
-    store = new_store(policies={"a:80": HostPolicy(delay=0.0, concurrency=2, robots=False)})
+    store = new_store(slots=2, policies={"a:80": HostPolicy(delay=0.0, concurrency=2, robots=False)})
     assert store.seed(*_pages("a", 5)) == [1]
     taken = store.lease(1).jobs
     assert store.rung() == set()
@@ -106,11 +106,19 @@ def test_the_last_ready_page_of_a_delayed_host_still_returns_the_next_send_time(
         assert sequences.ring_all(store.db, store.run, store.now) == [1]
 
 
+def overloaded(job: LeasedJob, until: float, *, strike: bool = True) -> JobOutcome:
+    """The host answered 429."""
+    return JobOutcome(
+        job=job, state=JobState.READY, attempts=1, requests=1, not_before=until, backoff_until=until, throttled=True,
+        strike=strike,
+    )  # fmt: skip
+
+
 def test_backoff_blocks_the_whole_host_until_it_ends(store: StoreHarness) -> None:
     store.seed(*_pages("a", 5))
     store.seed(*_pages("a", 5, first=50), group="other")
     (job,) = store.take("http://a/", free=1)
-    result = store.commit(JobOutcome(job=job, state=JobState.READY, not_before=1030.0, backoff_until=1030.0))
+    result = store.commit(overloaded(job, 1030.0))
     assert result.due == (1030.0,)
     assert result.ring == ()
     for sequence in (1, 2):
@@ -128,7 +136,7 @@ def test_a_shorter_backoff_does_not_shorten_a_longer_one_and_a_successful_page_r
     store.seed(*_pages("a", 3))
     one, two, three = store.take("http://a/")
     for job, until in ((one, 1090.0), (two, 1010.0)):
-        store.commit(JobOutcome(job=job, state=JobState.READY, not_before=until, backoff_until=until))
+        store.commit(overloaded(job, until))
     assert hosts.get_backoff(store.db, 1) == (2, 1090.0)
     store.commit(store.done(three))
     assert hosts.get_backoff(store.db, 1)[0] == 2, "no document: nothing was fetched"

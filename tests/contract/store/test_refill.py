@@ -33,7 +33,7 @@ def test_freed_slots_are_filled_in_the_transaction_that_frees_them(store: StoreH
 
 
 def test_without_a_lease_request_the_commit_only_rings(new_store: NewStore) -> None:
-    store = new_store(policies={"a:80": HostPolicy(delay=0.0, concurrency=2, robots=False)})
+    store = new_store(slots=2, policies={"a:80": HostPolicy(delay=0.0, concurrency=2, robots=False)})
     store.seed(*pages("a", 6))
     result = store.commit(store.done(store.lease(1, free=2).jobs[0]))
     assert (result.leased, result.ring) == ((), (1,))
@@ -77,7 +77,7 @@ def test_children_of_the_commit_are_leased_by_it(store: StoreHarness) -> None:
 
 
 def test_the_limits_of_a_lease_hold(new_store: NewStore) -> None:
-    store = new_store(policies={"a:80": HostPolicy(delay=0.0, concurrency=3, robots=False)})
+    store = new_store(slots=3, policies={"a:80": HostPolicy(delay=0.0, concurrency=3, robots=False)})
     store.seed(*pages("a", 10))
     first = store.lease(1, free=3).jobs
     result = store.commit(store.done(first[0]), free=5)
@@ -93,16 +93,16 @@ def test_the_limits_of_a_lease_hold(new_store: NewStore) -> None:
 
 def test_a_node_takes_its_fair_share_of_a_host_and_leaves_the_rest_to_others(new_store: NewStore) -> None:
     store = new_store(slots=64, nodes_=2, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=False)})
-    store.seed(*pages("a", 40))
+    store.seed(*pages("a", 60))
     first = store.lease(1, free=32).jobs
-    assert len(first) == 8
-    result = store.commit(*map(store.done, first[:6]), free=30, held=2, slots=32, jobs_by_host={1: 2})
-    assert len(result.leased) == 2
+    assert len(first) == 24, "8 to send, and 16 spare ones"
+    result = store.commit(*map(store.done, first[:18]), free=30, held=6, slots=32, jobs_by_host={1: 6})
+    assert len(result.leased) == 6
     assert result.ring == (1,)
     assert result.left_for_others
-    assert len(store.lease(1, node=store.nodes[1]).jobs) == 4
-    result = store.commit(*map(store.done, first[6:]), free=30, held=2, slots=32, jobs_by_host={1: 2})
-    assert len(result.leased) == 2
+    assert len(store.lease(1, node=store.nodes[1]).jobs) == 12
+    result = store.commit(*map(store.done, first[18:]), free=30, held=6, slots=32, jobs_by_host={1: 6})
+    assert len(result.leased) == 6
     assert result.ring == ()
 
 
@@ -110,7 +110,7 @@ def test_a_node_above_its_share_leaves_freed_slots_to_others(new_store: NewStore
     store = new_store(slots=128, nodes_=4, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=False)})
     store.seed(*pages("a", 40))
     first = store.lease(1, free=32).jobs
-    result = store.commit(*map(store.done, first[:6]), free=38, held=2, slots=32, jobs_by_host={1: 2})
+    result = store.commit(*map(store.done, first[:18]), free=38, held=6, slots=32, jobs_by_host={1: 6})
     assert (result.leased, result.ring, result.left_for_others) == ((), (1,), True)
 
 
@@ -125,7 +125,7 @@ def test_a_host_with_a_delay_is_left_to_its_ring(new_store: NewStore) -> None:
 
 
 def test_of_several_groups_on_a_host_the_one_with_the_fewest_taken_jobs_comes_first(new_store: NewStore) -> None:
-    store = new_store(policies={"a:80": HostPolicy(delay=0.0, concurrency=4, robots=False)})
+    store = new_store(slots=8, policies={"a:80": HostPolicy(delay=0.0, concurrency=4, robots=False)})
     store.seed(*pages("a", 20))
     store.seed(*pages("a", 20, first=50), group="other")
     held = store.lease(1, free=4).jobs

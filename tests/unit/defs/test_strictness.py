@@ -182,7 +182,6 @@ CASES = [
     ("not-built", "delay: 0.5", "§proxy: http://p"),
     ("not-built", "delay: 0.5", "§tls: {}"),
     ("not-built", "delay: 0.5", "§http2: true"),
-    ("not-built", "delay: 0.5", "§throttle: true"),
     ("not-built", "delay: 0.5", "§auth: {}"),
     ("not-built", "type: decimal", "type: §file"),
     ("not-built", "dataDefs:\n", "dataDefs:\n  x: {query: {block: 'a:contains(x)'}, §items: [], dims: []}\n"),

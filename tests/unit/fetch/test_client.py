@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from engine.fetch.errors import FetchFailed
-from engine.fetch.response import FetchResponse
+from engine.fetch.response import FetchResponse, parse_retry_after
 from engine.model.job import Request
 from tests.unit.fetch.server import Exchange, LoopbackFetcher, Site, serving
 
@@ -316,6 +316,12 @@ def test_a_retry_after_date_is_relative_to_the_servers_clock(site: Site) -> None
     )
     site.pages["/"] = lambda x: x.respond(b"", *dates, status="429 Slow down")
     assert fetch(site.url("/")).retry_after == 90.0
+
+
+def test_the_old_form_of_a_date_is_utc_too() -> None:
+    now = b"Sun, 06 Nov 1994 08:49:37 GMT"
+    assert parse_retry_after(b"Sun Nov  6 08:50:37 1994", now) == 60.0
+    assert parse_retry_after(b"Sunday, 06-Nov-94 08:50:07 GMT", now) == 30.0
 
 
 def test_latin_1_in_a_header(site: Site) -> None:

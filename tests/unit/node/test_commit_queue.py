@@ -3,6 +3,8 @@
 import threading
 import time
 
+import pytest
+
 from engine.model.job import JobState
 from engine.node.capacity import ActiveJobs, Capacity
 from engine.node.commit_queue import MAX_WAIT_SECONDS, CommitQueue
@@ -10,8 +12,8 @@ from engine.store.transactions.outcome import JobOutcome
 from tests.unit.node.leased_jobs import leased
 
 
-def queue_of(held: int) -> CommitQueue:
-    capacity = Capacity(32, active_jobs=ActiveJobs(), wakeup=threading.Event())
+def queue_of(held: int, concurrency: int = 32) -> CommitQueue:
+    capacity = Capacity(concurrency, active_jobs=ActiveJobs(), wakeup=threading.Event())
     capacity.add_leased([leased(number) for number in range(held)])
     return CommitQueue(capacity)
 
@@ -27,16 +29,19 @@ def take_batch(queue: CommitQueue) -> int:
     return len(batch)
 
 
-def test_three_quarters_of_the_held_jobs_are_a_batch_at_once() -> None:
-    queue = queue_of(8)
-    finish(queue, 6)
+@pytest.mark.parametrize(("concurrency", "batch"), [(8, 4), (6, 6)])
+def test_half_of_the_held_jobs_are_a_batch_at_once_and_three_quarters_in_a_full_node(
+    concurrency: int, batch: int
+) -> None:
+    queue = queue_of(8, concurrency)
+    finish(queue, batch)
     started = time.monotonic()
-    assert take_batch(queue) == 6
+    assert take_batch(queue) == batch
     assert time.monotonic() - started < MAX_WAIT_SECONDS
 
 
 def test_fewer_jobs_wait_50_ms_for_others() -> None:
-    queue = queue_of(8)
+    queue = queue_of(8, concurrency=6)
     started = time.monotonic()
     finish(queue, 5)
     assert take_batch(queue) == 5

@@ -20,6 +20,12 @@ class FakePipeline:
         self.sent: list[int] = []
         self.closed = False
 
+    async def admit(self, job: LeasedJob) -> JobOutcome | None:
+        return None
+
+    def forget(self, job: LeasedJob) -> None:
+        pass
+
     async def process(self, job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         self.sent.append(job.id)
         started()

@@ -1,0 +1,271 @@
+"""Admits the requests of a node to their hosts: concurrency, delay and backoff, shared with other processes."""
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from engine.model.job import LeasedJob
+from engine.runtime.clock import boottime
+from engine.runtime.host_clock import HostClock, HostRecord
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+_SHARE_SECONDS = 0.25
+"""How long the division of a host's slots among data dirs is cached."""
+_IDLE_SECONDS = 2.0
+"""How long a host without a request stays joined."""
+_MAX_LATENESS, _MAX_LATE_SHARE = 0.01, 0.05
+"""A turn is lost if a request is not sent within 10 ms and a twentieth of the delay."""
+_POLL_DIVISOR, _MIN_POLL, _MAX_POLL = 12, 0.001, 0.02
+"""A slot that another process holds is polled twelve times while a request takes."""
+
+
+class HostBackingOff(Exception):
+    """The host is in backoff: nothing may be sent before `until` (boot-time seconds)."""
+
+    def __init__(self, until: float) -> None:
+        super().__init__(until)
+        self.until = until
+
+
+class HostGate:
+    """One host. A request holds one of its slots, which are byte locks, and waits for its turn if there is a delay."""
+
+    def __init__(self, clock: HostClock, host_key: str) -> None:
+        self.host_key = host_key
+        self._clock = clock
+        self._record: HostRecord = clock.find(host_key)
+        self._held: dict[int, float] = {}
+        self._freed: list[int] = []
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._sleepers: set[asyncio.Future[None]] = set()
+        self._turn = asyncio.Lock()
+        self._share = range(0)
+        self._share_key = (0, -1.0)
+        self._hold_seconds = 0.0
+        self._own_backoff = self._own_next_at = self._turn_at = 0.0
+        self._is_damaged = False
+        self.users = 0
+        """Jobs that wait for the host, or hold a slot."""
+        self.idle_since = 0.0
+        clock.join(self._record)
+
+    @property
+    def backoff_until(self) -> float:
+        """The boot-time second at which the host's backoff ends; 0 where it is over."""
+        until = max(self._own_backoff, self._clock.backoff(self._record))
+        return until if until and until > boottime() else 0.0
+
+    def check_backoff(self) -> None:
+        """Raise HostBackingOff while the host is in backoff."""
+        until = self.backoff_until
+        if until:
+            raise HostBackingOff(until)
+
+    async def enter(self, send_at: float | None, delay: float, concurrency: int) -> int:
+        """Wait until a request may be sent; returns the slot it holds. Raises HostBackingOff."""
+        self.check_backoff()
+        if send_at is not None:
+            await self._sleep_until(send_at)
+        slot = await self._take_slot(concurrency)
+        try:
+            if delay:
+                await self.wait_turn(delay)
+            self.check_backoff()
+        except BaseException:
+            self.release(slot)
+            raise
+        return slot
+
+    async def wait_turn(self, delay: float) -> None:
+        """Wait until the delay since the host's last request is over, and reserve the moment. Raises HostBackingOff.
+
+        The request must be sent at once: `is_late` says whether that failed.
+        """
+        async with self._turn:
+            while True:
+                self.check_backoff()
+                try_at = max(self._own_next_at, self._try(lambda: self._clock.reserve(self._record, delay), 0.0))
+                if try_at <= boottime():
+                    self._turn_at = boottime()
+                    self._own_next_at = self._turn_at + delay if self._is_damaged else 0.0
+                    return
+                await self._sleep_until(try_at)
+
+    def is_late(self, delay: float) -> bool:
+        """Whether so much time passed since the last turn that the next one would come too soon after the request."""
+        return boottime() - self._turn_at > min(_MAX_LATENESS, delay * _MAX_LATE_SHARE)
+
+    def release(self, slot: int) -> None:
+        """Free a slot; the next request that waits may take it."""
+        self._hold_seconds += (boottime() - self._held.pop(slot) - self._hold_seconds) / 4
+        self._try(lambda: self._clock.unlock_slot(self._record, slot), None)
+        self._freed.append(slot)
+        while self._queue:
+            waiting = self._queue.popleft()
+            if not waiting.done():
+                waiting.set_result(None)
+                break
+
+    def strike(self, sent_at: float, until: float, asked_until: float) -> tuple[bool, float]:
+        """Note an answer of 429 or 503 to a request of `sent_at`, and call back what waits.
+
+        The backoff lasts until `until`, or where the answer is of an earlier burst until `asked_until`, at least.
+        Returns whether it is the first of its burst, and the end of the backoff.
+        """
+        first = self._try(lambda: self._clock.strike(self._record, sent_at, until, asked_until), True)
+        self._own_backoff = max(self._own_backoff, until if first else asked_until)
+        for waiting in [*self._sleepers, *self._queue]:
+            if not waiting.done():
+                waiting.set_result(None)
+        self._queue.clear()
+        return first, self.backoff_until
+
+    def leave(self) -> None:
+        """Stop counting among the data dirs that use the host."""
+        self._try(lambda: self._clock.leave(self._record), None)
+
+    async def _take_slot(self, concurrency: int) -> int:
+        while True:
+            self.check_backoff()
+            slot = self._try_slot(concurrency)
+            if slot is not None:
+                self._held[slot] = boottime()
+                return slot
+            waiting = asyncio.get_running_loop().create_future()
+            self._queue.append(waiting)
+            try:
+                await self._wait(waiting, max(_MIN_POLL, min(_MAX_POLL, self._hold_seconds / _POLL_DIVISOR)))
+            finally:
+                with suppress(ValueError):
+                    self._queue.remove(waiting)
+
+    def _try_slot(self, concurrency: int) -> int | None:
+        share = self._current_share(concurrency)
+        while self._freed:
+            freed = self._freed.pop()
+            if freed in share and freed not in self._held and self._lock(freed):
+                return freed
+        if all(slot in self._held for slot in share):
+            return None
+        first = random.randrange(len(share))
+        rotated: list[int] = [*share[first:], *share[:first]]
+        for slot in rotated:
+            if slot not in self._held and self._lock(slot):
+                return slot
+        return None
+
+    def _lock(self, slot: int) -> bool:
+        return self._try(lambda: self._clock.lock_slot(self._record, slot), True)
+
+    def _current_share(self, concurrency: int) -> range:
+        now = boottime()
+        cached_for, read_at = self._share_key
+        if concurrency != cached_for or now - read_at > _SHARE_SECONDS:
+            self._share_key = concurrency, now
+            self._share = self._try(lambda: self._clock.share(self._record, concurrency), range(concurrency))
+        return self._share
+
+    async def _sleep_until(self, at: float) -> None:
+        """Sleep until a boot-time second, or until the host goes into backoff."""
+        left = at - boottime()
+        if left > 0:
+            waiting = asyncio.get_running_loop().create_future()
+            self._sleepers.add(waiting)
+            try:
+                await self._wait(waiting, left)
+            finally:
+                self._sleepers.discard(waiting)
+
+    async def _wait(self, waiting: "asyncio.Future[None]", seconds: float) -> None:
+        timer = asyncio.get_running_loop().call_later(seconds, _wake, waiting)
+        try:
+            await waiting
+        finally:
+            timer.cancel()
+
+    def _try(self, work: Callable[[], _T], otherwise: _T) -> _T:
+        """The result of a call of the clock; where its file fails, the host is limited by this node's values alone."""
+        try:
+            return work()
+        except OSError as error:
+            if not self._is_damaged:
+                self._is_damaged = True
+                _log.warning("the host clock cannot be used: %s", error)
+            return otherwise
+
+
+def _wake(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
+
+
+@dataclass(slots=True)
+class _Admission:
+    gate: HostGate
+    slot: int
+
+
+class HostGates:
+    """The gates of the hosts a node works on, and the slots its jobs hold. Used on the fetch loop's thread."""
+
+    def __init__(self, clock: HostClock) -> None:
+        self._clock = clock
+        self._gates: dict[str, HostGate] = {}
+        self._admissions: dict[int, _Admission] = {}
+        self._swept_at = 0.0
+
+    async def enter(
+        self, job: LeasedJob, host_key: str, *, send_at: float | None, delay: float, concurrency: int
+    ) -> None:
+        """Wait until a job may send a request to the host; it then holds one of its slots. Raises HostBackingOff."""
+        gate = self._gate(host_key)
+        gate.users += 1
+        try:
+            slot = await gate.enter(send_at, delay, concurrency)
+        except BaseException:
+            self._leave(gate)
+            raise
+        self._admissions[job.id] = _Admission(gate, slot)
+
+    def gate_of(self, job: LeasedJob) -> HostGate | None:
+        """The gate of which the job holds a slot."""
+        admission = self._admissions.get(job.id)
+        return None if admission is None else admission.gate
+
+    def exit(self, job: LeasedJob) -> None:
+        """Free the slot of a job, if it holds one."""
+        admission = self._admissions.pop(job.id, None)
+        if admission is not None:
+            admission.gate.release(admission.slot)
+            self._leave(admission.gate)
+
+    def close(self) -> None:
+        """Close the clock."""
+        self._clock.close()
+
+    def _gate(self, host_key: str) -> HostGate:
+        now = boottime()
+        if now - self._swept_at > _IDLE_SECONDS / 2:
+            self._swept_at = now
+            self._drop_idle(now)
+        gate = self._gates.get(host_key)
+        if gate is None:
+            gate = self._gates[host_key] = HostGate(self._clock, host_key)
+        return gate
+
+    def _leave(self, gate: HostGate) -> None:
+        gate.users -= 1
+        gate.idle_since = boottime()
+
+    def _drop_idle(self, now: float) -> None:
+        for key, gate in list(self._gates.items()):
+            if not gate.users and now - gate.idle_since > _IDLE_SECONDS:
+                gate.leave()
+                del self._gates[key]

@@ -1,0 +1,248 @@
+"""A small file in which the crawls of a machine share the next send time and the backoff of each host."""
+
+import fcntl
+import mmap
+import os
+import struct
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+from engine.runtime.clock import boot_id, boottime
+
+_FILE_NAME = "hosts.clock"
+_MAGIC = b"CCHOSTS1"
+_RECORDS = 16_384
+_RECORD = struct.Struct("=16s4d")
+"""Digest of the host key; boot-time seconds: next send, end of the backoff, last strike, last use."""
+_RECORD_SIZE = 64
+_HEADER_SIZE = 64
+_SIZE = _HEADER_SIZE + _RECORDS * _RECORD_SIZE
+_TIME = struct.Struct("=d")
+_NEXT_AT, _BACKOFF, _STRUCK_AT, _USED_AT = 16, 24, 32, 40
+_PROBES = 16
+_IDLE_SECONDS = 600.0
+"""After this time without use, another host may take over a record."""
+_MAX_AHEAD = 7200.0
+"""No deadline lies further ahead: such a value is damage, and ignored."""
+
+# Locks lie far behind the end of the file: a byte that is locked need not exist.
+_LOCKS = 1 << 40
+_SLOTS = 1 << 20
+_LOCKS_OF_RECORD = 1 << 21
+"""Locks of a record: one byte for each concurrent request, then one for each data dir that uses the host."""
+_MUTEX_TRIES, _MUTEX_PAUSE = 200, 0.0005
+
+_FLOCK = struct.Struct("qqihh" if sys.platform == "darwin" else "hhqqi")
+
+
+class HostRecord(NamedTuple):
+    """The place of a host in the file: the number of its record."""
+
+    number: int
+
+    @property
+    def offset(self) -> int:
+        """Of its bytes in the file."""
+        return _HEADER_SIZE + self.number * _RECORD_SIZE
+
+    @property
+    def locks(self) -> int:
+        """Of its first lock byte."""
+        return _LOCKS + self.number * _LOCKS_OF_RECORD
+
+
+class HostClock:
+    """An open clock file; one for each process, used by one thread.
+
+    Values are read from mapped memory, without a system call. They are written with `pwrite` under a byte lock: a full
+    disk is then an error and not a signal. Locks belong to the process, so that those of a killed one vanish. A process
+    must not open the file twice: closing one would drop all its locks.
+    """
+
+    def __init__(self, path: Path, user: str) -> None:
+        """`user`: an id of the data dir. Creates the file and its folder. Raises OSError."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            self._prepare()
+            self._map = mmap.mmap(self._fd, _SIZE, mmap.MAP_SHARED, mmap.PROT_READ)
+        except BaseException:
+            os.close(self._fd)
+            raise
+        self._user_lock = _SLOTS + int.from_bytes(blake2b(user.encode(), digest_size=4).digest()) % _SLOTS
+
+    def close(self) -> None:
+        """Close the file, which drops all locks."""
+        self._map.close()
+        os.close(self._fd)
+
+    def find(self, host_key: str) -> HostRecord:
+        """The record of a host (`name:port`), created where it is missing."""
+        digest = blake2b(host_key.encode(), digest_size=16).digest()
+        first = int.from_bytes(digest[:8])
+        probed = [HostRecord((first + i) % _RECORDS) for i in range(_PROBES)]
+        for record in probed:
+            if self._map[record.offset : record.offset + 16] == digest:
+                return record
+        now = boottime()
+        with self._locked(0):
+            for record in probed:
+                used, *_, used_at = self._read(record)
+                if used == digest:
+                    return record
+                if not any(used) or self._is_free(record, used_at, now):
+                    with suppress(OSError):  # the record is then one of another host
+                        self._write(record.offset, _RECORD.pack(digest, 0.0, 0.0, 0.0, now))
+                    return record
+        return probed[0]  # shared with another host: both are slower than they must be
+
+    def backoff(self, record: HostRecord) -> float:
+        """The boot-time second at which the host's backoff ends; 0: none."""
+        return self._time(record, _BACKOFF)
+
+    def strike(self, record: HostRecord, sent_at: float, until: float, asked_until: float) -> bool:
+        """Note an answer of 429 or 503 to a request of `sent_at`; returns whether it is the first of its burst.
+
+        The host's backoff lasts until `until` at least; for another of the burst, until `asked_until`. Raises OSError.
+        """
+        with self._locked(record.offset):
+            now, struck_at = boottime(), self._time(record, _STRUCK_AT)
+            first = sent_at > struck_at
+            values = (
+                max(until if first else asked_until, self._time(record, _BACKOFF)),
+                now if first else struck_at,
+                now,
+            )
+            self._write(record.offset + _BACKOFF, struct.pack("=3d", *values))
+        return first
+
+    def reserve(self, record: HostRecord, delay: float) -> float:
+        """Reserve the present moment for a request to a host with a delay.
+
+        Returns 0, or the boot-time second at which to try again. Raises OSError.
+        """
+        next_at = self._time(record, _NEXT_AT)
+        if next_at > boottime():
+            return next_at
+        with self._locked(record.offset):
+            now, next_at = boottime(), self._time(record, _NEXT_AT)
+            if next_at > now:
+                return next_at
+            self._write(record.offset + _NEXT_AT, _TIME.pack(now + delay))
+            self._write(record.offset + _USED_AT, _TIME.pack(now))
+        return 0.0
+
+    def lock_slot(self, record: HostRecord, slot: int) -> bool:
+        """Lock one of the host's concurrent requests; False: another process has it."""
+        return self._try_lock(record.locks + slot)
+
+    def unlock_slot(self, record: HostRecord, slot: int) -> None:
+        """Free a slot that this process has locked."""
+        self._unlock(record.locks + slot)
+
+    def join(self, record: HostRecord) -> None:
+        """Count this data dir among those that use the host. Its nodes share one byte."""
+        with suppress(OSError):
+            fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, record.locks + self._user_lock)
+            self._write(record.offset + _USED_AT, _TIME.pack(boottime()))
+
+    def leave(self, record: HostRecord) -> None:
+        """Undo `join`."""
+        self._unlock(record.locks + self._user_lock)
+
+    def share(self, record: HostRecord, slots: int) -> range:
+        """The part of the host's `slots` for this data dir: they are divided among the data dirs that use the host.
+
+        All of them where there are more data dirs than slots.
+        """
+        users = {offset - record.locks for offset in self._find_locks(record.locks + _SLOTS, _SLOTS)}
+        users.add(self._user_lock)
+        rank, count = sorted(users).index(self._user_lock), len(users)
+        part = range(slots * rank // count, slots * (rank + 1) // count)
+        return part or range(slots)
+
+    def _prepare(self) -> None:
+        """Give the file its size, and clear it where it was written under another boot."""
+        header = _MAGIC + blake2b(boot_id().encode(), digest_size=16).digest()
+        with self._locked(0):
+            if os.fstat(self._fd).st_size >= _SIZE and os.pread(self._fd, len(header), 0) == header:
+                return
+            os.fchmod(self._fd, 0o600)
+            # written out, so that a full disk is noticed now
+            for offset in range(0, _SIZE, 1 << 16):
+                self._write(offset, bytes(min(1 << 16, _SIZE - offset)))
+            self._write(0, header)
+
+    def _is_free(self, record: HostRecord, used_at: float, now: float) -> bool:
+        _, next_at, backoff, *_ = self._read(record)
+        idle = max(next_at, backoff, used_at) + _IDLE_SECONDS < now or used_at > now + _MAX_AHEAD
+        return idle and not self._find_locks(record.locks, _LOCKS_OF_RECORD)
+
+    def _read(self, record: HostRecord) -> tuple[bytes, float, float, float, float]:
+        digest, next_at, backoff, struck_at, used_at = _RECORD.unpack_from(self._map, record.offset)
+        return digest, next_at, backoff, struck_at, used_at
+
+    def _time(self, record: HostRecord, field: int) -> float:
+        value: float = _TIME.unpack_from(self._map, record.offset + field)[0]
+        return value if value > 0 and value < boottime() + _MAX_AHEAD else 0.0
+
+    def _write(self, offset: int, data: bytes) -> None:
+        os.pwrite(self._fd, data, offset)
+
+    @contextmanager
+    def _locked(self, offset: int) -> Iterator[None]:
+        """Hold the lock of a byte. One who is stopped while holding it is not waited for longer than 0.1 s."""
+        for _ in range(_MUTEX_TRIES):
+            if locked := self._try_lock(offset):
+                break
+            time.sleep(_MUTEX_PAUSE)
+        try:
+            yield
+        finally:
+            if locked:
+                self._unlock(offset)
+
+    def _try_lock(self, offset: int) -> bool:
+        try:
+            fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, offset)
+        except (BlockingIOError, PermissionError):
+            return False
+        return True
+
+    def _unlock(self, offset: int) -> None:
+        fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, offset)
+
+    def _find_locks(self, start: int, length: int) -> list[int]:
+        """Offsets at which locks of other processes begin in a range."""
+        if length <= 0:
+            return []
+        found = self._find_lock(start, length)
+        if found is None:
+            return []
+        begin, end = max(found[0], start), min(found[0] + found[1], start + length)
+        return [begin, *self._find_locks(start, begin - start), *self._find_locks(end, start + length - end)]
+
+    def _find_lock(self, start: int, length: int) -> tuple[int, int] | None:
+        """Start and length of a lock that another process holds in a range."""
+        kind, whence = fcntl.F_WRLCK, os.SEEK_SET
+        darwin = sys.platform == "darwin"
+        query = _FLOCK.pack(*((start, length, 0, kind, whence) if darwin else (kind, whence, start, length, 0)))
+        answer = _FLOCK.unpack(fcntl.fcntl(self._fd, fcntl.F_GETLK, query))
+        at, size, kind = (answer[0], answer[1], answer[3]) if darwin else (answer[2], answer[3], answer[0])
+        return None if kind == fcntl.F_UNLCK else (at, size)
+
+
+def data_dir_path(folder: Path) -> Path:
+    """The file that the nodes of one data dir share."""
+    return folder / _FILE_NAME
+
+
+def machine_path(environment: Mapping[str, str]) -> Path:
+    """The file that all crawls of this user share: `$XDG_STATE_HOME/crawl-console/hosts.clock`."""
+    base = environment.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "crawl-console" / _FILE_NAME

@@ -1,0 +1,58 @@
+"""Counts the requests sent for pages against the limits of group and run, before they are sent."""
+
+import sys
+from dataclasses import dataclass
+
+from engine.model.job import LeasedJob
+from engine.store.db.connector import Database
+from engine.store.tables import jobs, metrics, runs, sequences
+from engine.store.tables.metrics import FetchStats
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the limits leave."""
+
+    requests: int
+    """Requests that may still be reserved, at least 0."""
+    group_is_full: bool
+    """Whether the group has sent all its requests: none that is reserved can be given back."""
+
+
+def read_room(db: Database, run: int, group: str, *, group_limit: int | None, run_limit: int | None) -> Room:
+    """The room of a group within its limit and the run's; None: no such limit."""
+    left, full = [sys.maxsize], False
+    if group_limit is not None:
+        count = metrics.count_requests(db, run, group)
+        left.append(group_limit - count)
+        full = count >= group_limit and count - sequences.count_taken_pages(db, run, group) >= group_limit
+    if run_limit is not None:
+        left.append(run_limit - metrics.count_requests(db, run))
+    return Room(max(0, min(left)), full)
+
+
+def reserve(db: Database, run: int, group: str, requests: int) -> None:
+    """Count requests before they are sent; the commit subtracts those that were not."""
+    metrics.add(db, run, [FetchStats(group, 0, 0.0, 0, 0, requests=requests)])
+
+
+def reserve_next(db: Database, job: LeasedJob) -> bool:
+    """Reserve one more request of a job with a limit; False: there is no room, or its lease is lost."""
+    if not jobs.is_held(db, job):
+        return False
+    room = read_room(
+        db,
+        job.run,
+        job.group,
+        group_limit=sequences.get_max_pages(db, job.sequence),
+        run_limit=runs.get(db, job.run).max_pages,
+    )
+    if room.requests:
+        reserve(db, job.run, job.group, 1)
+    return room.requests > 0
+
+
+def is_run_full(db: Database, run: int, limit: int) -> bool:
+    """Whether a run has sent all its requests: none that is reserved can be given back."""
+    count = metrics.count_requests(db, run)
+    return count >= limit and count - sequences.count_pages(db, run, "taken") >= limit

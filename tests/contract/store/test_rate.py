@@ -1,0 +1,182 @@
+"""Requests are counted against page limits; bursts strike once; the pace of a throttled host follows its latency."""
+
+from collections.abc import Callable
+
+import pytest
+
+from engine.model.job import JobState, LeasedJob
+from engine.store.tables import hosts, jobs, metrics, runs, sequences
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions import page_limit
+from engine.store.transactions.outcome import JobOutcome
+from tests.contract.store.harness import StoreHarness, again, document, failed
+
+NewStore = Callable[..., StoreHarness]
+AUTO = HostPolicy(delay=0.0, concurrency=8, robots=False, throttle=True)
+
+
+def pages(host: str, count: int) -> list[str]:
+    return [f"http://{host}/{n}" for n in range(count)]
+
+
+def overloaded(job: LeasedJob, until: float, *, strike: bool) -> JobOutcome:
+    return JobOutcome(
+        job=job, state=JobState.READY, attempts=1, requests=1, not_before=until, backoff_until=until, throttled=True,
+        strike=strike,
+    )  # fmt: skip
+
+
+def answered(store: StoreHarness, job: LeasedJob, seconds: float, *, ok: bool = True) -> JobOutcome:
+    outcome = store.done(job) if ok else failed(job)
+    outcome.fetches, outcome.fetch_seconds = 1, seconds
+    return outcome
+
+
+def pace(store: StoreHarness) -> float:
+    return float(store.db.value("SELECT pace FROM hosts WHERE id = 1"))
+
+
+def test_retries_and_failures_count_and_the_rest_of_the_group_is_skipped(new_store: NewStore) -> None:
+    store = new_store(max_pages={"g": 5})
+    store.seed(*pages("a", 20))
+    first = store.lease(1).jobs
+    assert len(first) == 5
+    assert all(job.reserved for job in first)
+    assert store.lease(1).jobs == ()
+    store.commit(*map(failed, first[:3]), again(first[3]), JobOutcome(job=first[4], state=JobState.READY))
+    assert metrics.count_requests(store.db, store.run, "g") == 4, "one was given back unsent"
+    (last,) = store.lease(1).jobs
+    store.commit(again(last))
+    assert store.lease(1).jobs == ()
+    assert metrics.count_requests(store.db, store.run, "g") == 5
+    assert store.stored_counters()[1]["skipped"] == 17
+    store.check_counters()
+
+
+def test_a_stored_page_does_not_count(new_store: NewStore) -> None:
+    store = new_store(max_pages={"g": 2})
+    store.seed(*pages("a", 6))
+    reused = [store.done(job) for job in store.lease(1).jobs]
+    for outcome in reused:
+        outcome.requests = 0
+    store.commit(*reused)
+    assert len(store.lease(1).jobs) == 2
+
+
+def test_what_a_dead_node_may_have_sent_stays_counted(new_store: NewStore) -> None:
+    store = new_store(max_pages={"g": 3})
+    store.seed(*pages("a", 6))
+    assert len(store.lease(1, free=2).jobs) == 2
+    with store.db.transaction():
+        assert len(store.db.all("SELECT id FROM jobs WHERE state = 'TAKEN'")) == 2
+        jobs.release(store.db, store.nodes[0], "killed", crashed=False)
+    assert len(store.lease(1).jobs) == 1
+
+
+def test_a_further_request_of_a_job_needs_room(new_store: NewStore) -> None:
+    store = new_store(max_pages={"g": 2})
+    store.seed(*pages("a", 3))
+    (job,) = store.lease(1, free=1).jobs
+    with store.db.transaction():
+        assert page_limit.reserve_next(store.db, job)
+        assert not page_limit.reserve_next(store.db, job)
+        assert not page_limit.reserve_next(store.db, job._replace(lease=job.lease + 1)), "its lease is lost"
+    assert store.lease(1).jobs == ()
+
+
+def test_a_run_is_full_when_nothing_reserved_can_be_given_back(store: StoreHarness) -> None:
+    store.seed(*pages("a", 6))
+    with store.db.transaction():
+        runs.set_limits(store.db, store.run, 2, None)
+    one, two = store.lease(1).jobs
+    assert not page_limit.is_run_full(store.db, store.run, 2)
+    store.commit(store.done(one))
+    assert not page_limit.is_run_full(store.db, store.run, 2)
+    store.commit(failed(two))
+    assert page_limit.is_run_full(store.db, store.run, 2)
+
+
+def test_robots_txt_and_sitemaps_do_not_count(new_store: NewStore) -> None:
+    store = new_store(max_pages={"g": 1}, policies={"a:80": HostPolicy(delay=0.0, concurrency=8, robots=True)})
+    store.seed(*pages("a", 2))
+    robots = store.db.value("SELECT id FROM sequences WHERE kind = 'robots'")
+    (job,) = store.lease(int(robots)).jobs
+    assert not job.reserved
+    store.commit(store.done(job))
+    assert metrics.count_requests(store.db, store.run) == 0
+
+
+def test_a_burst_strikes_once(store: StoreHarness) -> None:
+    store.seed(*pages("a", 8))
+    taken = store.lease(1).jobs
+    store.commit(*(overloaded(job, 1002.0, strike=number == 0) for number, job in enumerate(taken)))
+    assert hosts.get_backoff(store.db, 1) == (1, 1002.0)
+    assert store.db.value("SELECT throttled FROM hosts") == 8
+
+
+def test_a_job_given_back_brings_the_backoff_that_another_data_dir_noted(store: StoreHarness) -> None:
+    store.seed(*pages("a", 2))
+    (job,) = store.lease(1, free=1).jobs
+    store.commit(JobOutcome(job=job, state=JobState.READY, backoff_until=1500.0))
+    assert hosts.get_backoff(store.db, 1) == (0, 1500.0)
+    assert store.lease(1).due == 1500.0
+
+
+def test_answers_on_the_wire_do_not_end_the_strikes(store: StoreHarness) -> None:
+    store.seed(*pages("a", 3))
+    one, two, three = store.lease(1).jobs
+    store.commit(overloaded(one, 1005.0, strike=True))
+    store.commit(store.done(two, document=document("http://a/1"), page=1))
+    assert hosts.get_backoff(store.db, 1)[0] == 1
+    store.now = 1006.0
+    store.commit(store.done(three, document=document("http://a/2"), page=2))
+    assert hosts.get_backoff(store.db, 1)[0] == 0
+
+
+def test_the_pace_follows_the_latency_and_errors_never_speed_it_up(new_store: NewStore) -> None:
+    store = new_store(policies={"a:80": AUTO})
+    store.seed(*pages("a", 30))
+    (job,) = store.lease(1).jobs
+    assert (job.throttled, job.delay) == (True, 1.0), "slowly at first"
+    store.commit(answered(store, job, 0.2))
+    assert pace(store) == pytest.approx(0.6), "half way"
+    store.now += 10
+    (job,) = store.lease(1).jobs
+    assert job.delay == pytest.approx(0.6)
+    store.commit(answered(store, job, 0.01, ok=False))
+    assert pace(store) == pytest.approx(0.6)
+    store.now += 10
+    store.commit(answered(store, store.lease(1).jobs[0], 2.5, ok=False))
+    assert pace(store) == pytest.approx(2.5), "a slow failure slows it"
+    store.now += 10
+    store.commit(answered(store, store.lease(1).jobs[0], 100.0))
+    assert pace(store) == hosts.MAX_PACE
+
+
+def test_429_lowers_the_rate_for_good(new_store: NewStore) -> None:
+    store = new_store(policies={"a:80": AUTO})
+    store.seed(*pages("a", 30))
+    store.commit(answered(store, store.lease(1).jobs[0], 0.2))
+    store.now += 10
+    store.commit(overloaded(store.lease(1).jobs[0], store.now + 1, strike=True))
+    assert pace(store) == pytest.approx(1.2)
+    for _ in range(8):
+        store.now += 10
+        store.commit(answered(store, store.lease(1).jobs[0], 0.01))
+    assert pace(store) == pytest.approx(1.2)
+
+
+def test_the_pace_is_never_below_the_delay_of_the_defs_and_does_not_apply_to_other_hosts(new_store: NewStore) -> None:
+    slow = HostPolicy(delay=3.0, concurrency=8, robots=False, throttle=True)
+    store = new_store(policies={"a:80": slow})
+    store.seed(*pages("a", 3))
+    store.seed(*pages("b", 3))
+    assert store.lease(1).jobs[0].delay == 3.0
+    assert {job.delay for job in store.lease(2).jobs} == {0.0}
+
+
+def test_spare_jobs_are_those_for_which_slots_are_left(new_store: NewStore) -> None:
+    store = new_store(slots=64)
+    store.seed(*pages("a", 99))
+    assert len(store.lease(1, free=99, batch=99).jobs) == 24
+    assert [sequences.spare_jobs(8, 64, active) for active in (0, 1, 3, 4, 8, 100)] == [16, 16, 13, 8, 0, 0]

@@ -1,0 +1,160 @@
+"""The site's log proves the rate: page limits, bursts of 429, two data dirs, a killed node, nothing over the limits."""
+
+import os
+import signal
+import time
+from itertools import pairwise
+
+import pytest
+
+from .library import ok
+from .project import Project, until
+from .site import Page, Request, Site, html, redirect
+from .stopwatch import slowness
+from .test_politeness import defs, min_gap
+
+pytestmark = pytest.mark.timeout(90)
+
+
+def addresses(site: Site, count: int) -> list[str]:
+    return [site.url(f"/{n}") for n in range(count)]
+
+
+def max_concurrent(site: Site) -> int:
+    """The most requests that were on the wire at once, by the log."""
+    moments = [(v.started, 1) for v in site.exchanges] + [(v.ended or v.started, -1) for v in site.exchanges]
+    running = most = 0
+    for _, step in sorted(moments):
+        running += step
+        most = max(most, running)
+    return most
+
+
+def used_share(site: Site, concurrency: int) -> float:
+    """The share of the allowed concurrency that was used, between the first page's request and the last one's."""
+    pages = [v for v in site.exchanges if v.path != "/robots.txt"]
+    first, last = min(v.started for v in pages), max(v.started for v in pages)
+    busy = sum(min(v.ended or last, last) - v.started for v in pages)
+    return busy / (concurrency * (last - first))
+
+
+@pytest.mark.parametrize("answer", ["404", "500", "redirect"])
+def test_max_pages_counts_every_request(project: Project, site: Site, answer: str) -> None:
+    pages = {"404": Page("", 404), "500": Page("", 500)}
+    site.fallback = lambda request: pages.get(answer) or redirect(f"{request.path}x")
+    text = defs(*addresses(site, 40)).replace("pages: {page:", "pages: {maxPages: 7, page:")
+    project.write(text)
+    project.start().wait()
+    assert len(site.paths) == 7
+    assert project.query("SELECT count(*) FROM jobs WHERE state IN ('READY', 'TAKEN')") == [(0,)]
+
+
+def test_max_pages_of_the_run_counts_failures_and_ends_gracefully(project: Project, site: Site) -> None:
+    site.fallback = lambda request: Page("", 404)
+    project.write(defs(*addresses(site, 40)))
+    done = project.crawl("--max-pages", "9")
+    assert done.summary["state"] == "CANCELLED"
+    assert len(site.paths) == 9
+
+
+def test_requests_of_a_killed_run_count(project: Project, site: Site) -> None:
+    site.fallback = lambda request: Page(html("x"), delay=0.2)
+    project.write(defs(*addresses(site, 40), host="robots: false, concurrency: 4"))
+    running = project.start("--max-pages", "12")
+    assert until(lambda: len(site.paths) >= 6)
+    running.process.kill()
+    running.wait()
+    project.crawl("--max-pages", "12")
+    assert 6 <= len(site.paths) <= 12
+
+
+def test_a_burst_of_429_counts_once_and_nothing_is_sent_before_retry_after(project: Project, site: Site) -> None:
+    first: list[float] = []
+
+    def limited(request: Request) -> Page:
+        first.append(time.monotonic())
+        if first[-1] - first[0] < 0.5:
+            return Page("slow down", 429, {"Retry-After": "2"}, delay=0.1)
+        return Page(html("x"))
+
+    site.fallback = limited
+    project.write(defs(*addresses(site, 60)))
+    done = project.crawl()
+    assert done.jobs == {"done": 60}
+    refused = min(v.ended or 0.0 for v in site.exchanges)
+    after = [v.started - refused for v in site.exchanges if v.started > refused + 0.02 * slowness()]
+    assert min(after) >= 1.95
+    assert sum(v.started <= refused + 0.02 * slowness() for v in site.exchanges) <= 8 + 2 * slowness()
+    assert project.query("SELECT throttled > 1 FROM hosts") == [(1,)]
+
+
+@pytest.mark.parametrize("host", ["concurrency: 3", "concurrency: 1", "concurrency: 4, delay: 0.1"])
+def test_two_data_dirs_keep_the_limits_of_a_host_together(project: Project, site: Site, host: str) -> None:
+    site.fallback = lambda request: Page(html("x"), delay=0.04)
+    project.write(defs(*addresses(site, 20), host=f"robots: false, {host}"))
+    runs = [project.start(nodes=1, data=project.folder / name) for name in ("one", "two")]
+    for running in runs:
+        assert running.wait().code == 0
+    assert len(site.paths) == 40
+    assert max_concurrent(site) <= int(host[13])
+    if "delay" in host:
+        times = site.start_times()
+        assert min(b - a for a, b in pairwise(times)) >= min_gap(0.1)
+
+
+def test_a_host_clock_that_cannot_be_used_is_a_warning(project: Project, site: Site) -> None:
+    site.fallback = ok
+    (project.folder / "state").write_text("not a folder")
+    project.write(defs(*addresses(site, 12), host="robots: false, concurrency: 2"))
+    project.crawl()
+    warnings = project.query("SELECT text FROM events WHERE level = 'WARNING' AND kind = 'host'")
+    assert len(warnings) == 1
+    assert "hosts.clock" in warnings[0][0]
+    assert max_concurrent(site) <= 2
+
+
+def test_a_throttled_host_is_asked_one_request_at_a_time_on_average(project: Project, site: Site) -> None:
+    site.fallback = lambda request: Page(html("x"), delay=0.1)
+    project.write(defs(*addresses(site, 20), host="robots: false, throttle: auto"))
+    project.crawl()
+    times = site.start_times()
+    assert (times[-1] - times[-8]) / 7 >= 0.095
+    assert project.query("SELECT throttle, pace BETWEEN 0.09 AND 2 FROM hosts") == [(1, 1)]
+
+
+@pytest.mark.sweep
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("nodes", [1, 2, 4])
+@pytest.mark.parametrize(("concurrency", "delay"), [(1, 0.0), (3, 0.0), (8, 0.0), (1, 0.2), (8, 0.2)])
+def test_the_rate_of_one_host(project: Project, site: Site, nodes: int, concurrency: int, delay: float) -> None:
+    """Nothing over the limits, and at least 90 % of the allowed rate, by the log of the site (on a free machine)."""
+    site["/robots.txt"] = "User-agent: *\nDisallow: /private\n"
+    site.fallback = lambda request: Page(html("x"), delay=0.035)
+    count = int(8 / max(delay, 0.035 / concurrency))
+    project.write(
+        defs(*addresses(site, count), site.url("/private"), host=f"concurrency: {concurrency}, delay: {delay}")
+    )
+    project.crawl(nodes=nodes, seconds=120)
+    assert "/private" not in site.paths
+    assert max_concurrent(site) <= concurrency
+    times = site.start_times()
+    if delay:
+        assert min(b - a for a, b in pairwise(times)) >= min_gap(delay)
+        assert (count - 1) * delay / (times[-1] - times[0]) >= 0.9
+    else:
+        assert used_share(site, concurrency) >= 0.9
+
+
+@pytest.mark.sweep
+def test_the_limits_hold_through_a_restart_and_a_takeover(project: Project, site: Site) -> None:
+    site.fallback = lambda request: Page(html("x"), delay=0.05)
+    project.write(defs(*addresses(site, 60), host="robots: false, concurrency: 2, delay: 0.1"))
+    running = project.start(nodes=2)
+    assert until(lambda: len(site.paths) >= 15)
+    os.kill(project.children("node")[0], signal.SIGKILL)
+    assert until(lambda: len(site.paths) >= 30)
+    running.process.kill()
+    running.wait()
+    project.crawl(nodes=4)
+    assert min(b - a for a, b in pairwise(site.start_times())) >= min_gap(0.1)
+    assert max_concurrent(site) <= 2
