@@ -5,11 +5,13 @@ import random
 import socket
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
+from engine.extract.context import Context
 from engine.model.record import ExtractedLink, Rejection
 from engine.node import extraction_wire as wire
 from engine.node.extraction import ExtractedPage, UnreadablePage
@@ -20,6 +22,7 @@ from tests.unit.node.extraction_tasks import limits, request, title
 LINKS = [
     ExtractedLink("http://a/1", "g", 0, None, b"1" * 16),
     ExtractedLink("http://a/2", "g", 0, None, b"2" * 16),
+    ExtractedLink("http://b/", "g", 0, None, b"4" * 16, may_leave_host=True),
     ExtractedLink("http://a/é", "h", -3, 2, b"\n" * 16),
 ]
 PAGE = ExtractedPage(
@@ -49,9 +52,30 @@ def test_a_page_is_read_back() -> None:
     assert answer.rows == PAGE.rows
     assert answer.links.to_links() == LINKS
     assert [link.key for link in answer.links.to_links()] == [link.key for link in LINKS]
-    assert [link.url for link in answer.links.to_links(lambda key: key != b"2" * 16)] == ["http://a/1", "http://a/é"]
+    assert [link.url for link in answer.links.to_links(lambda key: key != b"2" * 16)] == [
+        "http://a/1", "http://b/", "http://a/é",
+    ]  # fmt: skip
+    assert not answer.noindex
     assert (answer.page_kind, answer.damaged, answer.dropped_links, answer.filtered) == ("html", 7, 4, 5)
     assert answer.rejected[0].reason == "no ?"
+
+
+def test_a_page_that_asks_not_to_be_indexed_is_read_back() -> None:
+    answer = decode(wire.encode_page("html", 0, replace(PAGE, noindex=True)))
+    assert isinstance(answer, wire.PageAnswer)
+    assert answer.noindex
+
+
+def test_the_robots_tags_of_a_page_reach_the_process() -> None:
+    context = Context(
+        group="g", locator="l", locator_url="http://a/", depth=2, run="r", run_time="now",
+        nofollow=False, meta_nofollow=False, meta_noindex=True, agent="bot",
+    )  # fmt: skip
+    task = wire.PageTask(
+        defs=1, data_defs=(("d", True),), url="http://a/", content_type="text/html", status=200, fetched_at=0.0,
+        context=context, robots_tags=("noindex", "bot: nofollow"),
+    )  # fmt: skip
+    assert wire.PageTask.from_header(orjson.loads(orjson.dumps(task.to_header()))) == task
 
 
 def test_a_page_that_gave_nothing_a_sitemap_and_a_failure_are_read_back() -> None:
