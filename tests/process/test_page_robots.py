@@ -1,7 +1,5 @@
 """What pages ask of robots, in `<meta>` and in X-Robots-Tag: `nofollow` and `noindex`, and the settings for them."""
 
-from collections.abc import Mapping
-
 import pytest
 
 from .project import Project
@@ -30,33 +28,29 @@ def end_events(project: Project) -> list[tuple[str, str]]:
     return project.query("SELECT level, text FROM events WHERE text LIKE '%noindex%' AND source = 'supervisor'")
 
 
-@pytest.mark.parametrize(
-    ("headers", "meta"),
-    [
-        ({"X-Robots-Tag": "noarchive, nofollow"}, ""),
-        ({"X-Robots-Tag": "otherbot: index, Crawl-Console: none"}, ""),
-        ({}, META.format(name="crawl-console", content="nofollow")),
-    ],
+NOFOLLOW: tuple[tuple[dict[str, str], str], ...] = (
+    ({"X-Robots-Tag": "noarchive, nofollow"}, ""),
+    ({"X-Robots-Tag": "otherbot: index, Crawl-Console: none"}, ""),
+    ({}, META.format(name="crawl-console", content="nofollow")),
 )
+"""Headers and head of pages that forbid to follow their links."""
+
+
 @pytest.mark.parametrize(
     ("settings", "host", "followed"),
     [((), "robots: false", False), (("--set", "meta_nofollow=false"), "robots: false", True),
      ((), "robots: false, nofollow: false", True)],
 )  # fmt: skip
 def test_links_of_a_page_that_says_nofollow(
-    project: Project,
-    site: Site,
-    headers: Mapping[str, str],
-    meta: str,
-    settings: tuple[str, ...],
-    host: str,
-    followed: bool,
+    project: Project, site: Site, settings: tuple[str, ...], host: str, followed: bool
 ) -> None:
-    site["/"] = Page(html(meta + '<a href="/a">x</a>'), headers=headers)
+    for number, (headers, meta) in enumerate(NOFOLLOW):
+        site[f"/{number}"] = Page(html(f'{meta}<a href="/{number}/linked">x</a>'), headers=headers)
     site.fallback = ok
-    project.write(defs(site.url("/"), host=host))
+    pages = [f"/{number}" for number in range(len(NOFOLLOW))]
+    project.write(defs(*map(site.url, pages), host=host))
     project.crawl(*settings)
-    assert site.paths == (["/", "/a"] if followed else ["/"])
+    assert sorted(site.paths) == sorted([*pages, *(f"{page}/linked" for page in pages if followed)])
 
 
 def test_pages_that_say_noindex_are_counted(project: Project, site: Site) -> None:
@@ -96,7 +90,8 @@ def test_try_shows_what_a_crawl_would_make_of_the_page(project: Project, site: S
     site["/"] = tagged('<a href="/a">x</a>', X_Robots_Tag="none")
     project.write(defs(site.url("/")))
     arguments = ("try", "page", site.url("/"), "--defs", str(project.defs), "--json")
-    assert '"url"' in project.run_command(*arguments).out
-    assert "/a" not in project.run_command(*arguments).out
+    shown = project.run_command(*arguments).out
+    assert '"url"' in shown
+    assert "/a" not in shown
     assert "/a" in project.run_command(*arguments, "--set", "meta_nofollow=false").out
     assert "url" not in project.run_command(*arguments, "--set", "meta_noindex=true").out.partition('"links"')[0]

@@ -8,7 +8,7 @@ from .site import Page, Request, Site, html, redirect
 pytestmark = pytest.mark.timeout(60)
 
 DEFS = """\
-locatorGroups: {{pages: {{locators: [{{urls: ["{url}/html", "{url}/feed"]}}]}}}}
+locatorGroups: {{pages: {{locators: [{{urls: [{urls}]}}]}}}}
 taskGroups: {{pages: {{t: {{dataDef: page}}}}, items: {{t: {{dataDef: leaf}}}}}}
 dataDefs:
   page:
@@ -20,9 +20,8 @@ dataDefs:
   leaf: {{fields: {{url: {{value: "%{{document.url}}"}}}}}}
 hosts: {{"127.0.0.1": {{robots: false}}}}
 """
-SMALL, LARGE = 0, 100_000
+PADDING = {"small": 0, "large": 100_000}
 """Bytes of white space."""
-TAGS = "otherbot: none, crawl-console: noindex"
 
 
 def leaf(request: Request) -> Page:
@@ -31,32 +30,41 @@ def leaf(request: Request) -> Page:
     return redirect(f"http://localhost:{port}/landed") if request.path.startswith("/go") else Page(html("x"))
 
 
-@pytest.mark.parametrize("padding", [SMALL, LARGE])
-@pytest.mark.parametrize("tags", ["", "nofollow"])
-def test_robots_tags_links_and_damaged_bytes_of_pages(project: Project, site: Site, padding: int, tags: str) -> None:
+def web_page(size: str, tags: str) -> Page:
+    links = "".join(f"<a class={kind} href=/go/{size}/{kind}>x</a>" for kind in ("in", "out"))
+    body = html(links + " " * PADDING[size], title="A \0").encode().replace(b"\0", b"\xff")
+    return Page(body, headers={"Content-Type": "text/html; charset=utf-8", "X-Robots-Tag": tags})
+
+
+def feed(size: str) -> Page:
+    item = f"<item><link>/item/{size}</link></item>"
+    text = f'<?xml version="1.0" encoding="koi8-r"?><rss>{" " * PADDING[size]}<title>Канал</title>{item}</rss>'
+    return Page(text.encode("koi8-r"), headers={"Content-Type": "text/xml"})
+
+
+@pytest.mark.parametrize("nofollow", [False, True])
+def test_small_and_large_pages_give_the_same(project: Project, site: Site, nofollow: bool) -> None:
+    tags = "otherbot: none, crawl-console: noindex"
     site.fallback = leaf
-    links = "<a class=in href=/go/in>x</a><a class=out href=/go/out>x</a><a class=in href=/plain>x</a>"
-    body = html(links, title="A \0").encode().replace(b"\0", b"\xff") + b" " * padding
-    site["/html"] = Page(
-        body, headers={"Content-Type": "text/html; charset=utf-8", "X-Robots-Tag": f"{TAGS}, {tags}" if tags else TAGS}
-    )
-    items = "<item><link>/plain2</link></item>"
-    feed = f'<?xml version="1.0" encoding="koi8-r"?><rss>{" " * padding}<title>Канал</title>{items}</rss>'
-    site["/feed"] = Page(feed.encode("koi8-r"), headers={"Content-Type": "text/xml"})
-    project.write(DEFS.format(url=site.url("")))
+    for size in PADDING:
+        site[f"/html/{size}"] = web_page(size, f"{tags}, nofollow" if nofollow else tags)
+        site[f"/feed/{size}"] = feed(size)
+    project.write(DEFS.format(urls=", ".join(f'"{site.url(path)}"' for path in site.pages)))
     project.nodes = 1
     done = project.crawl()
-    followed = {"/plain2"} if tags else {"/plain2", "/plain", "/go/in", "/go/out"}
-    assert set(site.paths) - {"/html", "/feed"} == followed
-    assert {row["url"]: row["title"] for row in project.rows("page")} == {
-        site.url("/html"): "A \ufffd", site.url("/feed"): "Канал"
-    }  # fmt: skip
+    titles = {row["url"].removeprefix(site.url("")): row["title"] for row in project.rows("page")}
     texts = [str(text) for (text,) in project.query("SELECT text FROM events")]
-    [told] = [text for text in texts if f"{site.url('/html')} " in text and " rows" in text]
-    assert told.endswith("1 rows; 1 byte replaced; noindex")
-    assert "1 page says noindex: its rows are kept, because meta_noindex is false" in texts
     reasons = dict(project.query("SELECT url, reason FROM jobs WHERE state = 'SKIPPED'"))
-    assert done.jobs["done"] == (3 if tags else 4)
-    if not tags:
-        assert reasons[site.url("/go/in")].startswith("redirect leaves 127.0.0.1 for localhost")
-        assert reasons[site.url("/go/out")].startswith("address 127.0.0.1 of localhost")
+    for size in PADDING:
+        assert (titles[f"/html/{size}"], titles[f"/feed/{size}"]) == ("A \ufffd", "Канал")
+        assert site.count(f"/item/{size}") == 1
+        [told] = [text for text in texts if text.startswith(f"200 {site.url('/html/')}{size} ")]
+        assert told.endswith("1 rows; 1 byte replaced; noindex")
+        redirected = [reasons.get(site.url(f"/go/{size}/{kind}")) or "" for kind in ("in", "out")]
+        if nofollow:
+            assert redirected == ["", ""]
+        else:
+            assert redirected[0].startswith("redirect leaves 127.0.0.1 for localhost")
+            assert redirected[1].startswith("address 127.0.0.1 of localhost")
+    assert done.jobs == ({"done": 6} if nofollow else {"done": 6, "skipped": 4})
+    assert "2 pages say noindex: their rows are kept, because meta_noindex is false" in texts

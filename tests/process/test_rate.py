@@ -82,13 +82,17 @@ def test_a_burst_of_429_counts_once_and_nothing_is_sent_before_retry_after(proje
     done = project.crawl()
     assert done.jobs == {"done": 60}
     refused = min(v.ended or 0.0 for v in site.exchanges)
-    after = [v.started - refused for v in site.exchanges if v.started > refused + 0.02 * slowness()]
+    slow = slowness()
+    after = [v.started - refused for v in site.exchanges if v.started > refused + 0.02 * slow]
     assert min(after) >= 1.95
-    assert sum(v.started <= refused + 0.02 * slowness() for v in site.exchanges) <= 8 + 2 * slowness()
+    assert len(site.exchanges) - len(after) <= 8 + 2 * slow
     assert project.query("SELECT throttled > 1 FROM hosts") == [(1,)]
 
 
-@pytest.mark.parametrize("host", ["concurrency: 3", "concurrency: 1", "concurrency: 4, delay: 0.1"])
+@pytest.mark.parametrize(
+    "host",
+    ["concurrency: 3", pytest.param("concurrency: 1", marks=pytest.mark.sweep), "concurrency: 4, delay: 0.1"],
+)
 def test_two_data_dirs_keep_the_limits_of_a_host_together(project: Project, site: Site, host: str) -> None:
     site.fallback = lambda request: Page(html("x"), delay=0.04)
     project.write(defs(*addresses(site, 20), host=f"robots: false, {host}"))

@@ -82,28 +82,17 @@ def test_a_certificate_of_a_trusted_authority_is_accepted(
     assert [row["title"] for row in project.rows("page")] == ["secure"]
 
 
-def test_a_certificate_of_an_unknown_authority_fails_without_retry(project: Project, trust_store: Path) -> None:
-    with serve(trustme.CA().issue_cert("localhost")) as port:
-        url = f"https://localhost:{port}/"
-        project.write(DEFS.format(url=url))
-        project.crawl(code=1)
-    job = project.job(url)
-    assert (job["state"], job["attempts"]) == ("FAILED", 1)
-    assert "invalid certificate" in job["reason"]
-
-
-def test_a_certificate_of_another_host_is_refused(project: Project, authority: trustme.CA, trust_store: Path) -> None:
-    with serve(authority.issue_cert("shop.example")) as port:
-        url = f"https://localhost:{port}/"
-        project.write(DEFS.format(url=url))
-        project.crawl(code=1)
-    assert "invalid certificate" in project.job(url)["reason"]
-
-
-def test_an_expired_certificate_is_refused(project: Project, authority: trustme.CA, trust_store: Path) -> None:
+def test_certificates_of_unknown_authorities_and_other_hosts_and_expired_ones_fail_without_retry(
+    project: Project, authority: trustme.CA, trust_store: Path
+) -> None:
     past = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
-    with serve(authority.issue_cert("localhost", not_after=past)) as port:
-        url = f"https://localhost:{port}/"
-        project.write(DEFS.format(url=url))
-        project.crawl(code=1)
-    assert "expired" in project.job(url)["reason"]
+    unknown, other = trustme.CA().issue_cert("localhost"), authority.issue_cert("shop.example")
+    expired = authority.issue_cert("localhost", not_after=past)
+    with serve(unknown) as port1, serve(other) as port2, serve(expired) as port3:
+        urls = [f"https://localhost:{port}/" for port in (port1, port2, port3)]
+        project.write(DEFS.format(url='"}, {url: "'.join(urls)))
+        assert project.crawl(code=1).jobs == {"failed": 3}
+    jobs = [project.job(url) for url in urls]
+    assert [job["attempts"] for job in jobs] == [1, 1, 1]
+    for job, reason in zip(jobs, ("invalid certificate", "invalid certificate", "expired"), strict=True):
+        assert reason in job["reason"]
