@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 MAX_CHILDREN = 2_000
 """Child jobs of one transaction: about 40 ms, and 200 ms if each is on a host of its own. Other nodes wait for it."""
 
+_LARGE_BODY_BYTES = 1_000_000
 _PIECE_PAUSE = 0.002
 _RETRY_PAUSE = 0.1
 _BUSY_SECONDS = 3.0
@@ -177,3 +178,5 @@ def _store_bodies(pages: PageStore, batch: list[JobOutcome]) -> None:
         page_ids = pages.add([outcome.document for outcome in unstored if outcome.document])
         for outcome, page_id in zip(unstored, page_ids, strict=True):
             outcome.page = page_id
+            if outcome.document is not None and outcome.document.size > _LARGE_BODY_BYTES:
+                outcome.document = outcome.document.without_body()

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from engine.extract.links import MAX_URL_CHARACTERS
 from engine.extract.page import Page, PageTooDeep
 from engine.extract.patterns import PatternTimeout
 from engine.extract.records import RecordExtractor
@@ -119,11 +120,12 @@ class ExtractionChild:
         self._slot.enter(Phase.PARSING)
         pages, sitemaps = parse_sitemap(text)
         self._slot.enter(Phase.ANSWER)
-        pages, sitemaps = _one_lined(pages), _one_lined(sitemaps)
+        found = len(pages) + len(sitemaps)
+        pages, sitemaps = _usable(pages), _usable(sitemaps)
         left = wire.MAX_SITEMAP_URLS
         kept_pages = tuple(pages[:left])
         kept_sitemaps = tuple(sitemaps[: left - len(kept_pages)])
-        dropped = len(pages) + len(sitemaps) - len(kept_pages) - len(kept_sitemaps)
+        dropped = found - len(kept_pages) - len(kept_sitemaps)
         return wire.encode_sitemap(wire.SitemapAnswer(pages=kept_pages, sitemaps=kept_sitemaps, dropped=dropped))
 
     def _select(self, header: dict[str, Any], body: bytes) -> list[bytes]:
@@ -212,6 +214,6 @@ def _tracked_page(slot: ProgressSlot) -> type[Page]:
     return TrackedPage
 
 
-def _one_lined(texts: Sequence[str]) -> list[str]:
-    """The texts without line feeds, which do not count in a URL."""
-    return [text.replace("\n", "") for text in texts]
+def _usable(texts: Sequence[str]) -> list[str]:
+    """The URLs without line feeds, which do not count in a URL; without those that are too long for any server."""
+    return [text.replace("\n", "") for text in texts if len(text) <= MAX_URL_CHARACTERS]

@@ -63,7 +63,8 @@ class ExtractionConnection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """Where the next bytes go."""
         if self._filled == len(self._buffer):
-            grown = bytearray(max(len(self._buffer) + _READ_BYTES, min(2 * len(self._buffer), self._needed)))
+            # at once to its whole size, which is limited: while it grows, the old one is in memory, too
+            grown = bytearray(max(len(self._buffer) + _READ_BYTES, self._needed))
             grown[: self._filled] = self._buffer  # not enlarged in place: a view of it may still exist
             self._buffer = grown
         return memoryview(self._buffer)[self._filled :]

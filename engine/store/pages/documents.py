@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +67,17 @@ class NewDocument:
     fetched_at: float
     headers: tuple[tuple[str, str], ...]
     body: bytes
+    dropped_size: int = 0
+    """Bytes of a body that is stored and no longer in memory."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the body."""
+        return len(self.body) or self.dropped_size
+
+    def without_body(self) -> "NewDocument":
+        """The same, for a body that is stored: its rows, which may be as large, need not wait beside it."""
+        return replace(self, body=b"", dropped_size=self.size)
 
 
 class StoredBody(NamedTuple):
@@ -183,7 +194,7 @@ def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) ->
     """Add the documents of stored bodies, with the ids of their pages."""
     db.execute_values(
         _ADD,
-        [(page, run, d.keys[0], d.url, d.status, d.content_type, d.fetched_at, len(d.body)) for page, d in documents],
+        [(page, run, d.keys[0], d.url, d.status, d.content_type, d.fetched_at, d.size) for page, d in documents],
     )
     db.execute_values(_ADD_ALIAS, [(key, page) for page, d in documents for key in d.keys[1:]])
 

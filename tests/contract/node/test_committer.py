@@ -10,6 +10,7 @@ import pytest
 
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink
+from engine.node import committer
 from engine.node.capacity import ActiveJobs, Capacity
 from engine.node.commit_queue import CommitQueue
 from engine.node.committer import MAX_CHILDREN, Committer
@@ -17,8 +18,10 @@ from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.queue import Doorbells
 from engine.store.db.connector import Database
+from engine.store.pages.documents import NewDocument, PageStore
 from engine.store.tables import jobs, sequences
 from engine.store.tables.jobs import NewLink
+from engine.store.transactions.commit import commit
 from engine.store.transactions.outcome import JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, child
 
@@ -171,3 +174,24 @@ def test_an_outcome_is_settled_when_committed_and_when_its_lease_is_lost(
     parts.commit(outcome)
     assert settled == [1]
     assert outcome.document is None
+
+
+def test_a_large_body_is_dropped_before_its_rows_are_committed(
+    store: StoreHarness, parts: CommitterParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[int] = []
+
+    def record(*args: object, **more: object) -> object:
+        held.extend(len(outcome.document.body) for outcome in args[3])  # type: ignore[attr-defined]
+        return commit(*args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(committer, "commit", record)
+    store.seed("http://a/")
+    (job,) = store.take("http://a/")
+    body = b"<p>x</p>" * 200_000
+    document = NewDocument((b"k" * 16,), "http://a/", 200, "text/html", 0.0, (), body)
+    parts.commit(store.done(job, document=document))
+    assert held == [0]
+    assert store.db.all("SELECT size FROM documents") == [(len(body),)]
+    [(page,)] = store.db.all("SELECT id FROM documents")
+    assert PageStore(store.folder).read(page) == body

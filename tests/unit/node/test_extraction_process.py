@@ -54,7 +54,8 @@ async def test_a_page_gives_rows_links_and_rejections() -> None:
 
 
 async def test_what_is_no_page_is_refused_and_a_sitemap_is_read_up_to_the_limit_of_the_protocol() -> None:
-    urls = "".join(f"<url><loc>http://a/{number}</loc></url>" for number in range(50_010))
+    urls = "".join(f"<url><loc>http://a/{number}</loc></url>" for number in range(50_009))
+    urls += f"<url><loc>http://a/{'x' * 20_000}</loc></url>"
     header = {"kind": "sitemap", "content_type": "application/xml"}
     async with extraction_pool() as pool:
         with pytest.raises(UnsupportedContent, match="image/png"):
