@@ -64,9 +64,9 @@ class PageFetcher:
     async def fetch(self, job: LeasedJob) -> FetchedPage | StoredTarget | JobOutcome:
         """Fetch a page, a sitemap or a robots.txt.
 
-        Returns an outcome where the job ends, is retried, or continues under another host's clock. A redirect that stays
-        on a host without delay is followed at once; others are leased again, as are those of a job with a page limit,
-        because the lease counts the next request.
+        Returns an outcome where the job ends, is retried, or continues under another host's clock. A redirect that
+        stays on a host without delay is followed at once; others are leased again, as are those of a job with a page
+        limit, because the lease counts the next request.
         """
         chain = self._start_chain(job)
         while True:

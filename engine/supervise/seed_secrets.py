@@ -1,9 +1,9 @@
 """Splits the credentials off the URLs of locators: they are sealed, and never part of a job's URL."""
 
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from engine import urls
@@ -54,7 +54,7 @@ class SeedSecrets:
                     yield from self._recall_list(str(locator.from_file), base)
 
     def _recall_list(self, path: str, base: str | None) -> Iterator[None]:
-        found = os.stat(path)
+        found = Path(path).stat()
         content = (path, found.st_mtime_ns, found.st_size)
         if content in self._recalled:
             return

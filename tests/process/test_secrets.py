@@ -197,7 +197,7 @@ def test_a_changed_secret_is_a_new_version_that_re_extracts_nothing(project: Pro
 def test_a_resumed_run_waits_for_the_passwords_of_its_list(project: Project, site: Site) -> None:
     """Sealing them takes longer than a job waits for its own."""
     crawl_slowly(project, site, seeds="from: list.txt")
-    slow, count = [1.0], 400
+    slow, count = [1.0], 350
     site.fallback = lambda request: Page(html(f"<b>{request.path}</b>"), delay=slow[0])
     lines = [f"http://us:{CANARIES['listed']}{n}@127.0.0.1:{site.port}/{n}\n" for n in range(count)]
     (project.defs / "list.txt").write_text("".join(lines))
