@@ -136,7 +136,9 @@ class Pipeline:
 
     async def _reextract(self, job: LeasedJob) -> JobOutcome:
         if job.stored is not None:
-            await self._sender.share(job).grow(job.stored.size)
+            share = self._sender.share(job)
+            await share.grow(job.stored.size)
+            share.finish_reading()
         return await self._reextractor.reextract(job)
 
     async def _read_sitemap(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:

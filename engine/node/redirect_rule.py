@@ -7,10 +7,6 @@ from engine.model.job import LeasedJob
 from engine.node.named_hosts import NamedHosts
 
 
-class RedirectRefused(Exception):
-    """A redirect may not be followed; the text says why."""
-
-
 class RedirectRule:
     """One for each node."""
 
