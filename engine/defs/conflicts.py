@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from engine.defs.language import AXES
 from engine.defs.names import fold_file_name
 from engine.defs.problems import Problems
+from engine.defs.redaction import shown_host, shown_key
 from engine.defs.yaml_node import YamlNode
 from engine.model.definition import SourcePosition
 from engine.model.headers import FIXED_HEADERS
@@ -79,7 +80,7 @@ def _check_header_names(node: YamlNode, problems: Problems) -> None:
     for section in ("headers", "cookies"):
         for name, entry in node.entries_of(section):
             if not _TOKEN.fullmatch(name):
-                problems.add(entry.place, "bad-header", f"'{name}' is not a valid name in `{section}`")
+                problems.add(entry.place, "bad-header", f"'{shown_key(name)}' is not a valid name in `{section}`")
             elif section == "headers" and name.lower() in FIXED_HEADERS:
                 problems.add(entry.place, "fixed-header", _explain_fixed_header(name))
 
@@ -155,7 +156,7 @@ def _check_default(node: YamlNode, kind: str, problems: Problems) -> None:
 def _check_host(name: str, place: SourcePosition, seen: dict[str, SourcePosition], problems: Problems) -> None:
     host = canonical_host(name)
     if host is None:
-        message = f"'{name}' is not a host; write a name or address, optionally with a port: `shop.example`"
+        message = f"'{shown_host(name)}' is not a host; write a name or address, optionally with a port: `shop.example`"
         problems.add(place, "bad-host", message)
     elif host in seen:
         problems.add(place, "duplicate-name", f"'{name}' is already defined at {seen[host]}")

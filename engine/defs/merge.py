@@ -2,6 +2,7 @@
 
 from engine.defs.language import Defs
 from engine.defs.problems import Problems
+from engine.defs.redaction import describe_value, shown_host, shown_key
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
 from engine.model.definition import SourcePosition
@@ -22,22 +23,26 @@ def merge(roots: list[YamlNode], place: SourcePosition, problems: Problems) -> Y
             continue
         for key, entry in root.entries.items():
             if key not in SECTIONS:
-                message = f"unknown key '{key}'{suggest(key, [*SECTIONS])}"
+                message = f"unknown key '{shown_key(key)}'{suggest(key, [*SECTIONS])}"
                 problems.add(entry.place, "unknown-key", message)
             elif key in _SCALAR_KEYS:
                 _replace_entry(merged, key, entry, problems)
             elif entry.node.kind == "mapping":
                 section = merged.entries.setdefault(key, Entry(entry.place, YamlNode("mapping", entry.node.place)))
                 for name, part in entry.node.entries.items():
-                    _replace_entry(section.node, name, part, problems)
+                    _replace_entry(section.node, name, part, problems, is_host=key == "hosts")
             elif not entry.node.is_null:
-                message = f"`{key}` must be a mapping of names, not {entry.node.describe()}"
+                message = f"`{key}` must be a mapping of names, not {describe_value(entry.node, (key,))}"
                 problems.add(entry.node.place, "wrong-type", message)
     return merged
 
 
-def _replace_entry(into: YamlNode, name: str, entry: Entry, problems: Problems) -> None:
+def _replace_entry(into: YamlNode, name: str, entry: Entry, problems: Problems, *, is_host: bool = False) -> None:
     previous = into.entries.pop(name, None)
     if previous is not None:
-        problems.warn(entry.place, "replaced", f"'{name}' replaces the definition at {previous.place}")
+        problems.warn(
+            entry.place,
+            "replaced",
+            f"'{shown_host(name) if is_host else name}' replaces the definition at {previous.place}",
+        )
     into.entries[name] = entry

@@ -8,6 +8,7 @@ from pydantic_core import ErrorDetails
 
 from engine.defs.language import AXES, Defs, TaskGroupTerm, TaskTerm
 from engine.defs.problems import Problems
+from engine.defs.redaction import describe_value, may_hold_secrets, shown_key
 from engine.defs.yaml_node import YamlNode
 from engine.errors import suggest
 from engine.model.definition import SourcePosition
@@ -36,35 +37,34 @@ def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> No
         return  # axis mode is reported once, by `conflicts`
     key_place, node = _locate(root, path)
     key = next((part for part in reversed(path) if isinstance(part, str)), "this item")
+    shown = shown_key(key) if may_hold_secrets(path) else key
     model = _model_at(path[:-1])
     if kind == "extra_forbidden":
         _add_unknown_key(key, key_place, model, problems)
     elif kind == "missing":
-        problems.add(key_place, "missing-key", f"the key `{key}` is missing")
+        problems.add(key_place, "missing-key", f"the key `{shown}` is missing")
     elif kind == "literal_error":
         _add_unknown_value(key, node, model, problems)
     elif kind in _LIMITS:
         limit, words = _LIMITS[kind]
         allowed = detail["ctx"][limit]
-        problems.add(node.place, "out-of-range", f"`{key}` must be {words} {allowed:,}, not {node.describe()}")
+        problems.add(
+            node.place, "out-of-range", f"`{shown}` must be {words} {allowed:,}, not {describe_value(node, path)}"
+        )
     elif kind in ("string_too_long", "string_too_short"):
-        problems.add(node.place, "out-of-range", f"`{key}` must be exactly one character, not {node.describe()}")
+        problems.add(
+            node.place, "out-of-range", f"`{shown}` must be exactly one character, not {describe_value(node, path)}"
+        )
     elif kind not in _EXPECTED:
         code = kind if "-" in kind else "wrong-type"
-        problems.add(node.place, code, f"`{key}`: {detail['msg']}")
+        problems.add(node.place, code, f"`{shown}`: {detail['msg']}")
     elif kind == "model_type" and model is TaskGroupTerm and node.kind == "scalar" and not node.is_null:
         reserved = _keys_of(TaskGroupTerm)
-        message = f"'{key}' is neither a reserved key of a task group nor a task{suggest(key, reserved)}"
+        message = f"'{shown}' is neither a reserved key of a task group nor a task{suggest(key, reserved)}"
         problems.add(key_place, "unknown-key", message)
     else:
         place = key_place if node.is_null else node.place
-        problems.add(place, "wrong-type", f"`{key}` must be {_EXPECTED[kind]}, not {_describe(path, node)}")
-
-
-def _describe(path: tuple[int | str, ...], node: YamlNode) -> str:
-    """What is written there; not the text itself where it may be a secret: problems are stored and shown."""
-    is_secret = node.kind == "scalar" and not node.is_null and not {"headers", "cookies"}.isdisjoint(path)
-    return "a text" if is_secret else node.describe()
+        problems.add(place, "wrong-type", f"`{shown}` must be {_EXPECTED[kind]}, not {describe_value(node, path)}")
 
 
 def _add_unknown_key(key: str, place: SourcePosition, model: type[BaseModel] | None, problems: Problems) -> None:
@@ -73,7 +73,7 @@ def _add_unknown_key(key: str, place: SourcePosition, model: type[BaseModel] | N
         problems.add(place, "not-built", f"`{key}`: {not_built[key]} is not implemented yet; remove the key")
     else:
         valid_keys = _keys_of(model) if model is not None else []
-        problems.add(place, "unknown-key", f"unknown key '{key}'{suggest(key, valid_keys)}")
+        problems.add(place, "unknown-key", f"unknown key '{shown_key(key)}'{suggest(key, valid_keys)}")
 
 
 def _add_unknown_value(key: str, node: YamlNode, model: type[BaseModel] | None, problems: Problems) -> None:

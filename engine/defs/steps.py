@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from engine.defs.problems import Problems
+from engine.defs.redaction import shown_key
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
 
@@ -100,7 +101,7 @@ def _check_step(step: Entry, names: set[str], problems: Problems) -> None:
         return
     for key, entry in step.node.entries.items():
         if key not in _STEP_KEYS:
-            message = f"unknown key '{key}' in a step{suggest(key, list(_STEP_KEYS))}"
+            message = f"unknown key '{shown_key(key)}' in a step{suggest(key, list(_STEP_KEYS))}"
             problems.add(entry.place, "unknown-key", message)
     for key in ("class", "previous", "next"):
         node = step.node.get(key)

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 
 from engine.defs.problems import Problems
+from engine.defs.redaction import shown_key
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.model.definition import SourcePosition
 
@@ -108,7 +109,11 @@ class _TreeBuilder:
     def _expand_alias(self, name: str, place: SourcePosition) -> None:
         node = self.anchors.get(name)
         if node is None:
-            message = "an alias cannot contain itself" if name in self.anchors else f"there is no anchor '{name}'"
+            message = (
+                "an alias cannot contain itself"
+                if name in self.anchors
+                else "there is no anchor of that name before it; quote a text that starts with *"
+            )
             self._abort(place, message)
             return
         self.aliased_nodes += node.size
@@ -148,7 +153,7 @@ class _TreeBuilder:
             self.problems.add(node.place, "bad-yaml", "merge keys (`<<`) are not part of YAML 1.2; write the keys out")
         elif node.text in frame.node.entries:
             first = frame.node.entries[node.text].place
-            message = f"'{node.text}' is already defined on line {first.line}; remove one"
+            message = f"'{shown_key(node.text)}' is already defined on line {first.line}; remove one"
             self.problems.add(node.place, "duplicate-key", message)
         else:
             frame.skip = False
@@ -156,7 +161,9 @@ class _TreeBuilder:
 
     def _check_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, place: SourcePosition) -> None:
         if event.tag not in _PLAIN_TAGS:
-            self.problems.add(place, "bad-yaml", f"the tag `{event.tag}` is not supported; remove it")
+            self.problems.add(
+                place, "bad-yaml", "a tag is not supported here; remove it, or quote a text that starts with !"
+            )
 
     def _abort(self, place: SourcePosition, message: str) -> None:
         self.problems.add(place, "bad-yaml", message)

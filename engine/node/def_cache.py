@@ -30,7 +30,7 @@ class CompiledDataDef:
 
 
 class DefCache:
-    """Serves five threads: fetch loop, two parsers, queue worker and committer.
+    """Serves three threads: fetch loop, queue worker and committer.
 
     Hits take no lock. Misses read on the cache's own connection, one thread at a time. No thread waits for the
     database's write lock while it holds the cache's lock, since the committer reads inside its transaction.

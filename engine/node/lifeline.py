@@ -24,7 +24,7 @@ class LifelineReader:
         line = self._raw.readline(_MAX_LINE_BYTES)
         return line.decode() if line.endswith(b"\n") else None
 
-    def watch(self, on_secrets: Callable[[Mapping[str, str]], None]) -> None:
+    def watch(self, on_secrets: Callable[[Mapping[str, str]], None], on_complete: Callable[[], None]) -> None:
         """Pass on each message until the pipe ends. A message that is cut short is dropped: its sender is gone."""
         stream = io.BufferedReader(self._raw)
         with contextlib.suppress(OSError, ValueError):
@@ -32,8 +32,14 @@ class LifelineReader:
                 if not line.endswith(b"\n"):
                     continue
                 try:
-                    secrets = json.loads(line)["secrets"]
-                except (ValueError, KeyError, TypeError):
+                    message = json.loads(line)
+                    secrets, complete = message.get("secrets", {}), message.get("complete") is True
+                    if not secrets and not complete:
+                        raise ValueError("neither secrets nor their completeness")
+                except (ValueError, AttributeError):
                     _log.error("a message of the supervisor is unreadable (%d bytes)", len(line))
                     continue
-                on_secrets(secrets)
+                if secrets:
+                    on_secrets(secrets)
+                if complete:
+                    on_complete()

@@ -17,6 +17,8 @@ from engine.node.outcomes import OutcomeBuilder
 from engine.node.redirect_rule import RedirectRule
 from engine.node.request_sender import RequestSender, give_back
 from engine.node.robots_cache import RobotsCache, RobotsPending
+from engine.node.secrets import PENDING_RETRY_SECONDS, SecretPending
+from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
 
@@ -62,10 +64,9 @@ class PageFetcher:
     async def fetch(self, job: LeasedJob) -> FetchedPage | StoredTarget | JobOutcome:
         """Fetch a page, a sitemap or a robots.txt.
 
-        Returns an outcome where the job ends, is retried, or continues under another host's clock. Redirects that stay
-        on a host without delay are followed at once; others are leased again.
-        Redirects that stay on a host without delay are followed at once; others are leased again, as are those of a job
-        with a page limit, because the lease counts the next request.
+        Returns an outcome where the job ends, is retried, or continues under another host's clock. A redirect that
+        stays on a host without delay is followed at once; others are leased again, as are those of a job with a page
+        limit, because the lease counts the next request.
         """
         chain = self._start_chain(job)
         while True:
@@ -79,9 +80,12 @@ class PageFetcher:
                     return FetchedPage(chain, response)
                 chain.advance(response)
             except HostBackingOff as backoff:
-                if chain.request.is_plain_get and chain.hops:
-                    return give_back(job, backoff, hops=chain.hops, target=chain.url)
-                return give_back(job, backoff)
+                hops, target = _continuation(job, chain)
+                return give_back(job, backoff, hops=hops, target=target)
+            except SecretPending:
+                hops, target = _continuation(job, chain)
+                retry_at = boottime() + PENDING_RETRY_SECONDS
+                return JobOutcome(job=job, state=JobState.READY, hops=hops, target=target, not_before=retry_at)
             except FetchFailed as failure:
                 return self._outcomes.fetch_failed(job, chain.url, failure)
             except RedirectRejected as rejected:
@@ -132,3 +136,10 @@ class PageFetcher:
             return None
         state = JobState.SKIPPED if robots.readable else JobState.FAILED
         return self._outcomes.ended(job, state, refusal, chain.url, hops=chain.hops)
+
+
+def _continuation(job: LeasedJob, chain: RedirectChain) -> tuple[int, str | None]:
+    """Hops and target from which a job that is given back continues; one that repeats its body starts again."""
+    if chain.request.is_plain_get and chain.hops:
+        return chain.hops, chain.url
+    return job.hops, job.target

@@ -159,7 +159,7 @@ def _wait_for_sigterm(node: NodeProcess) -> None:
 
 
 def _watch_lifeline(node: NodeProcess, lifeline: LifelineReader, secrets: SecretValues) -> None:
-    lifeline.watch(secrets.add)
+    lifeline.watch(secrets.add, secrets.mark_complete)
     node.orphan()
     time.sleep(ORPHAN_SECONDS)
     os._exit(0)

@@ -82,8 +82,8 @@ class RequestSender:
         """Send one request for a job, with the headers and cookies the defs set for the host.
 
         A further request of the job waits for its turn at its host, as the first one did in `admit`. Raises
-        FetchFailed, AddressRefused if the host has a guarded address only and the defs do not name it, and
-        HostBackingOff; in the last two cases nothing was sent.
+        FetchFailed, AddressRefused if the host has a guarded address only and the defs do not name it,
+        HostBackingOff and SecretPending; in the last three cases nothing was sent.
         """
         part = await self._host_credentials.find(job, url)
         if request.headers or request.cookies or request.userinfo:

@@ -12,6 +12,8 @@ _MAX_CHARACTERS = 1_000_000
 """Of the cached files; parsed rules take about thirty times that."""
 _RECHECK_SECONDS = 60.0
 """Seconds after which to look for a newer copy in the store."""
+_RECHECK_OFF_SECONDS = 5.0
+"""The same where robots.txt does not apply: once a locator names the host, it may."""
 
 
 class RobotsPending(Exception):
@@ -32,7 +34,7 @@ class RobotsCache:
         self._db_access = db_access
         self._agent = agent
         self._hosts: dict[int, _CachedRobots] = {}
-        self._exempt: set[int] = set()
+        self._exempt: dict[int, float] = {}
         self._size = 0
         self._defs_version = 0
 
@@ -41,7 +43,8 @@ class RobotsCache:
         if version > self._defs_version:
             self._defs_version = version
             self._clear()
-        if host in self._exempt:
+        exempt_since = self._exempt.get(host)
+        if exempt_since is not None and time.monotonic() - exempt_since < _RECHECK_OFF_SECONDS:
             return None
         cached = self._hosts.get(host)
         if cached is not None and time.monotonic() - cached.checked_at < _RECHECK_SECONDS:
@@ -49,11 +52,12 @@ class RobotsCache:
         return self._read(host, cached)
 
     def _read(self, host: int, cached: _CachedRobots | None) -> HostRobots | None:
+        self._exempt.pop(host, None)
         stored = self._db_access.robots(host)
         if stored is None:
             raise RobotsPending
         if stored == "OFF":
-            self._exempt.add(host)
+            self._exempt[host] = time.monotonic()
             return None
         if cached is not None and cached.fetched_at == stored.fetched_at:
             self._hosts[host] = cached._replace(checked_at=time.monotonic())

@@ -13,7 +13,14 @@ from engine.node.def_cache import DefCache
 
 _WAIT_SECONDS, _POLL_SECONDS = 3.0, 0.02
 """The supervisor sends a secret before the defs or jobs that need it; the pipe may be slower than the database."""
+_PENDING_WAIT_SECONDS = 0.5
+PENDING_RETRY_SECONDS = 2.0
+"""After which a job is leased again whose secret was not there."""
 _MAX_CACHED_HOSTS = 1000
+
+
+class SecretPending(Exception):
+    """A secret is not there, and the supervisor may still send it; the job must wait for it."""
 
 
 class SecretValues:
@@ -22,6 +29,7 @@ class SecretValues:
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
         self._missing: set[str] = set()
+        self._complete = False
 
     def __repr__(self) -> str:
         return f"SecretValues({len(self._values)} secrets)"
@@ -30,8 +38,16 @@ class SecretValues:
         """Add secrets by id."""
         self._values.update(values)
 
+    def mark_complete(self) -> None:
+        """From now on, a job whose secret is not there has lost it."""
+        self._complete = True
+
     async def open(self, text: str) -> str:
-        """The text with its secrets. Raises FetchFailed if the supervisor does not send one in time."""
+        """The text with its secrets.
+
+        Raises FetchFailed if one is no longer in the defs, SecretPending if the supervisor may still send it: after a
+        restart it reads the lists of URLs again, while nodes lease the jobs that it seeded from them.
+        """
         ids = find_ids(text)
         if not ids:
             return text
@@ -41,21 +57,24 @@ class SecretValues:
         return open_placeholders(text, self._values.__getitem__)
 
     async def open_request(self, request: Request) -> Request:
-        """The request with its secrets. Raises FetchFailed as `open` does."""
+        """The request with its secrets. Raises what `open` does."""
         headers, cookies = await self.open_pairs(request.headers), await self.open_pairs(request.cookies)
         return replace(request, headers=headers, cookies=cookies, userinfo=await self.open(request.userinfo))
 
     async def open_pairs(self, pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """Names and values, each value with its secrets. Raises FetchFailed as `open` does."""
+        """Names and values, each value with its secrets. Raises what `open` does."""
         return tuple([(name, await self.open(value)) for name, value in pairs])
 
     async def _wait_for(self, id_: str) -> None:
         if id_ not in self._missing:  # only the first job waits
-            for _ in range(int(_WAIT_SECONDS / _POLL_SECONDS)):
+            seconds = _WAIT_SECONDS if self._complete else _PENDING_WAIT_SECONDS
+            for _ in range(int(seconds / _POLL_SECONDS)):
                 await asyncio.sleep(_POLL_SECONDS)
                 if id_ in self._values:
                     return
             self._missing.add(id_)
+        if not self._complete:
+            raise SecretPending
         raise FetchFailed(
             "a header, cookie or password that it needs is no longer in the defs",
             kind="secret",
@@ -75,7 +94,7 @@ class HostCredentials:
     async def find(self, job: LeasedJob, url: str) -> HostPart:
         """The headers and cookies of the host's rule for one request of a job.
 
-        Credentials go to pages alone, not to robots.txt and sitemaps. Raises FetchFailed if a secret is missing.
+        Credentials go to pages alone, not to robots.txt and sitemaps. Raises what `open` does.
         """
         version, key = job.defs_version, urls.host_key(url)
         rule = self._def_cache.host_rule(version, key)

@@ -6,7 +6,7 @@ from engine import urls
 from engine.defs.url_patterns import expand
 from engine.errors import UsageError
 from engine.model.definition import Definitions, Locator
-from engine.supervise.seeding import read_urls
+from engine.supervise.url_list import read_urls
 
 
 def locator_hosts(definitions: Definitions, base_url: str | None) -> frozenset[str]:

@@ -148,7 +148,7 @@ def build_supervisor(
             options.definitions,
             published.version,
             placements,
-            SeedSecrets(vault, node_pool.share_secrets),
+            SeedSecrets(vault, node_pool.share_secrets, node_pool.complete_secrets),
         ),
         checkpoints=checkpoints,
         defs_sync=defs_sync,

@@ -125,6 +125,7 @@ class ChildProcess:
     lifeline: LifelineWriter | None = None
     """For messages to a node; None for the appender, which gets none."""
     secrets_sent: int = 0
+    completeness_sent: bool = False
 
     @property
     def name(self) -> str:
@@ -140,12 +141,18 @@ class ChildProcess:
         """Reap it if it ended: its exit code (negative: a signal number), else None."""
         return self.process.poll()
 
-    def send_secrets(self, vault: SecretVault) -> None:
-        """Send the secrets that it does not have yet, and what is left of earlier ones. Never waits."""
+    def send_secrets(self, vault: SecretVault, *, complete: bool) -> None:
+        """Send the secrets that it does not have yet, and what is left of earlier ones. Never waits.
+
+        `complete`: whether these are all that the jobs of the run may need.
+        """
         if self.lifeline is not None:
             entries = vault.values_from(self.secrets_sent)
             self.secrets_sent += len(entries)
             self.lifeline.send_secrets(entries)
+            if complete and not self.completeness_sent:
+                self.completeness_sent = True
+                self.lifeline.send_completeness()
 
     def check_heartbeat(self, now: float) -> HeartbeatState:
         """Read its beat and judge it."""

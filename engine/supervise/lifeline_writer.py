@@ -30,6 +30,11 @@ class LifelineWriter:
             self._pending.append(json.dumps({"secrets": part}, separators=(",", ":")).encode() + b"\n")
         self.flush()
 
+    def send_completeness(self) -> None:
+        """Send that the secrets before it are all that the jobs of the run may need."""
+        self._pending.append(b'{"complete":true}\n')
+        self.flush()
+
     def flush(self) -> None:
         """Write what the pipe takes. Nothing is left for a node that died."""
         while self._pending:

@@ -60,6 +60,7 @@ class NodePool:
         self._settings = settings
         self._ring = ring
         self._vault = vault
+        self._secrets_complete = False
         self._wakeup_fd = wakeup_fd
         self.appender = appender
         self.nodes: list[ChildProcess] = []
@@ -121,7 +122,7 @@ class NodePool:
         child = ChildProcess("node", epoch, number, role, process, beat_path, time.monotonic(), replaces, crashes)
         if process.stdin is not None:
             child.lifeline = LifelineWriter(process.stdin)
-        child.send_secrets(self._vault)
+        child.send_secrets(self._vault, complete=self._secrets_complete)
         self.nodes.append(child)
         self._db.best_effort_write(lambda: nodes.record_spawn(self._db, epoch, process.pid, identity_of(process.pid)))
         return child
@@ -129,7 +130,12 @@ class NodePool:
     def share_secrets(self) -> None:
         """Send each node the secrets that it does not have yet. To be called before anything needs them."""
         for child in self.nodes:
-            child.send_secrets(self._vault)
+            child.send_secrets(self._vault, complete=self._secrets_complete)
+
+    def complete_secrets(self) -> None:
+        """Tell each node, later ones too, that it has all secrets of the jobs that exist: one it lacks is gone."""
+        self._secrets_complete = True
+        self.share_secrets()
 
     def start_missing_nodes(self) -> None:
         """Start runners and backups until there are as many as the settings say."""

@@ -1,13 +1,10 @@
 """Turns locators into jobs, one batch per transaction, so that a crawl starts before seeding ends."""
 
-import contextlib
 import os
-import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import orjson
 
@@ -32,6 +29,7 @@ from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
 from engine.supervise.seed_secrets import Seed, SeedSecrets
+from engine.supervise.url_list import read_urls
 
 _BATCH_SIZE = 2000
 _BATCH_SECONDS = 0.1
@@ -50,6 +48,7 @@ class Seeder:
         self._stdin: Iterator[str] | None = previous.stdin if previous is not None else None
         self._run = run
         self._definitions = definitions
+        self._base = run.base_url or definitions.base_url
         self._version = version
         self._placements = placements
         self.secrets = secrets
@@ -88,14 +87,17 @@ class Seeder:
     def _seed_all(self) -> Iterator[list[int]]:
         run = self._run.seq
         yield (yield from self._retry_busy(self._mark_seeding))
+        groups = [(group, seeder_hash(group, self._run.base_url)) for group in self._definitions.locator_groups]
+        complete = {g.name for g, hash_ in groups if checkpoints.is_complete(self._db, run, SEEDER, g.name, hash_)}
         for group in self._definitions.locator_groups:
-            content_hash = seeder_hash(group, self._run.base_url)
-            if checkpoints.is_complete(self._db, run, SEEDER, group.name, content_hash):
-                self._recall_secrets(group)
-                continue
-            yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=False))
-            yield from self._seed_group(group)
-            yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=True))
+            if group.name in complete:  # before anything is seeded: the nodes lease its jobs already
+                yield from ([] for _ in self.secrets.recall(group, self._base))
+        for group, content_hash in groups:
+            if group.name not in complete:
+                yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=False))
+                yield from self._seed_group(group)
+                yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=True))
+        self.secrets.mark_complete()
         yield from self._retry_busy(self._mark_ready)
 
     def _retry_busy(self, work: Callable[[], list[int]]) -> Generator[list[int], None, list[int]]:
@@ -175,22 +177,12 @@ class Seeder:
             yield from self._resolve(group, lines)
 
     def _resolve(self, group: LocatorGroup, seeds: Iterator[str]) -> Iterator[Seed]:
-        base = self._run.base_url or self._definitions.base_url
         for url in seeds:
-            full = urls.join(base, url) if base else urls.normalize(url)
+            full = urls.join(self._base, url) if self._base else urls.normalize(url)
             if full is None:
                 self.problems.append(f"{group.name}: no usable URL: {urls.without_credentials(url)[:200]}")
             else:
                 yield self.secrets.split(full)
-
-    def _recall_secrets(self, group: LocatorGroup) -> None:
-        """Seal the credentials in lists that an earlier supervisor has seeded: jobs may still need them."""
-        for locator in group.locators:
-            if locator.from_file not in (None, "-"):
-                with contextlib.suppress(UsageError):  # the list is gone: jobs that need a password say so
-                    for url in read_urls(str(locator.from_file)):
-                        if "@" in url and (full := urls.normalize(url)) is not None:
-                            self.secrets.split(full)
 
     def _write_checkpoint(self, group: LocatorGroup, content_hash: str, *, completed: bool) -> list[int]:
         """Record the seeder's checkpoint of a group; an invalid one stays invalid until it is complete."""
@@ -276,15 +268,3 @@ def _take_batch(seeds: Iterator[Seed]) -> list[Seed]:
         if len(batch) >= _BATCH_SIZE or (seed.userinfo and time.monotonic() > deadline):
             break
     return batch
-
-
-def read_urls(path: str) -> Iterator[str]:
-    """The URLs of a file, one per line; skips blank lines and lines that start with #."""
-    try:
-        with sys.stdin if path == "-" else Path(path).open(encoding="utf-8", errors="replace") as file:
-            for line in file:
-                text = line.strip().removeprefix("\ufeff")
-                if text and not text.startswith("#"):
-                    yield text
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", "Fix the `from` of the locator, or the file.") from error

@@ -194,6 +194,26 @@ def test_a_changed_secret_is_a_new_version_that_re_extracts_nothing(project: Pro
     assert canaries(project.data) == {}
 
 
+def test_a_resumed_run_waits_for_the_passwords_of_its_list(project: Project, site: Site) -> None:
+    """Sealing them takes longer than a job waits for its own."""
+    crawl_slowly(project, site, seeds="from: list.txt")
+    slow, count = [1.0], 350
+    site.fallback = lambda request: Page(html(f"<b>{request.path}</b>"), delay=slow[0])
+    lines = [f"http://us:{CANARIES['listed']}{n}@127.0.0.1:{site.port}/{n}\n" for n in range(count)]
+    (project.defs / "list.txt").write_text("".join(lines))
+    running = project.start("--set", "grace=1", nodes=1)
+    assert until(lambda: bool(site.paths) or running.exited)
+    assert until(lambda: project.query("SELECT state FROM runs") == [("READY",)] or running.exited, 40)
+    running.send(signal.SIGTERM)
+    running.wait()
+    slow[0] = 0.0
+    done = project.crawl(nodes=1)
+    assert done.jobs == {"done": count}
+    sent = {e.path: e.request.headers.get("authorization") for e in site.exchanges if e.path != "/robots.txt"}
+    assert sent == {f"/{n}": basic("us", f"{CANARIES['listed']}{n}") for n in range(count)}
+    assert canaries(project.data) == {}
+
+
 def test_a_job_whose_secret_is_gone_says_so(project: Project, site: Site) -> None:
     crawl_slowly(project, site, seeds="from: '-'")
     urls = "".join(f"http://us:{CANARIES['password']}@127.0.0.1:{site.port}/{n}\n" for n in range(60))

@@ -61,7 +61,7 @@ WHERE id = ? AND robots_fetched_at > ? - {_ROBOTS_KEPT} RETURNING id
 """
 _ABANDON_ROBOTS = """
 UPDATE hosts SET robots = 'KNOWN', robots_status = CASE WHEN robots_fetched_at IS NULL THEN 0 ELSE robots_status END,
-    robots_text = CASE WHEN robots_fetched_at IS NULL THEN 'a node died of it' ELSE robots_text END
+    robots_text = CASE WHEN robots_fetched_at IS NULL THEN 'its node ended during the request' ELSE robots_text END
 WHERE run = :run AND robots = 'WANTED' AND origin || '/robots.txt' IN (
     SELECT j.url FROM sequences s CROSS JOIN jobs j ON j.sequence = s.id
     WHERE s.run = :run AND s.kind = 'robots' AND s.failed > 0 AND j.state = 'FAILED')

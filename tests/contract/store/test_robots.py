@@ -199,7 +199,7 @@ def test_a_node_that_died_of_a_robots_txt_closes_its_host_wherever_the_job_was(g
             jobs.release(gated.db, gated.nodes[0], "n1 died", crashed=True)
     with gated.db.transaction():
         hosts.abandon_robots(gated.db, gated.run)
-    assert state(gated) == ("KNOWN", 0, "a node died of it")
+    assert state(gated) == ("KNOWN", 0, "its node ended during the request")
     assert state(gated, "b:80") == ("WANTED", None, None)
 
 

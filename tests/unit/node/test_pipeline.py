@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from engine.fetch.byte_budget import ByteBudget
-from engine.model.job import JobState, LeasedJob
+from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
 from engine.node.pipeline import Pipeline
 from engine.node.secrets import SecretValues
 from engine.settings import Settings
@@ -23,12 +23,16 @@ def budget() -> ByteBudget:
     return ByteBudget(capacity=2_000_000, largest=1_000_000)
 
 
+def build_pipeline(budget: ByteBudget) -> Pipeline:
+    return Pipeline(
+        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(), def_cache=Mock(), secrets=SecretValues(),
+        page_extractor=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
+    )  # fmt: skip
+
+
 def process(budget: ByteBudget, end: Callable[[LeasedJob], JobOutcome]) -> JobOutcome:
     """Process a job that has read half a MB and ends like that."""
-    pipeline = Pipeline(
-        source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(), def_cache=Mock(), secrets=SecretValues(),
-        page_extractor=Mock(), named_hosts=Mock(), byte_budget=budget, host_gates=Mock(),
-    )  # fmt: skip
+    pipeline = build_pipeline(budget)
 
     async def work(job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
         await pipeline._sender.share(job).grow(500_000)
@@ -59,4 +63,20 @@ def test_a_job_that_is_cancelled_or_fails_holds_nothing(budget: ByteBudget, erro
 
     with pytest.raises(type(error)):
         process(budget, end)
+    assert budget.used == 0
+
+
+def test_a_body_that_is_extracted_again_is_complete(budget: ByteBudget) -> None:
+    """The share of a complete body makes room for the next large reader while it is extracted."""
+    pipeline = build_pipeline(budget)
+    stored = StoredPage(page=1, url="http://a/1", status=200, content_type="text/html", size=900_000, fetched_at=0.0)
+    job = leased(1)._replace(kind=JobKind.EXTRACT, stored=stored)
+
+    async def reextract(job: LeasedJob) -> JobOutcome:
+        assert budget.used > 800_000
+        assert pipeline._sender.share(job).complete
+        return JobOutcome(job=job, state=JobState.DONE)
+
+    pipeline._reextractor.reextract = reextract  # type: ignore[method-assign]
+    assert asyncio.run(pipeline.process(job, lambda: None)).state is JobState.DONE
     assert budget.used == 0

@@ -77,6 +77,23 @@ def test_defs_that_ignore_robots_txt_count_from_their_version_on(cache: RobotsCa
     assert not allows(cache, version=2)
 
 
+def test_a_host_that_robots_txt_applies_to_later_is_seen_within_seconds(
+    cache: RobotsCache, stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A locator may name a host during the run; its robots.txt applies from then on, without a new version."""
+    stored.result = "OFF"
+    assert allows(cache)
+    assert allows(cache)
+    assert stored.reads == 1
+    stored.result = None
+    monkeypatch.setattr(robots_cache, "_RECHECK_OFF_SECONDS", 0.0)
+    with pytest.raises(RobotsPending):
+        cache.rules(1, 1)
+    monkeypatch.undo()
+    stored.result = StoredRobots(200, CLOSED, 1.0)
+    assert not allows(cache)
+
+
 def test_large_files_do_not_fill_the_memory(cache: RobotsCache, stored: Stored) -> None:
     stored.result = StoredRobots(200, CLOSED + "# filler\n" * 40_000, 1.0)
     for host in range(20):

@@ -16,7 +16,7 @@ from engine.model.job import JobKind, Request
 from engine.model.secret import SecretVault
 from engine.node import secrets as secrets_module
 from engine.node.lifeline import LifelineReader
-from engine.node.secrets import HostCredentials, SecretValues
+from engine.node.secrets import HostCredentials, SecretPending, SecretValues
 from tests.unit.node.leased_jobs import leased
 
 
@@ -32,10 +32,10 @@ def lifeline(sent: bytes) -> Iterator[LifelineReader]:
 
 def test_the_lifeline_gives_settings_then_secrets_then_its_end() -> None:
     received: list[Mapping[str, str]] = []
-    with lifeline(b'{"nodes":2}\n{"secrets":{"a":"1"}}\n{"secrets":{"b":"2"}}\n{"secr') as reader:
+    with lifeline(b'{"nodes":2}\n{"secrets":{"a":"1"}}\n{"complete":true}\n{"secrets":{"b":"2"}}\n{"secr') as reader:
         assert reader.read_settings() == '{"nodes":2}\n'
-        reader.watch(received.append)
-    assert received == [{"a": "1"}, {"b": "2"}]
+        reader.watch(received.append, lambda: received.append({}))
+    assert received == [{"a": "1"}, {}, {"b": "2"}]
 
 
 @pytest.mark.parametrize("sent", [b"", b'{"nodes'])
@@ -58,7 +58,7 @@ def test_an_unreadable_message_is_reported_without_its_text(caplog: pytest.LogCa
     received: list[Mapping[str, str]] = []
     sent = b'canary\n[]\n{"canary":1}\n{"secrets":{"a":"1"}}\n'
     with caplog.at_level(logging.ERROR), lifeline(sent) as reader:
-        reader.watch(received.append)
+        reader.watch(received.append, lambda: None)
     assert received == [{"a": "1"}]
     assert len(caplog.records) == 3
     assert "canary" not in caplog.text
@@ -66,7 +66,7 @@ def test_an_unreadable_message_is_reported_without_its_text(caplog: pytest.LogCa
 
 def test_the_end_of_the_pipe_ends_the_watch_at_once() -> None:
     reader, writer = os.pipe()
-    thread = threading.Thread(target=LifelineReader(reader).watch, args=(lambda _: None,))
+    thread = threading.Thread(target=LifelineReader(reader).watch, args=(lambda _: None, lambda: None))
     thread.start()
     os.close(writer)
     thread.join(1)
@@ -146,6 +146,7 @@ def test_a_missing_secret_fails_the_request_and_only_the_first_waits(monkeypatch
     monkeypatch.setattr(asyncio, "sleep", sleep)
     vault, values = SecretVault(b"salt"), SecretValues()
     sealed = vault.seal("one")
+    values.mark_complete()
     for _ in range(2):
         with pytest.raises(FetchFailed) as failed:
             asyncio.run(values.open(sealed))
@@ -154,3 +155,14 @@ def test_a_missing_secret_fails_the_request_and_only_the_first_waits(monkeypatch
     assert len(sleeps) == 5
     values.add(dict(vault.values_from(0)))
     assert asyncio.run(values.open(sealed)) == "one"
+
+
+def test_a_secret_that_may_still_come_keeps_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets_module, "_PENDING_WAIT_SECONDS", 0.05)
+    vault, values = SecretVault(b"salt"), SecretValues()
+    sealed = vault.seal("one")
+    with pytest.raises(SecretPending):
+        asyncio.run(values.open(sealed))
+    values.mark_complete()
+    with pytest.raises(FetchFailed):
+        asyncio.run(values.open(sealed))

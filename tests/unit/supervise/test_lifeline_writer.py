@@ -39,6 +39,13 @@ def test_a_line_break_in_a_secret_does_not_end_its_message(pipe: tuple[IO[bytes]
     assert json.loads(pipe[0].readline()) == {"secrets": {"a": "one\ntwo \u00fc\ud800"}}
 
 
+def test_completeness_follows_the_secrets_before_it(pipe: tuple[IO[bytes], IO[bytes]]) -> None:
+    lifeline = LifelineWriter(pipe[1])
+    lifeline.send_secrets([("a", "b")])
+    lifeline.send_completeness()
+    assert [json.loads(pipe[0].readline()) for _ in range(2)] == [{"secrets": {"a": "b"}}, {"complete": True}]
+
+
 def test_nothing_to_send_writes_nothing(pipe: tuple[IO[bytes], IO[bytes]]) -> None:
     LifelineWriter(pipe[1]).send_secrets([])
     pipe[1].close()

@@ -18,7 +18,7 @@ from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import checkpoints, runs, sequences, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.placement import PlacementCache
-from engine.supervise import seeding
+from engine.supervise import seed_secrets, seeding
 from engine.supervise.seed_secrets import SeedSecrets
 from engine.supervise.seeding import Seeder, encode_request
 
@@ -34,6 +34,7 @@ class SeedingHarness:
         self.folder = folder
         self.vault = SecretVault(b"salt")
         self.shared: list[tuple[int, int]] = []
+        self.completed: list[int] = []
         with self.db.transaction():
             self.run = runs.create(self.db, None, 0.0).seq
 
@@ -43,7 +44,7 @@ class SeedingHarness:
             version = versions.publish(self.db, defs, 0.0)
             runs.set_version(self.db, self.run, version)
         places = PlacementCache(self.run, lambda _: HostPolicy(0.0, 8, False), lambda _: None)
-        secrets = SeedSecrets(self.vault, self.share)
+        secrets = SeedSecrets(self.vault, self.share, lambda: self.completed.append(len(self.vault.values_from(0))))
         return Seeder(self.db, runs.get(self.db, self.run), defs, version, places, secrets)
 
     def share(self) -> None:
@@ -243,6 +244,49 @@ def test_a_list_with_passwords_is_read_again_for_jobs_of_an_earlier_start(harnes
     harness.vault = SecretVault(b"salt")
     harness.seed(group)
     assert [text for _, text in harness.vault.values_from(0)] == ["us", "one"]
+
+
+def listing(harness: SeedingHarness, name: str, *urls: str) -> LocatorGroup:
+    """A group that reads these URLs from a list."""
+    listed = harness.folder / f"{name}.txt"
+    listed.write_text("".join(f"{url}\n" for url in urls))
+    return LocatorGroup(name=name, locators=(Locator(name="l", from_file=str(listed)),))
+
+
+def test_earlier_secrets_are_shared_in_slices_and_before_anything_is_seeded(
+    harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = listing(harness, "earlier", *(f"http://us:{n}@a/{n}" for n in range(5)), "//u:relative@a/x")
+    harness.seed(earlier, base_url="http://a/")
+    jobs = len(harness.urls())
+    monkeypatch.setattr(seed_secrets, "_SLICE_SECONDS", 0.0)
+    harness.vault, harness.shared, harness.completed = SecretVault(b"salt"), [], []
+    made = harness.seeding(SHOP, earlier, base_url="http://a/")
+    steps = 0
+    while len(harness.urls()) == jobs:
+        made.step()
+        steps += 1
+    assert steps > 6, "each step is a slice"
+    assert [secrets for secrets, _ in harness.shared[:6]] == [2, 3, 4, 5, 6, 8]
+    assert harness.completed == []
+    while not made.done:
+        made.step()
+    assert harness.completed == [8]
+
+
+def test_a_list_is_read_again_only_if_it_changed(harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = listing(harness, "g", "http://us:one@a/")
+    harness.seed(group)
+    reads: list[str] = []
+    read_urls = seed_secrets.read_urls
+    monkeypatch.setattr(seed_secrets, "read_urls", lambda path: reads.append(path) or read_urls(path))
+    secrets = harness.seeding(group).secrets
+    for expected in (1, 1):
+        assert list(secrets.recall(group, None)) == []
+        assert len(reads) == expected
+    listing(harness, "g", "http://us:one@a/", "http://us:restored@a/2")
+    assert list(secrets.recall(group, None)) == []
+    assert [text for _, text in harness.vault.values_from(0)][-1] == "restored"
 
 
 def test_a_batch_is_short_where_each_url_has_its_own_password(harness: SeedingHarness) -> None:

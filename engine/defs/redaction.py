@@ -1,0 +1,37 @@
+"""Shortens what messages quote from defs: a typo can put a secret where a name or another value belongs."""
+
+import re
+
+from engine.defs.yaml_node import YamlNode
+
+_SECRET_SECTIONS = frozenset({"locatorGroups", "hosts", "baseUrl"})
+_NAME_END = re.compile(r"[:=\s]")
+
+
+def shown_key(key: str) -> str:
+    """A key up to the first `:`, `=` or blank: what follows may be a value whose separator was mistyped."""
+    end = _NAME_END.search(key)
+    return key if end is None else f"{key[: end.start()]}…"
+
+
+def shown_host(name: str) -> str:
+    """The name of a host, without what may be credentials in front of `@`, or a value after `=` or a blank."""
+    if not re.search(r"[@=\s]", name):
+        return name
+    credentials, _, host = name.rpartition("@")
+    return f"…@{shown_key(host)}" if credentials else shown_key(name)
+
+
+def may_hold_secrets(path: tuple[int | str, ...]) -> bool:
+    """Whether a path leads into a section whose values may be secrets."""
+    return not _SECRET_SECTIONS.isdisjoint(path[:1])
+
+
+def describe_value(node: YamlNode, path: tuple[int | str, ...]) -> str:
+    """What is written at a path: not the text itself where it may be or hold a secret."""
+    if node.kind == "scalar" and not node.is_null:
+        if not {"headers", "cookies"}.isdisjoint(path):
+            return "a text"
+        if may_hold_secrets(path) and re.search(r"[:=@\s]", node.text):
+            return "a text"
+    return node.describe()
