@@ -16,7 +16,7 @@ from yarl import URL
 from engine.fetch.address_guard import guarded_category, literal_address
 from engine.fetch.decompress import Decompressor, body_too_large
 from engine.fetch.errors import AddressRefused, FetchFailed
-from engine.fetch.guarded_connector import GuardedResolver, find_guarded_address, open_guarded_socket
+from engine.fetch.guarded_connector import GuardedAddress, GuardedResolver, find_guarded_address, open_guarded_socket
 from engine.fetch.request import OutgoingRequest
 
 _MAX_HEADER_BYTES = 64 * 1024
@@ -71,6 +71,7 @@ class Transport(AiohttpTransport):
         self._tls = tls
         self._exempt_client: aiohttp.ClientSession | None = None
         self._own_resolver: AbstractResolver | None = None
+        self._guarded_resolver: GuardedResolver | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request. Returns a `TransportResponse` for an `OutgoingRequest`. Raises `FetchFailed`."""
@@ -98,6 +99,19 @@ class Transport(AiohttpTransport):
         response.body = body
         return response
 
+    async def check_address(self, url: str) -> None:
+        """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Connects to nothing."""
+        parsed = URL(url, encoded=True)
+        _refuse_guarded_literal(parsed)
+        self._session(exempt=False)  # which creates the resolver
+        assert self._guarded_resolver is not None
+        try:
+            await self._guarded_resolver.resolve(parsed.host or "", parsed.port or 0, socket.AF_UNSPEC)
+        except GuardedAddress as guarded:
+            raise _to_refusal(parsed, guarded.address, guarded.category) from guarded
+        except OSError:
+            return  # a name without an address is no matter of the guard
+
     async def aclose(self) -> None:
         """Close all connections."""
         await super().aclose()
@@ -121,7 +135,7 @@ class Transport(AiohttpTransport):
         if not exempt:
             if resolver is None:
                 resolver = self._own_resolver = aiohttp.DefaultResolver()
-            resolver = GuardedResolver(resolver)
+            resolver = self._guarded_resolver = GuardedResolver(resolver)
         connector = aiohttp.TCPConnector(
             limit=self._connections,
             ttl_dns_cache=_DNS_CACHE_SECONDS,

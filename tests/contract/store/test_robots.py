@@ -106,7 +106,7 @@ def test_an_unreadable_one_lets_its_pages_be_leased_without_a_delay(new_store: N
     assert state(store) == ("KNOWN", 0, "connection refused")
     store.now += 30
     taken = store.take("http://a/")
-    assert len(taken) == 8, "up to the concurrency: nothing will be sent"
+    assert len(taken) == 20, "up to the limit of a host without a delay: nothing will be sent"
     assert {job.send_at for job in taken} == {None}
 
 
