@@ -62,14 +62,13 @@ class Fetcher:
         """
         self._deadline = deadline
         self._max_body = max_body
-        self._client = _Client(
-            Transport(
-                headers={"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
-                connections=connections,
-                resolver=resolver,
-                tls=tls,
-            )
+        self._transport = Transport(
+            headers={"User-Agent": user_agent, "Accept": ACCEPT, "Accept-Encoding": ACCEPT_ENCODING},
+            connections=connections,
+            resolver=resolver,
+            tls=tls,
         )
+        self._client = _Client(self._transport)
 
     @classmethod
     def from_settings(cls, settings: Settings, *, connections: int) -> "Fetcher":
@@ -149,6 +148,10 @@ class Fetcher:
             location_problem=problem,
             retry_after=parse_retry_after(received.get(b"retry-after"), received.get(b"date")),
         )
+
+    async def check_address(self, url: str) -> None:
+        """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Sends nothing."""
+        await self._transport.check_address(url)
 
     async def aclose(self) -> None:
         """Close all connections."""

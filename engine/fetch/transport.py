@@ -6,23 +6,20 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from io import BytesIO
-from typing import TYPE_CHECKING
 
 import aiohttp
 import httpx
 from aiohttp.abc import AbstractResolver
+from aiohttp.connector import Connection
+from aiohttp.http import RawResponseMessage
 from httpx_aiohttp import AiohttpTransport
 from yarl import URL
 
 from engine.fetch.address_guard import guarded_category, literal_address
 from engine.fetch.decompress import Decompressor, body_too_large
 from engine.fetch.errors import AddressRefused, FetchFailed
-from engine.fetch.guarded_connector import GuardedResolver, find_guarded_address, open_guarded_socket
+from engine.fetch.guarded_connector import GuardedAddress, GuardedResolver, find_guarded_address, open_guarded_socket
 from engine.fetch.request import OutgoingRequest
-
-if TYPE_CHECKING:
-    from aiohttp.connector import Connection
-    from aiohttp.http import RawResponseMessage
 
 _MAX_HEADER_BYTES = 64 * 1024
 """Bytes of one header line; policies and cookies of real sites exceed aiohttp's 8 KB."""
@@ -78,6 +75,7 @@ class Transport(AiohttpTransport):
         self._tls = tls
         self._exempt_client: aiohttp.ClientSession | None = None
         self._own_resolver: AbstractResolver | None = None
+        self._guarded_resolver: GuardedResolver | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request. Returns a `TransportResponse` for an `OutgoingRequest`. Raises `FetchFailed`."""
@@ -105,6 +103,19 @@ class Transport(AiohttpTransport):
         response.body = body
         return response
 
+    async def check_address(self, url: str) -> None:
+        """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Connects to nothing."""
+        parsed = URL(url, encoded=True)
+        _refuse_guarded_literal(parsed)
+        self._session(exempt=False)  # which creates the resolver
+        assert self._guarded_resolver is not None
+        try:
+            await self._guarded_resolver.resolve(parsed.host or "", parsed.port or 0, socket.AF_UNSPEC)
+        except GuardedAddress as guarded:
+            raise _to_refusal(parsed, guarded.address, guarded.category) from guarded
+        except OSError:
+            return  # a name without an address is no matter of the guard
+
     async def aclose(self) -> None:
         """Close all connections."""
         await super().aclose()
@@ -128,7 +139,7 @@ class Transport(AiohttpTransport):
         if not exempt:
             if resolver is None:
                 resolver = self._own_resolver = aiohttp.DefaultResolver()
-            resolver = GuardedResolver(resolver)
+            resolver = self._guarded_resolver = GuardedResolver(resolver)
         connector = aiohttp.TCPConnector(
             limit=self._connections,
             ttl_dns_cache=_DNS_CACHE_SECONDS,
@@ -161,13 +172,13 @@ class _FinalResponse(aiohttp.ClientResponse):
     aiohttp skips them without letting other tasks run, and keeps all that it has read.
     """
 
-    async def start(self, connection: "Connection") -> aiohttp.ClientResponse:
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
         """Read the head. Raises `aiohttp.ClientResponseError`, also after too many interim responses."""
         protocol = connection.protocol
         assert protocol is not None
         read, left = protocol.read, _MAX_INTERIM_RESPONSES + 1
 
-        async def read_limited() -> tuple["RawResponseMessage", aiohttp.StreamReader]:
+        async def read_limited() -> tuple[RawResponseMessage, aiohttp.StreamReader]:
             nonlocal left
             left -= 1
             if left < 0:

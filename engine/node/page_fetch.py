@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from engine import urls
-from engine.fetch.errors import FetchFailed
+from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected
 from engine.fetch.redirects import build_redirect_request
 from engine.fetch.response import FetchResponse
@@ -15,8 +15,8 @@ from engine.node.db_access import DbAccess
 from engine.node.host_gate import HostBackingOff
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.redirect_rule import RedirectRule
-from engine.node.request_sender import RequestSender, give_back
-from engine.node.robots_cache import RobotsCache, RobotsPending
+from engine.node.request_sender import RequestSender
+from engine.node.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
 from engine.node.secrets import PENDING_RETRY_SECONDS, SecretPending
 from engine.runtime.clock import boottime
 from engine.settings import Settings
@@ -70,7 +70,7 @@ class PageFetcher:
         """
         chain = self._start_chain(job)
         while True:
-            refused = None if job.kind is JobKind.ROBOTS else self._refuse_by_robots(job, chain)
+            refused = None if job.kind is JobKind.ROBOTS else await self._refuse_by_robots(job, chain)
             if refused is not None:
                 return refused
             previous_url = chain.url
@@ -80,12 +80,13 @@ class PageFetcher:
                     return FetchedPage(chain, response)
                 chain.advance(response)
             except HostBackingOff as backoff:
-                hops, target = _continuation(job, chain)
-                return give_back(job, backoff, hops=hops, target=target)
+                outcome = self._continue_later(job, chain)
+                outcome.backoff_until = backoff.until
+                return outcome
             except SecretPending:
-                hops, target = _continuation(job, chain)
-                retry_at = boottime() + PENDING_RETRY_SECONDS
-                return JobOutcome(job=job, state=JobState.READY, hops=hops, target=target, not_before=retry_at)
+                outcome = self._continue_later(job, chain)
+                outcome.not_before = boottime() + PENDING_RETRY_SECONDS
+                return outcome
             except FetchFailed as failure:
                 return self._outcomes.fetch_failed(job, chain.url, failure)
             except RedirectRejected as rejected:
@@ -94,6 +95,8 @@ class PageFetcher:
                 return self._outcomes.ended(job, JobState.FAILED, str(rejected), chain.url, hops=chain.hops)
             refusal = self._redirect_rule.refusal(job, previous_url, chain.url)
             if refusal is not None and job.kind is JobKind.ROBOTS:
+                if self._redirect_rule.guard_refusal(job, chain.url) is not None:
+                    return self._outcomes.ended(job, JobState.FAILED, refusal, chain.url, hops=chain.hops)
                 return FetchedPage(chain, response)
             if refusal is not None:
                 return self._outcomes.ended(job, JobState.SKIPPED, refusal, chain.url, hops=chain.hops)
@@ -125,21 +128,35 @@ class PageFetcher:
         """Whether the job may fetch the target of a redirect now: no two jobs fetch one page at a time."""
         return job.kind is not JobKind.PAGE or await self._db_access.claim_target(job, target)
 
-    def _refuse_by_robots(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
-        """SKIPPED where a rule disallows the URL, FAILED where the host's robots.txt cannot be read; None: go on."""
+    def _continue_later(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
+        """READY once more, to continue where the redirects led; a request that repeats its body starts again."""
+        if chain.request.is_plain_get and chain.hops:
+            return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url)
+        return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target)
+
+    async def _refuse_by_robots(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome | None:
+        """The outcome of a job whose URL may not be asked for now; None: it may.
+
+        SKIPPED where a rule disallows it, FAILED where the host's robots.txt cannot be read, READY until it is read.
+        """
         try:
-            robots = self._robots_cache.rules(job.host, job.defs_version)
+            robots = await self._robots_cache.rules(job.host, job.defs_version)
         except RobotsPending:
-            return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url if chain.hops else None)
+            return self._continue_later(job, chain)
+        except RobotsGuarded:
+            return await self._ask_robots_first(job, chain)
         refusal = None if robots is None else robots.refusal(chain.url)
         if robots is None or refusal is None:
             return None
         state = JobState.SKIPPED if robots.readable else JobState.FAILED
         return self._outcomes.ended(job, state, refusal, chain.url, hops=chain.hops)
 
-
-def _continuation(job: LeasedJob, chain: RedirectChain) -> tuple[int, str | None]:
-    """Hops and target from which a job that is given back continues; one that repeats its body starts again."""
-    if chain.request.is_plain_get and chain.hops:
-        return chain.hops, chain.url
-    return job.hops, job.target
+    async def _ask_robots_first(self, job: LeasedJob, chain: RedirectChain) -> JobOutcome:
+        """The address guard refused the host before: SKIPPED if it still does, else READY after its robots.txt."""
+        try:
+            await self._sender.check_address(job, chain.url)
+        except AddressRefused as refused:
+            return self._outcomes.fetch_failed(job, chain.url, refused)
+        outcome = self._continue_later(job, chain)
+        outcome.asks_robots = True
+        return outcome

@@ -15,14 +15,14 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.extraction import UnreadablePage, UnsupportedContent
 from engine.node.extraction_wire import MAX_SITEMAP_URLS
-from engine.node.host_gate import HostBackingOff, HostGates
+from engine.node.host_gate import HostGates
 from engine.node.named_hosts import NamedHosts
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_extractor import PageExtractor
 from engine.node.page_fetch import FetchedPage, PageFetcher, StoredTarget
 from engine.node.redirect_rule import RedirectRule
 from engine.node.reextraction import Reextractor
-from engine.node.request_sender import RequestSender, give_back
+from engine.node.request_sender import RequestSender
 from engine.node.robots_cache import RobotsCache
 from engine.node.robots_job import RobotsHandler
 from engine.node.secrets import SecretValues
@@ -70,15 +70,16 @@ class Pipeline:
         self._reextractor = Reextractor(source=source, db_access=db_access, page_extractor=page_extractor)
         self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor)
         agent = product_token(settings.user_agent)
+        robots_cache = RobotsCache(db_access, agent)
         self._page_fetcher = PageFetcher(
             settings=settings,
             sender=self._sender,
             db_access=db_access,
-            robots_cache=RobotsCache(db_access, agent),
+            robots_cache=robots_cache,
             outcomes=self._outcomes,
             redirect_rule=self._redirect_rule,
         )
-        self._robots_handler = RobotsHandler(self._page_fetcher, self._outcomes, agent)
+        self._robots_handler = RobotsHandler(self._page_fetcher, self._outcomes, robots_cache, agent)
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its request, if it sends one; or the outcome that gives it back."""
@@ -93,8 +94,6 @@ class Pipeline:
             if job.kind is JobKind.EXTRACT:
                 return await self._reextract(job)
             outcome = await self._process(job, started)
-        except HostBackingOff as refusal:
-            outcome = give_back(job, refusal)
         finally:
             share = self._sender.take_share(job)
             if share is not None:

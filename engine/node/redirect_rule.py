@@ -20,9 +20,10 @@ class RedirectRule:
         """
         if urls.origin(from_url) == urls.origin(target):
             return None
-        return self._guard_refusal(job, target) or self._leaving_refusal(job, from_url, target)
+        return self.guard_refusal(job, target) or self._leaving_refusal(job, from_url, target)
 
-    def _guard_refusal(self, job: LeasedJob, target: str) -> str | None:
+    def guard_refusal(self, job: LeasedJob, target: str) -> str | None:
+        """Why the address guard refuses a target that spells an address; None: it does not."""
         address = literal_address(urls.host_of(target))
         category = None if address is None else guarded_category(address)
         host_key = urls.host_key(target)

@@ -71,7 +71,7 @@ class RequestSender:
                 concurrency=job.host_concurrency,
             )
         except HostBackingOff as refusal:
-            return give_back(job, refusal)
+            return _give_back(job, refusal)
         return None
 
     def dismiss(self, job: LeasedJob) -> None:
@@ -123,6 +123,11 @@ class RequestSender:
             await gate.wait_turn(job.delay)
         else:
             gate.check_backoff()
+
+    async def check_address(self, job: LeasedJob, url: str) -> None:
+        """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""
+        if not self._named_hosts.is_exempt(urls.host_key(url), job.defs_version):
+            await self._fetcher.check_address(url)
 
     async def _send(self, job: LeasedJob, url: str, request: Request, part: HostPart, *, exempt: bool) -> FetchResponse:
         return await self._fetcher.send(
@@ -190,10 +195,6 @@ class RequestSender:
         stats.backoff_until = end or None
 
 
-def give_back(
-    job: LeasedJob, refusal: HostBackingOff, *, hops: int | None = None, target: str | None = None
-) -> JobOutcome:
-    """READY once more, to be leased when the backoff is over; `hops` and `target`: how far its redirects led."""
-    if hops is None:
-        hops, target = job.hops, job.target
-    return JobOutcome(job=job, state=JobState.READY, hops=hops, target=target, backoff_until=refusal.until)
+def _give_back(job: LeasedJob, refusal: HostBackingOff) -> JobOutcome:
+    """READY once more, to be leased when the backoff is over."""
+    return JobOutcome(job=job, state=JobState.READY, hops=job.hops, target=job.target, backoff_until=refusal.until)

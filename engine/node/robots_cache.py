@@ -1,11 +1,13 @@
 """Caches the parsed robots.txt of the hosts this node works on."""
 
+import asyncio
 import time
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from engine.fetch.robots import is_readable
 from engine.fetch.robots_reader import HostRobots, parse_robots
 from engine.node.db_access import DbAccess
+from engine.store.tables.hosts import StoredRobots
 
 _MAX_HOSTS = 1000
 _MAX_CHARACTERS = 1_000_000
@@ -14,16 +16,31 @@ _RECHECK_SECONDS = 60.0
 """Seconds after which to look for a newer copy in the store."""
 _RECHECK_OFF_SECONDS = 5.0
 """The same where robots.txt does not apply: once a locator names the host, it may."""
+_LARGE_TEXT = 50_000
+"""Characters of a file that is parsed in a thread: it takes 15 ms, the largest one 150 ms."""
 
 
 class RobotsPending(Exception):
     """The host's robots.txt is being asked for again; the job must wait for it."""
 
 
-class _CachedRobots(NamedTuple):
+class RobotsGuarded(Exception):
+    """The address guard refused to ask for the host's robots.txt."""
+
+
+@dataclass(slots=True)
+class _CachedRobots:
     robots: HostRobots
+    size: int
     fetched_at: float | None
     checked_at: float
+
+
+async def parse_off_loop(status: int, text: str, agent: str) -> HostRobots:
+    """As `parse_robots`; a large file is parsed in a thread, so that the loop goes on with its other jobs."""
+    if len(text) < _LARGE_TEXT:
+        return parse_robots(status, text, agent)
+    return await asyncio.to_thread(parse_robots, status, text, agent)
 
 
 class RobotsCache:
@@ -34,24 +51,35 @@ class RobotsCache:
         self._db_access = db_access
         self._agent = agent
         self._hosts: dict[int, _CachedRobots] = {}
+        """By host; the order is that in which they were parsed."""
+        self._parsing: dict[int, asyncio.Task[HostRobots]] = {}
         self._exempt: dict[int, float] = {}
         self._size = 0
         self._defs_version = 0
 
-    def rules(self, host: int, version: int) -> HostRobots | None:
-        """The robots.txt of a host; None where the defs of that version ignore it. Raises RobotsPending."""
+    async def rules(self, host: int, version: int) -> HostRobots | None:
+        """The robots.txt of a host; None where the defs of that version ignore it.
+
+        Raises RobotsPending, RobotsGuarded.
+        """
         if version > self._defs_version:
             self._defs_version = version
-            self._clear()
+            self._exempt.clear()
+            for each in self._hosts.values():
+                each.checked_at = float("-inf")  # it may not apply any more
         exempt_since = self._exempt.get(host)
         if exempt_since is not None and time.monotonic() - exempt_since < _RECHECK_OFF_SECONDS:
             return None
         cached = self._hosts.get(host)
         if cached is not None and time.monotonic() - cached.checked_at < _RECHECK_SECONDS:
             return cached.robots
-        return self._read(host, cached)
+        return await self._read(host, cached)
 
-    def _read(self, host: int, cached: _CachedRobots | None) -> HostRobots | None:
+    def remember(self, host: int, robots: HostRobots, text: str, fetched_at: float) -> None:
+        """Keep what was parsed of a host's robots.txt that is about to be stored; it counts once that is done."""
+        self._keep(host, _CachedRobots(robots, len(text), fetched_at, float("-inf")))
+
+    async def _read(self, host: int, cached: _CachedRobots | None) -> HostRobots | None:
         self._exempt.pop(host, None)
         stored = self._db_access.robots(host)
         if stored is None:
@@ -59,19 +87,38 @@ class RobotsCache:
         if stored == "OFF":
             self._exempt[host] = time.monotonic()
             return None
+        if stored.is_guarded:
+            raise RobotsGuarded
         if cached is not None and cached.fetched_at == stored.fetched_at:
-            self._hosts[host] = cached._replace(checked_at=time.monotonic())
+            cached.checked_at = time.monotonic()
             return cached.robots
-        robots = parse_robots(stored.status, stored.text, self._agent)
         if not is_readable(stored.status):
-            return robots  # not cached: an operator's retry asks for it again
-        if len(self._hosts) >= _MAX_HOSTS or self._size + len(stored.text) > _MAX_CHARACTERS:
-            self._clear()
-        self._size += len(stored.text)
-        self._hosts[host] = _CachedRobots(robots, stored.fetched_at, time.monotonic())
+            # not cached: an operator's retry asks for it again
+            return parse_robots(stored.status, stored.text, self._agent)
+        if len(stored.text) < _LARGE_TEXT:
+            robots = parse_robots(stored.status, stored.text, self._agent)
+        else:
+            robots = await self._parse_large(host, stored)
+        self._keep(host, _CachedRobots(robots, len(stored.text), stored.fetched_at, time.monotonic()))
         return robots
 
-    def _clear(self) -> None:
-        self._hosts.clear()
-        self._exempt.clear()
-        self._size = 0
+    async def _parse_large(self, host: int, stored: StoredRobots) -> HostRobots:
+        """Parse a file, once for all jobs that ask for it meanwhile."""
+        task = self._parsing.get(host)
+        if task is None:
+            task = asyncio.create_task(parse_off_loop(stored.status, stored.text, self._agent))
+            self._parsing[host] = task
+            task.add_done_callback(lambda _: self._parsing.pop(host, None))
+        return await asyncio.shield(task)  # a job that is cancelled leaves the task to the others
+
+    def _keep(self, host: int, robots: _CachedRobots) -> None:
+        self._drop(host)
+        self._hosts[host] = robots
+        self._size += robots.size
+        while len(self._hosts) > 1 and (len(self._hosts) > _MAX_HOSTS or self._size > _MAX_CHARACTERS):
+            self._drop(next(iter(self._hosts)))
+
+    def _drop(self, host: int) -> None:
+        dropped = self._hosts.pop(host, None)
+        if dropped is not None:
+            self._size -= dropped.size

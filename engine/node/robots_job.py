@@ -6,10 +6,11 @@ from engine import urls
 from engine.fetch.redirect_chain import RedirectChain
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import classify_status
-from engine.fetch.robots_reader import parse_robots, robots_text
+from engine.fetch.robots_reader import robots_text
 from engine.model.job import JobState, LeasedJob
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_fetch import PageFetcher, StoredTarget
+from engine.node.robots_cache import RobotsCache, parse_off_loop
 from engine.store.transactions.outcome import JobOutcome, RobotsResult
 
 _MAX_CRAWL_DELAY = 3600.0
@@ -20,10 +21,13 @@ _NOTABLE_CRAWL_DELAY = 30.0
 class RobotsHandler:
     """One for each node."""
 
-    def __init__(self, page_fetcher: PageFetcher, outcomes: OutcomeBuilder, agent: str) -> None:
+    def __init__(
+        self, page_fetcher: PageFetcher, outcomes: OutcomeBuilder, robots_cache: RobotsCache, agent: str
+    ) -> None:
         """`agent`: the product token that selects the rules."""
         self._page_fetcher = page_fetcher
         self._outcomes = outcomes
+        self._robots_cache = robots_cache
         self._agent = agent
 
     async def read(self, job: LeasedJob) -> JobOutcome:
@@ -34,14 +38,17 @@ class RobotsHandler:
             if fetched.state is JobState.SKIPPED and job.target is not None:
                 fetched.state = JobState.FAILED  # a redirect led to a guarded address; the host's own is not guarded
             return self._close_host(fetched, 0) if fetched.state is JobState.FAILED else fetched
-        return self._outcome(job, fetched.response, fetched.chain)
+        return await self._outcome(job, fetched.response, fetched.chain)
 
-    def _outcome(self, job: LeasedJob, response: FetchResponse, chain: RedirectChain) -> JobOutcome:
+    async def _outcome(self, job: LeasedJob, response: FetchResponse, chain: RedirectChain) -> JobOutcome:
         if classify_status(response.status) == "retry":
             outcome = self._outcomes.retry(job, chain.url, f"HTTP {response.status}")
             return self._close_host(outcome, response.status) if outcome.state is JobState.FAILED else outcome
         text = robots_text(response)
-        asked = parse_robots(response.status, text, self._agent).rules.crawl_delay or 0.0
+        robots, fetched_at = await parse_off_loop(response.status, text, self._agent), time.time()
+        if job.target is None:  # else its own host is not the one of the lease
+            self._robots_cache.remember(job.host, robots, text, fetched_at)
+        asked = robots.rules.crawl_delay or 0.0
         delay = min(asked, _MAX_CRAWL_DELAY)
         events = [self._outcomes.event(job, "INFO", f"{response.status} {urls.without_credentials(chain.url)}")]
         if delay > _NOTABLE_CRAWL_DELAY:
@@ -49,7 +56,7 @@ class RobotsHandler:
                 f"; {delay:g} s are kept" if delay < asked else ""
             )
             events.append(self._outcomes.event(job, "WARNING", note))
-        result = RobotsResult(response.status, text, delay, self._agent, time.time())
+        result = RobotsResult(response.status, text, delay, self._agent, fetched_at)
         return JobOutcome(
             job=job, state=JobState.DONE, attempts=1, hops=chain.hops, target=job.target, robots=result,
             events=tuple(events),

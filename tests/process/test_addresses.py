@@ -60,7 +60,7 @@ def test_links_in_every_notation_connect_nowhere(project: Project, site: Site, t
     for url, reason in reasons.items():
         assert reason.startswith("address ") and reason.endswith(": {private: true}}"), (url, reason)
     assert trap.connections == []
-    assert project.query("SELECT DISTINCT robots FROM hosts WHERE named = 0") == [("OFF",)]
+    assert project.query("SELECT DISTINCT robots, robots_status FROM hosts WHERE named = 0") == [("KNOWN", -1)]
     assert not project.query("SELECT 1 FROM jobs WHERE state IN ('READY', 'FAILED')")
 
 

@@ -14,6 +14,8 @@ _ROBOTS_KEPT = 30 * 86400.0
 EFFECTIVE_DELAY = "max(h.delay, h.crawl_delay * (h.robots <> 'OFF'), h.pace * h.throttle)"
 """SQL: seconds between two requests to the host `h`, by the defs, its robots.txt and its pace."""
 MAX_PACE = 60.0
+GUARDED = -1
+"""In place of the status of a robots.txt: the address guard refused to ask for it."""
 
 _ENSURE = """
 INSERT INTO hosts (run, key, origin, delay, concurrency, robots, throttle) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -86,13 +88,21 @@ _SHIFT_DEADLINES = """
 UPDATE hosts SET next_at = next_at + :shift, backoff_until = backoff_until + :shift
 WHERE next_at IS NOT NULL OR backoff_until IS NOT NULL
 """
-_APPLY = """
+_APPLY = f"""
 UPDATE hosts SET delay = :delay, concurrency = :concurrency, throttle = :throttle, robots = CASE
-    WHEN NOT :robots THEN 'OFF' WHEN robots <> 'OFF' THEN robots
+    WHEN NOT :robots THEN 'OFF' WHEN robots_status = {GUARDED} THEN 'WANTED' WHEN robots <> 'OFF' THEN robots
     WHEN robots_status IS NULL THEN 'WANTED' ELSE 'KNOWN' END
 WHERE run = :run AND key = :key
 """
-_SKIP_ROBOTS = "UPDATE hosts SET robots = 'OFF' WHERE id = ? AND robots = 'WANTED'"
+_MARK_GUARDED = f"""
+UPDATE hosts SET robots = 'KNOWN', robots_status = {GUARDED}, robots_text = NULL, crawl_delay = 0,
+    robots_fetched_at = NULL
+WHERE id = ? AND robots = 'WANTED'
+"""
+_WANT_GUARDED_ROBOTS = f"""
+UPDATE hosts SET robots = 'WANTED', robots_status = NULL
+WHERE id = ? AND robots = 'KNOWN' AND robots_status = {GUARDED} RETURNING id, key, origin
+"""
 _MARK_NAMED = "UPDATE hosts SET named = 1 WHERE named = 0 AND id IN (SELECT value FROM json_each(?)) RETURNING id, key"
 _WITH_SKIPPED = """
 SELECT id FROM hosts h WHERE id IN (SELECT value FROM json_each(?))
@@ -130,6 +140,11 @@ class StoredRobots(NamedTuple):
     """Of the file, or why it cannot be read."""
     fetched_at: float | None
     """Wall clock, seconds since 1970; None: it could not be read."""
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether the address guard refused to ask for it: pages that it lets through must ask first."""
+        return self.status == GUARDED
 
 
 def ensure(db: Database, run: int, key: str, origin: str, policy: HostPolicy) -> tuple[int, bool]:
@@ -211,9 +226,15 @@ def set_robots(
     db.execute(_SET_ROBOTS, (status, text, crawl_delay, fetched_at, agent, host))
 
 
-def skip_robots(db: Database, host: int) -> None:
-    """Let the pages of a host be leased without its robots.txt: the address guard refused to ask for it."""
-    db.execute(_SKIP_ROBOTS, (host,))
+def mark_guarded(db: Database, host: int) -> None:
+    """The address guard refused to ask for the host's robots.txt, as it will refuse the pages; an old copy is kept."""
+    if not db.all(_KEEP_ROBOTS, (host, time.time())):
+        db.execute(_MARK_GUARDED, (host,))
+
+
+def want_guarded_robots(db: Database, host: int) -> list[tuple[int, str, str]]:
+    """Require the robots.txt of a host that was guarded: its id, key and origin; empty if it is required already."""
+    return [tuple(row) for row in db.all(_WANT_GUARDED_ROBOTS, (host,))]
 
 
 def abandon_robots(db: Database, run: int) -> None:

@@ -193,6 +193,8 @@ def _apply(
     for f in accepted:
         if f.backoff_until is not None:
             hosts.set_backoff(db, f.job.host, f.backoff_until, answered=f.throttled, strike=f.strike)
+        if f.asks_robots:
+            robots.ask_guarded_host(db, run, f.job.host)
         if f.host_failed:
             hosts.add_errors(db, f.job.host, 1)
         if f.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, f)) is not None:

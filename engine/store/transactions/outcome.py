@@ -79,6 +79,8 @@ class JobOutcome:
     """Whether that answer was the first of its burst, and lengthens the next backoff."""
     host_failed: bool = False
     robots: RobotsResult | None = None
+    asks_robots: bool = False
+    """Whether the host's robots.txt must be asked for first: the address guard refused that, and now it would not."""
     noindex: bool = False
     """Whether the page asks not to be indexed."""
     links_dropped: bool = False

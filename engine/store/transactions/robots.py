@@ -29,11 +29,16 @@ def ask_hosts_of_jobs(db: Database, run: int, ids: Iterable[int]) -> None:
     _ask_again(db, run, hosts.want_robots_of_jobs(db, ids))
 
 
+def ask_guarded_host(db: Database, run: int, host: int) -> None:
+    """Ask for the robots.txt of a host whose address is no longer guarded; its pages wait for the answer."""
+    _ask_again(db, run, hosts.want_guarded_robots(db, host))
+
+
 def apply_result(db: Database, run: int, outcome: JobOutcome) -> int | None:
     """Store the result of a robots job; returns the host whose robots.txt it is."""
     robots = outcome.robots
     if outcome.job.kind is JobKind.ROBOTS and outcome.state is JobState.SKIPPED:
-        hosts.skip_robots(db, outcome.job.host)
+        hosts.mark_guarded(db, outcome.job.host)
         return None
     if robots is None and outcome.job.kind is JobKind.ROBOTS and outcome.state not in _OPEN_STATES:
         # a robots job that failed must not hold back the pages of its host forever

@@ -1,5 +1,6 @@
 """Hosts that locators name, jobs that may leave their host, and what a host skipped by the address guard gets back."""
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,9 @@ from engine.model.job_key import link_key, locator_key
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import hosts, jobs, locators
-from engine.store.tables.hosts import HostPolicy
+from engine.store.tables.hosts import HostPolicy, StoredRobots
 from engine.store.tables.jobs import NewLocator
-from engine.store.transactions import placement
+from engine.store.transactions import placement, robots
 from engine.store.transactions.outcome import JobOutcome
 from engine.supervise.reload.defs_sync import ReextractionPlanner
 from tests.contract.store.harness import Page, StoreHarness, child
@@ -87,10 +88,36 @@ def test_pages_of_a_guarded_host_do_not_wait_for_its_robots_txt(new_store: NewSt
     store = new_store(policies={"x:80": POLICY})
     store.seed("http://x/1")
     _skip_robots(store)
-    assert hosts.get_robots(store.db, 1) == "OFF"
-    assert store.db.one("SELECT robots, robots_status FROM hosts") == ("OFF", None)
+    stored = hosts.get_robots(store.db, 1)
+    assert isinstance(stored, StoredRobots)
+    assert stored.is_guarded
     assert len(store.take("http://x/1")) == 1
     store.check_counters()
+
+
+def test_a_host_that_is_no_longer_guarded_is_asked_for_its_robots_txt_before_its_pages(new_store: NewStore) -> None:
+    store = new_store(policies={"x:80": POLICY})
+    store.seed("http://x/1", "http://x/2")
+    _skip_robots(store)
+    first, second = store.take("http://x/1")
+    asking = [JobOutcome(job=job, state=JobState.READY, asks_robots=True) for job in (first, second)]
+    result = store.commit(*asking)
+    assert store.db.value("SELECT id FROM sequences WHERE kind = 'robots'") in result.ring
+    assert hosts.get_robots(store.db, 1) is None
+    assert store.take("http://x/1") == ()
+    _skip_robots(store)
+    assert len(store.take("http://x/1")) == 2
+    store.check_counters()
+
+
+def test_the_guard_leaves_an_earlier_robots_txt_in_force(new_store: NewStore) -> None:
+    store = new_store(policies={"x:80": POLICY})
+    store.seed("http://x/1")
+    with store.db.transaction():
+        hosts.set_robots(store.db, 1, 200, "Disallow: /", 2.0, fetched_at=time.time() - 24 * 3600)
+        robots.ask_stale_hosts(store.db, store.run, time.time())
+    _skip_robots(store)
+    assert store.db.one("SELECT robots, robots_status, crawl_delay FROM hosts") == ("KNOWN", 200, 2.0)
 
 
 @pytest.mark.parametrize("obeys_robots", [True, False])

@@ -288,3 +288,21 @@ def test_an_exempt_address_opens_no_other_port(site: Site) -> None:
 def test_names_are_no_literals() -> None:
     for host in ("a.example", "1.example", "127.0.0.1.nip.io", "localhost", "dead.beef", "1-2.example", "x1"):
         assert literal_address(host) is None
+
+
+def test_a_host_is_checked_without_a_connection(connections: Connections) -> None:
+    resolver = Resolver({"in.example": ["10.0.0.7"], "out.example": ["10.0.0.7", "8.8.8.8"]})
+
+    async def check(url: str) -> str:
+        fetcher = Fetcher(user_agent="t", deadline=5, max_body=1000, connections=4, resolver=resolver)
+        try:
+            await fetcher.check_address(url)
+        except AddressRefused as refused:
+            return refused.host_key
+        finally:
+            await fetcher.aclose()
+        return ""
+
+    hosts = ["in.example:81", "127.0.0.1:80", "[::1]:8080", "out.example:80", "no.such.example:80"]
+    assert [asyncio.run(check(f"http://{host}/")) for host in hosts] == [*hosts[:3], "", ""]
+    assert connections.opened == []

@@ -1,14 +1,18 @@
 """The cache of parsed robots.txt: bounded, rechecked, and never of what could not be read."""
 
+import asyncio
+import threading
 from typing import Literal, cast
 
 import pytest
 
+from engine.fetch.robots_reader import HostRobots, parse_robots
 from engine.node import robots_cache
 from engine.node.db_access import DbAccess
-from engine.node.robots_cache import RobotsCache, RobotsPending
-from engine.store.tables.hosts import StoredRobots
+from engine.node.robots_cache import RobotsCache, RobotsGuarded, RobotsPending
+from engine.store.tables.hosts import GUARDED, StoredRobots
 
+pytestmark = pytest.mark.asyncio
 CLOSED = "User-agent: us\nDisallow: /\n"
 
 
@@ -34,68 +38,109 @@ def cache(stored: Stored) -> RobotsCache:
     return RobotsCache(cast(DbAccess, stored), "us")
 
 
-def allows(cache: RobotsCache, host: int = 1, version: int = 1) -> bool:
-    robots = cache.rules(host, version)
+async def allows(cache: RobotsCache, host: int = 1, version: int = 1) -> bool:
+    robots = await cache.rules(host, version)
     return robots is None or robots.refusal("http://h/a") is None
 
 
-def test_a_readable_file_is_read_once(cache: RobotsCache, stored: Stored) -> None:
+async def test_a_readable_file_is_read_once(cache: RobotsCache, stored: Stored) -> None:
     stored.result = StoredRobots(200, CLOSED, 1.0)
-    assert not allows(cache)
-    assert not allows(cache)
+    assert not await allows(cache)
+    assert not await allows(cache)
     assert stored.reads == 1
 
 
-def test_an_unreadable_one_is_looked_up_each_time(cache: RobotsCache, stored: Stored) -> None:
+async def test_an_unreadable_one_is_looked_up_each_time(cache: RobotsCache, stored: Stored) -> None:
     stored.result = StoredRobots(0, "connection refused", None)
-    assert not allows(cache)
+    assert not await allows(cache)
     stored.result = StoredRobots(404, "", 1.0)
-    assert allows(cache)
+    assert await allows(cache)
 
 
-def test_one_that_is_being_read_again_decides_nothing(cache: RobotsCache, stored: Stored) -> None:
+async def test_one_that_is_being_read_again_decides_nothing(cache: RobotsCache, stored: Stored) -> None:
     with pytest.raises(RobotsPending):
-        cache.rules(1, 1)
+        await cache.rules(1, 1)
 
 
-def test_a_newer_copy_is_seen_after_a_minute(
+async def test_a_newer_copy_is_seen_after_a_minute(
     cache: RobotsCache, stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stored.result = StoredRobots(200, CLOSED, 1.0)
-    assert not allows(cache)
+    assert not await allows(cache)
     stored.result = StoredRobots(200, "", 2.0)
-    assert not allows(cache)
+    assert not await allows(cache)
     monkeypatch.setattr(robots_cache, "_RECHECK_SECONDS", 0.0)
-    assert allows(cache)
+    assert await allows(cache)
 
 
-def test_defs_that_ignore_robots_txt_count_from_their_version_on(cache: RobotsCache, stored: Stored) -> None:
+async def test_defs_that_ignore_robots_txt_count_from_their_version_on(cache: RobotsCache, stored: Stored) -> None:
     stored.result = "OFF"
-    assert allows(cache)
+    assert await allows(cache)
     stored.result = StoredRobots(200, CLOSED, 1.0)
-    assert allows(cache)
-    assert not allows(cache, version=2)
+    assert await allows(cache)
+    assert not await allows(cache, version=2)
 
 
-def test_a_host_that_robots_txt_applies_to_later_is_seen_within_seconds(
+async def test_a_host_that_robots_txt_applies_to_later_is_seen_within_seconds(
     cache: RobotsCache, stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A locator may name a host during the run; its robots.txt applies from then on, without a new version."""
     stored.result = "OFF"
-    assert allows(cache)
-    assert allows(cache)
+    assert await allows(cache)
+    assert await allows(cache)
     assert stored.reads == 1
     stored.result = None
     monkeypatch.setattr(robots_cache, "_RECHECK_OFF_SECONDS", 0.0)
     with pytest.raises(RobotsPending):
-        cache.rules(1, 1)
+        await cache.rules(1, 1)
     monkeypatch.undo()
     stored.result = StoredRobots(200, CLOSED, 1.0)
-    assert not allows(cache)
+    assert not await allows(cache)
 
 
-def test_large_files_do_not_fill_the_memory(cache: RobotsCache, stored: Stored) -> None:
+async def test_large_files_do_not_fill_the_memory(cache: RobotsCache, stored: Stored) -> None:
     stored.result = StoredRobots(200, CLOSED + "# filler\n" * 40_000, 1.0)
     for host in range(20):
-        assert not allows(cache, host)
-    assert len(cache._hosts) <= 3
+        assert not await allows(cache, host)
+    assert list(cache._hosts) == [18, 19], "the oldest are evicted first"
+
+
+async def test_a_host_whose_robots_txt_was_guarded_decides_nothing(cache: RobotsCache, stored: Stored) -> None:
+    stored.result = StoredRobots(GUARDED, "", None)
+    with pytest.raises(RobotsGuarded):
+        await cache.rules(1, 1)
+
+
+@pytest.fixture
+def parsed_by(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The threads that parsed a file."""
+    threads: list[int] = []
+
+    def parse(status: int, text: str, agent: str) -> HostRobots:
+        threads.append(threading.get_ident())
+        return parse_robots(status, text, agent)
+
+    monkeypatch.setattr(robots_cache, "parse_robots", parse)
+    return threads
+
+
+async def test_a_large_file_is_parsed_once_and_in_a_thread(
+    cache: RobotsCache, stored: Stored, parsed_by: list[int]
+) -> None:
+    stored.result = StoredRobots(200, CLOSED + "# filler\n" * 10_000, 1.0)
+    assert await asyncio.gather(*(allows(cache) for _ in range(10))) == [False] * 10
+    assert len(parsed_by) == 1
+    assert parsed_by[0] != threading.get_ident()
+
+
+async def test_what_the_robots_job_parsed_counts_once_it_is_stored(
+    cache: RobotsCache, stored: Stored, parsed_by: list[int]
+) -> None:
+    stored.result = StoredRobots(200, "", 1.0)
+    assert await allows(cache)
+    cache.remember(1, parse_robots(200, CLOSED, "us"), CLOSED, 2.0)
+    assert await allows(cache)
+    cache.remember(1, parse_robots(200, CLOSED, "us"), CLOSED, 2.0)
+    stored.result = StoredRobots(200, CLOSED, 2.0)
+    assert not await allows(cache)
+    assert len(parsed_by) == 2
