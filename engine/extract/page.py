@@ -8,7 +8,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, Selectola
 
 from engine import urls
 from engine.errors import CrawlError
-from engine.extract.nesting_guard import MAX_OPEN_TAGS, most_open_formatting, nests_too_deep, reopens_too_many
+from engine.extract.nesting_guard import MAX_OPEN_TAGS, may_reopen, nests_too_deep, reopens_too_many
 from engine.extract.page_robots import PageRobots, read_headers, read_meta
 from engine.extract.tree_shape import TreeShape
 
@@ -161,9 +161,7 @@ class Page:
 
     def may_reopen(self, elements: int) -> bool:
         """Whether the parser may make more elements than that of unclosed formatting tags. Does not parse the page."""
-        tags = self._bytes.count(b"<")
-        # half of the tags opened, and repeated in each of the other half
-        return tags * tags > 4 * elements and most_open_formatting(self._lower) * tags > elements
+        return may_reopen(self._lower, elements)
 
     @cached_property
     def _bytes(self) -> bytes:
