@@ -11,11 +11,11 @@ from multidict import CIMultiDict
 
 from engine import urls
 from engine.fetch.errors import FetchFailed
+from engine.model.headers import FIXED_HEADERS
 from engine.model.job import Request
 from engine.model.secret import decode_variables
 from engine.model.variables import render
 
-_FRAMING_HEADERS = frozenset({"connection", "content-length", "transfer-encoding"})
 _INVALID_HEADER_CHARACTER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -140,7 +140,7 @@ def _lookup_quoted_env(name: str) -> str | None:
 
 
 def _add_header(out: CIMultiDict[str], name: str, value: str) -> None:
-    if name.lower() not in _FRAMING_HEADERS:  # the client sets length and framing
+    if name.lower() not in FIXED_HEADERS:
         out.add(name, _validated_header(name, expand_env(value)))
 
 

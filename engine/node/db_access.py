@@ -16,6 +16,8 @@ from engine.store.tables import hosts, jobs
 from engine.store.tables.hosts import StoredRobots
 from engine.store.transactions import page_limit
 
+_BUSY_SECONDS, _BUSY_PAUSE = 5.0, 0.5
+
 
 class DbAccess:
     """Two readers used by the fetch loop's thread alone, and a writer used by a thread of its own."""
@@ -53,20 +55,27 @@ class DbAccess:
 
     async def claim_target(self, job: LeasedJob, target: str) -> bool:
         """Record that the job fetches `target` next; False: another job does, or the lease is lost."""
-        return await self._write(partial(jobs.claim_target, job=job, target=target))
+        try:
+            return await self._write(partial(jobs.claim_target, job=job, target=target))
+        except DatabaseBusy:
+            return False  # the job goes on from there when it is leased again
 
     async def reserve_request(self, job: LeasedJob) -> bool:
-        """Count one more request of a job with a page limit; False: the limit is reached, or the lease is lost."""
-        return await self._write(partial(page_limit.reserve_next, job=job))
+        """Count one more request of a job with a page limit; False: the limit is reached, or the lease is lost.
+
+        Waits for a busy database as long as it takes: the job would have to start again from its first request.
+        """
+        while True:
+            try:
+                return await self._write(partial(page_limit.reserve_next, job=job))
+            except DatabaseBusy:
+                await asyncio.sleep(_BUSY_PAUSE)
 
     async def _write(self, work: Callable[[Database], bool]) -> bool:
         return await asyncio.get_running_loop().run_in_executor(self._executor, self._write_now, work)
 
     def _write_now(self, work: Callable[[Database], bool]) -> bool:
         if self._writer is None:
-            self._writer = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5)
-        try:
-            with self._writer.transaction():
-                return work(self._writer)
-        except DatabaseBusy:
-            return False
+            self._writer = Database.open(self._folder / CRAWL, durable=False, busy_seconds=_BUSY_SECONDS)
+        with self._writer.transaction():
+            return work(self._writer)

@@ -39,13 +39,7 @@ class OutcomeBuilder:
         problems = [note for note, applies in (("empty page", not size), (replaced, extraction.damaged)) if applies]
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
         events = [self.event(job, "WARNING" if problems else "INFO", "; ".join([text, *notes]))]
-        shown = extraction.rejected[:_MAX_REJECTION_EVENTS]
-        events += [
-            self.event(job, "WARNING", f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}", "row") for r in shown
-        ]
-        if len(extraction.rejected) > len(shown):
-            more = len(extraction.rejected) - len(shown)
-            events.append(self.event(job, "WARNING", f"{more} more records rejected on {url}", "row"))
+        events += [self.event(job, "WARNING", text, "row") for text in describe_rejections(extraction, url)]
         if extraction.dropped_links:
             events.append(
                 self.event(job, "WARNING", f"{extraction.dropped_links:,} links beyond max_links dropped on {url}")
@@ -71,6 +65,7 @@ class OutcomeBuilder:
         if isinstance(failure, AddressRefused):
             skipped = self.ended(job, JobState.SKIPPED, failure.reason, url, hops=job.hops)
             skipped.target = job.target  # where the job continues if the defs name the host later
+            skipped.refused_host = failure.host_key
             return skipped
         if failure.retryable:
             return self.retry(job, url, failure.reason)
@@ -104,3 +99,11 @@ class OutcomeBuilder:
     def event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:
         """An event of now, about the job."""
         return Event(time.time(), level, self._source, kind, text, job.id)
+
+
+def describe_rejections(extraction: PageExtraction, url: str) -> list[str]:
+    """Texts of events about the first rejected records of a page, and how many more there are."""
+    shown = extraction.rejected[:_MAX_REJECTION_EVENTS]
+    texts = [f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}" for r in shown]
+    more = len(extraction.rejected) - len(shown)
+    return [*texts, f"{more} more records rejected on {url}"] if more else texts

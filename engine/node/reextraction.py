@@ -6,11 +6,10 @@ from engine import urls
 from engine.model.job import JobState, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.extraction import UnreadablePage, UnsupportedContent
+from engine.node.outcomes import describe_rejections
 from engine.node.page_extractor import PageExtractor
 from engine.store.tables.events import Event
 from engine.store.transactions.outcome import JobOutcome
-
-_MAX_REJECTION_EVENTS = 5
 
 
 class Reextractor:
@@ -44,10 +43,7 @@ class Reextractor:
             return self._failed(job, f"not a page: {error}")
         except UnreadablePage as error:
             return self._failed(job, str(error))
-        events = tuple(
-            self._event(job, f"{r.data_def}.{r.field}: {r.reason} {r.place} on {stored.url}", "row")
-            for r in extraction.rejected[:_MAX_REJECTION_EVENTS]
-        )
+        events = tuple(self._event(job, text, "row") for text in describe_rejections(extraction, stored.url))
         return JobOutcome(
             job=job,
             state=JobState.DONE,

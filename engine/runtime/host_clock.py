@@ -1,5 +1,6 @@
 """A small file in which the crawls of a machine share the next send time and the backoff of each host."""
 
+import errno
 import fcntl
 import mmap
 import os
@@ -243,6 +244,13 @@ def data_dir_path(folder: Path) -> Path:
 
 
 def machine_path(environment: Mapping[str, str]) -> Path:
-    """The file that all crawls of this user share: `$XDG_STATE_HOME/crawl-console/hosts.clock`."""
-    base = environment.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "crawl-console" / _FILE_NAME
+    """The file that all crawls of this user share: `$XDG_STATE_HOME/crawl-console/hosts.clock`.
+
+    Raises OSError where neither that variable is set nor the user has a home directory, as in some containers.
+    """
+    base = environment.get("XDG_STATE_HOME")
+    try:
+        state = Path(base) if base else Path.home() / ".local" / "state"
+    except RuntimeError as error:
+        raise OSError(errno.ENOENT, "this user has no home directory, and XDG_STATE_HOME is not set") from error
+    return state / "crawl-console" / _FILE_NAME

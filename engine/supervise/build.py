@@ -12,6 +12,7 @@ from engine.defs.sealing import seal_definitions, seal_url
 from engine.defs.watcher import DefsWatcher
 from engine.errors import StorageError, UsageError
 from engine.fetch.host_policy import resolve_host_policy
+from engine.fetch.robots import product_token
 from engine.model.definition import Definitions
 from engine.model.fingerprint import PreparedDefs
 from engine.model.run import RunState
@@ -95,17 +96,16 @@ def build_supervisor(
     try:
         vault = SecretVault(_retry(lambda: supervisors.get_secret_salt(db), cancelled))
         options = _seal_options(options, vault)
-        settings = options.settings
         defs = PreparedDefs.from_definitions(options.definitions)
         _retry(lambda: fence_leftovers(db, folder), cancelled)
         begun = _retry(lambda: _begin_run(db, options, folder, defs, vault), cancelled)
         run, published = begun.run, begun.published
         pages_warning = _retry(lambda: clean_pages(db, folder, run, busy_seconds=_BUSY_SECONDS), cancelled)
+        settings = _retry(lambda: _check_host_clock(db, run, options.settings), cancelled)
     except BaseException:
         db.close()
         raise
     lock.write_holder(run.id)
-    settings = _check_host_clock(db, run, settings)
     queue_maintainer = QueueMaintainer(db, folder, run.seq)
     node_pool = NodePool(
         db,
@@ -170,11 +170,11 @@ def build_supervisor(
 def _check_host_clock(db: Database, run: Run, settings: Settings) -> Settings:
     """The settings for the nodes: without the machine's host clock, after a warning, where it cannot be used."""
     if settings.host_clock:
-        path = machine_path(os.environ)
         try:
-            HostClock(path, "").close()
+            HostClock(machine_path(os.environ), "").close()
         except OSError as error:
-            text = f"{path}: {error.strerror}; crawls of one host by several data dirs do not know of each other"
+            reason = ": ".join(str(part) for part in (error.filename, error.strerror) if part)
+            text = f"{reason}; crawls of one host by several data dirs do not know of each other"
             with db.transaction():
                 events.add(db, run.seq, [Event(time.time(), "WARNING", "supervisor", "host", text)])
             return replace(settings, host_clock=False)
@@ -295,7 +295,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
             placement.apply_host_policy(
                 db, run.seq, host, resolve_host_policy(options.definitions, options.settings, host)
             )
-        robots.ask_stale_hosts(db, run.seq, now)
+        robots.ask_stale_hosts(db, run.seq, now, product_token(options.settings.user_agent))
         for group in options.definitions.task_groups:
             sequences.set_max_pages(db, run.seq, group.name, group.max_pages)
         store_problems(db, [])

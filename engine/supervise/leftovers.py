@@ -12,6 +12,7 @@ from engine.store.db.connector import Database
 from engine.store.pages import documents
 from engine.store.tables import hosts, jobs, nodes, supervisors
 from engine.store.tables.runs import Run
+from engine.store.transactions.takeover import requeue_jobs
 from engine.supervise.child_process import kill_leftover
 
 
@@ -19,19 +20,19 @@ def fence_leftovers(db: Database, folder: Path) -> None:
     """Kill the processes of a crashed supervisor, and record their end so that no late write of theirs counts."""
     left_nodes = nodes.list_left_over(db)
     left_appenders = nodes.list_left_over_appenders(db)
-    for identity in [*(n[2] for n in left_nodes), *(a[1] for a in left_appenders)]:
+    for identity in [*(n[-1] for n in left_nodes), *(a[1] for a in left_appenders)]:
         if identity:
             kill_leftover(identity)
     _delete_beats(folder / "beats")
     now = time.time()
     with db.transaction():
-        for epoch, number, _ in left_nodes:
+        for run, epoch, number, _ in left_nodes:
             nodes.set_state(db, epoch, NodeState.DEAD)
             nodes.set_heart(db, epoch, HeartbeatState.ASYSTOLE)
             _, role = nodes.get_state_and_role(db, epoch)
             nodes.set_role(db, epoch, Role.DEAD_RUNNER if role is Role.RUNNER else Role.DEAD_BACKUP_RUNNER)
             nodes.end(db, epoch, "its supervisor died", now)
-            jobs.release(db, epoch, f"the supervisor of n{number} died", crashed=False)
+            requeue_jobs(db, run, epoch, f"the supervisor of n{number} died", crashed=False)
         for epoch, _ in left_appenders:
             nodes.end_appender(db, epoch, NodeState.DEAD, now)
         _rebase_clocks(db)

@@ -16,6 +16,7 @@ from engine.store.db.connector import Database
 from engine.store.tables import events, hosts, jobs, nodes, runs, sequences
 from engine.store.tables.events import Event, Level
 from engine.store.tables.nodes import NodeBeat
+from engine.store.transactions.takeover import requeue_jobs
 from engine.supervise.appender_process import AppenderProcess
 from engine.supervise.child_process import (
     CRASH_LIMIT,
@@ -276,7 +277,7 @@ class NodePool:
             if final:
                 nodes.set_state(self._db, child.epoch, NodeState.FAILED)
             nodes.end(self._db, child.epoch, reason, time.time())
-            freed = jobs.release(self._db, child.epoch, f"{child.name} {reason}", crashed=blame)
+            freed = requeue_jobs(self._db, self._run, child.epoch, f"{child.name} {reason}", crashed=blame)
             if replace:  # a stopping run keeps interrupted jobs INCOMPLETE until it is resumed
                 jobs.resume_incomplete(self._db, self._run)
             sequences.recount_taken(self._db, self._run)

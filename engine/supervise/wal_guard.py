@@ -11,7 +11,8 @@ from engine.store.db.connector import Database
 MAX_WAL_BYTES = 16_000_000
 """SQLite starts a log again at 4 MB, but only at a moment at which nobody reads; seeding beside nodes has none."""
 _BUSY_SECONDS = 0.1
-_RETRY_SECONDS = 0.25
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 10.0
+"""Seconds between two attempts: the pause doubles while they fail, since writers wait during each of them."""
 _WARN_BYTES = 256_000_000
 
 _log = logging.getLogger(__name__)
@@ -21,37 +22,52 @@ class WalGuard:
     """Watches the logs of some databases of this program. Call `check` at each tick, after they are known to exist."""
 
     def __init__(self, databases: Sequence[Path], max_bytes: int = MAX_WAL_BYTES) -> None:
-        self._logs = [(path, path.with_name(f"{path.name}-wal")) for path in databases]
-        self._max_bytes = max_bytes
-        self._retry_at = 0.0
-        self._warned = False
+        self._logs = [_WatchedLog(path, max_bytes) for path in databases]
 
     def check(self) -> None:
         """Empty each log that is too large: new writers wait up to 0.1 s until those who read have finished."""
         now = time.monotonic()
+        for log in self._logs:
+            log.check(now)
+
+
+class _WatchedLog:
+    """The log of one database."""
+
+    def __init__(self, database: Path, max_bytes: int) -> None:
+        self._database = database
+        self._path = database.with_name(f"{database.name}-wal")
+        self._max_bytes = max_bytes
+        self._pause = _FIRST_PAUSE
+        self._retry_at = 0.0
+        self._warned = False
+
+    def check(self, now: float) -> None:
+        """Empty the log if it is too large and an attempt is due. `now`: monotonic seconds."""
         if now < self._retry_at:
             return
-        for database, log in self._logs:
-            size = _size_of(log)
-            if size > self._max_bytes and not self._empty(database):
-                self._retry_at = now + _RETRY_SECONDS
-                if size > _WARN_BYTES and not self._warned:
-                    self._warned = True
-                    _log.warning("%s: %.0f MB, because a process has been reading for a long time", log, size / 1e6)
+        size = self._size()
+        if size <= self._max_bytes or self._empty():
+            self._pause = _FIRST_PAUSE
+            return
+        self._retry_at = now + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        if size > _WARN_BYTES and not self._warned:
+            self._warned = True
+            _log.warning("%s: %.0f MB, because a process has been reading for a long time", self._path, size / 1e6)
 
-    def _empty(self, path: Path) -> bool:
+    def _size(self) -> int:
         try:
-            database = Database.open(path, busy_seconds=_BUSY_SECONDS)
+            return self._path.stat().st_size
+        except OSError:
+            return 0
+
+    def _empty(self) -> bool:
+        try:
+            database = Database.open(self._database, busy_seconds=_BUSY_SECONDS)
             try:
                 return database.checkpoint(_BUSY_SECONDS)
             finally:
                 database.close()
         except CrawlError:
             return False  # what is wrong shows at the next write
-
-
-def _size_of(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0

@@ -1,6 +1,5 @@
 """One job, in tabs: payload, page, error, attempts, rows, and a trial of the defs on its page."""
 
-import re
 from collections.abc import Iterable, Iterator
 
 import orjson
@@ -13,6 +12,7 @@ from console.tui.state.try_process import run_trial
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.text_view import TextView
 from engine.append.row_json import split_fields
+from engine.model.headers import SAFE_HEADERS
 from engine.model.secret import find_ids
 from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import JobDetail
@@ -222,7 +222,7 @@ def _payload_lines(detail: JobDetail) -> Iterator[Span]:
 
 
 def _redact(name: str, value: str) -> str:
-    return "·····" if find_ids(value) or re.search("auth|key|token|secret|cookie", name, re.IGNORECASE) else value
+    return value if name.lower() in SAFE_HEADERS and not find_ids(value) else "·····"
 
 
 def _error_lines(detail: JobDetail) -> Iterator[Span]:

@@ -160,8 +160,9 @@ class Database:
     def checkpoint(self, seconds: float) -> bool:
         """Copy the write-ahead log into the file and empty it; False if others still read it after `seconds`.
 
-        New writers wait meanwhile. Raises DatabaseBusy, StorageError.
+        New writers wait meanwhile, but not while the greater part is copied. Raises DatabaseBusy, StorageError.
         """
+        self.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
         try:
             busy, _, _ = self.one("PRAGMA wal_checkpoint(TRUNCATE)") or (1, 0, 0)

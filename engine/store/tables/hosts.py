@@ -72,7 +72,8 @@ _ROBOTS = "SELECT robots, robots_status, robots_text, robots_fetched_at FROM hos
 _WANT_STALE_ROBOTS = f"""
 UPDATE hosts SET robots = 'WANTED', robots_status = CASE WHEN robots_fetched_at IS NULL THEN NULL ELSE robots_status END
 WHERE run = :run AND robots = 'KNOWN'
-    AND (robots_fetched_at IS NULL OR robots_fetched_at NOT BETWEEN :now - {ROBOTS_MAX_AGE} AND :now)
+    AND (robots_fetched_at IS NULL OR robots_fetched_at NOT BETWEEN :now - {ROBOTS_MAX_AGE} AND :now
+        OR (:agent IS NOT NULL AND robots_agent IS NOT :agent))
     AND EXISTS (SELECT 1 FROM sequences s WHERE s.host = hosts.id AND s.kind IN ('page', 'sitemap')
         AND s.ready + s.delayed + s.taken > 0)
 RETURNING id, key, origin
@@ -242,12 +243,13 @@ def abandon_robots(db: Database, run: int) -> None:
     db.execute(_ABANDON_ROBOTS, {"run": run})
 
 
-def want_stale_robots(db: Database, run: int, now: float) -> list[tuple[int, str, str]]:
-    """Require a new robots.txt where the last one is too old or could not be read, and pages are open.
+def want_stale_robots(db: Database, run: int, now: float, agent: str | None = None) -> list[tuple[int, str, str]]:
+    """Require a new robots.txt where pages are open and the last one is too old, unreadable or of another crawler.
 
-    `now`: wall clock. Returns id, key and origin of the hosts; an old copy is kept until a new one replaces it.
+    `now`: wall clock. `agent`: today's product token, to which the crawl delay applies; None: it has not changed.
+    Returns id, key and origin of the hosts; an old copy is kept until a new one replaces it.
     """
-    return [tuple(row) for row in db.all(_WANT_STALE_ROBOTS, {"run": run, "now": now})]
+    return [tuple(row) for row in db.all(_WANT_STALE_ROBOTS, {"run": run, "now": now, "agent": agent})]
 
 
 def want_robots_of_jobs(db: Database, ids: Iterable[int]) -> list[tuple[int, str, str]]:

@@ -105,11 +105,14 @@ _SKIP_DELAYED = """
 UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ? WHERE id IN (
     SELECT id FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL AND +sequence = ? LIMIT ?)
 """
+# two parts, each with an index: a condition on both states would read all jobs
 _REQUEUE_SKIPPED = f"""
 UPDATE jobs SET state = 'READY', reason = NULL WHERE id IN (
-    SELECT id FROM jobs WHERE sequence = ? AND (
-        (state = 'SKIPPED' AND (reason = ? OR reason GLOB 'maxPages *' OR reason GLOB 'address *'))
-        OR (state IN ('SKIPPED', 'FAILED') AND reason GLOB 'robots.txt *')) LIMIT ?
+    SELECT id FROM jobs WHERE sequence = :sequence AND state = 'SKIPPED' AND (
+        reason = :reason OR reason GLOB 'maxPages *' OR reason GLOB 'address *' OR reason GLOB 'robots.txt *')
+    UNION ALL
+    SELECT id FROM jobs WHERE sequence = :sequence AND state = 'FAILED' AND reason GLOB 'robots.txt *'
+    LIMIT :limit
 ) AND state IN {_states_before(JobState.READY)}
 """
 _DROP = "DELETE FROM jobs WHERE id IN (SELECT value FROM json_each(?))"
@@ -297,7 +300,7 @@ def requeue_skipped(db: Database, sequence: int, reason: str, limit: int) -> int
 
     Returns how many.
     """
-    return int(db.execute(_REQUEUE_SKIPPED, (sequence, reason, limit)).rowcount)
+    return int(db.execute(_REQUEUE_SKIPPED, {"sequence": sequence, "reason": reason, "limit": limit}).rowcount)
 
 
 def mark_linked(db: Database, run: int, version: int, identities: Iterable[bytes]) -> None:

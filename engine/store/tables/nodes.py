@@ -52,9 +52,9 @@ UPDATE nodes SET state = CASE WHEN nodes.state IN ('STARTING','READY','DONE') AN
     now = b.now
 FROM b WHERE nodes.epoch = b.epoch AND nodes.state NOT IN ('TERMINATED', 'DEAD', 'FAILED')
 """
-_LEFT_OVER = (
-    f"SELECT epoch, number, identity FROM nodes WHERE state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)"
-)
+_LEFT_OVER = f"""
+SELECT run, epoch, number, identity FROM nodes WHERE state IN {_ALIVE} OR (state = 'SHUTDOWN' AND ended_at IS NULL)
+"""
 _COUNT_RUNNERS = f"SELECT count(*) FROM nodes WHERE run = ? AND role = 'RUNNER' AND state IN {_ALIVE}"
 _LIVE_ROLE = f"""
 SELECT n.role FROM nodes n JOIN supervisors s ON s.epoch = n.supervisor
@@ -159,9 +159,9 @@ def record_beats(db: Database, beats: Sequence[NodeBeat]) -> None:
     )
 
 
-def list_left_over(db: Database) -> list[tuple[int, int, str | None]]:
-    """Epoch, number and identity of nodes that an earlier supervisor left behind."""
-    return [(int(e), int(n), i) for e, n, i in db.all(_LEFT_OVER)]
+def list_left_over(db: Database) -> list[tuple[int, int, int, str | None]]:
+    """Run, epoch, number and identity of nodes that an earlier supervisor left behind."""
+    return [(int(run), int(epoch), int(number), identity) for run, epoch, number, identity in db.all(_LEFT_OVER)]
 
 
 def count_runners(db: Database, run: int) -> int:

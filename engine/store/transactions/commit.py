@@ -173,6 +173,7 @@ def _apply(
 ) -> tuple[frozenset[int], set[int]]:
     """Update the jobs, then write the results of those whose lease was valid. Returns their ids, and touched hosts."""
     touched_hosts = {f.job.host for f in outcomes}
+    _readmit_named(db, run, outcomes)
     stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
     completed_extracts = {f.job.id for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE}
     updates = [_to_update(db, f, places, touched_hosts) for f in outcomes]
@@ -204,6 +205,14 @@ def _apply(
         hosts.adapt_paces(db, _host_latencies(accepted))
     events.add(db, run, [event for f in accepted for event in f.events])
     return frozenset(accepted_ids), touched_hosts
+
+
+def _readmit_named(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
+    """Requeue the jobs of a host that was named while its refusal was on its way here: naming it did not see them."""
+    for f in outcomes:
+        refused = f.refused_host if f.state is JobState.SKIPPED else None
+        if refused is not None and hosts.is_named(db, run, refused):
+            f.state, f.reason, f.events = JobState.READY, None, ()
 
 
 def _host_latencies(outcomes: Sequence[JobOutcome]) -> list[HostLatency]:

@@ -78,6 +78,8 @@ class JobOutcome:
     strike: bool = False
     """Whether that answer was the first of its burst, and lengthens the next backoff."""
     host_failed: bool = False
+    refused_host: str | None = None
+    """SKIPPED because the address guard refused this host (`name:port`), which a locator may name meanwhile."""
     robots: RobotsResult | None = None
     asks_robots: bool = False
     """Whether the host's robots.txt must be asked for first: the address guard refused that, and now it would not."""

@@ -8,6 +8,11 @@ from engine.store.db.connector import Database
 from engine.store.tables import jobs, metrics, runs, sequences
 from engine.store.tables.metrics import FetchStats
 
+_UNSETTLED = """
+SELECT count(*) FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence CROSS JOIN runs r ON r.seq = j.run
+WHERE j.state = 'TAKEN' AND j.node = ? AND s.kind = 'page' AND coalesce(s.max_pages, r.max_pages) IS NOT NULL
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Room:
@@ -56,3 +61,8 @@ def is_run_full(db: Database, run: int, limit: int) -> bool:
     """Whether a run has sent all its requests: none that is reserved can be given back."""
     count = metrics.count_requests(db, run)
     return count >= limit and count - sequences.count_pages(db, run, "taken") >= limit
+
+
+def count_unsettled(db: Database, node: int) -> int:
+    """Requests that are counted for the jobs a node holds, whether it sent them or not."""
+    return int(db.value(_UNSETTLED, (node,)))

@@ -16,12 +16,13 @@ def add_robots_job(db: Database, run: int, host: int, host_key: str, origin: str
     jobs.add_robots(db, run, sequence, f"{origin}/robots.txt", robots_key(host_key))
 
 
-def ask_stale_hosts(db: Database, run: int, now: float) -> int:
+def ask_stale_hosts(db: Database, run: int, now: float, agent: str | None = None) -> int:
     """Ask for each robots.txt that is too old or could not be read, where pages are open; returns how many.
 
-    `now`: wall clock. The pages wait for the answer.
+    `now`: wall clock. `agent`: those read for another product token are asked for too; None: it has not changed.
+    The pages wait for the answer.
     """
-    return _ask_again(db, run, hosts.want_stale_robots(db, run, now))
+    return _ask_again(db, run, hosts.want_stale_robots(db, run, now, agent))
 
 
 def ask_hosts_of_jobs(db: Database, run: int, ids: Iterable[int]) -> None:

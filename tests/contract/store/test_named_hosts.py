@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.fetch.robots import is_readable
 from engine.model.job import JobKind, JobState
 from engine.model.job_key import link_key, locator_key
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import hosts, jobs, locators
+from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy, StoredRobots
 from engine.store.tables.jobs import NewLocator
 from engine.store.transactions import placement, robots
@@ -167,3 +169,81 @@ def test_an_older_data_dir_is_continued_as_it_began(tmp_path: Path, version: int
     assert located
     assert db.all("SELECT id FROM hosts WHERE named = 1") == located
     db.close()
+
+
+def test_a_migration_names_the_hosts_of_redirected_locators(tmp_path: Path) -> None:
+    folder = load(tmp_path / "old", 2)
+    db = Database.open(folder / CRAWL)
+    places = [
+        (2, "127.0.0.1:8000", "http://127.0.0.1:8000", "http://127.0.0.1:8000/", "http://127.0.0.1:8000/home"),
+        (3, "from:443", "https://from", "https://u:p@from/1?a=b/c", "https://to/1"),
+        (4, "to:443", "https://to", None, None),
+        (5, "fro:443", "https://fro", None, None),
+    ]
+    with db.transaction():
+        db.execute("UPDATE hosts SET key = 'b:80', origin = 'http://b'")
+        for id_, key, origin, _, _ in places:
+            db.execute(
+                "INSERT INTO hosts (id, run, key, origin, delay, concurrency, robots) VALUES (?, 1, ?, ?, 0, 8, 'OFF')",
+                (id_, key, origin),
+            )
+            db.execute("INSERT INTO sequences (id, run, host, kind, grp) VALUES (?, 1, ?, 'page', 'g')", (id_, id_))
+        for sequence, (_, _, _, url, target) in zip((2, 4), places, strict=False):
+            values = (sequence, url, target, url.encode() if url else None)
+            db.execute(
+                "INSERT INTO jobs (run, sequence, state, origin, url, target, identity) "
+                "VALUES (1, ?, 'DONE', 'locator', ?, ?, ?)",
+                values,
+            )
+    db.close()
+    migrate_databases(folder)
+    db = Database.open(folder / CRAWL)
+    named = db.all("SELECT key FROM hosts WHERE named = 1 ORDER BY id")
+    assert named == [("b:80",), ("127.0.0.1:8000",), ("from:443",)]
+    db.close()
+
+
+def test_a_migration_knows_which_robots_txt_were_readable(tmp_path: Path) -> None:
+    folder = load(tmp_path / "old", 2)
+    db = Database.open(folder / CRAWL)
+    with db.transaction():
+        for status in range(1000):
+            db.execute(
+                "INSERT INTO hosts (run, key, origin, delay, concurrency, robots, robots_status) "
+                "VALUES (1, ?, '', 30, 8, 'KNOWN', ?)",
+                (f"{status}:80", status),
+            )
+    db.close()
+    migrate_databases(folder)
+    db = Database.open(folder / CRAWL)
+    for status, fetched_at in db.all("SELECT robots_status, robots_fetched_at FROM hosts WHERE robots = 'KNOWN'"):
+        assert fetched_at == (0 if is_readable(status) else None), status
+    db.close()
+
+
+@pytest.mark.parametrize("kind", [JobKind.PAGE, JobKind.ROBOTS])
+def test_a_refusal_on_its_way_while_its_host_is_named_is_taken_back(new_store: NewStore, kind: JobKind) -> None:
+    store = new_store(policies={"x:80": replace(POLICY, robots=kind is JobKind.ROBOTS)})
+    host = store.place("http://x/1").host
+    with store.db.transaction():
+        place = store.places.find_or_create(store.db, "g", "x:80", "http://x")
+        jobs.add_links(store.db, [jobs.NewLink(store.run, place.sequence, 0, 0, None, 0, "http://x/1", b"1")])
+    (job,) = store.lease(store.db.value("SELECT id FROM sequences WHERE kind = ?", (kind,))).jobs
+    refused = JobOutcome(
+        job=job, state=JobState.SKIPPED, reason=REASON, refused_host="x:80",
+        events=(Event(0.0, "INFO", "n1", "page", REASON, job.id),),
+    )  # fmt: skip
+    with store.db.transaction():
+        assert hosts.mark_named(store.db, [host]) == [], "nothing is skipped yet"
+    store.commit(refused)
+    assert store.state(job.id) == "READY"
+    assert REASON not in [event.text for event in store.list_events()]
+    assert len(store.lease(job.sequence).jobs) == 1
+    store.check_counters()
+
+
+def test_a_refusal_of_a_host_that_is_not_named_stays(store: StoreHarness) -> None:
+    store.seed("http://a/1")
+    (job,) = store.take("http://a/1")
+    store.commit(JobOutcome(job=job, state=JobState.SKIPPED, reason=REASON, refused_host="x:80"))
+    assert store.state(job.id) == "SKIPPED"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from engine.fetch.robots import is_readable
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.run import RunState
 from engine.store.db.filter import JobFilter
@@ -226,3 +227,24 @@ def test_a_sitemap_moves_to_the_host_of_its_redirect(gated: StoreHarness) -> Non
     gated.commit(moved(job, "http://d/map.xml"))
     (job,) = gated.lease(gated.place("http://d/map.xml", kind=JobKind.SITEMAP).sequence).jobs
     assert (job.kind, job.target) == (JobKind.SITEMAP, "http://d/map.xml")
+
+
+@pytest.mark.parametrize("agent", ["others", "us"])
+def test_another_user_agent_asks_again_since_the_crawl_delay_may_differ(gated: StoreHarness, agent: str) -> None:
+    gated.commit(readable(lease_robots(gated), delay=9.0))
+    with gated.db.transaction():
+        assert robots.ask_stale_hosts(gated.db, gated.run, time.time(), agent) == (agent == "others")
+        assert robots.ask_stale_hosts(gated.db, gated.run, time.time()) == 0
+
+
+def test_no_delay_where_nothing_may_be_sent_and_only_there(new_store: NewStore) -> None:
+    store = new_store(policies={"a:80": HostPolicy(delay=30.0, concurrency=8, robots=True)})
+    store.seed("http://a/1")
+    for status in (200, 204, 301, 404, 408, 410, 425, 429, 451, 500, 503, 599, 600, 999):
+        with store.db.transaction():
+            store.db.execute("UPDATE hosts SET next_at = NULL, robots_fetched_at = NULL")
+            fetched_at = time.time() if is_readable(status) else None
+            hosts.set_robots(store.db, 1, status, "", 0.0, agent="us", fetched_at=fetched_at)
+        (job,) = store.take("http://a/1")
+        store.commit(JobOutcome(job=job, state=JobState.READY))
+        assert job.delay == (30.0 if is_readable(status) else 0.0), status

@@ -4,11 +4,13 @@ import logging
 import threading
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from engine.store.db.connector import Database
+from engine.supervise import wal_guard
 from engine.supervise.wal_guard import WalGuard
 from tests.process.stopwatch import Stopwatch
 
@@ -90,6 +92,36 @@ def test_a_reader_that_stays_costs_little_and_loses_nothing(path: Path, caplog: 
     assert size_of_log(path) == 0
     assert db.value("SELECT count(*) FROM t") == 20
     db.close()
+
+
+def test_the_pauses_between_vain_attempts_grow(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, db, guard = Database.open(path, read_only=True), Database.open(path, durable=False), WalGuard([path], 1000)
+    now, attempts = 100.0, list[float]()
+    checkpoint = Database.checkpoint
+
+    def attempt(database: Database, seconds: float) -> bool:
+        attempts.append(now)
+        return checkpoint(database, 0.0 * seconds)
+
+    monkeypatch.setattr(Database, "checkpoint", attempt)
+    monkeypatch.setattr(wal_guard.time, "monotonic", lambda: now)
+    with reader.snapshot():
+        reader.value("SELECT count(*) FROM t")
+        with db.transaction():
+            db.execute("INSERT INTO t VALUES (zeroblob(9000))")
+        while now < 140:
+            guard.check()
+            now += 0.25
+    assert [b - a for a, b in pairwise(attempts)] == [0.25, 0.5, 1, 2, 4, 8, 10, 10]
+    now += 10
+    guard.check()
+    assert size_of_log(path) == 0
+    with db.transaction():
+        db.execute("INSERT INTO t VALUES (zeroblob(9000))")
+    guard.check()
+    assert size_of_log(path) == 0, "after a success the next attempt is due at once"
+    db.close()
+    reader.close()
 
 
 def test_small_and_missing_logs_are_left_alone(path: Path, tmp_path: Path) -> None:

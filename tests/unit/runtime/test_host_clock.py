@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -147,3 +148,11 @@ def test_where_the_files_are(tmp_path: Path) -> None:
     assert machine_path({"XDG_STATE_HOME": "/state"}) == Path("/state/crawl-console/hosts.clock")
     assert machine_path({}) == Path.home() / ".local/state/crawl-console/hosts.clock"
     assert data_dir_path(tmp_path) == tmp_path / "hosts.clock"
+
+
+def test_a_user_without_a_home_has_no_file_and_no_crash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", Mock(side_effect=KeyError))
+    assert machine_path({"XDG_STATE_HOME": "/state"}) == Path("/state/crawl-console/hosts.clock")
+    with pytest.raises(OSError, match="no home directory"):
+        machine_path({})

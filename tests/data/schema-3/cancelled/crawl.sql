@@ -11,8 +11,8 @@ CREATE TABLE appenders (
     beat_age   REAL,
     flush_ms   REAL
 );
-INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:10520:552040',10520,1.79533897544524145123e+09,1.79533897716473960881e+09,1.29640778000066347885e-01,0.0);
-INSERT INTO "appenders" VALUES(2,2,2,'TERMINATED','00000000-0000-0000-0000-000000000000:10604:552333',10604,1.79533897836938643455e+09,1.79533898169553279879e+09,2.34710550003001117147e-02,4.07933699989371234551e+00);
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:3381:767561',3381,1.79534113065117597578e+09,1.79534113364523696902e+09,6.69478999952843878418e-04,0.0);
+INSERT INTO "appenders" VALUES(2,2,2,'TERMINATED','00000000-0000-0000-0000-000000000000:3487:768039',3487,1.79534113542613768576e+09,1.7953411395655944347e+09,2.01666074000058870296e-01,2.66156870002305367961e+01);
 CREATE TABLE checkpoints (
     run               INTEGER NOT NULL REFERENCES runs(seq),
     step_name         TEXT NOT NULL,
@@ -29,15 +29,15 @@ CREATE TABLE checkpoints (
     CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, step_name, grp)
 ) WITHOUT ROWID;
-INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79533897716970539094e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79533897716970539094e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79533897716970539094e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79533897716970539094e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79533897716970539094e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79533897716970539094e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79533897716970539094e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79533897716970539094e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79533897570217871667e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79534113366700315479e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79534113366700315479e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79534113366700315479e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79534113338823390002e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79534113366700315479e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79534113338823390002e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79534113366700315479e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79534113338823390002e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79534113089797139166e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','books',0,NULL,'provisional','cancelled by command: 2 jobs left','bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','shelves',0,NULL,'provisional','cancelled by command: 1 job left','184546f66d8a89cbb55939877402e98d','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'filter','books',0,NULL,'provisional','cancelled by command: 2 jobs left','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
@@ -46,7 +46,7 @@ INSERT INTO "checkpoints" VALUES(2,'loader','books',0,NULL,'provisional','cancel
 INSERT INTO "checkpoints" VALUES(2,'loader','shelves',0,NULL,'provisional','cancelled by command: 1 job left','47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','books',0,NULL,'provisional','cancelled by command: 2 jobs left','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','shelves',0,NULL,'provisional','cancelled by command: 1 job left','2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79533897858589673035e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79534113562725162506e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 CREATE TABLE commands (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
@@ -57,7 +57,7 @@ CREATE TABLE commands (
     given_at   REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "commands" VALUES(1,2,'cancel','{}','DONE','cancelling; 2 jobs in flight have 1 s to finish',1.79533898049707651145e+09,1.79533898051524257654e+09);
+INSERT INTO "commands" VALUES(1,2,'cancel','{}','DONE','cancelling; 2 jobs in flight have 1 s to finish',1.79534113838445496562e+09,1.7953411384795305729e+09);
 CREATE TABLE data_defs (
     id      INTEGER PRIMARY KEY,
     name    TEXT NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE def_versions (
     definitions TEXT NOT NULL,
     accepted_at REAL NOT NULL
 );
-INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79533897536076521867e+09);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79534113055283188822e+09);
 CREATE TABLE document_aliases (
     key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
@@ -88,27 +88,27 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL);
-INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79533897691443538671e+09,343);
-INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.7953389769797685146e+09,343);
-INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79533897698152399066e+09,57);
-INSERT INTO "documents" VALUES(4,1,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79533897698256516457e+09,2);
-INSERT INTO "documents" VALUES(5,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79533897698263669013e+09,57);
-INSERT INTO "documents" VALUES(6,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79533897701900362967e+09,305);
-INSERT INTO "documents" VALUES(7,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79533897702146625525e+09,57);
-INSERT INTO "documents" VALUES(8,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79533897702180886271e+09,57);
-INSERT INTO "documents" VALUES(9,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79533897702199482914e+09,57);
-INSERT INTO "documents" VALUES(10,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79533897702217268938e+09,57);
-INSERT INTO "documents" VALUES(11,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79533897705918455128e+09,57);
-INSERT INTO "documents" VALUES(12,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79533897706561279298e+09,57);
-INSERT INTO "documents" VALUES(13,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.7953389770661554337e+09,57);
-INSERT INTO "documents" VALUES(14,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79533897706636834138e+09,57);
-INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79533897986482548709e+09,343);
-INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79533897996748924253e+09,343);
-INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79533897997269988053e+09,57);
-INSERT INTO "documents" VALUES(18,2,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.7953389799875378609e+09,2);
-INSERT INTO "documents" VALUES(19,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79533897998779773709e+09,57);
-INSERT INTO "documents" VALUES(20,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79533898003054332727e+09,57);
-INSERT INTO "documents" VALUES(21,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79533898004525971411e+09,57);
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79534113323669719695e+09,343);
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79534113330961012837e+09,343);
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79534113331214666368e+09,57);
+INSERT INTO "documents" VALUES(4,1,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79534113331396555897e+09,2);
+INSERT INTO "documents" VALUES(5,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79534113331422305105e+09,57);
+INSERT INTO "documents" VALUES(6,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79534113333083605772e+09,305);
+INSERT INTO "documents" VALUES(7,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79534113333171176912e+09,57);
+INSERT INTO "documents" VALUES(8,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79534113333199667932e+09,57);
+INSERT INTO "documents" VALUES(9,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1795341133.33219,57);
+INSERT INTO "documents" VALUES(10,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79534113334827208517e+09,57);
+INSERT INTO "documents" VALUES(11,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79534113334875822069e+09,57);
+INSERT INTO "documents" VALUES(12,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79534113334894490244e+09,57);
+INSERT INTO "documents" VALUES(13,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79534113334966349603e+09,57);
+INSERT INTO "documents" VALUES(14,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79534113342596459393e+09,57);
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79534113773438525202e+09,343);
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79534113784316825862e+09,343);
+INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79534113786481809614e+09,57);
+INSERT INTO "documents" VALUES(18,2,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79534113787472105025e+09,2);
+INSERT INTO "documents" VALUES(19,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79534113787492346763e+09,57);
+INSERT INTO "documents" VALUES(20,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79534113789459371561e+09,57);
+INSERT INTO "documents" VALUES(21,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79534113790181493758e+09,57);
 CREATE TABLE events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     run    INTEGER,
@@ -119,87 +119,87 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
-INSERT INTO "events" VALUES(1,1,1.79533897535726332667e+09,'INFO','supervisor','run',NULL,'run 009742 started, defs v1');
-INSERT INTO "events" VALUES(2,1,1.79533897543598866463e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(3,1,1.79533897544198322291e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(4,1,1.79533897547300314899e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(5,1,1.7953389754820153713e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(6,1,1.7953389754826068878e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(7,1,1.7953389755049884319e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(8,1,1.79533897550567197801e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(9,1,1.79533897553399658195e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(10,1,1.79533897555198073388e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(11,1,1.79533897571399950979e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(12,1,1.7953389767780051231e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(13,1,1.79533897688015580177e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
-INSERT INTO "events" VALUES(14,1,1.79533897694601869577e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(15,1,1.79533897693017220498e+09,'INFO','n1','page',2,'200 http://127.0.0.1:20471/shelf/0 13 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(16,1,1.7953389769791333675e+09,'INFO','n1','page',6,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
-INSERT INTO "events" VALUES(17,1,1.79533897698059844967e+09,'INFO','n1','page',3,'200 http://127.0.0.1:20471/shelf/1 2 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(18,1,1.79533897698241353031e+09,'INFO','n1','page',4,'200 http://127.0.0.1:20471/book/0-0 3 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(19,1,1.7953389769825761318e+09,'ERROR','n1','page',5,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
-INSERT INTO "events" VALUES(20,1,1.79533897698276329038e+09,'INFO','n1','page',7,'200 http://127.0.0.1:20471/book/0-3 3 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(21,1,1.79533897701961183551e+09,'INFO','n1','page',8,'200 http://127.0.0.1:20471/shelf/2 1 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(22,1,1.79533897702170109744e+09,'INFO','n1','page',9,'200 http://127.0.0.1:20471/book/1-0 3 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(23,1,1.79533897702191567414e+09,'INFO','n1','page',10,'200 http://127.0.0.1:20471/book/1-1 3 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(24,1,1.7953389770221083164e+09,'INFO','n1','page',11,'200 http://127.0.0.1:20471/book/1-2 3 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(25,1,1.79533897702225279805e+09,'INFO','n1','page',12,'200 http://127.0.0.1:20471/book/1-3 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(26,1,1.79533897705956387524e+09,'INFO','n1','page',13,'200 http://127.0.0.1:20471/book/2-0 10 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(27,1,1795338977.06599,'INFO','n1','page',14,'200 http://127.0.0.1:20471/book/2-1 8 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(28,1,1.79533897706628274917e+09,'INFO','n1','page',15,'200 http://127.0.0.1:20471/book/2-2 8 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(29,1,1.79533897706644678116e+09,'INFO','n1','page',16,'200 http://127.0.0.1:20471/book/2-3 8 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(30,1,1.79533897708498382567e+09,'INFO','supervisor','state',NULL,'run DRAINING');
-INSERT INTO "events" VALUES(31,1,1.79533897708900713925e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
-INSERT INTO "events" VALUES(32,1,1.79533897709701347348e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(33,1,1.79533897710699129109e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(34,1,1.79533897711700940131e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(35,1,1795338977.12401,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(36,1,1.79533897712518358226e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(37,1,1.79533897713998270035e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(38,1,1.79533897714098954201e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(39,1,1.79533897714601755135e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(40,1,1.79533897716500759128e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(41,1,1.795338977168990612e+09,'INFO','supervisor','state',NULL,'run DONE');
-INSERT INTO "events" VALUES(42,1,1.79533897716931891436e+09,'INFO','supervisor','run',NULL,'run 009742 DONE');
-INSERT INTO "events" VALUES(43,1,1.795338977168990612e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
-INSERT INTO "events" VALUES(44,2,1.79533897820124554631e+09,'INFO','supervisor','run',NULL,'run 0d0eb2 started, defs v1');
-INSERT INTO "events" VALUES(45,2,1.79533897834701681138e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(46,2,1.79533897835900640481e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(47,2,1.79533897839698648453e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(48,2,1.79533897840499281884e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(49,2,1.79533897840581083303e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(50,2,1.79533897844301319115e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(51,2,1.79533897844333934779e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(52,2,1.79533897846900367739e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(53,2,1.79533897849801182744e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(54,2,1.79533897859099054331e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(55,2,1.79533897978100633616e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(56,2,1.79533897988673853875e+09,'INFO','n1','page',17,'200 http://127.0.0.1:20471/shelf/0 25 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(57,2,1.7953389799569859505e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(58,2,1.7953389799664087296e+09,'INFO','n1','page',21,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
-INSERT INTO "events" VALUES(59,2,1.79533897996831846239e+09,'INFO','n1','page',18,'200 http://127.0.0.1:20471/shelf/1 9 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(60,2,1.7953389799758749008e+09,'INFO','n1','page',19,'200 http://127.0.0.1:20471/book/0-0 13 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(61,2,1.79533897998756933212e+09,'ERROR','n1','page',20,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
-INSERT INTO "events" VALUES(62,2,1.79533897998820304873e+09,'INFO','n1','page',22,'200 http://127.0.0.1:20471/book/0-3 21 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(63,2,1.79533898003035235404e+09,'WARNING','n1','page',24,'http://127.0.0.1:20471/book/1-0: HTTP 500; attempt 2 in 0.6 s');
-INSERT INTO "events" VALUES(64,2,1.79533898003091526036e+09,'INFO','n1','page',26,'200 http://127.0.0.1:20471/book/1-2 6 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(65,2,1.79533898004564142223e+09,'INFO','n1','page',27,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(66,2,1.79533898051524257654e+09,'INFO','supervisor','command',NULL,'cancel: cancelling; 2 jobs in flight have 1 s to finish');
-INSERT INTO "events" VALUES(67,2,1.79533898052101421353e+09,'INFO','supervisor','stage',NULL,'INTERRUPTED');
-INSERT INTO "events" VALUES(68,2,1.79533898052499747274e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(69,2,1.79533898054801082612e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(70,2,1.79533898056498908996e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(71,2,1.79533898056613111494e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(72,2,1.79533898154105186466e+09,'WARNING','n1','page',23,'INCOMPLETE http://127.0.0.1:20471/shelf/2: cancelled after 1 s of grace; in progress for 1.5 s');
-INSERT INTO "events" VALUES(73,2,1.79533898154123091692e+09,'WARNING','n1','page',25,'INCOMPLETE http://127.0.0.1:20471/book/1-1: cancelled after 1 s of grace; in progress for 1.5 s');
-INSERT INTO "events" VALUES(74,2,1.79533898157701349261e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(75,2,1.79533898165200805669e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(76,2,1.79533898165254878994e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(77,2,1.79533898166001439087e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(78,2,1.79533898170901823039e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(79,2,1.79533898171698451037e+09,'INFO','supervisor','state',NULL,'run CANCELLED');
-INSERT INTO "events" VALUES(80,2,1.79533898171742248533e+09,'WARNING','supervisor','run',NULL,'run 0d0eb2 CANCELLED');
-INSERT INTO "events" VALUES(81,2,1.79533898171799039845e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(1,1,1.79534113055083751676e+09,'INFO','supervisor','run',NULL,'run e03aa9 started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79534113063399505608e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79534113063998961449e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79534113066899776462e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.79534113067700409893e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1.79534113067748141287e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1795341130.697,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1.79534113069778466231e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79534113072898530959e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.79534113075199866296e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1.79534113089800477025e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.79534113300099086758e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.79534113320251798627e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(14,1,1.79534113323498678202e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(15,1,1.79534113323960590365e+09,'INFO','n1','page',2,'200 http://127.0.0.1:20471/shelf/0 2 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(16,1,1.7953411333087596893e+09,'INFO','n1','page',6,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
+INSERT INTO "events" VALUES(17,1,1.79534113331046581273e+09,'INFO','n1','page',3,'200 http://127.0.0.1:20471/shelf/1 3 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(18,1,1.79534113331320524216e+09,'INFO','n1','page',4,'200 http://127.0.0.1:20471/book/0-0 5 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(19,1,1.79534113331398820874e+09,'ERROR','n1','page',5,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
+INSERT INTO "events" VALUES(20,1,1.79534113331451702119e+09,'INFO','n1','page',7,'200 http://127.0.0.1:20471/book/0-3 5 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(21,1,1.79534113333148527148e+09,'INFO','n1','page',8,'200 http://127.0.0.1:20471/shelf/2 2 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(22,1,1.79534113333188128473e+09,'INFO','n1','page',9,'200 http://127.0.0.1:20471/book/1-0 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(23,1,1.79534113333211779598e+09,'INFO','n1','page',10,'200 http://127.0.0.1:20471/book/1-1 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(24,1,1.79534113333230376245e+09,'INFO','n1','page',11,'200 http://127.0.0.1:20471/book/1-2 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(25,1,1.79534113334861445427e+09,'INFO','n1','page',13,'200 http://127.0.0.1:20471/book/2-0 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(26,1,1.79534113334886908535e+09,'INFO','n1','page',14,'200 http://127.0.0.1:20471/book/2-1 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(27,1,1.79534113334904122348e+09,'INFO','n1','page',15,'200 http://127.0.0.1:20471/book/2-2 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(28,1,1.79534113334984183306e+09,'INFO','n1','page',16,'200 http://127.0.0.1:20471/book/2-3 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(29,1,1.79534113342812013626e+09,'INFO','n2','page',12,'200 http://127.0.0.1:20471/book/1-3 30 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(30,1,1.79534113349799060821e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(31,1,1.79534113350599718091e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(32,1,1.79534113350901460646e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(33,1,1.79534113352699875839e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(34,1,1.79534113354301166527e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(35,1,1.79534113355101799958e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(36,1,1.7953411335523629189e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(37,1,1.79534113357801437382e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(38,1,1.79534113357884883878e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(39,1,1.79534113358501482005e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(40,1,1.79534113365300893785e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(41,1,1.79534113366600418088e+09,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(42,1,1.79534113366655015938e+09,'INFO','supervisor','run',NULL,'run e03aa9 DONE');
+INSERT INTO "events" VALUES(43,1,1795341133.66701,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(44,2,1.79534113527271080019e+09,'INFO','supervisor','run',NULL,'run fd291c started, defs v1');
+INSERT INTO "events" VALUES(45,2,1.79534113540001201633e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(46,2,1.79534113542101383207e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(47,2,1.79534113545098757743e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(48,2,1.79534113545999979974e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(49,2,1.79534113546044921875e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(50,2,1.7953411354989857674e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(51,2,1.79534113549947142596e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(52,2,1.79534113552401065829e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(53,2,1.79534113554300069808e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(54,2,1.79534113563300228117e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(55,2,1.79534113759798860544e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(56,2,1.79534113765701055522e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(57,2,1.79534113775327110293e+09,'INFO','n2','page',17,'200 http://127.0.0.1:20471/shelf/0 31 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(58,2,1.79534113784207630159e+09,'INFO','n2','page',21,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
+INSERT INTO "events" VALUES(59,2,1.79534113785786318779e+09,'INFO','n2','page',18,'200 http://127.0.0.1:20471/shelf/1 17 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(60,2,1.79534113787413573265e+09,'INFO','n2','page',19,'200 http://127.0.0.1:20471/book/0-0 33 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(61,2,1.79534113787474489207e+09,'ERROR','n2','page',20,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
+INSERT INTO "events" VALUES(62,2,1.79534113787517809871e+09,'INFO','n2','page',22,'200 http://127.0.0.1:20471/book/0-3 33 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(63,2,1.7953411378941094875e+09,'WARNING','n2','page',24,'http://127.0.0.1:20471/book/1-0: HTTP 500; attempt 2 in 1.0 s');
+INSERT INTO "events" VALUES(64,2,1.79534113789517021184e+09,'INFO','n2','page',26,'200 http://127.0.0.1:20471/book/1-2 4 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(65,2,1.79534113790232872963e+09,'INFO','n2','page',27,'200 http://127.0.0.1:20471/book/1-3 6 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(66,2,1.7953411384795305729e+09,'INFO','supervisor','command',NULL,'cancel: cancelling; 2 jobs in flight have 1 s to finish');
+INSERT INTO "events" VALUES(67,2,1.79534113848001956933e+09,'INFO','supervisor','stage',NULL,'INTERRUPTED');
+INSERT INTO "events" VALUES(68,2,1.79534113848899149899e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(69,2,1.79534113852399444585e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(70,2,1.79534113858599376676e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(71,2,1.79534113858690261844e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(72,2,1.79534113950341844565e+09,'WARNING','n2','page',23,'INCOMPLETE http://127.0.0.1:20471/shelf/2: cancelled after 1 s of grace; in progress for 1.6 s');
+INSERT INTO "events" VALUES(73,2,1.79534113950366449362e+09,'WARNING','n2','page',25,'INCOMPLETE http://127.0.0.1:20471/book/1-1: cancelled after 1 s of grace; in progress for 1.6 s');
+INSERT INTO "events" VALUES(74,2,1.79534113952398896216e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(75,2,1.79534113954800820349e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(76,2,1.79534113954867839812e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(77,2,1.79534113955001974104e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(78,2,1.79534113957198715209e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(79,2,1.79534113957299280165e+09,'INFO','supervisor','state',NULL,'run CANCELLED');
+INSERT INTO "events" VALUES(80,2,1.79534113957335400577e+09,'WARNING','supervisor','run',NULL,'run fd291c CANCELLED');
+INSERT INTO "events" VALUES(81,2,1.79534113957399868964e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
 CREATE TABLE hosts (
     id            INTEGER PRIMARY KEY,
     run           INTEGER NOT NULL REFERENCES runs(seq),
@@ -220,10 +220,10 @@ CREATE TABLE hosts (
 );
 INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79533897688017058365e+09,'crawl-console',0,1.0,0.0);
+',1,1.79534113320254158979e+09,'crawl-console',0,1.0,0.0);
 INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,2,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79533897688017058365e+09,'crawl-console',0,1.0,0.0);
+',1,1.79534113320254158979e+09,'crawl-console',0,1.0,0.0);
 CREATE TABLE jobs (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -254,33 +254,33 @@ CREATE TABLE jobs (
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
-INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79533897688100194936e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1);
-INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79533897695100760462e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
-INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.7953389769940166473e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
-INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.7953389769940166473e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
-INSERT INTO "jobs" VALUES(5,1,3,'FAILED',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.7953389769940166473e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
-INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.7953389769940166473e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
-INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.7953389769940166473e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
-INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79533897704000329972e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
-INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79533897704000329972e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
-INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79533897704000329972e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
-INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79533897704000329972e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
-INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79533897704000329972e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
-INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79533897707001709933e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0);
-INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79533897707001709933e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0);
-INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79533897707001709933e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0);
-INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79533897707001709933e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0);
-INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79533897992600655554e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
-INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79533898000900745393e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
-INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79533898000900745393e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
-INSERT INTO "jobs" VALUES(20,2,5,'FAILED',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79533898003898119933e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
-INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79533898000900745393e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
-INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79533898003898119933e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
-INSERT INTO "jobs" VALUES(23,2,4,'INCOMPLETE',0,NULL,NULL,3,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,'cancelled after 1 s of grace; in progress for 1.5 s',1.79533898154100465772e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
-INSERT INTO "jobs" VALUES(24,2,5,'READY',0,NULL,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79533898003898119933e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
-INSERT INTO "jobs" VALUES(25,2,5,'INCOMPLETE',0,NULL,NULL,3,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,'cancelled after 1 s of grace; in progress for 1.5 s',1.79533898154100465772e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
-INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79533898003898119933e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
-INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79533898009699726099e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.7953411332060189247e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1795341133.27699,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79534113331601619719e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79534113331601619719e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79534113333701801301e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79534113331601619719e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79534113333701801301e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79534113333701801301e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79534113333701801301e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79534113333701801301e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79534113333701801301e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79534113345498132705e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79534113335898518558e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79534113335898518558e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79534113335898518558e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79534113339398813252e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,4,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79534113778599786759e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79534113788098835941e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79534113788098835941e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',0,NULL,NULL,4,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79534113788098835941e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,4,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79534113788098835941e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79534113788199424736e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
+INSERT INTO "jobs" VALUES(23,2,4,'INCOMPLETE',0,NULL,NULL,4,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,'cancelled after 1 s of grace; in progress for 1.6 s',1.79534113950399303438e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,NULL,NULL,4,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79534113790601348873e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
+INSERT INTO "jobs" VALUES(25,2,5,'INCOMPLETE',0,NULL,NULL,4,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,'cancelled after 1 s of grace; in progress for 1.6 s',1.79534113950399303438e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79534113790601348873e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
+INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79534113790601348873e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),
@@ -295,9 +295,9 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 5526.686019362');
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 7684.536488725');
 INSERT INTO "meta" VALUES('defs_problems','[]');
-INSERT INTO "meta" VALUES('secret_salt','bf1f969c19cf022472a42fd451878c9c');
+INSERT INTO "meta" VALUES('secret_salt','f996779e11d4e026d4db918fde7a49af');
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
@@ -307,11 +307,11 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
-INSERT INTO "metrics" VALUES(1,'',1,2.52040510004007956013e-02,34,0,0,0);
-INSERT INTO "metrics" VALUES(1,'books',11,5.58555370016620145179e-02,572,0,0,11);
-INSERT INTO "metrics" VALUES(1,'shelves',3,1.66856879995975759811e-02,991,0,0,3);
-INSERT INTO "metrics" VALUES(2,'books',6,7.43262039986802847124e-02,235,1,0,7);
-INSERT INTO "metrics" VALUES(2,'shelves',2,3.43102500009990762919e-02,686,0,0,3);
+INSERT INTO "metrics" VALUES(1,'',1,1.8623962000674509909e-02,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',11,5.83234849991640658117e-02,572,0,0,11);
+INSERT INTO "metrics" VALUES(1,'shelves',3,7.36234699979831930249e-03,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',6,1.14949828001044807024e-01,235,1,0,7);
+INSERT INTO "metrics" VALUES(2,'shelves',2,4.79493379998530144803e-02,686,0,0,3);
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -338,10 +338,10 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',
     UNIQUE (run, number)
 );
-INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:10521:552044',10521,NULL,1.79533897548195457453e+09,1.79533897714090466503e+09,'stopped gracefully',1.6427980000116804149e-02,0,13,1,68845568,0.0,'');
-INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:10522:552047',10522,NULL,1.79533897550530457498e+09,1.79533897712480807308e+09,'stopped gracefully',4.74810003652237355709e-05,0,0,0,65748992,0.0,'');
-INSERT INTO "nodes" VALUES(3,2,2,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:10605:552337',10605,NULL,1.79533897840530514713e+09,1.79533898165244388579e+09,'stopped gracefully',5.69476109994866419583e-02,0,6,1,68849664,0.0,'');
-INSERT INTO "nodes" VALUES(4,2,2,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:10606:552340',10606,NULL,1.79533897844303178782e+09,1.79533898056579184531e+09,'stopped gracefully',1.27624850001666345633e-02,0,0,0,66002944,0.0,'');
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:3382:767564',3382,NULL,1.79534113067683243755e+09,1.79534113357874751089e+09,'stopped gracefully',2.71494739999980083666e-02,0,12,1,68837376,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:3383:767566',3383,NULL,1.79534113069729685781e+09,1.79534113355193972582e+09,'stopped gracefully',0.00664068900005077,0,1,0,68182016,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:3488:768043',3488,NULL,1.79534113545983552932e+09,1.79534113858637571327e+09,'stopped gracefully',3.14905719997113919816e-02,0,0,0,65859584,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:3489:768046',3489,NULL,1.79534113549908494944e+09,1.79534113954851603503e+09,'stopped gracefully',6.49191699994844384491e-03,0,6,1,68833280,0.0,'');
 CREATE TABLE outputs (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL REFERENCES runs(seq),
@@ -358,18 +358,18 @@ CREATE TABLE outputs (
     pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
-INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/009742/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,1523893,0,NULL);
-INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/009742/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,1523894,0,NULL);
-INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/009742/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,1523895,0,NULL);
-INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/009742/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,1523896,0,NULL);
-INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/009742/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,1523897,0,NULL);
-INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/009742/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,1523898,0,NULL);
-INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/0d0eb2/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,1523892,0,NULL);
-INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/0d0eb2/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,1523908,0,NULL);
-INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/0d0eb2/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,1523909,0,NULL);
-INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/0d0eb2/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,1523910,0,NULL);
-INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/0d0eb2/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,1523911,0,NULL);
-INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/0d0eb2/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,1523912,0,NULL);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/e03aa9/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,1925767,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/e03aa9/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,1925348,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/e03aa9/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,1925349,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/e03aa9/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,1925350,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/e03aa9/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,1925351,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/e03aa9/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,1925353,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/fd291c/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,1925771,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/fd291c/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,1925773,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/fd291c/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,1925774,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/fd291c/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,1926871,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/fd291c/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,1926875,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/fd291c/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,1926876,0,NULL);
 CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
@@ -421,11 +421,11 @@ INSERT INTO "rows" VALUES(14,1,8,2,'{"title":"Book \"2\", 3; née","price":2.03}
 INSERT INTO "rows" VALUES(15,1,9,1,'{"isbn":"ISBN 001-0","path":"http://127.0.0.1:20471/book/1-0"}');
 INSERT INTO "rows" VALUES(16,1,10,1,'{"isbn":"ISBN 001-1","path":"http://127.0.0.1:20471/book/1-1"}');
 INSERT INTO "rows" VALUES(17,1,11,1,'{"isbn":"ISBN 001-2","path":"http://127.0.0.1:20471/book/1-2"}');
-INSERT INTO "rows" VALUES(18,1,12,1,'{"isbn":"ISBN 001-3","path":"http://127.0.0.1:20471/book/1-3"}');
-INSERT INTO "rows" VALUES(19,1,13,1,'{"isbn":"ISBN 002-0","path":"http://127.0.0.1:20471/book/2-0"}');
-INSERT INTO "rows" VALUES(20,1,14,1,'{"isbn":"ISBN 002-1","path":"http://127.0.0.1:20471/book/2-1"}');
-INSERT INTO "rows" VALUES(21,1,15,1,'{"isbn":"ISBN 002-2","path":"http://127.0.0.1:20471/book/2-2"}');
-INSERT INTO "rows" VALUES(22,1,16,1,'{"isbn":"ISBN 002-3","path":"http://127.0.0.1:20471/book/2-3"}');
+INSERT INTO "rows" VALUES(18,1,13,1,'{"isbn":"ISBN 002-0","path":"http://127.0.0.1:20471/book/2-0"}');
+INSERT INTO "rows" VALUES(19,1,14,1,'{"isbn":"ISBN 002-1","path":"http://127.0.0.1:20471/book/2-1"}');
+INSERT INTO "rows" VALUES(20,1,15,1,'{"isbn":"ISBN 002-2","path":"http://127.0.0.1:20471/book/2-2"}');
+INSERT INTO "rows" VALUES(21,1,16,1,'{"isbn":"ISBN 002-3","path":"http://127.0.0.1:20471/book/2-3"}');
+INSERT INTO "rows" VALUES(22,1,12,1,'{"isbn":"ISBN 001-3","path":"http://127.0.0.1:20471/book/1-3"}');
 INSERT INTO "rows" VALUES(23,2,17,2,'{"title":"Book \"0\", 0; née","price":0.00}');
 INSERT INTO "rows" VALUES(24,2,17,2,'{"title":"Book \"0\", 1; née","price":0.01}');
 INSERT INTO "rows" VALUES(25,2,17,2,'{"title":"Book \"0\", 2; née","price":0.02}');
@@ -466,8 +466,8 @@ CREATE TABLE runs (
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
 );
-INSERT INTO "runs" VALUES(1,'009742','DONE','SHUTDOWN_COMPLETE',NULL,1.79533897535726332667e+09,1.79533897535726332667e+09,1.79533897716931891436e+09,1.7416281589994468959e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":60.63,"rows_per_s":80.84}',NULL,0,0,0);
-INSERT INTO "runs" VALUES(2,'0d0eb2','CANCELLED','SHUTDOWN_COMPLETE','cancelled by command',1.79533897820124554631e+09,1.79533897820124554631e+09,1.79533898171742248533e+09,3.40748197700031596468e+00,1,1,NULL,NULL,0,1,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0}',NULL,0,0,0);
+INSERT INTO "runs" VALUES(1,'e03aa9','DONE','SHUTDOWN_COMPLETE',NULL,1.79534113055083751676e+09,1.79534113055083751676e+09,1.79534113366655015938e+09,3.06638633799957460723e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":6.76,"rows_per_s":6.76}',NULL,0,0,0);
+INSERT INTO "runs" VALUES(2,'fd291c','CANCELLED','SHUTDOWN_COMPLETE','cancelled by command',1.79534113527271080019e+09,1.79534113527271080019e+09,1.79534113957335400577e+09,4.20128847300020424881e+00,1,1,NULL,NULL,0,1,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0}',NULL,0,0,0);
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
@@ -501,7 +501,7 @@ INSERT INTO "sequences" VALUES(1,1,1,'robots','',NULL,0,0,NULL,0,0,0,1,0,0,0);
 INSERT INTO "sequences" VALUES(2,1,1,'page','shelves',NULL,0,0,NULL,0,0,0,3,0,0,0);
 INSERT INTO "sequences" VALUES(3,1,1,'page','books',NULL,0,0,NULL,0,0,0,10,1,1,0);
 INSERT INTO "sequences" VALUES(4,2,2,'page','shelves',NULL,0,0,NULL,0,0,0,2,0,0,1);
-INSERT INTO "sequences" VALUES(5,2,2,'page','books',5525.579387027,0,0,NULL,1,0,0,4,1,1,1);
+INSERT INTO "sequences" VALUES(5,2,2,'page','books',7683.84995094,0,0,NULL,1,0,0,4,1,1,1);
 CREATE TABLE supervisors (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
     identity   TEXT NOT NULL,
@@ -509,8 +509,8 @@ CREATE TABLE supervisors (
     started_at REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:10504:551946',1,1.79533897535726332667e+09,1.79533897716931891436e+09);
-INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:10586:552221',2,1.79533897820124554631e+09,1.79533898171742248533e+09);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:3335:767381',1,1.79534113055083751676e+09,1.79534113366655015938e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:3432:767885',2,1.79534113527271080019e+09,1.79534113957335400577e+09);
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
@@ -607,6 +607,7 @@ BEGIN
     WHERE seq = NEW.run;
 END;
 CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
+CREATE INDEX jobs_failed_of ON jobs(sequence) WHERE state = 'FAILED';
 DELETE FROM "sqlite_sequence";
 INSERT INTO "sqlite_sequence" VALUES('events',81);
 INSERT INTO "sqlite_sequence" VALUES('runs',2);

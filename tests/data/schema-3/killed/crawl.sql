@@ -11,8 +11,8 @@ CREATE TABLE appenders (
     beat_age   REAL,
     flush_ms   REAL
 );
-INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:10307:551439',10307,1.79533896943640708917e+09,1.79533897132142877578e+09,1.0956810400057293009e-01,0.0);
-INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:10434:551763',10434,1.79533897267034983635e+09,NULL,1.06345084999702521599e-01,0.0);
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:2851:765780',2851,1.79534111284022974966e+09,1.79534111690590548514e+09,1.47256334999838145449e-01,0.0);
+INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:3027:766454',3027,1.79534111956966018677e+09,NULL,1.15721492000375292263e-01,0.0);
 CREATE TABLE checkpoints (
     run               INTEGER NOT NULL REFERENCES runs(seq),
     step_name         TEXT NOT NULL,
@@ -29,15 +29,15 @@ CREATE TABLE checkpoints (
     CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, step_name, grp)
 ) WITHOUT ROWID;
-INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79533897132988309866e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79533897132988309866e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79533897132988309866e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79533897122570300104e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79533897132988309866e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79533897122570300104e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79533897132988309866e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79533897122570300104e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79533896963445234297e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79534111691234397889e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79534111691234397889e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79534111691234397889e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79534111691234397889e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79534111691234397889e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79534111691234397889e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79534111691234397889e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79534111691234397889e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79534111313402795794e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','books',0,NULL,'provisional',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','shelves',0,NULL,'provisional',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'filter','books',0,NULL,'provisional',NULL,'92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
@@ -46,7 +46,7 @@ INSERT INTO "checkpoints" VALUES(2,'loader','books',0,NULL,'provisional',NULL,'e
 INSERT INTO "checkpoints" VALUES(2,'loader','shelves',0,NULL,'provisional',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','books',0,NULL,'provisional',NULL,'d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','shelves',0,NULL,'provisional',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79533897285465097429e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79534111982246541981e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 CREATE TABLE commands (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
@@ -72,7 +72,7 @@ CREATE TABLE def_versions (
     definitions TEXT NOT NULL,
     accepted_at REAL NOT NULL
 );
-INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79533896938267755515e+09);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79534111261544370658e+09);
 CREATE TABLE document_aliases (
     key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
@@ -87,27 +87,26 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL);
-INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79533897108929777148e+09,343);
-INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79533897117001867288e+09,343);
-INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79533897117911887169e+09,57);
-INSERT INTO "documents" VALUES(4,1,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79533897118047976494e+09,2);
-INSERT INTO "documents" VALUES(5,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79533897118062424659e+09,57);
-INSERT INTO "documents" VALUES(6,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79533897120201373096e+09,305);
-INSERT INTO "documents" VALUES(7,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.7953389712029440403e+09,57);
-INSERT INTO "documents" VALUES(8,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79533897120323967938e+09,57);
-INSERT INTO "documents" VALUES(9,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79533897120341539386e+09,57);
-INSERT INTO "documents" VALUES(10,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79533897121018600458e+09,57);
-INSERT INTO "documents" VALUES(11,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.7953389712232120037e+09,57);
-INSERT INTO "documents" VALUES(12,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79533897122355341909e+09,57);
-INSERT INTO "documents" VALUES(13,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79533897122373127942e+09,57);
-INSERT INTO "documents" VALUES(14,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79533897122387909889e+09,57);
-INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.795338974296103239e+09,343);
-INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79533897433755636218e+09,343);
-INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.795338974338545084e+09,57);
-INSERT INTO "documents" VALUES(18,2,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79533897433963465688e+09,2);
-INSERT INTO "documents" VALUES(19,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79533897433971548077e+09,57);
-INSERT INTO "documents" VALUES(20,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79533897436827158929e+09,57);
-INSERT INTO "documents" VALUES(21,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79533897436952924724e+09,57);
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79534111652091336245e+09,343);
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79534111659032249454e+09,343);
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79534111659885740278e+09,57);
+INSERT INTO "documents" VALUES(4,1,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.7953411166113388539e+09,2);
+INSERT INTO "documents" VALUES(5,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79534111661151719093e+09,57);
+INSERT INTO "documents" VALUES(6,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79534111666669297219e+09,305);
+INSERT INTO "documents" VALUES(7,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79534111666785645483e+09,57);
+INSERT INTO "documents" VALUES(8,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79534111666816639904e+09,57);
+INSERT INTO "documents" VALUES(9,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79534111666835498807e+09,57);
+INSERT INTO "documents" VALUES(10,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1795341116.67259,57);
+INSERT INTO "documents" VALUES(11,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79534111672752714162e+09,57);
+INSERT INTO "documents" VALUES(12,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79534111672804355622e+09,57);
+INSERT INTO "documents" VALUES(13,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79534111672833156586e+09,57);
+INSERT INTO "documents" VALUES(14,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79534111672847104075e+09,57);
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79534112126668310167e+09,343);
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79534112138638663296e+09,343);
+INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79534112139207863807e+09,57);
+INSERT INTO "documents" VALUES(18,2,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79534112139831781391e+09,2);
+INSERT INTO "documents" VALUES(19,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79534112139859151837e+09,57);
+INSERT INTO "documents" VALUES(20,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79534112142934584614e+09,57);
 CREATE TABLE events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     run    INTEGER,
@@ -118,72 +117,70 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
-INSERT INTO "events" VALUES(1,1,1.79533896937656021119e+09,'INFO','supervisor','run',NULL,'run a80fd9 started, defs v1');
-INSERT INTO "events" VALUES(2,1,1.79533896942998623847e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(3,1,1.79533896943501520161e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(4,1,1.79533896944599890709e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(5,1,1.79533896944998216634e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(6,1,1.79533896945040535929e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(7,1,1.79533896947198963163e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(8,1,1.79533896947284555439e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(9,1,1.79533896948900818825e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(10,1,1.79533896951701045039e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(11,1,1.79533896963501429563e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(12,1,1.79533897090799069405e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(13,1,1.79533897102417612078e+09,'INFO','n2','page',1,'200 http://127.0.0.1:20471/robots.txt');
-INSERT INTO "events" VALUES(14,1,1.79533897112798547738e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(15,1,1.79533897109223127366e+09,'INFO','n2','page',2,'200 http://127.0.0.1:20471/shelf/0 1 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(16,1,1.79533897116906428336e+09,'INFO','n2','page',6,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
-INSERT INTO "events" VALUES(17,1,1.79533897117085838313e+09,'INFO','n2','page',3,'200 http://127.0.0.1:20471/shelf/1 12 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(18,1,1.79533897118019485474e+09,'INFO','n2','page',4,'200 http://127.0.0.1:20471/book/0-0 20 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(19,1,1.79533897118049669263e+09,'ERROR','n2','page',5,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
-INSERT INTO "events" VALUES(20,1,1.79533897118080353733e+09,'INFO','n2','page',7,'200 http://127.0.0.1:20471/book/0-3 11 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(21,1,1.79533897120268487934e+09,'INFO','n2','page',8,'200 http://127.0.0.1:20471/shelf/2 4 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(22,1,1.79533897120312857628e+09,'INFO','n2','page',9,'200 http://127.0.0.1:20471/book/1-0 4 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(23,1,1.79533897120334100727e+09,'INFO','n2','page',10,'200 http://127.0.0.1:20471/book/1-1 4 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(24,1,1.7953389712035281658e+09,'INFO','n2','page',11,'200 http://127.0.0.1:20471/book/1-2 4 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(25,1,1.79533897122100448611e+09,'INFO','n2','state',NULL,'n2 READY RUNNER');
-INSERT INTO "events" VALUES(26,1,1.79533897121038675311e+09,'INFO','n2','page',12,'200 http://127.0.0.1:20471/book/1-3 7 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(27,1,1.79533897122345924377e+09,'INFO','n2','page',13,'200 http://127.0.0.1:20471/book/2-0 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(28,1,1.79533897122365880007e+09,'INFO','n2','page',14,'200 http://127.0.0.1:20471/book/2-1 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(29,1,1.7953389712238073349e+09,'INFO','n2','page',15,'200 http://127.0.0.1:20471/book/2-2 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(30,1,1.79533897122396397588e+09,'INFO','n2','page',16,'200 http://127.0.0.1:20471/book/2-3 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(31,1,1.7953389712410001755e+09,'INFO','supervisor','state',NULL,'run DRAINING');
-INSERT INTO "events" VALUES(32,1,1.79533897124498343462e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
-INSERT INTO "events" VALUES(33,1,1.7953389712459893227e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(34,1,1.79533897125198388094e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(35,1,1.79533897126401376727e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(36,1,1.79533897126490163799e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(37,1,1.79533897127298569681e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(38,1,1.79533897129101014137e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(39,1,1.79533897129169726369e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(40,1,1.79533897129201602937e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(41,1,1.79533897132500696184e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(42,1,1.79533897132899022104e+09,'INFO','supervisor','state',NULL,'run DONE');
-INSERT INTO "events" VALUES(43,1,1795338971.32944,'INFO','supervisor','run',NULL,'run a80fd9 DONE');
-INSERT INTO "events" VALUES(44,1,1.79533897132999610904e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
-INSERT INTO "events" VALUES(45,2,1.79533897256884145739e+09,'INFO','supervisor','run',NULL,'run 6eb3e1 started, defs v1');
-INSERT INTO "events" VALUES(46,2,1.79533897265801143643e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(47,2,1.79533897266400599476e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(48,2,1.79533897267800712587e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(49,2,1.79533897268999671935e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(50,2,1795338972.69072,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(51,2,1.79533897271401596067e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(52,2,1.79533897271508622174e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(53,2,1.79533897273900055883e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(54,2,1.79533897276100826265e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(55,2,1.79533897285499286647e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(56,2,1.79533897422601723672e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(57,2,1.79533897423901271823e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(58,2,1.79533897429949855801e+09,'INFO','n2','page',17,'200 http://127.0.0.1:20471/shelf/0 10 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(59,2,1.79533897433554220195e+09,'INFO','n2','page',21,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
-INSERT INTO "events" VALUES(60,2,1.7953389743383469582e+09,'INFO','n2','page',18,'200 http://127.0.0.1:20471/shelf/1 4 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(61,2,1.79533897433946394925e+09,'INFO','n2','page',19,'200 http://127.0.0.1:20471/book/0-0 4 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(62,2,1.79533897433964800835e+09,'ERROR','n2','page',20,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
-INSERT INTO "events" VALUES(63,2,1.79533897433984565737e+09,'INFO','n2','page',22,'200 http://127.0.0.1:20471/book/0-3 4 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(64,2,1795338974.36814,'WARNING','n2','page',24,'http://127.0.0.1:20471/book/1-0: HTTP 500; attempt 2 in 0.6 s');
-INSERT INTO "events" VALUES(65,2,1.79533897436867070202e+09,'INFO','n2','page',26,'200 http://127.0.0.1:20471/book/1-2 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(66,2,1.79533897436973881723e+09,'INFO','n2','page',27,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(1,1,1.7953411126135008335e+09,'INFO','supervisor','run',NULL,'run fd2f4d started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79534111282101583478e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79534111282898187636e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79534111287299680713e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.7953411128849864006e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1.79534111288632202145e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1.79534111293700790403e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1.79534111293796181676e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79534111297301650052e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.79534111299800133712e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1.79534111313700675961e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.79534111628299665455e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.79534111642699098585e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(14,1,1.79534111647197985647e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(15,1,1.79534111652904462821e+09,'INFO','n1','page',2,'200 http://127.0.0.1:20471/shelf/0 7 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(16,1,1.79534111658950066561e+09,'INFO','n1','page',6,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
+INSERT INTO "events" VALUES(17,1,1.79534111659489202493e+09,'INFO','n1','page',3,'200 http://127.0.0.1:20471/shelf/1 6 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(18,1,1.79534111660009622572e+09,'INFO','n1','page',4,'200 http://127.0.0.1:20471/book/0-0 11 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(19,1,1.79534111661136913306e+09,'ERROR','n1','page',5,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
+INSERT INTO "events" VALUES(20,1,1.7953411166120243072e+09,'INFO','n1','page',7,'200 http://127.0.0.1:20471/book/0-3 22 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(21,1,1.79534111666749382017e+09,'INFO','n1','page',8,'200 http://127.0.0.1:20471/shelf/2 11 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(22,1,1.79534111666804838177e+09,'INFO','n1','page',9,'200 http://127.0.0.1:20471/book/1-0 11 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(23,1,1.79534111666827487941e+09,'INFO','n1','page',10,'200 http://127.0.0.1:20471/book/1-1 7 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(24,1,1.795341116668459177e+09,'INFO','n1','page',11,'200 http://127.0.0.1:20471/book/1-2 7 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(25,1,1.79534111667296814919e+09,'INFO','n1','page',12,'200 http://127.0.0.1:20471/book/1-3 4 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(26,1,1.79534111672789549831e+09,'INFO','n1','page',13,'200 http://127.0.0.1:20471/book/2-0 10 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(27,1,1795341116.72825,'INFO','n1','page',14,'200 http://127.0.0.1:20471/book/2-1 10 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(28,1,1.79534111672840356824e+09,'INFO','n1','page',15,'200 http://127.0.0.1:20471/book/2-2 10 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(29,1,1.79534111672853326797e+09,'INFO','n1','page',16,'200 http://127.0.0.1:20471/book/2-3 10 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(30,1,1.79534111677798485749e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(31,1,1.7953411167869970798e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(32,1,1.79534111679399752611e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(33,1,1.79534111681600522993e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(34,1,1.7953411168500020504e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(35,1,1.79534111686899209019e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(36,1,1.7953411168706350327e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(37,1,1.79534111688399910925e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(38,1,1.79534111688438963888e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(39,1,1.79534111689099979401e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(40,1,1.79534111690701246263e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(41,1,1.79534111691099548336e+09,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(42,1,1.79534111691154837607e+09,'INFO','supervisor','run',NULL,'run fd2f4d DONE');
+INSERT INTO "events" VALUES(43,1,1.79534111691200137135e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(44,2,1.79534111940985751146e+09,'INFO','supervisor','run',NULL,'run 9a660a started, defs v1');
+INSERT INTO "events" VALUES(45,2,1.79534111955201911925e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(46,2,1.79534111956501460077e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(47,2,1.79534111959901142123e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(48,2,1.79534111961301279065e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(49,2,1.79534111961421585087e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(50,2,1.79534111964000916484e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(51,2,1.79534111964044666284e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(52,2,1.79534111967698335647e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(53,2,1.79534111970599150661e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(54,2,1.79534111982298946385e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(55,2,1.79534112107399845123e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(56,2,1.79534112130300545695e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(57,2,1.79534112128333687777e+09,'INFO','n2','page',17,'200 http://127.0.0.1:20471/shelf/0 18 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(58,2,1.79534112137537074085e+09,'INFO','n2','page',21,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
+INSERT INTO "events" VALUES(59,2,1.79534112138769388197e+09,'INFO','n2','page',18,'200 http://127.0.0.1:20471/shelf/1 31 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(60,2,1.79534112139384484287e+09,'INFO','n2','page',19,'200 http://127.0.0.1:20471/book/0-0 26 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(61,2,1.7953411213983514309e+09,'ERROR','n2','page',20,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
+INSERT INTO "events" VALUES(62,2,1.79534112139906096459e+09,'INFO','n2','page',22,'200 http://127.0.0.1:20471/book/0-3 21 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(63,2,1.79534112142904257779e+09,'WARNING','n2','page',24,'http://127.0.0.1:20471/book/1-0: HTTP 500; attempt 2 in 0.9 s');
+INSERT INTO "events" VALUES(64,2,1.79534112142979335787e+09,'INFO','n2','page',26,'200 http://127.0.0.1:20471/book/1-2 7 ms 0 kB 1 rows');
 CREATE TABLE hosts (
     id            INTEGER PRIMARY KEY,
     run           INTEGER NOT NULL REFERENCES runs(seq),
@@ -204,10 +201,10 @@ CREATE TABLE hosts (
 );
 INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1795338971.02419,'crawl-console',0,1.0,0.0);
+',1,1.79534111647199892992e+09,'crawl-console',0,1.0,0.0);
 INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,2,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1795338971.02419,'crawl-console',0,1.0,0.0);
+',1,1.79534111647199892992e+09,'crawl-console',0,1.0,0.0);
 CREATE TABLE jobs (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -238,33 +235,33 @@ CREATE TABLE jobs (
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
-INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,2,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79533897104599022859e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1);
-INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,2,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79533897114098072054e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
-INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79533897118600153921e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
-INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79533897118600153921e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
-INSERT INTO "jobs" VALUES(5,1,3,'FAILED',0,NULL,NULL,2,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79533897118600153921e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
-INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,2,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79533897118600153921e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
-INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79533897118600153921e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
-INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.7953389712129979134e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
-INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.7953389712129979134e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
-INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.7953389712129979134e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
-INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.7953389712129979134e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
-INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79533897122901082033e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
-INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79533897122901082033e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0);
-INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79533897122901082033e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0);
-INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79533897122901082033e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0);
-INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79533897122901082033e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0);
-INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,4,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79533897432201361658e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
-INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1795338974.34901,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
-INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1795338974.34901,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
-INSERT INTO "jobs" VALUES(20,2,5,'FAILED',0,NULL,NULL,4,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1795338974.34901,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
-INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,4,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1795338974.34901,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
-INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1795338974.34901,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
-INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,17179869187,4,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79533897435001587867e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
-INSERT INTO "jobs" VALUES(24,2,5,'READY',0,5.51991116297276766984e+03,NULL,4,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79533897437998962408e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
-INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,17179869187,4,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79533897435001587867e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
-INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79533897437998962408e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
-INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79533897437998962408e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79534111650001406671e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79534111655698418617e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79534111662598395344e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79534111662598395344e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79534111662598395344e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79534111662598395344e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79534111662598395344e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79534111669800138478e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79534111669800138478e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79534111669800138478e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79534111669800138478e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79534111673598146437e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79534111676000070569e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79534111676000070569e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79534111676000070569e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79534111676000070569e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,4,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79534112132199549674e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79534112140000772471e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79534112140000772471e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',0,NULL,NULL,4,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79534112144201087948e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,4,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79534112140000772471e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79534112144201087948e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
+INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,17179869187,4,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79534112140201926235e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,7.66729167779702402204e+03,NULL,4,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79534112144201087948e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
+INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,17179869187,4,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79534112140298485757e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79534112144201087948e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
+INSERT INTO "jobs" VALUES(27,2,5,'TAKEN',0,NULL,12884901889,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79534112143501043325e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),
@@ -279,9 +276,9 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 5519.272786324');
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 7666.328487066');
 INSERT INTO "meta" VALUES('defs_problems','[]');
-INSERT INTO "meta" VALUES('secret_salt','0647ccd158a411c2882f9d2e40e803c1');
+INSERT INTO "meta" VALUES('secret_salt','331799b868ca74ccad385cb9e955b1b4');
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
@@ -291,11 +288,11 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
-INSERT INTO "metrics" VALUES(1,'',1,3.749796699958096724e-02,34,0,0,0);
-INSERT INTO "metrics" VALUES(1,'books',11,6.84021420011049485765e-02,572,0,0,11);
-INSERT INTO "metrics" VALUES(1,'shelves',3,1.69673890004560234956e-02,991,0,0,3);
-INSERT INTO "metrics" VALUES(2,'books',6,1.53106280004067230038e-02,235,1,0,6);
-INSERT INTO "metrics" VALUES(2,'shelves',2,1.38354159989830804988e-02,686,0,0,2);
+INSERT INTO "metrics" VALUES(1,'',1,8.16771640002116328105e-02,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',11,1.23341858003186644054e-01,572,0,0,11);
+INSERT INTO "metrics" VALUES(1,'shelves',3,2.3834627000724140089e-02,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',5,8.59932639996259240433e-02,178,1,0,5);
+INSERT INTO "metrics" VALUES(2,'shelves',2,4.86788019998130039311e-02,686,0,0,2);
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -322,10 +319,10 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',
     UNIQUE (run, number)
 );
-INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:10308:551442',10308,NULL,1.79533896944969749453e+09,1.79533897129158377648e+09,'stopped gracefully',4.59989996670628897845e-05,0,0,0,65794048,0.0,'');
-INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:10309:551443',10309,NULL,1.79533896947250533101e+09,1.7953389712645921707e+09,'stopped gracefully',4.21729992012842558324e-05,0,13,1,69005312,0.0,'');
-INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:10435:551765',10435,NULL,1.79533897269022583963e+09,NULL,NULL,1.82342000698554329574e-04,0,0,0,63098880,0.0,'');
-INSERT INTO "nodes" VALUES(4,2,2,2,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:10436:551768',10436,NULL,1.79533897271479940416e+09,NULL,NULL,1.82342000698554329574e-04,0,0,0,63414272,0.0,'');
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:2854:765785',2854,NULL,1.79534111288542318346e+09,1.79534111688422942168e+09,'stopped gracefully',1.03063999631558544933e-04,0,13,1,69435392,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:2855:765790',2855,NULL,1.79534111293736171723e+09,1.79534111686994767194e+09,'stopped gracefully',4.11249389999284176155e-02,0,0,0,66211840,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:3029:766457',3029,NULL,1.79534111961341047284e+09,NULL,NULL,2.52115999501256737858e-04,0,0,0,63242240,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:3030:766460',3030,NULL,1.795341119639980793e+09,NULL,NULL,1.15284438999879057519e-01,0,0,0,63115264,0.0,'');
 CREATE TABLE outputs (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL REFERENCES runs(seq),
@@ -342,18 +339,18 @@ CREATE TABLE outputs (
     pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
-INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/a80fd9/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,1523823,0,NULL);
-INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/a80fd9/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,1523824,0,NULL);
-INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/a80fd9/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,1523825,0,NULL);
-INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/a80fd9/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,1523826,0,NULL);
-INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/a80fd9/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,1523828,0,NULL);
-INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/a80fd9/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,1523829,0,NULL);
-INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/6eb3e1/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,1523822,0,NULL);
-INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/6eb3e1/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,1523861,0,NULL);
-INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/6eb3e1/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,1523862,0,NULL);
-INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/6eb3e1/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,1523863,0,NULL);
-INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/6eb3e1/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,1523864,0,NULL);
-INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/6eb3e1/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,1523865,0,NULL);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/fd2f4d/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,1949731,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/fd2f4d/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,1949732,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/fd2f4d/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,1949733,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/fd2f4d/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,1949734,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/fd2f4d/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,1949735,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/fd2f4d/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,1949737,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/9a660a/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',31,63,1,1949728,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/9a660a/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',31,360,8,1949819,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/9a660a/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',31,0,0,1949820,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/9a660a/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',31,55,1,1949821,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/9a660a/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',31,237,8,1949822,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/9a660a/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',31,5,0,1949823,0,NULL);
 CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
@@ -379,7 +376,7 @@ CREATE TABLE row_counts (
 ) WITHOUT ROWID;
 INSERT INTO "row_counts" VALUES(1,'book',10,0);
 INSERT INTO "row_counts" VALUES(1,'entry',12,0);
-INSERT INTO "row_counts" VALUES(2,'book',4,0);
+INSERT INTO "row_counts" VALUES(2,'book',3,0);
 INSERT INTO "row_counts" VALUES(2,'entry',8,0);
 CREATE TABLE rows (
     id       INTEGER PRIMARY KEY AUTOINCREMENT,    -- readers continue by id: never reused
@@ -421,7 +418,6 @@ INSERT INTO "rows" VALUES(30,2,18,2,'{"title":"Book \"1\", 3; née","price":1.03
 INSERT INTO "rows" VALUES(31,2,19,1,'{"isbn":"ISBN 000-0","path":"http://127.0.0.1:20471/book/0-0"}');
 INSERT INTO "rows" VALUES(32,2,22,1,'{"isbn":"ISBN 000-3","path":"http://127.0.0.1:20471/book/0-3"}');
 INSERT INTO "rows" VALUES(33,2,26,1,'{"isbn":"ISBN 001-2","path":"http://127.0.0.1:20471/book/1-2"}');
-INSERT INTO "rows" VALUES(34,2,27,1,'{"isbn":"ISBN 001-3","path":"http://127.0.0.1:20471/book/1-3"}');
 CREATE TABLE runs (
     seq              INTEGER PRIMARY KEY AUTOINCREMENT,
     id               TEXT NOT NULL UNIQUE,
@@ -450,8 +446,8 @@ CREATE TABLE runs (
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
 );
-INSERT INTO "runs" VALUES(1,'a80fd9','DONE','SHUTDOWN_COMPLETE',NULL,1.79533896937656021119e+09,1.79533896937656021119e+09,1795338971.32944,1.92776289500034181401e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":43.44,"rows_per_s":43.44}',NULL,0,0,0);
-INSERT INTO "runs" VALUES(2,'6eb3e1','READY','RUNNING',NULL,1.79533897256884145739e+09,1.79533897256884145739e+09,NULL,1.69240112900024541886e+00,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0}',NULL,0,0,0);
+INSERT INTO "runs" VALUES(1,'fd2f4d','DONE','SHUTDOWN_COMPLETE',NULL,1.7953411126135008335e+09,1.7953411126135008335e+09,1.79534111691154837607e+09,4.19708049899963953066e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":30.27,"rows_per_s":51.23}',NULL,0,0,0);
+INSERT INTO "runs" VALUES(2,'9a660a','READY','RUNNING',NULL,1.79534111940985751146e+09,1.79534111940985751146e+09,NULL,1.85563362999982928158e+00,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":8.57,"rows_per_s":34.28}',NULL,0,0,0);
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
@@ -485,7 +481,7 @@ INSERT INTO "sequences" VALUES(1,1,1,'robots','',NULL,0,0,NULL,0,0,0,1,0,0,0);
 INSERT INTO "sequences" VALUES(2,1,1,'page','shelves',NULL,0,0,NULL,0,0,0,3,0,0,0);
 INSERT INTO "sequences" VALUES(3,1,1,'page','books',NULL,0,0,NULL,0,0,0,10,1,1,0);
 INSERT INTO "sequences" VALUES(4,2,2,'page','shelves',NULL,0,0,NULL,0,0,1,2,0,0,0);
-INSERT INTO "sequences" VALUES(5,2,2,'page','books',NULL,0,0,NULL,0,1,1,4,1,1,0);
+INSERT INTO "sequences" VALUES(5,2,2,'page','books',NULL,0,0,NULL,0,1,2,3,1,1,0);
 CREATE TABLE supervisors (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
     identity   TEXT NOT NULL,
@@ -493,8 +489,8 @@ CREATE TABLE supervisors (
     started_at REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:10284:551326',1,1.79533896937656021119e+09,1795338971.32944);
-INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:10410:551643',2,1.79533897256884145739e+09,NULL);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:2835:765557',1,1.7953411126135008335e+09,1.79534111691154837607e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:2948:766211',2,1.79534111940985751146e+09,NULL);
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
@@ -591,12 +587,13 @@ BEGIN
     WHERE seq = NEW.run;
 END;
 CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
+CREATE INDEX jobs_failed_of ON jobs(sequence) WHERE state = 'FAILED';
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('events',66);
+INSERT INTO "sqlite_sequence" VALUES('events',64);
 INSERT INTO "sqlite_sequence" VALUES('runs',2);
 INSERT INTO "sqlite_sequence" VALUES('supervisors',2);
 INSERT INTO "sqlite_sequence" VALUES('appenders',2);
 INSERT INTO "sqlite_sequence" VALUES('nodes',4);
 INSERT INTO "sqlite_sequence" VALUES('jobs',27);
-INSERT INTO "sqlite_sequence" VALUES('rows',34);
+INSERT INTO "sqlite_sequence" VALUES('rows',33);
 PRAGMA user_version = 3;

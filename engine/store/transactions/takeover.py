@@ -1,0 +1,23 @@
+"""Requeues the jobs of a dead node; what it may have sent stays counted against page limits."""
+
+import time
+
+from engine.store.db.connector import Database
+from engine.store.tables import events, jobs
+from engine.store.tables.events import Event
+from engine.store.transactions import page_limit
+
+
+def requeue_jobs(db: Database, run: int, node: int, reason: str, *, crashed: bool) -> int:
+    """Make the jobs of a dead node (its epoch) READY again, or FAILED after too many node deaths; returns how many.
+
+    `crashed`: the node was not stopped on purpose, so one of its jobs may be the cause. A warning tells how much of a
+    page limit is lost: nobody knows which requests of the node were sent.
+    """
+    unsettled = page_limit.count_unsettled(db, node)
+    freed = jobs.release(db, node, reason, crashed=crashed)
+    if unsettled:
+        requests = f"{unsettled} request{'s' if unsettled > 1 else ''}"
+        text = f"{reason}; the page limits count {requests} that it may not have sent"
+        events.add(db, run, [Event(time.time(), "WARNING", "supervisor", "node", text)])
+    return freed

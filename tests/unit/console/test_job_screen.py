@@ -1,0 +1,18 @@
+"""The job screen shows the values of harmless headers alone."""
+
+import pytest
+
+from console.tui.screens import job
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("Accept-Language", "de", "de"),
+        ("X-Session", "abc", "·····"),
+        ("Authorization", "Basic x", "·····"),
+        ("User-Agent", "%{secret.0123456789abcdef0123456789abcdef}", "·····"),
+    ],
+)
+def test_only_safe_headers_are_shown(name: str, value: str, shown: str) -> None:
+    assert job._redact(name, value) == shown
