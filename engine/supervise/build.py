@@ -317,7 +317,7 @@ def _check_sealed(db: Database, run: Run) -> None:
         return
     if has_unsealed_jobs(db, run.seq):
         raise UsageError(
-            f"run {run.id} began with an earlier version, whose jobs hold passwords; resumed, it would fetch pages twice",
+            f"run {run.id} began with an earlier version, whose jobs hold passwords; resuming would fetch pages twice",
             "Start a new run with --fresh; until then, `export` writes the rows of this one.",
         )
     supervisors.set_meta(db, _SEALED_RUN, str(run.seq))
