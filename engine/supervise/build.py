@@ -23,6 +23,7 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, PAGES, migrate_databases
+from engine.store.read.unsealed_jobs import has_unsealed_jobs
 from engine.store.tables import commands, events, hosts, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
@@ -56,6 +57,8 @@ _T = TypeVar("_T")
 _BUSY_SECONDS = 0.5
 """The longest wait for a busy database in a tick; what was not done is retried at a later tick."""
 _START_BUSY_SECONDS = 90.0
+_SEALED_RUN = "sealed_run"
+"""The metadata key for the newest run whose jobs are known to hold no credentials."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,10 +260,13 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
             raise UsageError(
                 "the password in the --base-url of this run is not stored", "Give the same --base-url again."
             )
+        if run is not None and not options.extract_only:
+            _check_sealed(db, run)
         check_seedable(options.definitions, base_url)
         if run is None:
             runs.supersede(db)
             run = runs.create(db, options.settings.base_url, now)
+            supervisors.set_meta(db, _SEALED_RUN, str(run.seq))
         epoch = supervisors.begin(db, identity_of(os.getpid()) or "", run.seq, now)
         commands.expire(db, epoch, now)
         runs.begin(db, run.seq, now)
@@ -303,3 +309,15 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
         text = f"run {run.id} {verb}, defs v{published.version}"
         events.add(db, run.seq, [Event(now, "INFO", "supervisor", "run", text)])
     return _BegunRun(runs.get(db, run.seq), epoch, published, steps)
+
+
+def _check_sealed(db: Database, run: Run) -> None:
+    """Raise UsageError if jobs of the run have passwords in their URLs, and so other identities than seeds of today."""
+    if supervisors.get_meta(db, _SEALED_RUN) == str(run.seq):
+        return
+    if has_unsealed_jobs(db, run.seq):
+        raise UsageError(
+            f"run {run.id} began with an earlier version, whose jobs hold passwords; resuming would fetch pages twice",
+            "Start a new run with --fresh; until then, `export` writes the rows of this one.",
+        )
+    supervisors.set_meta(db, _SEALED_RUN, str(run.seq))

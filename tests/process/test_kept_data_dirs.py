@@ -1,6 +1,8 @@
 """Data dirs of every schema since 2, kept as SQL: today's program continues their crawl exactly, on today's schema."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,20 @@ def test_stored_pages_of_a_kept_data_dir_are_extracted_again(project: Project, c
     assert crawl.site.paths == []
     expected = sorted(row[1].removeprefix("ISBN ") for row in crawl.rows() if row[0] == "book")
     assert sorted(row["isbn"] for row in project.rows("book")) == expected
+
+
+def test_a_run_with_passwords_in_the_urls_of_its_jobs_is_not_resumed(project: Project, crawl: KeptCrawl) -> None:
+    """Its jobs have other identities than those that its locators give today: each page would be fetched twice."""
+    load_dump(next(path for path in KEPT if path.parent.name == "schema-2"), project.data)
+    with closing(sqlite3.connect(project.data / CRAWL)) as db, db:
+        db.execute("UPDATE jobs SET url = replace(url, '://', '://us:pw@') WHERE run = 2 AND origin = 'locator'")
+    project.write(crawl.defs())
+    for _ in range(2):
+        refused = project.start().wait()
+        assert refused.code == 2
+        assert "--fresh" in refused.err
+        assert "us:pw" not in refused.err
+    assert crawl.site.paths == []
+    project.start("--fresh").wait()
+    assert set(crawl.site.paths) == crawl.pages()
+    assert project.query("SELECT value FROM meta WHERE name = 'sealed_run'") == [("3",)]

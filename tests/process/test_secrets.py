@@ -229,6 +229,26 @@ def test_a_job_whose_secret_is_gone_says_so(project: Project, site: Site) -> Non
     assert canaries(project.data) == {}
 
 
+def test_a_typo_in_saved_defs_shows_and_stores_no_secret(project: Project, site: Site) -> None:
+    crawl_slowly(project, site)
+    running = project.start()
+    assert until(lambda: len(site.paths) >= 3 or running.exited)
+    secret, header, cookie = (CANARIES[name] for name in ("header", "own_header", "own_cookie"))
+    typos = f'{{headers: {{Authorization:Bearer {header}, "X-Key: {header}": b, X: 1}}, cookies: {{"s={cookie}": x}}}}'
+    text, own = (project.defs / "crawl.yml").read_text(), f"{{X-Host: {secret}}}}}"
+    project.write(text.replace(f"{own}}}", f"{own}, b.example: {typos}}}"))
+    assert until(lambda: "is not a valid name" in project.run_with_data("status").out or running.exited)
+    shown = [project.run_command("check", str(project.defs)), project.run_with_data("status", "--json")]
+    shown += [project.run_with_data("events"), project.run_with_data("logs")]
+    assert "Authorization…" in shown[0].err
+    assert "Authorization…" in shown[1].out
+    assert canaries(project.data) == {}
+    running.send(signal.SIGTERM)
+    done = running.wait()
+    assert "canary" not in done.out + done.err + "".join(each.out + each.err for each in shown)
+    assert canaries(project.data) == {}
+
+
 def test_a_run_needs_its_base_url_with_the_password_again(project: Project, site: Site) -> None:
     crawl_slowly(project, site, seeds='url: "/{1..60}"')
     base = ["--set", f"base_url=http://us:{CANARIES['password']}@127.0.0.1:{site.port}/"]

@@ -47,7 +47,7 @@ _MIN_TICK_SECONDS = 0.005
 @click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Rows to FILE.csv, .jsonl or .db.")
 @click.option("--only-new", is_flag=True, help="Write only rows that no earlier run has.")
-@click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop gracefully after N pages.")
+@click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop gracefully after N requests for pages.")
 @click.option("--max-time", type=click.FloatRange(0.1), metavar="S", help="Stop gracefully after S seconds.")
 @click.option("--read-only", is_flag=True, help="View only: start nothing and send no commands.")
 @click.option("--refresh", type=click.FloatRange(0.1, 10), metavar="HZ", help="Console updates per second.")
