@@ -64,8 +64,8 @@ class RobotsRules:
         text = "\n".join([_AGENT_VERSION.sub(r"\1", line) for line in lines])
         groups = read_groups(text)
         # The parser also matches groups whose name is a part of the agent's; an empty name matches `*` alone.
-        known = agent.lower() if agent.lower() in groups else ""
-        return cls(Protego.parse(text), allowed_by_default=True, agent=known, rules=groups.get(known or "*"))
+        name = agent.lower() if agent.lower() in groups else ""
+        return cls(Protego.parse(text), allowed_by_default=True, agent=name, rules=groups.get(name or "*"))
 
     def allowed(self, url: str) -> bool:
         """Whether the URL may be fetched."""

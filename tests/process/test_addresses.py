@@ -218,7 +218,8 @@ def test_try_may_fetch_what_the_operator_names_and_no_more(project: Project, sit
     assert project.run_command("try", "page", site.url("/"), *where).code == 0
     refused = project.run_command("try", "page", site.url("/trap"), *where)
     assert refused.code == 1
-    assert "address 127.0.0.1 is loopback" in refused.err
+    assert f'address 127.0.0.1 is loopback; to allow it: hosts: {{"127.0.0.1:{trap.port}"' in refused.err
+    assert "robots.txt" not in refused.err
     assert trap.connections == []
     project.write(defs(f"http://127.0.0.1:{trap.port}/{{1..3}}"))
     assert project.run_command("try", "page", site.url("/trap"), *where).code == 0
