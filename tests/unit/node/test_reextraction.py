@@ -50,8 +50,8 @@ def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
     assert other.try_grow(400_000)
     pipeline = Pipeline(
         source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(**{"page_body.return_value": content}),
-        def_cache=Mock(), secrets=SecretValues(), page_extractor=cast(Any, Extractor(budget, other)), named_hosts=Mock(),
-        host_gates=Mock(), byte_budget=budget,
+        def_cache=Mock(), secrets=SecretValues(), page_extractor=cast(Any, Extractor(budget, other)),
+        named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
     )  # fmt: skip
     outcome = asyncio.run(pipeline.process(JOB, lambda: None))
     other.release()
