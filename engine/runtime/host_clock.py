@@ -135,6 +135,7 @@ class HostClock:
         locked = self._try_lock(record.offset)
         if not locked and self._is_patient(record, now):
             return now + _MUTEX_PAUSE
+        self._refused_at.pop(record.number, None)
         try:
             now, next_at = boottime(), self._time(record, _NEXT_AT)
             if next_at > now:

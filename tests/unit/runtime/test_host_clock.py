@@ -185,3 +185,15 @@ def test_a_record_that_is_kept_is_not_given_to_another_host(path: Path, monkeypa
     time.sleep(0.3)
     clock.find("other:80")
     assert clock._read(record)[0] != kept, "its own locks do not keep it"
+
+
+def test_each_wait_for_a_lock_has_its_own_patience(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = HostClock(path, "a")
+    record = clock.find(HOST)
+    monkeypatch.setattr(clock, "_try_lock", lambda offset: False)
+    assert clock.reserve(record, 0.0) > 0.0
+    monkeypatch.undo()
+    assert clock.reserve(record, 0.0) == 0.0
+    time.sleep(0.12)
+    monkeypatch.setattr(clock, "_try_lock", lambda offset: False)
+    assert clock.reserve(record, 0.0) > 0.0
