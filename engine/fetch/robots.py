@@ -65,8 +65,8 @@ class RobotsRules:
         text = "\n".join(drop_other_agents(lines, agent.lower()))
         groups = read_groups(text)
         # The parser also matches groups whose name is a part of the agent's; an empty name matches `*` alone.
-        known = agent.lower() if agent.lower() in groups else ""
-        return cls(Protego.parse(text), allowed_by_default=True, agent=known, rules=groups.get(known or "*"))
+        name = agent.lower() if agent.lower() in groups else ""
+        return cls(Protego.parse(text), allowed_by_default=True, agent=name, rules=groups.get(name or "*"))
 
     def allowed(self, url: str) -> bool:
         """Whether the URL may be fetched."""

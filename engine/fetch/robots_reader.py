@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
+from engine import urls
 from engine.fetch.decode import decode
-from engine.fetch.errors import FetchFailed
+from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.redirect_chain import SendHop, follow_redirects
 from engine.fetch.response import FetchResponse
 from engine.fetch.robots import RobotsRules, is_readable, robots_rules_for
@@ -51,10 +52,15 @@ def robots_text(response: FetchResponse) -> str:
 
 
 async def fetch_robots(url: str, send: SendHop, agent: str) -> HostRobots:
-    """The rules of the robots.txt at a URL; one that cannot be read disallows everything."""
+    """The rules of the robots.txt at a URL; one that cannot be read disallows everything.
+
+    Raises AddressRefused if the address guard refuses its own host: that is then said of the page, too.
+    """
     try:
         _, response = await follow_redirects(url, Request(), send, limit=MAX_ROBOTS_REDIRECTS)
     except FetchFailed as failure:
+        if isinstance(failure, AddressRefused) and failure.host_key == urls.host_key(url):
+            raise
         return parse_robots(0, failure.reason, agent)
     text = robots_text(response) if is_readable(response.status) else f"HTTP {response.status}"
     return parse_robots(response.status, text, agent)

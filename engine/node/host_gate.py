@@ -5,7 +5,6 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,6 +21,8 @@ _IDLE_SECONDS = 2.0
 """How long a host without a request stays joined."""
 _MAX_LATENESS, _MAX_LATE_SHARE = 0.01, 0.05
 """A turn is lost if a request is not sent within 10 ms and a twentieth of the delay."""
+_KEEP_SECONDS = 60.0
+"""How often the record of a host in use is marked as such; one that is not may go to another host after 600 s."""
 _POLL_DIVISOR, _MIN_POLL, _MAX_POLL = 12, 0.001, 0.02
 """A slot that another process holds is polled twelve times while a request takes."""
 
@@ -38,22 +39,22 @@ class HostGate:
     """One host. A request holds one of its slots, which are byte locks, and waits for its turn if there is a delay."""
 
     def __init__(self, clock: HostClock, host_key: str) -> None:
-        self.host_key = host_key
         self._clock = clock
         self._record: HostRecord = clock.find(host_key)
         self._held: dict[int, float] = {}
         self._freed: list[int] = []
-        self._queue: deque[asyncio.Future[None]] = deque()
+        self._queue: deque[_Waiter] = deque()
         self._sleepers: set[asyncio.Future[None]] = set()
         self._turn = asyncio.Lock()
         self._share = range(0)
         self._share_key = (0, -1.0)
         self._hold_seconds = 0.0
-        self._own_backoff = self._own_next_at = self._turn_at = 0.0
+        self._own_backoff = self._own_next_at = 0.0
         self._is_damaged = False
         self.users = 0
         """Jobs that wait for the host, or hold a slot."""
         self.idle_since = 0.0
+        self._kept_at = boottime()
         clock.join(self._record)
 
     @property
@@ -68,50 +69,44 @@ class HostGate:
         if until:
             raise HostBackingOff(until)
 
-    async def enter(self, send_at: float | None, delay: float, concurrency: int) -> int:
-        """Wait until a request may be sent; returns the slot it holds. Raises HostBackingOff."""
+    async def enter(self, send_at: float | None, delay: float, concurrency: int) -> tuple[int, float]:
+        """Wait until a request may be sent; returns the slot it holds, and the moment of its turn (0: no delay).
+
+        Raises HostBackingOff.
+        """
         self.check_backoff()
         if send_at is not None:
             await self._sleep_until(send_at)
         slot = await self._take_slot(concurrency)
         try:
-            if delay:
-                await self.wait_turn(delay)
+            turn_at = await self.wait_turn(delay) if delay else 0.0
             self.check_backoff()
         except BaseException:
             self.release(slot)
             raise
-        return slot
+        return slot, turn_at
 
-    async def wait_turn(self, delay: float) -> None:
-        """Wait until the delay since the host's last request is over, and reserve the moment. Raises HostBackingOff.
+    async def wait_turn(self, delay: float) -> float:
+        """Wait until the delay since the host's last request is over, and reserve the moment, which is returned.
 
-        The request must be sent at once: `is_late` says whether that failed.
+        The request must be sent at once. Raises HostBackingOff.
         """
         async with self._turn:
             while True:
                 self.check_backoff()
                 try_at = max(self._own_next_at, self._try(lambda: self._clock.reserve(self._record, delay), 0.0))
                 if try_at <= boottime():
-                    self._turn_at = boottime()
-                    self._own_next_at = self._turn_at + delay if self._is_damaged else 0.0
-                    return
+                    turn_at = boottime()
+                    self._own_next_at = turn_at + delay if self._is_damaged else 0.0
+                    return turn_at
                 await self._sleep_until(try_at)
-
-    def is_late(self, delay: float) -> bool:
-        """Whether so much time passed since the last turn that the next one would come too soon after the request."""
-        return boottime() - self._turn_at > min(_MAX_LATENESS, delay * _MAX_LATE_SHARE)
 
     def release(self, slot: int) -> None:
         """Free a slot; the next request that waits may take it."""
         self._hold_seconds += (boottime() - self._held.pop(slot) - self._hold_seconds) / 4
         self._try(lambda: self._clock.unlock_slot(self._record, slot), None)
         self._freed.append(slot)
-        while self._queue:
-            waiting = self._queue.popleft()
-            if not waiting.done():
-                waiting.set_result(None)
-                break
+        self._wake_first()
 
     def strike(self, sent_at: float, until: float, asked_until: float) -> tuple[bool, float]:
         """Note an answer of 429 or 503 to a request of `sent_at`, and call back what waits.
@@ -121,45 +116,70 @@ class HostGate:
         """
         first = self._try(lambda: self._clock.strike(self._record, sent_at, until, asked_until), True)
         self._own_backoff = max(self._own_backoff, until if first else asked_until)
-        for waiting in [*self._sleepers, *self._queue]:
-            if not waiting.done():
-                waiting.set_result(None)
-        self._queue.clear()
+        for waiting in [*self._sleepers, *(waiter.woken for waiter in self._queue)]:
+            _wake(waiting)
         return first, self.backoff_until
+
+    def keep(self, now: float) -> None:
+        """Mark the host's record as in use, once a minute."""
+        if now - self._kept_at > _KEEP_SECONDS:
+            self._kept_at = now
+            self._try(lambda: self._clock.keep(self._record), None)
 
     def leave(self) -> None:
         """Stop counting among the data dirs that use the host."""
         self._try(lambda: self._clock.leave(self._record), None)
 
     async def _take_slot(self, concurrency: int) -> int:
-        while True:
-            self.check_backoff()
+        """A slot, in the order of the calls. Only the first that waits polls for slots of other processes."""
+        if not self._queue:
             slot = self._try_slot(concurrency)
             if slot is not None:
-                self._held[slot] = boottime()
                 return slot
-            waiting = asyncio.get_running_loop().create_future()
-            self._queue.append(waiting)
-            try:
-                await self._wait(waiting, max(_MIN_POLL, min(_MAX_POLL, self._hold_seconds / _POLL_DIVISOR)))
-            finally:
-                with suppress(ValueError):
-                    self._queue.remove(waiting)
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(loop.create_future())
+        self._queue.append(waiter)
+        try:
+            while True:
+                self.check_backoff()
+                if self._queue[0] is not waiter:
+                    await waiter.woken
+                else:
+                    slot = self._try_slot(concurrency)
+                    if slot is not None:
+                        return slot
+                    await self._wait(waiter.woken, self._poll_seconds)
+                waiter.woken = loop.create_future()
+        finally:
+            self._queue.remove(waiter)
+            self._wake_first()  # which may take another slot, and polls from now on
+
+    def _wake_first(self) -> None:
+        if self._queue:
+            _wake(self._queue[0].woken)
+
+    @property
+    def _poll_seconds(self) -> float:
+        return max(_MIN_POLL, min(_MAX_POLL, self._hold_seconds / _POLL_DIVISOR))
 
     def _try_slot(self, concurrency: int) -> int | None:
         share = self._current_share(concurrency)
         while self._freed:
             freed = self._freed.pop()
             if freed in share and freed not in self._held and self._lock(freed):
-                return freed
+                return self._hold(freed)
         if all(slot in self._held for slot in share):
             return None
         first = random.randrange(len(share))
         rotated: list[int] = [*share[first:], *share[:first]]
         for slot in rotated:
             if slot not in self._held and self._lock(slot):
-                return slot
+                return self._hold(slot)
         return None
+
+    def _hold(self, slot: int) -> int:
+        self._held[slot] = boottime()
+        return slot
 
     def _lock(self, slot: int) -> bool:
         return self._try(lambda: self._clock.lock_slot(self._record, slot), True)
@@ -206,10 +226,21 @@ def _wake(waiting: "asyncio.Future[None]") -> None:
         waiting.set_result(None)
 
 
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    woken: "asyncio.Future[None]"
+
+
 @dataclass(slots=True)
 class _Admission:
     gate: HostGate
     slot: int
+    turn_at: float
+    """Boot-time second of the last turn it took."""
+
+    def is_late(self, delay: float) -> bool:
+        """Whether so much time passed since its turn that the next one would come too soon after its request."""
+        return boottime() - self.turn_at > min(_MAX_LATENESS, delay * _MAX_LATE_SHARE)
 
 
 class HostGates:
@@ -218,7 +249,7 @@ class HostGates:
     def __init__(self, clock: HostClock) -> None:
         self._clock = clock
         self._gates: dict[str, HostGate] = {}
-        self._admissions: dict[int, _Admission] = {}
+        self._admissions: dict[tuple[int, int], _Admission] = {}
         self._swept_at = 0.0
 
     async def enter(
@@ -228,20 +259,31 @@ class HostGates:
         gate = self._gate(host_key)
         gate.users += 1
         try:
-            slot = await gate.enter(send_at, delay, concurrency)
+            slot, turn_at = await gate.enter(send_at, delay, concurrency)
         except BaseException:
             self._leave(gate)
             raise
-        self._admissions[job.id] = _Admission(gate, slot)
+        self._admissions[job.lease_key] = _Admission(gate, slot, turn_at)
+
+    async def wait_turn(self, job: LeasedJob, *, again: bool) -> None:
+        """Have an admitted job wait for a new turn, where it needs one. Raises HostBackingOff.
+
+        `again`: it has sent a request in its last turn. Otherwise the turn is lost if it came too late for it.
+        """
+        admission = self._admissions[job.lease_key]
+        if job.delay and (again or admission.is_late(job.delay)):
+            admission.turn_at = await admission.gate.wait_turn(job.delay)
+        else:
+            admission.gate.check_backoff()
 
     def gate_of(self, job: LeasedJob) -> HostGate | None:
         """The gate of which the job holds a slot."""
-        admission = self._admissions.get(job.id)
+        admission = self._admissions.get(job.lease_key)
         return None if admission is None else admission.gate
 
     def exit(self, job: LeasedJob) -> None:
         """Free the slot of a job, if it holds one."""
-        admission = self._admissions.pop(job.id, None)
+        admission = self._admissions.pop(job.lease_key, None)
         if admission is not None:
             admission.gate.release(admission.slot)
             self._leave(admission.gate)
@@ -254,7 +296,7 @@ class HostGates:
         now = boottime()
         if now - self._swept_at > _IDLE_SECONDS / 2:
             self._swept_at = now
-            self._drop_idle(now)
+            self._sweep(now)
         gate = self._gates.get(host_key)
         if gate is None:
             gate = self._gates[host_key] = HostGate(self._clock, host_key)
@@ -264,8 +306,9 @@ class HostGates:
         gate.users -= 1
         gate.idle_since = boottime()
 
-    def _drop_idle(self, now: float) -> None:
+    def _sweep(self, now: float) -> None:
         for key, gate in list(self._gates.items()):
+            gate.keep(now)
             if not gate.users and now - gate.idle_since > _IDLE_SECONDS:
                 gate.leave()
                 del self._gates[key]

@@ -97,8 +97,8 @@ class OutcomeBuilder:
         return JobOutcome(job=job, state=state, reason=reason, hops=hops, events=(event,))
 
     def event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:
-        """An event of now, about the job."""
-        return Event(time.time(), level, self._source, kind, text, job.id)
+        """An event of now, about the job; for a re-extraction, about that of its page."""
+        return Event(time.time(), level, self._source, kind, text, job.page_job or job.id)
 
 
 def describe_rejections(extraction: PageExtraction, url: str) -> list[str]:

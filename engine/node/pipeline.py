@@ -67,7 +67,7 @@ class Pipeline:
             host_gates=host_gates,
             byte_budget=byte_budget,
         )
-        self._reextractor = Reextractor(source=source, db_access=db_access, page_extractor=page_extractor)
+        self._reextractor = Reextractor(db_access=db_access, page_extractor=page_extractor, outcomes=self._outcomes)
         self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor)
         agent = product_token(settings.user_agent)
         robots_cache = RobotsCache(db_access, agent)
@@ -92,12 +92,13 @@ class Pipeline:
         outcome = None
         try:
             if job.kind is JobKind.EXTRACT:
-                return await self._reextract(job)
-            outcome = await self._process(job, started)
+                outcome = await self._reextractor.reextract(job, self._sender.share(job))
+            else:
+                outcome = await self._process(job, started)
         finally:
             share = self._sender.take_share(job)
             if share is not None:
-                if outcome is not None and outcome.document is not None:
+                if outcome is not None and (outcome.document is not None or outcome.rows):
                     outcome.on_settled = share.release
                 else:
                     share.release()
@@ -132,13 +133,6 @@ class Pipeline:
             chain = fetched.chain
             return await self._process_stored(job, fetched.stored, hops=chain.hops, target=chain.url)
         return fetched
-
-    async def _reextract(self, job: LeasedJob) -> JobOutcome:
-        if job.stored is not None:
-            share = self._sender.share(job)
-            await share.grow(job.stored.size)
-            share.finish_reading()
-        return await self._reextractor.reextract(job)
 
     async def _read_sitemap(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
         url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response

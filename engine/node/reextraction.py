@@ -1,38 +1,37 @@
 """Re-extracts a stored page with the current defs. No request, no host, no clock."""
 
-import time
-
 from engine import urls
+from engine.fetch.byte_budget import BodyShare
 from engine.model.job import JobState, LeasedJob
 from engine.node.db_access import DbAccess
 from engine.node.extraction import UnreadablePage, UnsupportedContent
-from engine.node.outcomes import describe_rejections
+from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_extractor import PageExtractor
-from engine.store.tables.events import Event
 from engine.store.transactions.outcome import JobOutcome
 
 
 class Reextractor:
     """One for each node, beside its pipeline."""
 
-    def __init__(self, *, source: str, db_access: DbAccess, page_extractor: PageExtractor) -> None:
-        """`source` names this node in events."""
-        self._source = source
+    def __init__(self, *, db_access: DbAccess, page_extractor: PageExtractor, outcomes: OutcomeBuilder) -> None:
         self._db_access = db_access
         self._page_extractor = page_extractor
+        self._outcomes = outcomes
 
-    async def reextract(self, job: LeasedJob) -> JobOutcome:
-        """The outcome: rows that replace the old ones, or the reason why those stay."""
+    async def reextract(self, job: LeasedJob, share: BodyShare) -> JobOutcome:
+        """The outcome: rows that replace the old ones, or the reason why those stay. `share` holds the stored body."""
         stored = job.stored
-        content = self._db_access.page_body(stored.page) if stored is not None else None
-        if stored is None or content is None:
+        if stored is None:
             return self._failed(job, "its stored page is missing")
-        body = content.body
-
+        await share.grow(stored.size)
+        share.finish_reading()
+        content = self._db_access.page_body(stored.page)
+        if content is None:
+            return self._failed(job, "its stored page is missing")
         try:
             extraction = await self._page_extractor.extract(
                 job,
-                body=body,
+                body=content.body,
                 content_type=stored.content_type,
                 url=stored.url,
                 status=stored.status,
@@ -43,20 +42,14 @@ class Reextractor:
             return self._failed(job, f"not a page: {error}")
         except UnreadablePage as error:
             return self._failed(job, str(error))
-        events = tuple(self._event(job, text, "row") for text in describe_rejections(extraction, stored.url))
-        return JobOutcome(
-            job=job,
-            state=JobState.DONE,
-            rows=extraction.rows,
-            children=extraction.children,
-            kept_data_defs=self._page_extractor.unchanged_data_defs(job),
-            rejected=extraction.rejected_counts(),
-            events=events,
+        outcome = self._outcomes.extracted(
+            job, extraction, status=stored.status, url=stored.url, fetch_time="stored", size=len(content.body), hops=0
         )
+        outcome.noindex = False  # the page was counted when it was fetched
+        outcome.kept_data_defs = self._page_extractor.unchanged_data_defs(job)
+        return outcome
 
     def _failed(self, job: LeasedJob, reason: str) -> JobOutcome:
-        event = self._event(job, f"{urls.without_credentials(job.url)}: {reason}; it keeps its old rows", "page")
+        text = f"{urls.without_credentials(job.url)}: {reason}; it keeps its old rows"
+        event = self._outcomes.event(job, "WARNING", text)
         return JobOutcome(job=job, state=JobState.FAILED, reason=reason, events=(event,))
-
-    def _event(self, job: LeasedJob, text: str, kind: str) -> Event:
-        return Event(time.time(), "WARNING", self._source, kind, text, job.page_job)

@@ -58,7 +58,7 @@ class RequestSender:
         self._host_gates = host_gates
         self._byte_budget = byte_budget
         self._shares: dict[tuple[int, int], BodyShare] = {}
-        self._stats: dict[int, _RequestStats] = {}
+        self._stats: dict[tuple[int, int], _RequestStats] = {}
 
     async def admit(self, job: LeasedJob) -> JobOutcome | None:
         """Wait until the job may send its first request; or the outcome that gives it back: its host is in backoff."""
@@ -89,10 +89,10 @@ class RequestSender:
         if request.headers or request.cookies or request.userinfo:
             request = await self._secrets.open_request(request)
         host_key = urls.host_key(url)
-        stats = self._stats.get(job.id)
+        stats = self._stats.get(job.lease_key)
         if stats is None:
-            stats = self._stats[job.id] = _RequestStats()
-        await self._wait_turn(job, host_key, stats)
+            stats = self._stats[job.lease_key] = _RequestStats()
+        await self._host_gates.wait_turn(job, again=stats.requests > 0)
         stats.requests += 1
         sent_at = boottime()
         try:
@@ -110,19 +110,6 @@ class RequestSender:
         if response.status in OVERLOAD_STATUSES:
             self._back_off(job, stats, sent_at, response.retry_after)
         return response
-
-    async def _wait_turn(self, job: LeasedJob, host_key: str, stats: _RequestStats) -> None:
-        gate = self._host_gates.gate_of(job)
-        if gate is None or gate.host_key != host_key:
-            self._host_gates.exit(job)
-            policy = self._def_cache.host_policy(host_key)
-            await self._host_gates.enter(
-                job, host_key, send_at=None, delay=policy.delay, concurrency=policy.concurrency
-            )
-        elif job.delay and (stats.requests or gate.is_late(job.delay)):
-            await gate.wait_turn(job.delay)
-        else:
-            gate.check_backoff()
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""
@@ -149,23 +136,22 @@ class RequestSender:
 
     def share(self, job: LeasedJob) -> BodyShare:
         """The bytes that the job's body holds of the node's budget."""
-        key = (job.id, job.lease)
-        share = self._shares.get(key)
+        share = self._shares.get(job.lease_key)
         if share is None:
-            share = self._shares[key] = self._byte_budget.open_share()
+            share = self._shares[job.lease_key] = self._byte_budget.open_share()
         return share
 
     def take_share(self, job: LeasedJob) -> BodyShare | None:
         """The share of a job that sent a request or read a stored body; forgets it. The caller releases it."""
-        return self._shares.pop((job.id, job.lease), None)
+        return self._shares.pop(job.lease_key, None)
 
     def mark_reserved(self, job: LeasedJob) -> None:
         """Note that the next request of the job is counted already."""
-        self._stats[job.id].reserved += 1
+        self._stats[job.lease_key].reserved += 1
 
     def complete(self, outcome: JobOutcome) -> None:
         """Add to the outcome of a job what its requests cost, and the backoff they put the host in."""
-        stats = self._stats.pop(outcome.job.id, None)
+        stats = self._stats.pop(outcome.job.lease_key, None)
         if stats is None:
             return
         outcome.requests = stats.requests - stats.reserved
@@ -177,7 +163,7 @@ class RequestSender:
     def forget(self, job: LeasedJob) -> None:
         """Free what is kept of a job, however it ended."""
         self._host_gates.exit(job)
-        self._stats.pop(job.id, None)
+        self._stats.pop(job.lease_key, None)
 
     async def aclose(self) -> None:
         """Close all connections."""

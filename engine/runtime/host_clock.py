@@ -36,7 +36,8 @@ _LOCKS = 1 << 40
 _SLOTS = 1 << 20
 _LOCKS_OF_RECORD = 1 << 21
 """Locks of a record: one byte for each concurrent request, then one for each data dir that uses the host."""
-_MUTEX_TRIES, _MUTEX_PAUSE = 200, 0.0005
+_MUTEX_SECONDS, _MUTEX_PAUSE = 0.1, 0.001
+"""One who is stopped while holding the lock of a record is not waited for longer."""
 
 _FLOCK = struct.Struct("qqihh" if sys.platform == "darwin" else "hhqqi")
 
@@ -75,6 +76,8 @@ class HostClock:
         except BaseException:
             os.close(self._fd)
             raise
+        self._refused_at: dict[int, float] = {}
+        """Boot-time second since which another process holds the lock of a record, by its number."""
         self._user_lock = _SLOTS + int.from_bytes(blake2b(user.encode(), digest_size=4).digest()) % _SLOTS
 
     def close(self) -> None:
@@ -91,7 +94,7 @@ class HostClock:
             if self._map[record.offset : record.offset + 16] == digest:
                 return record
         now = boottime()
-        with self._locked(0):
+        with self._locked(0, patience=_MUTEX_PAUSE):
             for record in probed:
                 used, *_, used_at = self._read(record)
                 if used == digest:
@@ -111,7 +114,7 @@ class HostClock:
 
         The host's backoff lasts until `until` at least; for another of the burst, until `asked_until`. Raises OSError.
         """
-        with self._locked(record.offset):
+        with self._locked(record.offset, patience=_MUTEX_PAUSE):
             now, struck_at = boottime(), self._time(record, _STRUCK_AT)
             first = sent_at > struck_at
             values = (
@@ -127,16 +130,30 @@ class HostClock:
 
         Returns 0, or the boot-time second at which to try again. Raises OSError.
         """
-        next_at = self._time(record, _NEXT_AT)
-        if next_at > boottime():
+        now, next_at = boottime(), self._time(record, _NEXT_AT)
+        if next_at > now:
             return next_at
-        with self._locked(record.offset):
+        locked = self._try_lock(record.offset)
+        if not locked and self._is_patient(record, now):
+            return now + _MUTEX_PAUSE
+        self._refused_at.pop(record.number, None)
+        try:
             now, next_at = boottime(), self._time(record, _NEXT_AT)
             if next_at > now:
                 return next_at
             self._write(record.offset + _NEXT_AT, _TIME.pack(now + delay))
             self._write(record.offset + _USED_AT, _TIME.pack(now))
+        finally:
+            if locked:
+                self._unlock(record.offset)
         return 0.0
+
+    def _is_patient(self, record: HostRecord, now: float) -> bool:
+        """Whether to go on waiting for a record's lock, asked each time it is refused."""
+        since = self._refused_at.get(record.number, 0.0)
+        if now - since > 2 * _MUTEX_SECONDS:  # of an earlier wait
+            since = self._refused_at[record.number] = now
+        return now - since < _MUTEX_SECONDS
 
     def lock_slot(self, record: HostRecord, slot: int) -> bool:
         """Lock one of the host's concurrent requests; False: another process has it."""
@@ -151,6 +168,13 @@ class HostClock:
         with suppress(OSError):
             fcntl.lockf(self._fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, record.locks + self._user_lock)
             self._write(record.offset + _USED_AT, _TIME.pack(boottime()))
+
+    def keep(self, record: HostRecord) -> None:
+        """Note that the host is still in use, so that its record is not given to another. Raises OSError.
+
+        Locks say that to other processes; this one does not see its own.
+        """
+        self._write(record.offset + _USED_AT, _TIME.pack(boottime()))
 
     def leave(self, record: HostRecord) -> None:
         """Undo `join`."""
@@ -196,12 +220,11 @@ class HostClock:
         os.pwrite(self._fd, data, offset)
 
     @contextmanager
-    def _locked(self, offset: int) -> Iterator[None]:
-        """Hold the lock of a byte. One who is stopped while holding it is not waited for longer than 0.1 s."""
-        for _ in range(_MUTEX_TRIES):
-            if locked := self._try_lock(offset):
-                break
-            time.sleep(_MUTEX_PAUSE)
+    def _locked(self, offset: int, patience: float = _MUTEX_SECONDS) -> Iterator[None]:
+        """Hold the lock of a byte, unless another holds it for longer than `patience` seconds."""
+        end = time.monotonic() + patience
+        while not (locked := self._try_lock(offset)) and time.monotonic() < end:
+            time.sleep(_MUTEX_PAUSE / 2)
         try:
             yield
         finally:
@@ -222,10 +245,10 @@ class HostClock:
         """Offsets at which locks of other processes begin in a range."""
         if length <= 0:
             return []
-        found = self._find_lock(start, length)
-        if found is None:
+        lock = self._find_lock(start, length)
+        if lock is None:
             return []
-        begin, end = max(found[0], start), min(found[0] + found[1], start + length)
+        begin, end = max(lock[0], start), min(lock[0] + lock[1], start + length)
         return [begin, *self._find_locks(start, begin - start), *self._find_locks(end, start + length - end)]
 
     def _find_lock(self, start: int, length: int) -> tuple[int, int] | None:

@@ -83,10 +83,21 @@ def _header(url: str) -> str:
     return url.encode().decode("latin-1")
 
 
-def test_sitemaps_and_robots_txt_connect_nowhere(project: Project, site: Site, trap: Trap) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_robots_txt_redirected_to_a_guarded_address_closes_its_host(
+    project: Project, site: Site, trap: Trap, host: str
+) -> None:
+    site["/robots.txt"] = redirect(f"http://{host}:{trap.port}/robots.txt")
+    project.write(defs(site.url("/1")))
+    assert project.crawl(code=1).jobs == {"failed": 1}
+    assert site.paths == ["/robots.txt"]
+    assert project.query("SELECT robots_status, robots_text LIKE 'address %' FROM hosts WHERE named = 1") == [(0, 1)]
+    assert trap.connections == []
+
+
+def test_sitemaps_connect_nowhere(project: Project, site: Site, trap: Trap) -> None:
     target = f"http://127.0.0.1:{trap.port}"
     name = f"http://localhost:{trap.port}"
-    site["/robots.txt"] = redirect(f"{target}/robots.txt")
     entries = "".join(f"<url><loc>{entities.escape(url)}</loc></url>" for url in (f"{target}/page", f"{name}/page"))
     site["/entries.xml"] = f"<urlset>{entries}</urlset>"
     site["/moved.xml"] = redirect(f"{target}/moved.xml")
@@ -207,7 +218,8 @@ def test_try_may_fetch_what_the_operator_names_and_no_more(project: Project, sit
     assert project.run_command("try", "page", site.url("/"), *where).code == 0
     refused = project.run_command("try", "page", site.url("/trap"), *where)
     assert refused.code == 1
-    assert "address 127.0.0.1 is loopback" in refused.err
+    assert f'address 127.0.0.1 is loopback; to allow it: hosts: {{"127.0.0.1:{trap.port}"' in refused.err
+    assert "robots.txt" not in refused.err
     assert trap.connections == []
     project.write(defs(f"http://127.0.0.1:{trap.port}/{{1..3}}"))
     assert project.run_command("try", "page", site.url("/trap"), *where).code == 0

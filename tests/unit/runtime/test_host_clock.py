@@ -156,3 +156,53 @@ def test_a_user_without_a_home_has_no_file_and_no_crash(monkeypatch: pytest.Monk
     assert machine_path({"XDG_STATE_HOME": "/state"}) == Path("/state/crawl-console/hosts.clock")
     with pytest.raises(OSError, match="no home directory"):
         machine_path({})
+
+
+def test_a_lock_that_another_process_keeps_is_not_waited_for_on_the_spot(path: Path) -> None:
+    other = Other(path, "b", lambda clock: clock._try_lock(clock.find(HOST).offset))
+    clock = HostClock(path, "a")
+    record = clock.find(HOST)
+    try:
+        start = boottime()
+        at = clock.reserve(record, 0.02)
+        assert boottime() - start < 0.05
+        assert 0.0 < at - start < 0.05
+        while (at := clock.reserve(record, 0.02)) and boottime() < start + 5:
+            time.sleep(max(0.0, at - boottime()))
+        assert 0.08 < boottime() - start < 2.0, "then it goes on without the lock"
+        start = boottime()
+        clock.strike(record, start, start + 9, start)
+        assert boottime() - start < 0.05
+        assert clock.backoff(record) == start + 9
+    finally:
+        other.kill()
+
+
+def test_a_record_that_is_kept_is_not_given_to_another_host(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_clock, "_PROBES", 1)
+    monkeypatch.setattr(host_clock, "_RECORDS", 1)
+    clock = HostClock(path, "a")
+    record = clock.find(HOST)
+    clock.join(record)
+    monkeypatch.setattr(host_clock, "_IDLE_SECONDS", 0.2)
+    time.sleep(0.15)
+    clock.keep(record)
+    time.sleep(0.1)
+    kept = clock._read(record)[0]
+    clock.find("other:80")
+    assert clock._read(record)[0] == kept
+    time.sleep(0.3)
+    clock.find("other:80")
+    assert clock._read(record)[0] != kept, "its own locks do not keep it"
+
+
+def test_each_wait_for_a_lock_has_its_own_patience(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = HostClock(path, "a")
+    record = clock.find(HOST)
+    monkeypatch.setattr(clock, "_try_lock", lambda offset: False)
+    assert clock.reserve(record, 0.0) > 0.0
+    monkeypatch.undo()
+    assert clock.reserve(record, 0.0) == 0.0
+    time.sleep(0.12)
+    monkeypatch.setattr(clock, "_try_lock", lambda offset: False)
+    assert clock.reserve(record, 0.0) > 0.0
