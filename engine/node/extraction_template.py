@@ -139,7 +139,7 @@ class ExtractionTemplate:
             with socket.socket(fileno=descriptor) as connection:
                 ExtractionChild(connection, self._board.slot(slot), self._limits, self._base).serve()
             code = 0
-        except OSError:  # the node is gone
+        except ConnectionError:  # the node is gone
             code = 0
         except BaseException:
             traceback.print_exc()

@@ -48,15 +48,18 @@ class Reextractor:
             self._event(job, f"{r.data_def}.{r.field}: {r.reason} {r.place} on {stored.url}", "row")
             for r in extraction.rejected[:_MAX_REJECTION_EVENTS]
         )
-        return JobOutcome(
+        outcome = JobOutcome(
             job=job,
             state=JobState.DONE,
             rows=extraction.rows,
             children=extraction.children,
             kept_data_defs=self._page_extractor.unchanged_data_defs(job),
-            rejected=extraction.rejected_counts(),
+            rejected=extraction.rejected_counts,
             events=events,
         )
+        if extraction.share is not None:
+            outcome.release_when_settled(extraction.share.release)
+        return outcome
 
     def _failed(self, job: LeasedJob, reason: str) -> JobOutcome:
         event = self._event(job, f"{urls.without_credentials(job.url)}: {reason}; it keeps its old rows", "page")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.fetch.byte_budget import FREE_BYTES, BodyShare, ByteBudget
+from engine.fetch.byte_budget import FREE_BYTES, BodyShare, ByteBudget, NoRoom
 from engine.fetch.errors import FetchFailed
 from engine.model.job import Request
 from tests.unit.fetch.server import Exchange, LoopbackFetcher, Site, serving
@@ -151,7 +151,7 @@ async def test_the_deadline_runs_on_after_the_wait(site: Site) -> None:
     held = fill(budget)
     fetcher = LoopbackFetcher(user_agent="t", deadline=0.5, max_body=LARGEST, connections=4)
     sending = asyncio.create_task(fetcher.send(site.url("/"), Request(), share=budget.open_share()))
-    await asyncio.sleep(0.8)
+    await asyncio.sleep(0.3)
     for share in held:
         share.release()
     with pytest.raises(FetchFailed, match=r"timeout after 0\.5 s"):
@@ -200,3 +200,20 @@ async def test_a_cancelled_request_holds_nothing(site: Site) -> None:
     assert budget.used == 0
     assert budget.open_share().try_grow(LARGEST)
     await fetcher.aclose()
+
+
+async def test_what_waits_longer_than_the_deadline_gives_up_what_it_holds(site: Site) -> None:
+    site.pages["/"] = lambda x: x.respond(b"x" * 900_000)
+    budget = new_budget()
+    held = fill(budget)
+    before = budget.used
+    fetcher = LoopbackFetcher(user_agent="t", deadline=0.3, max_body=LARGEST, connections=4)
+    try:
+        with pytest.raises(NoRoom):
+            await asyncio.wait_for(fetcher.send(site.url("/"), Request(), share=budget.open_share()), 3)
+        assert budget.used == before
+    finally:
+        for share in held:
+            share.release()
+        await fetcher.aclose()
+    assert budget.used == 0

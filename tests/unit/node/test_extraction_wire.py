@@ -47,7 +47,7 @@ def test_a_page_is_read_back() -> None:
     answer = decode(wire.encode_page("html", 7, PAGE))
     assert isinstance(answer, wire.PageAnswer)
     assert answer.rows == PAGE.rows
-    assert answer.links.to_links() == LINKS
+    assert list(answer.links.to_links()) == LINKS
     assert [link.key for link in answer.links.to_links()] == [link.key for link in LINKS]
     assert [link.url for link in answer.links.to_links(lambda key: key != b"2" * 16)] == ["http://a/1", "http://a/é"]
     assert (answer.page_kind, answer.damaged, answer.dropped_links, answer.filtered) == ("html", 7, 4, 5)
@@ -57,7 +57,7 @@ def test_a_page_is_read_back() -> None:
 def test_a_page_that_gave_nothing_a_sitemap_and_a_failure_are_read_back() -> None:
     empty = decode(wire.encode_page("json", 0, ExtractedPage((), [], 0, (), 0)))
     assert isinstance(empty, wire.PageAnswer)
-    assert (empty.rows, empty.links.to_links()) == ((), [])
+    assert (empty.rows, list(empty.links.to_links())) == ((), [])
     sitemap = wire.SitemapAnswer(pages=("http://a/1", ""), sitemaps=("http://a/s",), dropped=2)
     assert decode(wire.encode_sitemap(sitemap)) == sitemap
     failure = wire.Failure(kind="memory", reason="")
