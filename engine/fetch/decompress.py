@@ -18,6 +18,9 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _STEP = 64 * 1024
 """Most bytes of output per step."""
 
+_LARGEST_PIECE = 1024 * 1024
+"""More than a decompressor gives at once: Brotli may pass its step."""
+
 _ZSTD_WINDOW_LOG = 23
 """8 MiB: the size that RFC 8878 recommends to support, and the most a frame may make us allocate."""
 
@@ -76,7 +79,7 @@ def decompress_start(raw: bytes, encoding: str, limit: int) -> bytes:
 
     Raises `FetchFailed`: invalid data, or a shorter body that ends too early.
     """
-    decompressor = open_decompressor(encoding, limit + _STEP) if raw else None
+    decompressor = open_decompressor(encoding, limit + _LARGEST_PIECE) if raw else None
     if decompressor is None:
         return raw[:limit]
     parts, size = list[bytes](), 0

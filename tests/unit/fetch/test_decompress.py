@@ -113,3 +113,11 @@ def test_an_unknown_encoding_leaves_the_body_unchanged(name: str) -> None:
 
 def test_identity_does_not_count_as_a_layer() -> None:
     assert decompress(gzip.compress(b"page"), "identity, gzip", 10) == b"page"
+
+
+@pytest.mark.parametrize("name", ["zstd", "br", "gzip"])
+def test_a_bomb_gives_its_output_in_small_pieces(name: str) -> None:
+    raw = PACKERS[name](bytes(10_000_000))
+    decompressor = open_decompressor(name, 20_000_000)
+    assert decompressor is not None
+    assert max(map(len, decompressor.feed(raw))) <= 256 * 1024

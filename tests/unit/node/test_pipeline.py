@@ -6,10 +6,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.fetch.byte_budget import ByteBudget
+from engine.fetch.byte_budget import ByteBudget, NoRoom
 from engine.model.job import JobState, LeasedJob
 from engine.node.pipeline import Pipeline
 from engine.node.secrets import SecretValues
+from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.pages.documents import NewDocument
 from engine.store.transactions.outcome import JobOutcome
@@ -27,7 +28,7 @@ def process(budget: ByteBudget, end: Callable[[LeasedJob], JobOutcome]) -> JobOu
     """Process a job that has read half a MB and ends like that."""
     pipeline = Pipeline(
         source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(), def_cache=Mock(), secrets=SecretValues(),
-        page_extractor=Mock(), named_hosts=Mock(), byte_budget=budget,
+        page_extractor=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
     )  # fmt: skip
 
     async def work(job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
@@ -59,4 +60,15 @@ def test_a_job_that_is_cancelled_or_fails_holds_nothing(budget: ByteBudget, erro
 
     with pytest.raises(type(error)):
         process(budget, end)
+    assert budget.used == 0
+
+
+def test_a_body_without_room_is_tried_again_later_and_costs_no_attempt(budget: ByteBudget) -> None:
+    def end(_: LeasedJob) -> JobOutcome:
+        raise NoRoom
+
+    outcome = process(budget, end)
+    assert (outcome.state, outcome.attempts, outcome.host_failed) == (JobState.READY, 0, False)
+    assert outcome.not_before is not None
+    assert outcome.not_before > boottime()
     assert budget.used == 0
