@@ -209,13 +209,20 @@ class LinkExtractor:
 
 
 def limit_links(parts: Sequence[Collection[ExtractedLink]], max_links: int) -> tuple[list[ExtractedLink], int]:
-    """The links of all parts with at most `max_links` distinct URLs per group, and how many were dropped."""
+    """The links of all parts with at most `max_links` distinct URLs per group, and how many were dropped.
+
+    All URLs together have at most `MAX_PAGE_URL_CHARACTERS`.
+    """
     links = [link for part in parts for link in part]
-    if len(links) <= max_links:
+    if len(links) <= max_links and _fits(links):
         return links, 0
     keys: set[tuple[str, str]] = set()
     kept: list[ExtractedLink] = []
+    left = MAX_PAGE_URL_CHARACTERS
     for link in links:
+        left -= len(link.url)
+        if left < 0:
+            break
         key = (link.group, link.url)
         if key in keys:
             kept.append(link)
@@ -223,6 +230,11 @@ def limit_links(parts: Sequence[Collection[ExtractedLink]], max_links: int) -> t
             keys.add(key)
             kept.append(link)
     return kept, len(links) - len(kept)
+
+
+def _fits(links: Sequence[ExtractedLink]) -> bool:
+    few = len(links) * MAX_URL_CHARACTERS <= MAX_PAGE_URL_CHARACTERS
+    return few or sum(len(link.url) for link in links) <= MAX_PAGE_URL_CHARACTERS
 
 
 def _first_links(links: dict[str, ExtractedLink], max_links: int) -> dict[str, ExtractedLink]:

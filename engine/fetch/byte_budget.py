@@ -9,13 +9,17 @@ FREE_BYTES = 64 * 1024
 """Bytes of each body that count as nothing: most pages are smaller, and their number is bounded by the slots."""
 
 
+class NoRoom(Exception):
+    """A body got no room in the time that it may wait."""
+
+
 class ByteBudget:
     """Shares out bytes to bodies that are being read, extracted or committed. Thread-safe.
 
     Bodies of unknown length grow piece by piece, so several of them could fill the budget and wait for each other.
-    Therefore room for one whole body is kept for one reader at a time, the *large reader*. Whoever finds the rest of
-    the budget full becomes the large reader, or waits, in order, until it is free. Its room comes back when its body
-    is dropped, or when the rest has room for what it read.
+    Therefore room for one whole body is kept for one reader at a time, the *large reader*. A reader that finds the rest
+    of the budget full becomes the large reader, or waits, in order, until it is free. Its room comes back when its
+    body is dropped, or when the rest has room for what it read.
     """
 
     def __init__(self, *, capacity: int, largest: int) -> None:
@@ -35,7 +39,7 @@ class ByteBudget:
             return self._shared + (self._large_reader.granted if self._large_reader is not None else 0)
 
     def open_share(self) -> "BodyShare":
-        """A share of no bytes yet. Whoever opens it must release it."""
+        """A share of no bytes yet. What opens it must release it."""
         return BodyShare(self)
 
     def grant_now(self, share: "BodyShare", count: int) -> bool:

@@ -11,7 +11,7 @@ import httpx
 from aiohttp.abc import AbstractResolver
 
 from engine import urls
-from engine.fetch.byte_budget import BodyShare
+from engine.fetch.byte_budget import BodyShare, NoRoom
 from engine.fetch.cookies import SessionCookies
 from engine.fetch.decompress import ACCEPT_ENCODING, decompress_start, open_decompressor
 from engine.fetch.errors import FetchFailed
@@ -101,7 +101,7 @@ class Fetcher:
         `read_at_most`: bytes of the body after which to stop reading; a longer one is cut, not refused.
         `session_cookies`: whether to send the cookies that the site has set.
         `share` grows with the body; the time it waits for room counts neither for the deadline nor as elapsed. It is
-        released where no body is returned.
+        released where no body is returned. Raises `NoRoom` if it waits longer than the deadline in all.
         Raises `FetchFailed`; `AddressRefused` (nothing was sent) if the host is not exempt and has guarded addresses
         only.
         """
@@ -109,7 +109,7 @@ class Fetcher:
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, exempt=exempt)
         if session_cookies:
             self._client.cookies.set_cookie_header(sent)
-        wait = _ShareWait(share)
+        wait = _ShareWait(share, self._deadline)
         content = b""
         try:
             async with asyncio.timeout(self._deadline) as wait.deadline:
@@ -190,16 +190,21 @@ class Fetcher:
 class _ShareWait:
     """Grows the share of one response's body; stops its deadline while it waits for room."""
 
-    __slots__ = ("_share", "deadline", "seconds")
+    __slots__ = ("_longest", "_share", "deadline", "seconds")
 
-    def __init__(self, share: BodyShare | None) -> None:
+    def __init__(self, share: BodyShare | None, longest: float) -> None:
+        """`longest`: seconds that one response waits for room in all."""
         self._share = share
+        self._longest = longest
         self.deadline: asyncio.Timeout
         self.seconds = 0.0
         """Time waited."""
 
     async def hold(self, count: int) -> None:
-        """Hold further bytes; wait until there is room for them."""
+        """Hold further bytes; wait until there is room for them. Raises NoRoom if that takes too long.
+
+        What waits keeps what it holds, and so keeps others waiting.
+        """
         share = self._share
         if share is None or share.try_grow(count):
             return
@@ -207,7 +212,11 @@ class _ShareWait:
         start, ends_at = loop.time(), self.deadline.when()
         assert ends_at is not None
         self.deadline.reschedule(None)
-        await share.grow(count)
+        try:
+            async with asyncio.timeout(self._longest - self.seconds):
+                await share.grow(count)
+        except TimeoutError:
+            raise NoRoom from None
         waited = loop.time() - start
         self.seconds += waited
         self.deadline.reschedule(ends_at + waited)

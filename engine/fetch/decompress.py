@@ -1,7 +1,9 @@
 """Decompresses one Content-Encoding layer as it arrives, with a limit on the output."""
 
+import sys
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Protocol
 
 import brotli  # type: ignore[import-untyped]
@@ -14,16 +16,14 @@ ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 _GZIP_MAGIC = b"\x1f\x8b"
 
 _STEP = 64 * 1024
-"""Most bytes of output per step of gzip, deflate and Brotli."""
+"""Most bytes of output per step."""
 
-_ZSTD_WINDOW = 8 * 1024 * 1024
-"""Bytes; the size that RFC 8878 recommends to support, and the most a frame may make us allocate."""
+_LARGEST_PIECE = 1024 * 1024
+"""More than a decompressor gives at once: Brotli may pass its step."""
 
-_ZSTD_CHUNK = 512
-"""Input bytes per step: four can expand to 128 KiB, so a step returns at most 16 MB before the size check."""
+_ZSTD_WINDOW_LOG = 23
+"""8 MiB: the size that RFC 8878 recommends to support, and the most a frame may make us allocate."""
 
-_LARGEST_PIECE = 32 * 1024 * 1024
-"""More than a decompressor gives at once: zstd expands a chunk of input as a whole."""
 _MAX_MEMBERS = 100
 """Concatenated streams in one body; normal servers send one."""
 
@@ -227,28 +227,35 @@ class _ZstdDecompressor:
     """One or more zstd frames, and nothing else."""
 
     def __init__(self, output: _Output) -> None:
-        import zstandard  # takes 16 ms, and few servers use it
+        if sys.version_info >= (3, 14):  # loaded here: few servers use it
+            from compression import zstd
+        else:
+            from backports import zstd
 
         self._output = output
-        self._error = zstandard.ZstdError
-        self._decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-        self._frame = self._decompressor.decompressobj()
+        self._error = zstd.ZstdError
+        options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW_LOG}
+        self._open_frame = partial(zstd.ZstdDecompressor, options=options)
+        self._frame = self._open_frame()
         self._frames = 1
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        position = 0
         try:
-            while position < len(data):
+            while True:
                 if self._frame.eof:
+                    if not data:
+                        return
                     self._frames += 1
                     if self._frames > _MAX_MEMBERS:
                         raise _bad_encoding("zstd")
-                    self._frame = self._decompressor.decompressobj()
-                chunk = data[position : position + _ZSTD_CHUNK]
-                piece = self._frame.decompress(chunk)
-                position += len(chunk) - (len(self._frame.unused_data) if self._frame.eof else 0)
+                    self._frame = self._open_frame()
+                step = self._output.step
+                piece = self._frame.decompress(data, step)
+                data = self._frame.unused_data if self._frame.eof else b""
                 if piece:
                     yield self._output.count(piece)
+                if not self._frame.eof and self._frame.needs_input:
+                    return
         except self._error:
             raise _bad_encoding("zstd") from None
 

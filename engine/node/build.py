@@ -48,6 +48,8 @@ from engine.store.transactions.placement import PlacementCache
 _log = logging.getLogger(__name__)
 _BODIES = 1.5
 """Bodies of `max_body` that a node holds at once; with the copies that their storage makes, twice `max_body`."""
+_ANSWERS = 0.5
+"""Bodies of `max_body` as large as which the answers of extraction processes may be, besides the largest one."""
 _DEFS_BUSY_SECONDS = 0.5
 
 
@@ -201,6 +203,10 @@ def _build_pipeline(
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
             pool=extraction_pool,
+            answer_budget=ByteBudget(
+                capacity=extraction_pool.limits.answer + int(_ANSWERS * settings.max_body),
+                largest=extraction_pool.limits.answer,
+            ),
             run=run.id,
             run_time=run_time,
         ),

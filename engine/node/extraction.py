@@ -14,7 +14,7 @@ from engine.extract.links import limit_links
 from engine.extract.nesting_guard import exceeds_depth
 from engine.extract.page import Page
 from engine.extract.records import RecordExtractor, RecordProgress
-from engine.fetch.decode import decode
+from engine.fetch.decode import decode, needs_detection
 from engine.model.definition import TaskGroup
 from engine.model.record import ExtractedLink, Rejection
 
@@ -69,9 +69,9 @@ class DataDefProgress(RecordProgress, Protocol):
         """A dataDef is applied: its index."""
 
 
-def may_be_inline(body: bytes, extractors: Iterable[RecordExtractor]) -> bool:
-    """Whether these dataDefs take bounded time for a body, as long as it `is_plain`."""
-    if len(body) > MAX_INLINE_BYTES:
+def may_be_inline(body: bytes, content_type: str, extractors: Iterable[RecordExtractor] = ()) -> bool:
+    """Whether it takes bounded time to decode a body and apply these dataDefs, as long as it `is_plain`."""
+    if len(body) > MAX_INLINE_BYTES or needs_detection(body, content_type):
         return False
     cost = max((extractor.cost for extractor in extractors), default=Cost.LINEAR)
     return cost is Cost.LINEAR or body.count(b"<") <= _MAX_INLINE_TAGS[cost]

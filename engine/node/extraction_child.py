@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from io import BytesIO
 from typing import Any
 
 import orjson
@@ -28,8 +29,8 @@ from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
 from engine.runtime.beat_file import resident_bytes
 
 _log = logging.getLogger(__name__)
-_MAX_DEFS = 8
 _TRIM_DELAY = 1.0
+_WASTE_BYTES = 65_536
 _KEPT_SHARE = 0.25
 """Part of `parse_memory` that a process may keep between two documents; then it is replaced."""
 
@@ -48,23 +49,25 @@ class ExtractionChild:
         self._extractors: dict[tuple[str, str], RecordExtractor] = {}
         self._compiled: dict[tuple[int, str], RecordExtractor] = {}
         self._number = 0
+        self._waste = bytearray(_WASTE_BYTES)
         self._trim_due = self._out_of_memory = False
 
     def serve(self) -> None:
         """Work until the socket is closed, or until too much memory is kept."""
-        while (message := self._receive()) is not None:
-            header, body = message
+        while (sizes := self._receive_header()) is not None:
+            header, size = sizes
             if header["kind"] == "defs":
-                self._add_defs(header["defs"], body)
+                self._add_defs(header["defs"], size)
                 continue
             self._number += 1
             self._slot.begin(self._number, Phase.DECODING)
             self._out_of_memory = False
-            answer = self._work(header, body)
-            large = len(body) >= LARGE_PAGE_BYTES
-            del header, body, message
-            self._connection.sendall(b"".join(answer))
-            del answer
+            body = self._receive_body(size)
+            answer = self._out_of_memory_answer() if body is None else self._work(header, body)
+            large = size >= LARGE_PAGE_BYTES
+            del header, body
+            while answer:
+                self._connection.sendall(answer.pop(0))
             self._slot.enter(Phase.IDLE)
             if large:
                 self._trim_due = True
@@ -86,14 +89,17 @@ class ExtractionChild:
         except PageTooDeep as error:
             failure = wire.Failure(kind="unreadable", reason=str(error))
         except MemoryError:
-            self._out_of_memory = True
-            failure = wire.Failure(kind="memory", reason="")
+            return self._out_of_memory_answer()
         except Exception as error:
             _log.exception("extraction of %s", header.get("url"))
             failure = wire.Failure(kind="internal", reason=f"{type(error).__name__}: {error}"[:300])
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
         return wire.encode_failure(failure)
+
+    def _out_of_memory_answer(self) -> list[bytes]:
+        self._out_of_memory = True
+        return wire.encode_failure(wire.Failure(kind="memory", reason=""))
 
     @cached_property
     def _handlers(self) -> dict[str, Callable[[dict[str, Any], bytes], list[bytes]]]:
@@ -113,7 +119,7 @@ class ExtractionChild:
             self._slot,
         )
         self._slot.enter(Phase.ANSWER)
-        return wire.encode_page(page.kind, damaged, extracted)
+        return wire.encode_page(page.kind, damaged, extracted, task.max_rejections)
 
     def _read_sitemap(self, header: dict[str, Any], body: bytes) -> list[bytes]:
         text = decode(body, header["content_type"]).text
@@ -141,7 +147,9 @@ class ExtractionChild:
     def _extractor(self, defs: int, name: str) -> RecordExtractor:
         compiled = self._compiled.get((defs, name))
         if compiled is None:
-            definitions = self._defs[defs]
+            definitions = self._defs.get(defs)
+            if definitions is None:  # they did not fit
+                raise MemoryError
             data_def = definitions.data_def(name)
             assert data_def is not None, "the node knows these defs"
             priorities = {group.name: group.priority for group in definitions.task_groups}
@@ -151,28 +159,53 @@ class ExtractionChild:
             compiled = self._compiled[defs, name] = self._extractors[key]
         return compiled
 
-    def _add_defs(self, key: int, body: bytes) -> None:
-        self._defs[key] = Definitions.from_json(body.decode())
-        while len(self._defs) > _MAX_DEFS:
+    def _add_defs(self, key: int, size: int) -> None:
+        try:
+            body = self._receive_body(size)
+            if body is not None:
+                self._defs[key] = Definitions.from_json(body.decode())
+        except MemoryError:
+            return  # the next document says so
+        while len(self._defs) > wire.MAX_KNOWN_DEFS:
             oldest = next(iter(self._defs))
             del self._defs[oldest]
             self._compiled = {place: compiled for place, compiled in self._compiled.items() if place[0] != oldest}
             used = {id(compiled) for compiled in self._compiled.values()}
             self._extractors = {key: compiled for key, compiled in self._extractors.items() if id(compiled) in used}
 
-    def _receive(self) -> tuple[dict[str, Any], bytes] | None:
-        prefix = self._receive_exactly(wire.PREFIX.size)
-        if prefix is None:
+    def _receive_header(self) -> tuple[dict[str, Any], int] | None:
+        """The next header, and the number of bytes behind it; None: the node has closed the socket."""
+        prefix = bytearray(wire.PREFIX.size)
+        if not self._receive_into(memoryview(prefix)):
             return None
         header_size, body_size = wire.PREFIX.unpack(prefix)
-        header = self._receive_exactly(header_size)
-        body = self._receive_exactly(body_size)
-        return None if header is None or body is None else (orjson.loads(header), bytes(body))
+        header = bytearray(header_size)
+        return (orjson.loads(header), body_size) if self._receive_into(memoryview(header)) else None
 
-    def _receive_exactly(self, size: int) -> bytearray | None:
-        data = bytearray(size)
-        view, received = memoryview(data), 0
-        while received < size:
+    def _receive_body(self, size: int) -> bytes | None:
+        """The bytes behind a header, in memory once; None: they do not fit, and are skipped."""
+        buffer = BytesIO()
+        try:
+            if size:
+                buffer.seek(size - 1)
+                buffer.write(b"\0")
+        except MemoryError:
+            self._skip(size)
+            return None
+        with buffer.getbuffer() as view:
+            if not self._receive_into(view):
+                raise ConnectionResetError
+        return buffer.getvalue()
+
+    def _skip(self, size: int) -> None:
+        for start in range(0, size, len(self._waste)):
+            if not self._receive_into(memoryview(self._waste)[: size - start]):
+                raise ConnectionResetError
+
+    def _receive_into(self, view: memoryview) -> bool:
+        """Fill the view; False: the node has closed the socket."""
+        received = 0
+        while received < len(view):
             self._connection.settimeout(_TRIM_DELAY if self._trim_due else None)
             try:
                 count = self._connection.recv_into(view[received:])
@@ -181,9 +214,9 @@ class ExtractionChild:
                 trim_heap()
                 continue
             if not count:
-                return None
+                return False
             received += count
-        return data
+        return True
 
     def _keeps_too_much(self) -> bool:
         kept = resident_bytes() - self._base

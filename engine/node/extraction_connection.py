@@ -18,11 +18,17 @@ class ExtractionConnection(asyncio.BufferedProtocol):
         loop: asyncio.AbstractEventLoop,
         connection: socket.socket,
         *,
-        max_body: int,
+        max_bytes: int,
+        on_size: Callable[[int], bool],
         on_answer: Callable[[memoryview, memoryview], None],
         on_closed: Callable[[], None],
     ) -> None:
-        self._max_body = max_body
+        """`max_bytes`: of one message. `on_size` learns the size of a message that comes in pieces.
+
+        Where that returns False, nothing more is read until `resume`.
+        """
+        self._max_bytes = max_bytes
+        self._on_size = on_size
         self._on_answer = on_answer
         self._on_closed = on_closed
         self._transport: asyncio.WriteTransport | None = None
@@ -30,6 +36,9 @@ class ExtractionConnection(asyncio.BufferedProtocol):
         self._buffer = bytearray(_READ_BYTES)
         self._filled = 0
         self._needed = wire.PREFIX.size
+        self._announced = False
+        self.received = 0
+        """Bytes read so far."""
         connection.setblocking(False)
         self._opening = loop.create_task(self._open(loop, connection))
 
@@ -39,6 +48,11 @@ class ExtractionConnection(asyncio.BufferedProtocol):
             self._unsent += pieces
         else:
             self._transport.writelines(pieces)
+
+    def resume(self) -> None:
+        """Read on."""
+        if self._transport is not None:
+            self._reads().resume_reading()
 
     def close(self) -> None:
         """Close the socket."""
@@ -63,8 +77,7 @@ class ExtractionConnection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """Where the next bytes go."""
         if self._filled == len(self._buffer):
-            # at once to its whole size, which is limited: while it grows, the old one is in memory, too
-            grown = bytearray(max(len(self._buffer) + _READ_BYTES, self._needed))
+            grown = bytearray(max(len(self._buffer) + _READ_BYTES, self._needed))  # its size was admitted
             grown[: self._filled] = self._buffer  # not enlarged in place: a view of it may still exist
             self._buffer = grown
         return memoryview(self._buffer)[self._filled :]
@@ -72,13 +85,15 @@ class ExtractionConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Pass on the messages that are complete."""
         self._filled += nbytes
+        self.received += nbytes
         while self._filled >= self._needed:
             header_size, body_size = wire.PREFIX.unpack_from(self._buffer)
-            if header_size > wire.MAX_HEADER or body_size > self._max_body:
+            if header_size + body_size > self._max_bytes:
                 self._abort()
                 return
             self._needed = wire.PREFIX.size + header_size + body_size
             if self._filled < self._needed:
+                self._announce(header_size + body_size)
                 return
             self._deliver(header_size)
 
@@ -86,6 +101,15 @@ class ExtractionConnection(asyncio.BufferedProtocol):
         """Report the end."""
         self._transport = None
         self._on_closed()
+
+    def _announce(self, size: int) -> None:
+        if not self._announced:
+            self._announced = True
+            if not self._on_size(size) and self._transport is not None:
+                self._reads().pause_reading()
+
+    def _reads(self) -> asyncio.ReadTransport:
+        return cast(asyncio.ReadTransport, self._transport)
 
     def _deliver(self, header_size: int) -> None:
         """Pass on the first message; what follows it moves to a new buffer, since memory may still refer to the old."""
@@ -95,6 +119,7 @@ class ExtractionConnection(asyncio.BufferedProtocol):
         self._buffer = bytearray(max(_READ_BYTES, len(rest)))
         self._buffer[: len(rest)] = rest
         self._filled, self._needed = len(rest), wire.PREFIX.size
+        self._announced = False
         self._on_answer(view[wire.PREFIX.size : header_end], view[header_end:end])
 
     def _abort(self) -> None:

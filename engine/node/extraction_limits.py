@@ -11,12 +11,16 @@ from pathlib import Path
 
 import orjson
 
+from engine.extract.links import MAX_PAGE_URL_CHARACTERS
 from engine.settings import Settings
 
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 WALL_FACTOR = 3
 """A document may take so many times its CPU seconds of wall time: the machine may be loaded."""
-_MIN_ANSWER_BYTES, _ANSWER_FACTOR = 4_000_000, 1.5
+_ANSWER_FACTOR = 1.5
+"""What a page gives may be so many times as large as the largest body."""
+_BYTES_PER_LINK, _OTHER_ANSWER_BYTES = 128, 4_000_000
+"""Of an answer besides the URLs: the key of a link and its entry in the header; rejections and some rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +39,11 @@ class ExtractionLimits:
     @classmethod
     def from_settings(cls, settings: Settings) -> "ExtractionLimits":
         """The limits that the settings give."""
+        links = MAX_PAGE_URL_CHARACTERS + settings.max_links * _BYTES_PER_LINK  # links alone fail no page
         return cls(
             seconds=settings.parse_limit,
             memory=settings.parse_memory,
-            answer=max(_MIN_ANSWER_BYTES, int(_ANSWER_FACTOR * settings.max_body)),
+            answer=max(links + _OTHER_ANSWER_BYTES, int(_ANSWER_FACTOR * settings.max_body)),
             links=settings.max_links,
         )
 

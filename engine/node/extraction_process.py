@@ -8,11 +8,19 @@ from collections import deque
 
 from engine.extract.selection import SelectionResult
 from engine.node import extraction_wire as wire
+from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_connection import ExtractionConnection
+from engine.node.extraction_death import DeathCause, judge_death
 from engine.node.extraction_launcher import Ended, ExtractionLauncher, Started, TemplateLost
-from engine.node.extraction_request import ChildState, ExtractionRequest, raise_failure
+from engine.node.extraction_request import (
+    ChildState,
+    ExtractionRequest,
+    RoomNeeded,
+    check_answer,
+    encode_defs,
+    raise_failure,
+)
 from engine.node.extraction_template import NOT_FORKED
-from engine.node.extraction_verdict import Verdict, judge_death
 
 _log = logging.getLogger(__name__)
 MAX_CHILDREN = 2
@@ -20,8 +28,9 @@ _QUEUED = 2
 """Documents a process has at most, so that it never waits for the next."""
 _BUSY_SECONDS = 0.1
 """A document that takes longer than this gets a second process started, so that the others need not wait for it."""
-_STARTING_SECONDS, _MAX_START_SECONDS = 0.02, 20.0
 _RESTART_SECONDS = 0.2
+_KILL_SECONDS = 2.0
+"""After so long a process that was killed must have ended; else the process that forks them is stuck."""
 _MAX_FAILED_STARTS = 10
 
 
@@ -30,7 +39,7 @@ class ExtractionPool:
 
     def __init__(self, launcher: ExtractionLauncher, *, max_children: int = MAX_CHILDREN) -> None:
         self._launcher = launcher
-        self._limits = launcher.limits
+        self.limits = launcher.limits
         self._max_children = max_children
         self._children: list[ChildState] = []
         self._queue: deque[ExtractionRequest] = deque()
@@ -53,23 +62,21 @@ class ExtractionPool:
         request.answered = self._loop.create_future()
         self._queue.append(request)
         self._dispatch()
-        answer = await request.answered
+        answer = await request.wait()
         if isinstance(answer, wire.Failure):
-            raise_failure(answer, self._limits.memory)
-        assert not isinstance(answer, wire.Failure)
+            raise_failure(answer, self.limits.memory)
         return answer
 
     def close(self) -> None:
-        """Kill all processes; whoever waits is cancelled."""
+        """Kill all processes; what waits is cancelled."""
         if self._loop is not None and self._watched is not None:
             self._loop.remove_reader(self._watched)
             self._watched = None
         if self._wake_up is not None:
             self._wake_up.cancel()
         for child in self._children:
-            self._stop_timer(child)
-            if child.connection is not None:
-                child.connection.close()
+            child.clock.stop()
+            child.connection.close()
         self._launcher.close()
         for request in (*self._queue, *(request for child in self._children for request in child.requests)):
             request.answered.cancel()
@@ -105,16 +112,16 @@ class ExtractionPool:
 
     def _choose_child(self, *, alone: bool) -> ChildState | None:
         assert self._loop is not None
-        alive = [child for child in self._children if not (child.closed or child.alone or child.retired)]
+        alive = [child for child in self._children if child.is_open and not child.alone]
         if not alone:
             idle = next((child for child in alive if not child.requests), None)
             if idle is not None:
                 return idle
             late = self._loop.time() - _BUSY_SECONDS
-            prompt = [child for child in alive if len(child.requests) < _QUEUED and child.began_at > late]
+            prompt = [child for child in alive if len(child.requests) < _QUEUED and child.clock.began_at > late]
             if prompt:
                 return min(prompt, key=lambda child: len(child.requests))
-            if any(child.began_at > late for child in alive):
+            if any(child.clock.began_at > late for child in alive):
                 return None
         return self._start_child(alone=alone)
 
@@ -122,7 +129,7 @@ class ExtractionPool:
         if self._start_blocked:
             return None
         if len(self._children) >= self._max_children:
-            idle = next((child for child in self._children if not (child.requests or child.retired)), None)
+            idle = next((child for child in self._children if child.is_open and not child.requests), None)
             if idle is not None and alone:  # it makes room for a fresh one
                 self._retire(idle)
             return None
@@ -136,18 +143,49 @@ class ExtractionPool:
             self._on_failed_start(str(error))
             return None
         self._children.append(child)
+        child.clock = DocumentClock(
+            self._loop,
+            self.limits.wall_seconds,
+            has_begun=lambda: self._launcher.slot(child.slot).document > 0,
+            received=lambda: child.connection.received,
+            on_expired=lambda: self._on_expired(child),
+        )
         child.connection = ExtractionConnection(
             self._loop,
             connection,
-            max_body=self._limits.answer,
+            max_bytes=self.limits.answer + wire.PREFIX.size,
+            on_size=lambda size: self._on_size(child, size),
             on_answer=lambda header, body: self._on_answer(child, header, body),
             on_closed=lambda: self._on_closed(child),
         )
         return child
 
     def _retire(self, child: ChildState) -> None:
+        """Kill a process; what it has not begun goes to another."""
+        assert self._loop is not None
         child.retired = True
         self._launcher.kill(child.number)
+        self._expect_end(child)
+
+    def _expect_end(self, child: ChildState) -> None:
+        assert self._loop is not None
+        due = self._loop.time() + _KILL_SECONDS
+        self._loop.call_at(due, self._abandon, child, due)
+
+    def _abandon(self, child: ChildState, due: float) -> None:
+        """Go on without a process that should have ended, and without the one that forks, if that does not say so."""
+        assert self._loop is not None
+        if child not in self._children:
+            return
+        if self._loop.time() - due > _KILL_SECONDS / 4:  # the loop stood still: its end may be reported
+            self._expect_end(child)
+            return
+        if child.ended is None:
+            self._on_template_lost("the process that forks them does not answer")
+        child.closed = True
+        child.clock.stop()
+        child.connection.close()
+        self._on_end(child, child.ended or Ended(child.number, signal.SIGKILL, 0))
 
     def _open(self, child: ChildState) -> socket.socket:
         """The socket to a new process. Raises TemplateLost and OSError."""
@@ -179,83 +217,71 @@ class ExtractionPool:
         self._dispatch()
 
     def _send(self, child: ChildState, request: ExtractionRequest) -> None:
-        assert child.connection is not None
         pieces: list[bytes] = []
-        if request.definitions is not None and request.definitions[0] not in child.known_defs:
+        if request.definitions is not None and child.learn_defs(request.definitions[0]):
             key, definitions = request.definitions
-            child.known_defs.add(key)
-            pieces += wire.encode_frame({"kind": "defs", "defs": key}, definitions.to_json().encode())
+            pieces += wire.encode_frame({"kind": "defs", "defs": key}, encode_defs(definitions))
         pieces += wire.encode_frame(request.header, request.body)
         child.requests.append(request)
         if len(child.requests) == 1:
-            self._begin(child)
+            child.clock.start()
         child.connection.write(pieces)
 
-    def _begin(self, child: ChildState) -> None:
-        """The first of the child's documents is begun: at once, except by a process that is still starting."""
-        assert self._loop is not None
-        child.began_at = self._loop.time()
-        if child.answers:
-            child.timer = self._loop.call_later(self._limits.wall_seconds, self._on_timeout, child)
-        else:
-            child.timer = self._loop.call_later(
-                _STARTING_SECONDS, self._check_start, child, self._loop.time() + _MAX_START_SECONDS
-            )
-
-    def _check_start(self, child: ChildState, latest: float) -> None:
-        """Count the time for a document from when it is begun; no start takes for ever."""
-        assert self._loop is not None
-        child.began_at = now = self._loop.time()
-        if self._launcher.slot(child.slot).document:
-            child.timer = self._loop.call_later(self._limits.wall_seconds, self._on_timeout, child)
-        elif now < latest:
-            child.timer = self._loop.call_later(_STARTING_SECONDS, self._check_start, child, latest)
-        else:
-            self._retire(child)
-
-    def _stop_timer(self, child: ChildState) -> None:
-        if child.timer is not None:
-            child.timer.cancel()
-            child.timer = None
-
-    def _on_timeout(self, child: ChildState) -> None:
+    def _on_expired(self, child: ChildState) -> None:
         child.timed_out = self._launcher.slot(child.slot).document > child.answers
         self._retire(child)
+
+    def _on_size(self, child: ChildState, size: int) -> bool:
+        """Whether the answer may be read now; else it is left in the process until there is room."""
+        if not child.requests or child.requests[0].admit(size):
+            return True
+
+        def resume() -> None:
+            child.clock.pause(paused=False)
+            child.connection.resume()
+
+        child.clock.pause(paused=True)
+        child.requests[0].ask_room(RoomNeeded(size, resume, lambda: self._retire(child)))
+        return False
 
     def _on_answer(self, child: ChildState, header: memoryview, body: memoryview) -> None:
         if child.garbage:
             return
-        self._stop_timer(child)
+        child.clock.stop()
+        child.timed_out = False  # it was killed, but this document had its answer
         try:
             if not child.requests:
                 raise wire.InvalidAnswer("nothing was asked")
             answer = wire.decode_answer(header, body)
+            check_answer(child.requests[0], answer)
         except wire.InvalidAnswer as error:
             _log.error("extraction process %s: invalid answer: %s", child.pid, error)
             child.garbage = True
-            self._launcher.kill(child.number)
+            self._retire(child)
             return
         request = child.requests.popleft()
         child.answers += 1
         child.alone = False
+        self._failed_starts = 0
         if isinstance(answer, wire.Failure) and answer.kind == "memory" and child.answers > 1:
-            # memory that earlier documents left may be what is missing: a fresh process decides; this one ends itself
-            child.retired = True
+            # memory that earlier documents left may be what is missing: a fresh process decides
+            self._retire(child)
             request.deaths += 1
             self._queue.appendleft(request)
         else:
             request.answer(answer)
         if child.requests:
-            self._begin(child)
+            child.clock.start()
         self._dispatch()
 
     def _on_closed(self, child: ChildState) -> None:
         child.closed = True
-        self._stop_timer(child)
+        child.clock.stop()
         if child.ended is not None:
             self._on_end(child, child.ended)
         elif child in self._children:  # it closed its socket: its end is reported next, if it does end
             self._launcher.kill(child.number)
+            self._expect_end(child)
 
     def _receive_reports(self) -> None:
         try:
@@ -263,7 +289,7 @@ class ExtractionPool:
         except (BlockingIOError, TimeoutError):
             return
         except TemplateLost:
-            self._on_template_lost()
+            self._on_template_lost("the process that forks them has ended")
             return
         for report in reports:
             child = next((child for child in self._children if child.number == report.number), None)
@@ -271,26 +297,25 @@ class ExtractionPool:
                 continue
             if isinstance(report, Started):
                 child.pid = report.pid
-                self._failed_starts = 0
             else:
-                if report.status == NOT_FORKED:
-                    self._on_failed_start("no memory or processes left")
                 child.ended, child.pid = report, None
                 if child.closed:  # else what it still sent is read first
                     self._on_end(child, report)
 
-    def _on_template_lost(self) -> None:
-        """Its processes die with it."""
+    def _on_template_lost(self, reason: str) -> None:
+        """Its processes die with it, or, where the system does not see to that, when their sockets close."""
         assert self._loop is not None
         if self._watched is not None:
             self._loop.remove_reader(self._watched)
             self._watched = None
         self._launcher.close()
-        self._on_failed_start("the process that forks them has ended")
         for child in list(self._children):
             child.ended, child.pid = Ended(child.number, signal.SIGKILL, 0), None
             if child.closed:
                 self._on_end(child, child.ended)
+            else:  # what it still sent is read first
+                self._expect_end(child)
+        self._on_failed_start(reason)
 
     def _on_end(self, child: ChildState, ended: Ended) -> None:
         """Decide about the document that was worked on; requeue those that were not begun."""
@@ -298,26 +323,28 @@ class ExtractionPool:
             return
         self._children.remove(child)
         slot = self._launcher.slot(child.slot)
-        if child.requests and (slot.document > child.answers or child.garbage or child.timed_out):
+        by_us = child.retired and ended.status == signal.SIGKILL  # for the sake of another document
+        begun = slot.document > child.answers and not by_us
+        broke_down = ended.status not in (0, signal.SIGKILL, NOT_FORKED)
+        if child.requests and (begun or broke_down or child.garbage or child.timed_out):
             request = child.requests.popleft()
             progress = slot.describe(request.definitions[1] if request.definitions else None, request.data_defs)
-            verdict = judge_death(
-                ended.status,
-                ended.memory,
-                self._limits,
-                progress=progress,
-                timed_out=child.timed_out,
-                garbage=child.garbage,
-                deaths=request.deaths + 1,
-            )
-            self._apply_verdict(request, verdict)
+            cause = judge_death(
+                ended.status, ended.memory, self.limits,
+                progress=progress, timed_out=child.timed_out, garbage=child.garbage, deaths=request.deaths + 1,
+            )  # fmt: skip
+            self._apply_cause(request, cause)
         self._queue.extendleft(reversed(child.requests))
+        if ended.status == NOT_FORKED:
+            self._on_failed_start("no memory or processes left")
+        elif not (slot.document or child.retired):
+            self._on_failed_start("it ended before it began a document")
         self._dispatch()
 
-    def _apply_verdict(self, request: ExtractionRequest, verdict: Verdict) -> None:
-        if verdict.reason is not None:
-            request.answer(wire.Failure(kind="unreadable", reason=verdict.reason))
+    def _apply_cause(self, request: ExtractionRequest, cause: DeathCause) -> None:
+        if cause.reason is not None:
+            request.answer(wire.Failure(kind="unreadable", reason=cause.reason))
         else:
-            _log.warning("an extraction process %s; its page is worked once more", verdict.death)
+            _log.warning("an extraction process %s; its page is worked once more", cause.death)
             request.deaths += 1
             self._queue.appendleft(request)

@@ -2,15 +2,29 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
-from engine.model.definition import Definitions
+from engine.extract.selection import SelectionResult
+from engine.fetch.byte_budget import BodyShare
+from engine.model.definition import Definitions, TaskGroup
 from engine.node import extraction_wire as wire
 from engine.node.extraction import UnreadablePage, UnsupportedContent
+from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_connection import ExtractionConnection
 from engine.node.extraction_launcher import Ended
+
+
+@dataclass(frozen=True, slots=True)
+class RoomNeeded:
+    """The answer to a request is so large that it waits for room in the node."""
+
+    size: int
+    resume: Callable[[], None]
+    """Read it."""
+    abandon: Callable[[], None]
+    """Give it up, with the process that holds it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -23,13 +37,44 @@ class ExtractionRequest:
     """Defs that the process must have, and their key."""
     data_defs: Sequence[str] = ()
     """Names of the dataDefs in the order of the task."""
+    share: BodyShare | None = None
+    """Counts the bytes of the answer; who opened it releases it."""
     deaths: int = 0
-    answered: "asyncio.Future[wire.Answer]" = field(init=False)
+    answered: "asyncio.Future[wire.Answer | RoomNeeded]" = field(init=False)
 
     def answer(self, answer: wire.Answer) -> None:
         """Pass on the answer, unless nobody waits for it any more."""
         if not self.answered.done():
             self.answered.set_result(answer)
+
+    def admit(self, size: int) -> bool:
+        """Whether there is room for an answer now, or nobody waits for it."""
+        if self.share is None or self.answered.done():
+            return True
+        self.share.release()  # what the answer of a process that died has held
+        return self.share.try_grow(size)
+
+    def ask_room(self, needed: RoomNeeded) -> None:
+        """Have the job wait for room; its answer comes later."""
+        asked, self.answered = self.answered, self.answered.get_loop().create_future()
+        asked.set_result(needed)
+
+    async def wait(self) -> wire.Answer:
+        """The answer, as soon as there is one and room for it."""
+        needed: RoomNeeded | None = None
+        try:
+            while isinstance(answer := await self.answered, RoomNeeded):
+                needed = answer
+                if self.share is not None:
+                    await self.share.grow(needed.size)
+                needed.resume()
+                needed = None
+            return answer
+        except BaseException:
+            self.answered.cancel()
+            if needed is not None:
+                needed.abandon()
+            raise
 
 
 class ChildState:
@@ -42,11 +87,11 @@ class ChildState:
         """Whether it works on a document that killed a process before, and gets no other meanwhile."""
         self.pid: int | None = None
         self.requests: deque[ExtractionRequest] = deque()
-        self.known_defs: set[int] = set()
+        self.known_defs: list[int] = []
+        """Keys of the defs it has, the oldest first."""
         self.answers = 0
-        self.began_at = 0.0
-        self.connection: ExtractionConnection | None = None
-        self.timer: asyncio.TimerHandle | None = None
+        self.connection: ExtractionConnection
+        self.clock: DocumentClock
         self.timed_out = False
         self.garbage = False
         self.retired = False
@@ -54,8 +99,57 @@ class ChildState:
         self.closed = False
         self.ended: Ended | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it may get a further document."""
+        return not (self.closed or self.retired or self.ended is not None)
 
-def raise_failure(failure: wire.Failure, memory: int) -> None:
+    def learn_defs(self, key: int) -> bool:
+        """Whether the process lacks these defs, and has to be sent them. It forgets the oldest beyond its limit."""
+        if key in self.known_defs:
+            return False
+        self.known_defs = [*self.known_defs, key][-wire.MAX_KNOWN_DEFS :]
+        return True
+
+
+_ANSWERS = {"page": wire.PageAnswer, "sitemap": wire.SitemapAnswer, "select": SelectionResult}
+
+
+def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
+    """Raise InvalidAnswer if the answer, valid in itself, is none to this request."""
+    kind = request.header["kind"]
+    if isinstance(answer, wire.Failure):
+        return
+    if not isinstance(answer, _ANSWERS[kind]):
+        raise wire.InvalidAnswer(f"no answer to a {kind}")
+    if not isinstance(answer, wire.PageAnswer):
+        return
+    wanted = {index for index, (_, wants_rows) in enumerate(request.header["data_defs"]) if wants_rows}
+    indexes = [index for index, _ in answer.rows]
+    if not wanted.issuperset(indexes) or len(set(indexes)) < len(indexes):
+        raise wire.InvalidAnswer("rows of a dataDef that was not asked for")
+    if not set(request.data_defs).issuperset([name for name, _ in answer.rejected_counts]):
+        raise wire.InvalidAnswer("rejections by a dataDef that was not asked for")
+    if answer.links.runs and not _possible_links(request).issuperset([(run[1], run[4]) for run in answer.links.runs]):
+        raise wire.InvalidAnswer("links that no dataDef makes")
+
+
+def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
+    """The group, and the freedom to leave the host, of each link that the dataDefs of a page can make."""
+    assert request.definitions is not None
+    own_group = request.header["context"].group
+    data_defs = [request.definitions[1].data_def(name) for name in request.data_defs]
+    links = [link for data_def in data_defs if data_def is not None for link in data_def.links]
+    return {(link.group or own_group, not link.same_host) for link in links}
+
+
+def encode_defs(definitions: Definitions) -> bytes:
+    """What an extraction process needs of the defs: dataDefs and priorities; no locators, hosts and credentials."""
+    groups = tuple([TaskGroup(name=group.name, priority=group.priority) for group in definitions.task_groups])
+    return Definitions(data_defs=definitions.data_defs, task_groups=groups).to_json().encode()
+
+
+def raise_failure(failure: wire.Failure, memory: int) -> NoReturn:
     """Raises UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for a fault of ours."""
     match failure.kind:
         case "unsupported":

@@ -136,10 +136,10 @@ class ExtractionTemplate:
             set_process_name("extraction")
             close_inherited_files({descriptor})
             limit_memory(self._limits.memory, max(self._base, resident_bytes()))
-            with socket.socket(fileno=descriptor) as connection:
-                ExtractionChild(connection, self._board.slot(slot), self._limits, self._base).serve()
+            connection = socket.socket(fileno=descriptor)  # open to the very end: closed, it would be killed
+            ExtractionChild(connection, self._board.slot(slot), self._limits, self._base).serve()
             code = 0
-        except OSError:  # the node is gone
+        except ConnectionError:  # the node is gone
             code = 0
         except BaseException:
             traceback.print_exc()

@@ -4,7 +4,8 @@ A process that ran hostile input is not trusted: whatever does not have exactly 
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,15 +18,16 @@ from engine.node.extraction import ExtractedPage
 
 PREFIX = struct.Struct("<II")
 """Lengths of the header and of the bytes behind it."""
-MAX_HEADER = 16_000_000
+MAX_KNOWN_DEFS = 8
+"""Versions of defs that a process keeps; the oldest it received goes first, and the node counts along."""
 MAX_SITEMAP_URLS = 50_000
 """The limit of the sitemap protocol."""
 KEY_BYTES = 16
-_SPLIT_BYTES = 64 * 1024
-_MAX_REJECTIONS = 1_000_000
-_MAX_REJECTION_RUNS = 1_000
-"""Different rejections of a page that are told; further ones count as the last that was told of their dataDef."""
+SHOWN_REJECTIONS = 5
+"""Rejections of a page that are described; of the others the number is enough for a crawl."""
+_MAX_REJECTION_TEXT = 300
 _MAX_INTEGER = 2**63 - 1
+_SPLIT_BYTES = 1_000_000
 _HTTP = ("http://", "https://")
 
 FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "internal"]
@@ -51,6 +53,8 @@ class PageTask:
     context: Context
     robots_tags: tuple[str, ...] = ()
     """The values of its X-Robots-Tag headers."""
+    max_rejections: int = SHOWN_REJECTIONS
+    """Rejections to describe."""
 
     def to_header(self) -> dict[str, Any]:
         """The task as an object that orjson writes."""
@@ -58,6 +62,7 @@ class PageTask:
             "kind": "page", "defs": self.defs, "data_defs": self.data_defs, "url": self.url,
             "content_type": self.content_type, "status": self.status, "fetched_at": self.fetched_at,
             "context": self.context, "robots_tags": self.robots_tags,
+            "max_rejections": self.max_rejections,
         }  # fmt: skip
 
     @classmethod
@@ -72,6 +77,7 @@ class PageTask:
             fetched_at=header["fetched_at"],
             context=Context(**header["context"]),
             robots_tags=tuple(header["robots_tags"]),
+            max_rejections=header["max_rejections"],
         )
 
 
@@ -91,17 +97,14 @@ class LinkColumns:
     keys: tuple[bytes, ...] = ()
     runs: tuple[tuple[int, str, int, int | None, bool], ...] = ()
 
-    def to_links(self, is_new: Callable[[bytes], bool] | None = None) -> list[ExtractedLink]:
-        """The links whose key `is_new`; without it all."""
-        links: list[ExtractedLink] = []
+    def to_links(self, is_new: Callable[[bytes], bool] | None = None) -> Iterator[ExtractedLink]:
+        """The links whose key `is_new`, one by one; without it all."""
         start = 0
         for count, group, priority, max_depth, may_leave_host in self.runs:
-            end = start + count
-            for url, key in zip(self.urls[start:end], self.keys[start:end], strict=True):
-                if is_new is None or is_new(key):
-                    links.append(ExtractedLink(url, group, priority, max_depth, key, may_leave_host))
-            start = end
-        return links
+            for at in range(start, start + count):
+                if is_new is None or is_new(self.keys[at]):
+                    yield ExtractedLink(self.urls[at], group, priority, max_depth, self.keys[at], may_leave_host)
+            start += count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,9 @@ class PageAnswer:
     links: LinkColumns
     dropped_links: int
     rejected: tuple[Rejection, ...]
+    """The first ones."""
+    rejected_counts: tuple[tuple[str, int], ...]
+    """The number of all, by dataDef."""
     filtered: int
     noindex: bool
 
@@ -137,12 +143,19 @@ def encode_frame(header: dict[str, Any], body: bytes = b"") -> list[bytes]:
     return [PREFIX.pack(len(text), len(body)) + text, body] if body else [PREFIX.pack(len(text), 0) + text]
 
 
+def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ...]:
+    """The number of rejected records, by dataDef."""
+    return tuple(Counter([rejection.data_def for rejection in rejected]).items())
+
+
 def encode_failure(failure: Failure) -> list[bytes]:
     """The message of a failure."""
     return encode_frame({"failed": failure.kind, "reason": _clean(failure.reason)})
 
 
-def encode_page(page_kind: str, damaged: int, extracted: ExtractedPage) -> list[bytes]:
+def encode_page(
+    page_kind: str, damaged: int, extracted: ExtractedPage, max_rejections: int = SHOWN_REJECTIONS
+) -> list[bytes]:
     """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it."""
     rows = _join([row for _, texts in extracted.rows for row in texts])
     urls = _join([link.url for link in extracted.links])
@@ -160,7 +173,11 @@ def encode_page(page_kind: str, damaged: int, extracted: ExtractedPage) -> list[
             "rows": [(index, len(texts)) for index, texts in extracted.rows],
             "links": runs,
             "dropped_links": extracted.dropped_links,
-            "rejected": _rejection_runs(extracted.rejected),
+            "rejected": [
+                [r.data_def, r.field, *(_clean(text[:_MAX_REJECTION_TEXT]) for text in (r.reason, r.place))]
+                for r in extracted.rejected[:max_rejections]
+            ],
+            "rejected_counts": count_rejections(extracted.rejected),
             "filtered": extracted.filtered,
             "noindex": extracted.noindex,
             "sizes": (len(rows), len(urls)),
@@ -234,38 +251,14 @@ def _decode_page(fields: dict[str, Any], body: memoryview) -> PageAnswer:
             urls=urls, keys=tuple([keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]), runs=runs
         ),
         dropped_links=_count(fields["dropped_links"]),
-        rejected=_decode_rejections(fields["rejected"]),
+        rejected=tuple(
+            Rejection(data_def=_text(name), field=_text(field), reason=_text(reason), place=_text(place))
+            for name, field, reason, place in fields["rejected"]
+        ),
+        rejected_counts=tuple((_text(name), _count(count)) for name, count in fields["rejected_counts"]),
         filtered=_count(fields["filtered"]),
         noindex=fields["noindex"] is True,
     )
-
-
-def _rejection_runs(rejections: Sequence[Rejection]) -> list[list[Any]]:
-    """Equal rejections in a row as one, with their number: a page may have a million of them."""
-    runs: list[list[Any]] = []
-    last_of: dict[str, list[Any]] = {}
-    previous: Rejection | None = None
-    for rejection in rejections[:_MAX_REJECTIONS]:
-        if runs and (rejection == previous or len(runs) >= _MAX_REJECTION_RUNS):
-            run = last_of.get(rejection.data_def, runs[-1])
-            run[-1] += 1
-            continue
-        previous = rejection
-        texts = (rejection.data_def, rejection.field, rejection.reason, rejection.place)
-        runs.append([*[_clean(text) for text in texts], 1])
-        last_of[rejection.data_def] = runs[-1]
-    return runs
-
-
-def _decode_rejections(runs: list[list[Any]]) -> tuple[Rejection, ...]:
-    rejections: list[Rejection] = []
-    for name, field, reason, place, written in runs:
-        count = _count(written)
-        if len(rejections) + count > _MAX_REJECTIONS:
-            raise ValueError("too many rejections")
-        rejection = Rejection(data_def=_text(name), field=_text(field), reason=_text(reason), place=_text(place))
-        rejections += [rejection] * count
-    return tuple(rejections)
 
 
 def _decode_sitemap(fields: dict[str, Any], body: memoryview) -> SitemapAnswer:
@@ -281,25 +274,22 @@ def _join(texts: Sequence[str]) -> bytes:
 
 
 def _split(part: memoryview, count: int) -> tuple[str, ...]:
-    """The lines of a part, each ended by a line feed."""
+    """The lines of a part, each ended by a line feed; made block by block, to hold no second copy of a large part."""
     lines: list[str] = []
     start = 0
-    while start < len(part):  # piece by piece: the whole text would be one more copy of it
-        end = _find_line_end(part, min(start + _SPLIT_BYTES, len(part)) - 1)
-        lines += str(part[start:end], "utf-8").split("\n")
-        start = end + 1
+    while start < len(part):
+        end = min(start + _SPLIT_BYTES, len(part))
+        block = bytes(part[start:end])
+        while not (whole := block.rfind(b"\n") + 1):
+            if end == len(part):
+                raise ValueError("a line is not ended")
+            end = min(end + (end - start), len(part))  # a line longer than a block
+            block = bytes(part[start:end])
+        lines += str(memoryview(block)[: whole - 1], "utf-8").split("\n")
+        start += whole
     if len(lines) != count:
         raise ValueError("lines are missing")
     return tuple(lines)
-
-
-def _find_line_end(part: memoryview, start: int) -> int:
-    """The position of the first line feed from `start` on."""
-    for at in range(start, len(part), _SPLIT_BYTES):
-        found = bytes(part[at : at + _SPLIT_BYTES]).find(b"\n")
-        if found >= 0:
-            return at + found
-    raise ValueError("a line is not ended")
 
 
 def _clean(text: str) -> str:

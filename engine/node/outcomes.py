@@ -13,6 +13,7 @@ from engine.store.tables.events import Event, Level
 from engine.store.transactions.outcome import JobOutcome
 
 _MAX_REJECTION_EVENTS = 5
+_POSTPONED_SECONDS = 10.0
 
 
 class OutcomeBuilder:
@@ -44,16 +45,19 @@ class OutcomeBuilder:
             events.append(
                 self.event(job, "WARNING", f"{extraction.dropped_links:,} links beyond max_links dropped on {url}")
             )
-        return JobOutcome(
+        outcome = JobOutcome(
             job=job,
             state=JobState.DONE,
             hops=hops,
             rows=extraction.rows,
             children=extraction.children,
-            rejected=extraction.rejected_counts(),
+            rejected=extraction.rejected_counts,
             events=tuple(events),
             noindex=extraction.noindex,
         )
+        if extraction.share is not None:
+            outcome.release_when_settled(extraction.share.release)
+        return outcome
 
     def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
         """The document gives nothing: SKIPPED for a link, FAILED for a locator."""
@@ -84,6 +88,13 @@ class OutcomeBuilder:
             target=job.target, events=(event,), host_failed=True,
         )  # fmt: skip
 
+    def postponed(self, job: LeasedJob) -> JobOutcome:
+        """READY later: its body got no room in memory. That is nobody's failure, and no attempt."""
+        return JobOutcome(
+            job=job, state=JobState.READY, not_before=boottime() + _POSTPONED_SECONDS * random.uniform(0.5, 1.5),
+            hops=job.hops, target=job.target,
+        )  # fmt: skip
+
     def failed(self, job: LeasedJob, reason: str, url: str, hops: int = 0) -> JobOutcome:
         """FAILED: a fetch that was sent and failed."""
         failed = self.ended(job, JobState.FAILED, reason, url, hops=hops)
@@ -105,5 +116,5 @@ def describe_rejections(extraction: PageExtraction, url: str) -> list[str]:
     """Texts of events about the first rejected records of a page, and how many more there are."""
     shown = extraction.rejected[:_MAX_REJECTION_EVENTS]
     texts = [f"{r.data_def}.{r.field}: {r.reason} {r.place} on {url}" for r in shown]
-    more = len(extraction.rejected) - len(shown)
+    more = sum(count for _, count in extraction.rejected_counts) - len(shown)
     return [*texts, f"{more} more records rejected on {url}"] if more else texts

@@ -1,16 +1,17 @@
 """Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from engine import urls
 from engine.extract.context import Context
 from engine.extract.page import Page, PageTooDeep
 from engine.extract.patterns import OutOfTime
 from engine.extract.sitemap import parse_sitemap
-from engine.fetch.decode import decode, is_binary, needs_detection
+from engine.fetch.byte_budget import BodyShare, ByteBudget
+from engine.fetch.decode import decode, is_binary
 from engine.fetch.robots import product_token
 from engine.model.job import LeasedJob
 from engine.model.record import ExtractedLink, Rejection
@@ -18,7 +19,6 @@ from engine.node import extraction_wire as wire
 from engine.node.def_cache import CompiledDataDef, DefCache
 from engine.node.extraction import (
     INLINE_SECONDS,
-    MAX_INLINE_BYTES,
     UnreadablePage,
     UnsupportedContent,
     apply_data_defs,
@@ -34,6 +34,7 @@ from engine.node.seen_set import SeenSet
 from engine.settings import Settings
 from engine.store.transactions.outcome import ChildJob, ExtractedRow
 
+_SITEMAP_TYPE = "application/xml"
 _CHILDREN_PER_STEP = 1_000
 """Links turned into jobs before other coroutines have their turn: about 3 ms."""
 _SITEMAP_TYPE = "application/xml"
@@ -46,16 +47,17 @@ class PageExtraction:
     rows: tuple[ExtractedRow, ...]
     children: tuple[ChildJob, ...]
     rejected: tuple[Rejection, ...]
+    """The first ones."""
+    rejected_counts: tuple[tuple[str, int], ...]
+    """The number of all, by dataDef."""
     damaged: int
     """Number of bytes that are invalid in the page's encoding, and were replaced."""
     dropped_links: int = 0
     """Links beyond the limit of a page."""
     noindex: bool = False
     """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
-
-    def rejected_counts(self) -> tuple[tuple[str, int], ...]:
-        """Rejected records by dataDef."""
-        return tuple(Counter(rejection.data_def for rejection in self.rejected).items())
+    share: BodyShare | None = None
+    """What this holds of the budget of answers, to be released when it is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,8 @@ class SitemapUrls:
     pages: Sequence[str]
     sitemaps: Sequence[str]
     dropped: int
+    share: BodyShare | None = None
+    """What this holds of the budget of answers."""
 
 
 class PageExtractor:
@@ -78,9 +82,11 @@ class PageExtractor:
         seen_set: SeenSet,
         heap_trimmer: HeapTrimmer,
         pool: ExtractionPool,
+        answer_budget: ByteBudget,
         run: str,
         run_time: str,
     ) -> None:
+        """`answer_budget`: what the answers of extraction processes may hold together, until they are committed."""
         self._meta_nofollow = settings.meta_nofollow
         self._meta_noindex = settings.meta_noindex
         self._agent = product_token(settings.user_agent)
@@ -88,6 +94,7 @@ class PageExtractor:
         self._seen_set = seen_set
         self._heap_trimmer = heap_trimmer
         self._pool = pool
+        self._answer_budget = answer_budget
         self._run = run
         self._max_links = def_cache.max_links
         self._run_time = run_time
@@ -117,7 +124,7 @@ class PageExtractor:
             agent=self._agent,
         )
         compiled = self._applicable_data_defs(job)
-        if may_be_inline(body, [c.extractor for c in compiled]) and not needs_detection(body, content_type):
+        if may_be_inline(body, content_type, [c.extractor for c in compiled]):
             page, damaged = parse_page(
                 body, content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
             )
@@ -137,22 +144,31 @@ class PageExtractor:
             context=context,
             robots_tags=robots_tags,
         )
+        share = self._answer_budget.open_share()
         request = ExtractionRequest(
             header=task.to_header(),
             body=body,
             definitions=(job.defs_version, self._def_cache.definitions(job.defs_version)),
             data_defs=[c.data_def for c in compiled],
+            share=share,
         )
-        answer = await self._pool.work(request)
-        assert isinstance(answer, wire.PageAnswer)
-        children = await self._children_in_steps(job, answer.links)
+        try:
+            answer = await self._pool.work(request)
+            assert isinstance(answer, wire.PageAnswer)
+            share.finish_reading()
+            children = await self._children_in_steps(job, answer.links)
+        except BaseException:
+            share.release()
+            raise
         return PageExtraction(
             _stored_rows(compiled, answer.rows),
             children,
             answer.rejected,
+            answer.rejected_counts,
             answer.damaged,
             answer.dropped_links,
             answer.noindex,
+            share,
         )
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
@@ -163,13 +179,19 @@ class PageExtractor:
     async def read_sitemap(self, body: bytes) -> SitemapUrls:
         """The URLs of an unpacked sitemap. Raises UnreadablePage."""
         self._heap_trimmer.record_page(len(body))
-        if len(body) <= MAX_INLINE_BYTES and not needs_detection(body, _SITEMAP_TYPE):
+        if may_be_inline(body, _SITEMAP_TYPE):
             pages, sitemaps = parse_sitemap(decode(body, _SITEMAP_TYPE).text)
             return SitemapUrls(pages, sitemaps, 0)
         header = {"kind": "sitemap", "content_type": _SITEMAP_TYPE}
-        answer = await self._pool.work(ExtractionRequest(header=header, body=body))
+        share = self._answer_budget.open_share()
+        try:
+            answer = await self._pool.work(ExtractionRequest(header=header, body=body, share=share))
+        except BaseException:
+            share.release()
+            raise
         assert isinstance(answer, wire.SitemapAnswer)
-        return SitemapUrls(answer.pages, answer.sitemaps, answer.dropped)
+        share.finish_reading()
+        return SitemapUrls(answer.pages, answer.sitemaps, answer.dropped, share)
 
     def close(self) -> None:
         """End the extraction processes."""
@@ -214,6 +236,7 @@ class PageExtractor:
             _stored_rows(compiled, extracted.rows),
             tuple(children.values()),
             extracted.rejected,
+            wire.count_rejections(extracted.rejected),
             damaged,
             extracted.dropped_links,
             extracted.noindex,
@@ -222,10 +245,9 @@ class PageExtractor:
     async def _children_in_steps(self, job: LeasedJob, columns: wire.LinkColumns) -> tuple[ChildJob, ...]:
         links = columns.to_links(None if job.links_stale else self._seen_set.is_new)
         children: dict[bytes, ChildJob] = {}
-        for start in range(0, len(links), _CHILDREN_PER_STEP):
-            if start:
-                await asyncio.sleep(0)
-            self._add_children(job, links[start : start + _CHILDREN_PER_STEP], children)
+        while step := list(islice(links, _CHILDREN_PER_STEP)):
+            self._add_children(job, step, children)
+            await asyncio.sleep(0)
         return tuple(children.values())
 
     def _add_children(self, job: LeasedJob, links: Sequence[ExtractedLink], children: dict[bytes, ChildJob]) -> None:

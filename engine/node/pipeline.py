@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from engine import urls
-from engine.fetch.byte_budget import ByteBudget
+from engine.fetch.byte_budget import ByteBudget, NoRoom
 from engine.fetch.client import Fetcher
 from engine.fetch.errors import FetchFailed
 from engine.fetch.response import redact_headers
@@ -95,11 +95,13 @@ class Pipeline:
                 outcome = await self._reextractor.reextract(job, self._sender.share(job))
             else:
                 outcome = await self._process(job, started)
+        except NoRoom:
+            outcome = self._outcomes.postponed(job)
         finally:
             share = self._sender.take_share(job)
             if share is not None:
                 if outcome is not None and (outcome.document is not None or outcome.rows):
-                    outcome.on_settled = share.release
+                    outcome.release_when_settled(share.release)
                 else:
                     share.release()
         self._sender.complete(outcome)
@@ -141,7 +143,7 @@ class Pipeline:
         if classify_status(response.status) != "ok":
             return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
         try:
-            children, dropped = await self._sitemap_handler.list_children(
+            children, dropped, answer = await self._sitemap_handler.list_children(
                 job, url, response.body, self._sender.share(job)
             )
         except FetchFailed as failure:
@@ -152,7 +154,10 @@ class Pipeline:
         if dropped:
             text += f"; {dropped} beyond the {MAX_SITEMAP_URLS:,} that the sitemap protocol allows are dropped"
         event = self._outcomes.event(job, "INFO" if children and not dropped else "WARNING", text)
-        return JobOutcome(job=job, state=JobState.DONE, attempts=1, hops=hops, children=children, events=(event,))
+        outcome = JobOutcome(job=job, state=JobState.DONE, attempts=1, hops=hops, children=children, events=(event,))
+        if answer is not None:
+            outcome.release_when_settled(answer.release)
+        return outcome
 
     async def _process_fetched(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
         """The outcome of a job from the final response of its fetch."""

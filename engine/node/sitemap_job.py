@@ -1,6 +1,7 @@
 """Reads a sitemap: its entries and the sitemaps it names become jobs of the locator's group."""
 
 import asyncio
+from io import BytesIO
 
 from engine import urls
 from engine.fetch.byte_budget import BodyShare
@@ -15,6 +16,8 @@ _MAX_DEPTH = 4
 """Levels of sitemaps that name sitemaps."""
 _ENTRIES_PER_STEP = 1_000
 """Entries turned into jobs before other coroutines have their turn: about 8 ms."""
+_UNPACKED_PER_STEP = 1_000_000
+"""Bytes unpacked before other coroutines have their turn: a few ms."""
 
 
 class SitemapHandler:
@@ -26,26 +29,36 @@ class SitemapHandler:
 
     async def list_children(
         self, job: LeasedJob, url: str, body: bytes, share: BodyShare
-    ) -> tuple[tuple[ChildJob, ...], int]:
+    ) -> tuple[tuple[ChildJob, ...], int, BodyShare | None]:
         """The jobs that a sitemap at that URL makes, and how many entries it has beyond the protocol's limit.
 
-        `share` grows by what a compressed one holds. Raises FetchFailed where it cannot be decompressed, and
-        UnreadablePage.
+        `share` grows with what is unpacked. The last value is the share that the jobs' URLs hold; the caller releases
+        it. Raises FetchFailed where it cannot be decompressed, and UnreadablePage.
         """
         if body.startswith(_GZIP_MAGIC):
-            body = await self._decompress(body, share)
+            body = await self._unpack(body, share)
         sitemap = await self._page_extractor.read_sitemap(body)
-        return await self._children(job, url, sitemap), sitemap.dropped
+        try:
+            return await self._children(job, url, sitemap), sitemap.dropped, sitemap.share
+        except BaseException:
+            if sitemap.share is not None:
+                sitemap.share.release()
+            raise
 
-    async def _decompress(self, body: bytes, share: BodyShare) -> bytes:
+    async def _unpack(self, body: bytes, share: BodyShare) -> bytes:
         decompressor = open_decompressor("gzip", self._max_body)
-        assert decompressor is not None, "gzip is known"
-        pieces = []
+        assert decompressor is not None
+        unpacked, step = BytesIO(), 0
         for piece in decompressor.feed(body):
             await share.grow(len(piece))
-            pieces.append(piece)
-        pieces += decompressor.finish()
-        return b"".join(pieces)
+            unpacked.write(piece)
+            step += len(piece)
+            if step >= _UNPACKED_PER_STEP:
+                step = 0
+                await asyncio.sleep(0)
+        decompressor.finish()
+        share.finish_reading()
+        return unpacked.getvalue()
 
     async def _children(self, job: LeasedJob, url: str, sitemap: SitemapUrls) -> tuple[ChildJob, ...]:
         children: dict[bytes, ChildJob] = {}

@@ -30,6 +30,9 @@ from engine.node.extraction_request import ExtractionRequest
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 
+_MAX_REJECTIONS = 10_000
+"""Rejections of a page to show: 10 MB at most."""
+
 
 class ExtractionClient:
     """Applies dataDefs to documents under the limits of the settings."""
@@ -62,7 +65,7 @@ class ExtractionClient:
         with _explained(document.url):
             priorities = {group.name: group.priority for group in definitions.task_groups}
             extractor = RecordExtractor(data_def, priorities, max_links=self._limits.links)
-            if may_be_inline(document.body, [extractor]):
+            if may_be_inline(document.body, document.content_type, [extractor]):
                 page, _ = parse_page(
                     document.body, document.content_type, url=document.url, status=document.status,
                     fetched_at=document.fetched_at, robots_tags=document.robots_tags,
@@ -71,7 +74,7 @@ class ExtractionClient:
                     return page.kind, apply_data_defs(page, context, [(extractor, True)], self._limits.links)
             answer = self._work(self._request(document, definitions, data_def.name, context))
         assert isinstance(answer, wire.PageAnswer)
-        links = answer.links.to_links()
+        links = tuple(answer.links.to_links())
         return answer.page_kind, ExtractedPage(
             answer.rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex
         )
@@ -98,6 +101,7 @@ class ExtractionClient:
         task = wire.PageTask(
             defs=key, data_defs=((data_def, True),), url=document.url, content_type=document.content_type,
             status=document.status, fetched_at=document.fetched_at, context=context, robots_tags=document.robots_tags,
+            max_rejections=_MAX_REJECTIONS,
         )  # fmt: skip
         return ExtractionRequest(
             header=task.to_header(), body=document.body, definitions=(key, definitions), data_defs=[data_def]

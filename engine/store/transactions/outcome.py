@@ -93,12 +93,16 @@ class JobOutcome:
     """Responses read for the job, with the seconds they took and the bytes of their bodies."""
     fetch_seconds: float = 0.0
     received_bytes: int = 0
-    on_settled: Callable[[], None] | None = None
-    """Called once the outcome is committed or dropped, when its document is no longer in memory."""
+    on_settled: tuple[Callable[[], None], ...] = ()
+    """Called once the outcome is committed or dropped, when what it holds is no longer in memory."""
+
+    def release_when_settled(self, release: Callable[[], None]) -> None:
+        """Have it called once the outcome is settled."""
+        self.on_settled = (*self.on_settled, release)
 
     def settle(self) -> None:
         """Drop the document, and report that. Harmless when repeated."""
         self.document = None
-        if self.on_settled is not None:
-            self.on_settled()
-            self.on_settled = None
+        callbacks, self.on_settled = self.on_settled, ()
+        for callback in callbacks:
+            callback()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.fetch.byte_budget import FREE_BYTES, BodyShare, ByteBudget
+from engine.fetch.byte_budget import FREE_BYTES, BodyShare, ByteBudget, NoRoom
 from engine.fetch.errors import FetchFailed
 from engine.model.job import Request
 from tests.unit.fetch.server import Exchange, LoopbackFetcher, Site, serving
@@ -121,19 +121,24 @@ def fill(budget: ByteBudget) -> list[BodyShare]:
 
 async def test_waiting_for_a_share_does_not_use_up_the_deadline(site: Site) -> None:
     body = b"x" * 900_000
-    site.pages["/"] = lambda x: x.respond(body)
+
+    def answer_late(exchange: Exchange) -> None:
+        time.sleep(0.5)
+        exchange.respond(body)
+
+    site.pages["/"] = answer_late
     budget = new_budget()
     held = fill(budget)
-    fetcher = LoopbackFetcher(user_agent="t", deadline=0.4, max_body=LARGEST, connections=4)
+    fetcher = LoopbackFetcher(user_agent="t", deadline=1, max_body=LARGEST, connections=4)
     share = budget.open_share()
     sending = asyncio.create_task(fetcher.send(site.url("/"), Request(), share=share))
     start = time.perf_counter()
-    await asyncio.sleep(1)
+    await asyncio.sleep(1.2)
     assert not sending.done()
     held[0].release()
     response = await sending
     assert response.body == body
-    assert response.elapsed < 0.5 < time.perf_counter() - start, "the wait is not the server's"
+    assert response.elapsed < 1 < time.perf_counter() - start, "the wait is not the server's"
     assert budget.used == LARGEST + share.granted
     share.release()
     held[1].release()
@@ -151,7 +156,7 @@ async def test_the_deadline_runs_on_after_the_wait(site: Site) -> None:
     held = fill(budget)
     fetcher = LoopbackFetcher(user_agent="t", deadline=0.5, max_body=LARGEST, connections=4)
     sending = asyncio.create_task(fetcher.send(site.url("/"), Request(), share=budget.open_share()))
-    await asyncio.sleep(0.8)
+    await asyncio.sleep(0.3)
     for share in held:
         share.release()
     with pytest.raises(FetchFailed, match=r"timeout after 0\.5 s"):
@@ -200,3 +205,20 @@ async def test_a_cancelled_request_holds_nothing(site: Site) -> None:
     assert budget.used == 0
     assert budget.open_share().try_grow(LARGEST)
     await fetcher.aclose()
+
+
+async def test_what_waits_longer_than_the_deadline_gives_up_what_it_holds(site: Site) -> None:
+    site.pages["/"] = lambda x: x.respond(b"x" * 900_000)
+    budget = new_budget()
+    held = fill(budget)
+    before = budget.used
+    fetcher = LoopbackFetcher(user_agent="t", deadline=0.3, max_body=LARGEST, connections=4)
+    try:
+        with pytest.raises(NoRoom):
+            await asyncio.wait_for(fetcher.send(site.url("/"), Request(), share=budget.open_share()), 3)
+        assert budget.used == before
+    finally:
+        for share in held:
+            share.release()
+        await fetcher.aclose()
+    assert budget.used == 0

@@ -48,9 +48,9 @@ async def test_a_page_gives_rows_links_and_rejections() -> None:
         answer = await pool.work(request())
     assert isinstance(answer, wire.PageAnswer)
     assert title(answer) == TITLE
-    [link] = answer.links.to_links()
+    [link] = list(answer.links.to_links())
     assert (link.url, link.group, len(link.key)) == ("http://a/x", "g", 16)
-    assert answer.links.to_links(lambda _: False) == []
+    assert list(answer.links.to_links(lambda _: False)) == []
 
 
 async def test_what_is_no_page_is_refused_and_a_sitemap_is_read_up_to_the_limit_of_the_protocol() -> None:
@@ -249,7 +249,7 @@ async def test_the_processes_end_with_their_template() -> None:
     assert await until(lambda: has_ended(child), 1)
 
 
-async def test_whoever_waits_is_cancelled_by_a_close() -> None:
+async def test_what_waits_is_cancelled_by_a_close() -> None:
     pool = ExtractionPool(ExtractionLauncher(limits()))
     waiting = asyncio.ensure_future(pool.work(request(STORM)))
     await asyncio.sleep(0.1)

@@ -125,7 +125,8 @@ async def extractor(trimmer: HeapTrimmer) -> AsyncIterator[PageExtractor]:
     cache: Any = NoDataDefs()
     pool = ExtractionPool(ExtractionLauncher(ExtractionLimits.from_settings(Settings())))
     yield PageExtractor(
-        settings=Settings(), def_cache=cache, seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool, run="r", run_time="",
+        settings=Settings(), def_cache=cache, seen_set=SeenSet(), heap_trimmer=trimmer, pool=pool,
+        answer_budget=ByteBudget(capacity=40_000_000, largest=30_000_000), run="r", run_time="",
     )  # fmt: skip
     pool.close()
 
@@ -145,9 +146,10 @@ async def test_a_large_body_that_is_no_page_counts(
 async def test_a_large_sitemap_counts(clock: Clock, trimmer: HeapTrimmer, extractor: PageExtractor) -> None:
     urls = "".join(f"<url><loc>http://a/{i}</loc></url>" for i in range(40_000))
     sitemap = f"<urlset>{urls}</urlset>".encode()
-    share = ByteBudget(capacity=1, largest=1).open_share()
-    handler = SitemapHandler(10_000_000, extractor)
-    children, dropped = await handler.list_children(leased(1), "http://a/s.xml", sitemap, share)
+    share = ByteBudget(capacity=20_000_000, largest=10_000_000).open_share()
+    children, dropped, _ = await SitemapHandler(10_000_000, extractor).list_children(
+        leased(1), "http://a/s.xml", sitemap, share
+    )
     assert len(children) == 40_000
     assert dropped == 0
     clock.run(trimmer, [], until=5)

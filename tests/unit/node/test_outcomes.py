@@ -1,12 +1,15 @@
 """Events of outcomes: few for many rejected records, of a fetched page as of a stored one."""
 
-from engine.extract.page import Rejection
+from engine.model.record import Rejection
 from engine.node.outcomes import describe_rejections
 from engine.node.page_extractor import PageExtraction
 
 
 def extraction(rejected: int) -> PageExtraction:
-    return PageExtraction((), (), tuple(Rejection("d", "f", f"no {n}", "x.yml:1:2") for n in range(rejected)), 0)
+    shown = tuple(
+        Rejection(data_def="d", field="f", reason=f"no {n}", place="x.yml:1:2") for n in range(min(rejected, 5))
+    )
+    return PageExtraction((), (), shown, (("d", rejected),), 0)
 
 
 def test_five_rejections_are_described_and_the_rest_counted() -> None:

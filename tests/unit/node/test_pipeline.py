@@ -6,10 +6,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from engine.fetch.byte_budget import ByteBudget
-from engine.model.job import JobKind, JobState, LeasedJob, StoredPage
+from engine.fetch.byte_budget import ByteBudget, NoRoom
+from engine.model.job import JobState, LeasedJob
 from engine.node.pipeline import Pipeline
 from engine.node.secrets import SecretValues
+from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.pages.documents import NewDocument
 from engine.store.transactions.outcome import JobOutcome
@@ -66,17 +67,12 @@ def test_a_job_that_is_cancelled_or_fails_holds_nothing(budget: ByteBudget, erro
     assert budget.used == 0
 
 
-def test_a_body_that_is_extracted_again_is_complete(budget: ByteBudget) -> None:
-    """The share of a complete body makes room for the next large reader while it is extracted."""
-    pipeline = build_pipeline(budget)
-    stored = StoredPage(page=1, url="http://a/1", status=200, content_type="text/html", size=900_000, fetched_at=0.0)
-    job = leased(1)._replace(kind=JobKind.EXTRACT, stored=stored)
+def test_a_body_without_room_is_tried_again_later_and_costs_no_attempt(budget: ByteBudget) -> None:
+    def end(_: LeasedJob) -> JobOutcome:
+        raise NoRoom
 
-    async def reextract(job: LeasedJob) -> JobOutcome:
-        assert budget.used > 800_000
-        assert pipeline._sender.share(job).complete
-        return JobOutcome(job=job, state=JobState.DONE)
-
-    pipeline._reextractor.reextract = reextract  # type: ignore[method-assign]
-    assert asyncio.run(pipeline.process(job, lambda: None)).state is JobState.DONE
+    outcome = process(budget, end)
+    assert (outcome.state, outcome.attempts, outcome.host_failed) == (JobState.READY, 0, False)
+    assert outcome.not_before is not None
+    assert outcome.not_before > boottime()
     assert budget.used == 0

@@ -34,7 +34,7 @@ class Extractor:
         large = self.budget.open_share()
         await asyncio.wait_for(large.grow(900_000), 0.5)
         large.release()
-        return PageExtraction(rows, (), (), 3, 1234, noindex=True)
+        return PageExtraction(rows, (), (), (), 3, 1234, noindex=True)
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         return (9,)

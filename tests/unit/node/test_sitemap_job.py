@@ -30,14 +30,16 @@ async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> N
         return SitemapUrls(["/1"], [], 0)
 
     handler = SitemapHandler(MAX_BODY, Mock(read_sitemap=read_sitemap))
-    children, _ = await handler.list_children(leased(1), "http://a/s.xml.gz", gzip.compress(body), share)
+    children, _, _ = await handler.list_children(leased(1), "http://a/s.xml.gz", gzip.compress(body), share)
     assert [child.url for child in children] == ["http://a/1"]
     assert used == [len(body) - FREE_BYTES]
     share.release()
     assert budget.used == 0
 
 
-@pytest.mark.parametrize("body", [gzip.compress(bytes(MAX_BODY + 1)), gzip.compress(b"<urlset/>")[:-9]])
+@pytest.mark.parametrize(
+    "body", [gzip.compress(bytes(MAX_BODY + 1)), gzip.compress(b"<urlset/>")[:-9]], ids=["bomb", "truncated"]
+)
 async def test_a_bomb_and_a_truncated_sitemap_fail(body: bytes) -> None:
     share = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY).open_share()
     with pytest.raises(FetchFailed):
@@ -53,7 +55,7 @@ async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_ext
 
     extractor = PageExtractor(
         settings=Settings(), def_cache=Mock(), seen_set=Mock(), heap_trimmer=Mock(), pool=Mock(work=work),
-        run="", run_time="",
+        answer_budget=ByteBudget(capacity=1_000, largest=1_000), run="", run_time="",
     )  # fmt: skip
     for text in ("<urlset><url><loc>http://a/é</loc></url></urlset>", "<urlset/>"):
         await extractor.read_sitemap(text.encode())

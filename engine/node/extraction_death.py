@@ -14,7 +14,7 @@ _MAX_CRASHES, _MAX_KILLS = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DeathCause:
     """`reason`: why the document is FAILED; None: it is worked once more."""
 
     reason: str | None
@@ -31,7 +31,7 @@ def judge_death(
     timed_out: bool,
     garbage: bool,
     deaths: int,
-) -> Verdict:
+) -> DeathCause:
     """Judge the end of a process with this wait status and greatest resident memory, in the work on a document.
 
     `deaths`: how many processes have died of the document, this one included.
@@ -41,12 +41,12 @@ def judge_death(
     if timed_out:
         death = f"took more than {limits.wall_seconds:g} s"
         limit = f"{WALL_FACTOR} times parse_limit"
-        return Verdict(f"takes more than {limits.wall_seconds:g} s ({where}{limit})", death)
+        return DeathCause(f"takes more than {limits.wall_seconds:g} s ({where}{limit})", death)
     if signalled == signal.SIGPROF:
         death = f"took more than {limits.seconds:g} s of CPU"
-        return Verdict(f"takes more than {limits.seconds:g} s of CPU ({where}limit parse_limit)", death)
+        return DeathCause(f"takes more than {limits.seconds:g} s of CPU ({where}limit parse_limit)", death)
     if signalled in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS) and memory > limits.memory * _MEMORY_SHARE:
-        return Verdict(f"needs more than {limits.memory / 1e6:,.0f} MB to parse; the limit is parse_memory", "died")
+        return DeathCause(f"needs more than {limits.memory / 1e6:,.0f} MB to parse; the limit is parse_memory", "died")
     if garbage:
         how = "invalid answer"
     elif signalled is not None:
@@ -55,6 +55,6 @@ def judge_death(
         how = f"exit {os.waitstatus_to_exitcode(status) if status >= 0 else status}"
     detail = f"{how}; {progress}" if progress else how
     if deaths < (_MAX_KILLS if signalled == signal.SIGKILL and not garbage else _MAX_CRASHES):
-        return Verdict(None, f"died ({detail})")
+        return DeathCause(None, f"died ({detail})")
     times = "twice" if deaths == _MAX_CRASHES else f"{deaths} times"
-    return Verdict(f"its extraction process died {times} ({detail})", f"died ({detail})")
+    return DeathCause(f"its extraction process died {times} ({detail})", f"died ({detail})")

@@ -5,8 +5,8 @@ import signal
 import pytest
 
 from engine.node.extraction_board import Phase, ProgressBoard
+from engine.node.extraction_death import judge_death
 from engine.node.extraction_template import NOT_FORKED
-from engine.node.extraction_verdict import judge_death
 from tests.unit.node.extraction_tasks import DEFINITIONS, limits
 
 EXITED = 3 << 8

@@ -1,0 +1,75 @@
+"""Measures how long an extraction process takes for a document, as far as the event loop could have seen its answer."""
+
+import asyncio
+from collections.abc import Callable
+
+_TICK_SECONDS = 0.1
+_STARTING_SECONDS, _MAX_START_SECONDS = 0.02, 20.0
+
+
+class DocumentClock:
+    """The clock of one process. Time in which the loop stood still counts little: the answer may be waiting."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        seconds: float,
+        *,
+        has_begun: Callable[[], bool],
+        received: Callable[[], int],
+        on_expired: Callable[[], None],
+    ) -> None:
+        """`has_begun`: whether the process has begun a document ever; `received`: bytes of answers so far."""
+        self._loop = loop
+        self._seconds = seconds
+        self._has_begun = has_begun
+        self._received = received
+        self._on_expired = on_expired
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused = False
+        self.began_at = 0.0
+        """When the document was begun, by the clock of the loop."""
+
+    def start(self) -> None:
+        """A document is begun: at once, except by a process that is still starting."""
+        self.began_at = self._loop.time()
+        self._paused = False
+        if self._has_begun():
+            self._watch_next(self._seconds)
+        else:
+            self._timer = self._loop.call_later(_STARTING_SECONDS, self._check_start, 0.0)
+
+    def stop(self) -> None:
+        """The document is worked."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def pause(self, *, paused: bool) -> None:
+        """Whether the answer waits for this process, and time does not count."""
+        self._paused = paused
+
+    def _check_start(self, waited: float) -> None:
+        """Count the time for a document from when it is begun; no start takes more than its limit."""
+        self.began_at = self._loop.time()
+        if self._has_begun():
+            self._watch_next(self._seconds)
+        elif waited < _MAX_START_SECONDS:
+            self._timer = self._loop.call_later(_STARTING_SECONDS, self._check_start, waited + _STARTING_SECONDS)
+        else:
+            self._on_expired()
+
+    def _watch_next(self, left: float) -> None:
+        due = self._loop.time() + _TICK_SECONDS
+        self._timer = self._loop.call_at(due, self._watch, left, due, self._received())
+
+    def _watch(self, left: float, due: float, received: int) -> None:
+        """Count a tick. After a late one, the loop first reads what has come meanwhile; an answer may be long."""
+        late = self._loop.time() - due > _TICK_SECONDS
+        arriving = self._received() > received
+        if not self._paused:
+            left -= _TICK_SECONDS
+        if self._paused or left > 0 or ((late or arriving) and left > -self._seconds):
+            self._watch_next(left)
+        else:
+            self._on_expired()
