@@ -167,7 +167,7 @@ def test_an_outcome_is_settled_when_committed_and_when_its_lease_is_lost(
             sequences.recount_taken(store.db, store.run)
     outcome = store.done(job)
     settled: list[int] = []
-    outcome.on_settled = lambda: settled.append(1)
+    outcome.release_when_settled(lambda: settled.append(1))
     parts.commit(outcome)
     assert settled == [1]
     assert outcome.document is None
