@@ -17,7 +17,7 @@ from engine.fetch.errors import FetchFailed
 from engine.model.definition import DataDef, Definitions, HostRule, Link, Locator, LocatorGroup, TaskGroup
 from engine.model.record import Rejection
 from engine.node import extraction_wire as wire
-from engine.node.extraction import UnreadablePage
+from engine.node.extraction import UnreadablePage, may_be_inline
 from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_request import ChildState, check_answer, encode_defs
