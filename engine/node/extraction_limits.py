@@ -19,7 +19,7 @@ WALL_FACTOR = 3
 """A document may take so many times its CPU seconds of wall time: the machine may be loaded."""
 _ANSWER_FACTOR = 1.5
 """What a page gives may be so many times as large as the largest body."""
-_BYTES_PER_LINK, _OTHER_ANSWER_BYTES = 128, 4_000_000
+_BYTES_PER_LINK, _OTHER_ANSWER_BYTES = 80, 4_000_000
 """Of an answer besides the URLs: the key of a link and its entry in the header; rejections and some rows."""
 
 

@@ -1,6 +1,7 @@
 """Faults around extraction processes: no memory, a stalled loop, a stuck template, answers to other questions."""
 
 import asyncio
+import gzip
 import os
 import signal
 import sys
@@ -12,15 +13,19 @@ from unittest.mock import Mock
 import pytest
 
 from engine.fetch.byte_budget import ByteBudget
+from engine.fetch.errors import FetchFailed
 from engine.model.definition import DataDef, Definitions, HostRule, Link, Locator, LocatorGroup, TaskGroup
 from engine.model.record import Rejection
 from engine.node import extraction_wire as wire
-from engine.node.extraction import UnreadablePage
+from engine.node.extraction import UnreadablePage, may_be_inline
 from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_request import ChildState, check_answer, encode_defs
+from engine.node.page_extractor import SitemapUrls
+from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
 from tests.unit.node.extraction_tasks import DEFINITIONS, extraction_pool, limits, request, title
+from tests.unit.node.leased_jobs import leased
 
 pytestmark = pytest.mark.timeout(90)
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
@@ -230,3 +235,37 @@ async def test_links_alone_never_pass_the_limit_of_an_answer() -> None:
         answer = await pool.work(page)
     assert isinstance(answer, wire.PageAnswer)
     assert sum(map(len, answer.links.urls)) > 19_000_000
+
+
+def test_what_has_to_be_detected_is_not_decoded_on_the_loop() -> None:
+    assert may_be_inline("<p>é".encode(), "text/html")
+    assert not may_be_inline("<p>Привет, мир".encode("cp1251"), "text/html")
+    assert may_be_inline("<p>Привет, мир".encode("cp1251"), "text/html; charset=windows-1251")
+    assert not may_be_inline(b"<urlset>" + "Привет, мир".encode("cp1251"), "application/xml")
+
+
+async def test_a_packed_sitemap_counts_as_it_is_unpacked_and_leaves_the_loop_free() -> None:
+    budget = ByteBudget(capacity=20_000_000, largest=10_000_000)
+    share, read = budget.open_share(), Mock()
+    seen: list[int] = []
+
+    async def read_sitemap(body: bytes) -> SitemapUrls:
+        seen.append(len(body))
+        return SitemapUrls((), (), 0)
+
+    async def count_turns() -> None:
+        while True:
+            seen.append(-1)
+            await asyncio.sleep(0)
+
+    read.read_sitemap = read_sitemap
+    counting = asyncio.ensure_future(count_turns())
+    packed = gzip.compress(b"x" * 8_000_000)
+    await SitemapHandler(10_000_000, read).list_children(leased(1), "http://a/s.gz", packed, share)
+    counting.cancel()
+    assert seen.count(-1) >= 7
+    assert seen[-1] == 8_000_000
+    assert budget.used > 7_900_000
+    share.release()
+    with pytest.raises(FetchFailed, match="truncated"):
+        await SitemapHandler(10_000_000, read).list_children(leased(1), "http://a/s.gz", packed[:-20], share)
