@@ -1,6 +1,6 @@
 """Events of outcomes: few for many rejected records, of a fetched page as of a stored one."""
 
-from engine.extract.page import Rejection
+from engine.model.record import Rejection
 from engine.node.outcomes import describe_rejections
 from engine.node.page_extractor import PageExtraction
 
