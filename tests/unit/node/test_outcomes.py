@@ -6,7 +6,8 @@ from engine.node.page_extractor import PageExtraction
 
 
 def extraction(rejected: int) -> PageExtraction:
-    return PageExtraction((), (), tuple(Rejection("d", "f", f"no {n}", "x.yml:1:2") for n in range(rejected)), 0)
+    records = [Rejection(data_def="d", field="f", reason=f"no {n}", place="x.yml:1:2") for n in range(rejected)]
+    return PageExtraction((), (), tuple(records), 0)
 
 
 def test_five_rejections_are_described_and_the_rest_counted() -> None:
