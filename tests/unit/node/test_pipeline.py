@@ -27,7 +27,7 @@ def process(budget: ByteBudget, end: Callable[[LeasedJob], JobOutcome]) -> JobOu
     """Process a job that has read half a MB and ends like that."""
     pipeline = Pipeline(
         source="n1", settings=Settings(), fetcher=Mock(), db_access=Mock(), def_cache=Mock(), secrets=SecretValues(),
-        page_extractor=Mock(), named_hosts=Mock(), byte_budget=budget,
+        page_extractor=Mock(), named_hosts=Mock(), host_gates=Mock(), byte_budget=budget,
     )  # fmt: skip
 
     async def work(job: LeasedJob, started: Callable[[], None]) -> JobOutcome:
