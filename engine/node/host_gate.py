@@ -94,8 +94,10 @@ class HostGate:
         async with self._turn:
             while True:
                 self.check_backoff()
-                try_at = max(self._own_next_at, self._try(lambda: self._clock.reserve(self._record, delay), 0.0))
+                try_at = self._own_next_at
                 if try_at <= boottime():
+                    try_at = self._try(lambda: self._clock.reserve(self._record, delay), 0.0)
+                if not try_at:  # a time that has passed meanwhile is not reserved yet
                     turn_at = boottime()
                     self._own_next_at = turn_at + delay if self._is_damaged else 0.0
                     return turn_at

@@ -149,7 +149,7 @@ class HostClock:
         return 0.0
 
     def _is_patient(self, record: HostRecord, now: float) -> bool:
-        """Whether to go on waiting for a record's lock, asked each time it is refused."""
+        """Whether to wait further for a record's lock, asked each time it is refused."""
         since = self._refused_at.get(record.number, 0.0)
         if now - since > 2 * _MUTEX_SECONDS:  # of an earlier wait
             since = self._refused_at[record.number] = now

@@ -156,3 +156,10 @@ async def test_the_record_of_a_host_in_use_is_kept(gates: HostGates, monkeypatch
         await gates.enter(leased(number), "a:80", send_at=None, delay=0.0, concurrency=8)
         await asyncio.sleep(0.02)
     assert len(kept) >= 2
+
+
+async def test_a_turn_that_was_not_reserved_is_asked_for_again(gate: HostGate, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [boottime() - 0.001, 0.0]  # the first passed while the process was stopped
+    monkeypatch.setattr(HostClock, "reserve", lambda clock, record, delay: answers.pop(0))
+    await gate.wait_turn(0.1)
+    assert not answers
