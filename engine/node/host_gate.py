@@ -43,7 +43,7 @@ class HostGate:
         self._record: HostRecord = clock.find(host_key)
         self._held: dict[int, float] = {}
         self._freed: list[int] = []
-        self._queue: deque[_Waiter] = deque()
+        self._queue: deque[_SlotWaiter] = deque()
         self._sleepers: set[asyncio.Future[None]] = set()
         self._turn = asyncio.Lock()
         self._share = range(0)
@@ -139,7 +139,7 @@ class HostGate:
             if slot is not None:
                 return slot
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(loop.create_future())
+        waiter = _SlotWaiter(loop.create_future())
         self._queue.append(waiter)
         try:
             while True:
@@ -229,7 +229,7 @@ def _wake(waiting: "asyncio.Future[None]") -> None:
 
 
 @dataclass(slots=True, eq=False)
-class _Waiter:
+class _SlotWaiter:
     woken: "asyncio.Future[None]"
 
 
