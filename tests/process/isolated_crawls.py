@@ -60,7 +60,6 @@ def lead_astray(site: Site, trap: Trap) -> int:
     site["/"] = html(out(*targets, *(f"/to/{index}" for index in range(len(targets)))))
     for index, target in enumerate(targets):
         site[f"/to/{index}"] = redirect(target.encode().decode("latin-1"))
-    site["/robots.txt"] = redirect(f"http://169.254.169.254:{trap.port}/robots.txt")
     plain = [url for url in targets if url.startswith("http://") and url.isascii()]
     entries = "".join(f"<url><loc>{url}x</loc></url>" for url in plain)
     maps = "".join(f"<sitemap><loc>{url}map.xml</loc></sitemap>" for url in plain)
@@ -83,6 +82,12 @@ def main(folder: Path) -> None:
         done = project.crawl()
         reasons = sorted({reason.split(" ")[0] for reason in skipped(project).values()})
         results[name] = {"jobs": done.jobs, "reasons": reasons, "connections": list(trap.connections)}
+    site["/robots.txt"] = redirect(f"http://169.254.169.254:{trap.port}/robots.txt")
+    (folder / "robots").mkdir()
+    project = Project(folder / "robots")
+    project.write(defs(site.url("/")))
+    project.crawl(code=1)
+    results["robots"] = {"reason": project.job(site.url("/"))["reason"], "connections": list(trap.connections)}
     (folder / "named").mkdir()
     project = Project(folder / "named")
     project.write(defs(f"http://10.0.0.1:{trap.port}/robots.txt", f"http://metadata.example:{trap.port}/"))

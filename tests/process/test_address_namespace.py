@@ -40,5 +40,7 @@ def test_nothing_leads_to_a_private_server_but_a_locator(tmp_path: Path, namespa
     assert results["links"]["jobs"]["done"] == 1
     assert results["links"]["jobs"]["skipped"] > results["targets"]
     assert results["sitemap"]["jobs"]["skipped"] > results["targets"] / 2
+    assert results["robots"]["connections"] == []
+    assert results["robots"]["reason"].startswith("robots.txt cannot be read: address 169.254.169.254")
     assert results["named"]["jobs"] == {"done": 2}
     assert results["named"]["connections"] == ["10.0.0.1", "169.254.169.254"]

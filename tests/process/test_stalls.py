@@ -14,7 +14,7 @@ from engine.store.db import writer_lock
 
 from .library import Library
 from .project import Project, Running, until
-from .site import Page, Request, Site, html
+from .site import Page, Site, html
 
 pytestmark = [
     pytest.mark.timeout(120),
@@ -128,23 +128,16 @@ dataDefs:
 """
 
 
-def test_a_loop_that_hangs_is_killed_and_its_page_is_retried_alone(project: Project, site: Site) -> None:
-    """The page blocks its node for ever at the first fetch, and is harmless at the second.
-
-    It has few enough tags to be extracted in the node, and a selector that takes years on them.
-    """
+def test_a_selector_that_takes_years_costs_its_page_alone(project: Project, site: Site) -> None:
+    """On a page of any size: in the node it would block the fetch loop, and the node would be killed."""
     site["/good"] = Page(html("<b>good</b>"))
-    costly = html("<i>1</i>" * 900)
-
-    def fetched(request: Request) -> Page:
-        return Page(costly if request.attempt == 1 else html("<i>harmless</i>"))
-
-    site["/costly"] = fetched
+    site["/costly"] = Page(html("<i>1</i>" * 900))
     project.write(COSTLY.format(site=site.url("")))
-    done = project.crawl("--set", "deadline=1", "--set", "robots=false", nodes=1, seconds=60)
-    assert site.count("/costly") == 2
-    assert [row["sum"] for row in project.rows("page")] == ["0", "0"]
-    [(reason,)] = project.query("SELECT reason FROM nodes WHERE state = 'DEAD'")
-    assert "no beat for" in reason
-    assert project.query("SELECT crashes FROM jobs WHERE url LIKE '%costly'") == [(1,)]
-    assert done.code == 0
+    done = project.crawl("--set", "parse_limit=1", "--set", "robots=false", nodes=1, seconds=60, code=1)
+    assert done.jobs == {"done": 1, "failed": 1}
+    job = project.job(site.url("/costly"))
+    assert (job["state"], job["attempts"]) == ("FAILED", 1)
+    assert "field sum" in job["reason"]
+    assert "parse_limit" in job["reason"]
+    assert [row["sum"] for row in project.rows("page")] == ["0"]
+    assert project.query("SELECT number, state FROM nodes") == [(1, "TERMINATED")], "no node was replaced"

@@ -71,7 +71,9 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def no_host_exceeds_its_limit(self) -> None:
-        over = "SELECT h.key FROM hosts h WHERE (SELECT sum(taken) FROM sequences WHERE host = h.id) > h.concurrency"
+        """Nodes hold up to twice its concurrency in spare jobs; their gates limit what is sent at once."""
+        over = """SELECT h.key FROM hosts h
+            WHERE (SELECT sum(taken) FROM sequences WHERE host = h.id) > 3 * h.concurrency"""
         assert self.db.all(over) == []
 
     @invariant()
@@ -135,7 +137,9 @@ class Model(RuleBasedStateMachine):
 
     def result(self, job: LeasedJob, outcome: str, links: list[Page]) -> JobOutcome:
         if job.kind is JobKind.ROBOTS:
-            return JobOutcome(job=job, state=JobState.DONE, attempts=1, robots=RobotsResult(404, "", 0.0))
+            return JobOutcome(
+                job=job, state=JobState.DONE, attempts=1, robots=RobotsResult(404, "", 0.0, fetched_at=1.0)
+            )
         later = self.store.now + 0.7
         match outcome:
             case "failed":

@@ -158,10 +158,12 @@ def test_the_robots_txt_of_a_new_host_is_fetched_first(gated: StoreHarness) -> N
         assert sequences.ring_all(gated.db, gated.run, gated.now) == []
     (robots,) = gated.lease(kinds["robots"]).jobs
     assert (robots.url, robots.kind) == ("http://a:80/robots.txt".replace(":80", ""), JobKind.ROBOTS)
-    result = gated.commit(JobOutcome(job=robots, state=JobState.DONE, robots=RobotsResult(200, "User-agent: *", 2.0)))
+    result = gated.commit(
+        JobOutcome(job=robots, state=JobState.DONE, robots=RobotsResult(200, "User-agent: *", 2.0, fetched_at=1.0))
+    )
     assert result.ring == (kinds["page"],)
     assert [j.delay for j in gated.lease(kinds["page"]).jobs] == [2.0]
-    assert hosts.get_robots(gated.db, 1) == (200, "User-agent: *", None)
+    assert hosts.get_robots(gated.db, 1) == (200, "User-agent: *", 1.0)
 
 
 def test_robots_gate_sitemaps_as_well(gated: StoreHarness) -> None:
@@ -176,7 +178,7 @@ def test_robots_txt_can_increase_a_delay_but_not_reduce_it(new_store: NewStore) 
     store.seed("http://a/1")
     robots = store.db.value("SELECT id FROM sequences WHERE kind = 'robots'")
     (job,) = store.lease(robots).jobs
-    store.commit(JobOutcome(job=job, state=JobState.DONE, robots=RobotsResult(200, "", 2.0)))
+    store.commit(JobOutcome(job=job, state=JobState.DONE, robots=RobotsResult(200, "", 2.0, fetched_at=1.0)))
     assert store.db.value("SELECT delay FROM hosts") == 5.0
 
 
