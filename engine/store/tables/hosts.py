@@ -169,11 +169,6 @@ def find(db: Database, run: int, key: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def get_id(db: Database, run: int, key: str) -> int:
-    """The id of an existing host (`name:port`)."""
-    return int(db.value(_FIND, (run, key)))
-
-
 def reserve(db: Database, host: int, next_at: float) -> None:
     """Reserve send times: no other lease may send before `next_at` (boot-time seconds)."""
     db.execute(_RESERVE, (next_at, host))

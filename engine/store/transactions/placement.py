@@ -10,19 +10,22 @@ from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.robots import add_robots_job
 
 
-def apply_host_policy(db: Database, run: int, host_key: str, policy: HostPolicy) -> None:
-    """Change the policy of a host of this run: its pages now wait for its robots.txt, or no longer do."""
+def apply_host_policy(db: Database, run: int, host_key: str, policy: HostPolicy) -> int:
+    """Change the policy of a host of this run: its pages now wait for its robots.txt, or no longer do.
+
+    Returns the id of the host.
+    """
     host, origin, (before, robots) = hosts.apply_policy(db, run, host_key, policy)
     if robots != before and robots == "WANTED":
         add_robots_job(db, run, host, host_key, origin)
     elif robots != before and robots == "OFF":
         sequences.recheck_skipped_of_host(db, host)
+    return host
 
 
 def readmit_host(db: Database, run: int, host_key: str, policy: HostPolicy) -> None:
     """Requeue what the address guard skipped on a host that the defs name now; its robots.txt is asked for again."""
-    apply_host_policy(db, run, host_key, policy)
-    sequences.recheck_skipped_of_host(db, hosts.get_id(db, run, host_key))
+    sequences.recheck_skipped_of_host(db, apply_host_policy(db, run, host_key, policy))
 
 
 @dataclass(frozen=True, slots=True)
