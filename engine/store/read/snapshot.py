@@ -253,14 +253,14 @@ def _sequence_row(row: tuple[Any, ...]) -> SequenceRow:
 
 
 def _host_row(row: tuple[Any, ...]) -> HostRow:
-    key, delay, concurrency, next_at, backoff, strikes, throttled, errors, robots, status, running, waiting = row
-    now = boottime()
+    key, delay, concurrency, next_at, backoff, strikes, throttled, errors, robots, status, taken, waiting = row
+    now, running = boottime(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
 
     def seconds_until(moment: float | None) -> float | None:
         return None if moment is None or moment <= now else round(moment - now, 3)
 
     return HostRow(
-        host=key, running=int(running), waiting=int(waiting), delay=delay, concurrency=concurrency,
+        host=key, running=running, waiting=int(waiting) + int(taken) - running, delay=delay, concurrency=concurrency,
         next_in=seconds_until(next_at), backoff=seconds_until(backoff), strikes=strikes, throttled=throttled,
         errors=errors, robots=robots.lower(), robots_status=status,
     )  # fmt: skip

@@ -330,3 +330,12 @@ def test_verdicts_documents_and_beats_find_their_rows_by_key_however_many_come_a
     assert len(plans) >= 3
     assert _scans(plans, *JOBS, "nodes") == []
     assert not _reads(plans, "AUTOMATIC")
+
+
+def test_spare_jobs_of_a_host_wait(new_store: NewStore) -> None:
+    store = new_store(policies={"a:80": HostPolicy(delay=0.0, concurrency=4, robots=False)})
+    store.seed(*[f"http://a/{number}" for number in range(20)])
+    held = len(store.take("http://a/", free=12))
+    assert held > 4
+    [host] = snapshot.read(store.db).hosts
+    assert (host.running, host.waiting) == (4, 16), "no more are sent at once, whatever the nodes hold"
