@@ -98,10 +98,10 @@ def parse_selector(text: str) -> SelectorList:
 def _cost_of(part: str | FunctionalPseudoClass) -> Cost:
     if not isinstance(part, str):
         return part.selector_list.cost
-    found = {match.lower() for match in _COSTLY_PSEUDO_CLASS.findall(part)}
-    if ":has(" in found:  # a search of its own for each element, of any cost
+    pseudo_classes = {match.lower() for match in _COSTLY_PSEUDO_CLASS.findall(part)}
+    if ":has(" in pseudo_classes:  # a search of its own for each element, of any cost
         return Cost.CUBE
-    return Cost.SQUARE if found else Cost.LINEAR
+    return Cost.SQUARE if pseudo_classes else Cost.LINEAR
 
 
 def _has_pseudo_class(steps: tuple[CompoundSelector, ...]) -> bool:

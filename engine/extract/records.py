@@ -81,7 +81,7 @@ class RecordExtractor:
         """One row for each valid block that no filter drops, and the links.
 
         Without `block` the page is one record, even if all fields are missing. Raises `PageTooDeep`.
-        `progress` is told each field, and the links. After `patience` seconds raises `OutOfTime`.
+        `progress` learns of each field, and of the links. After `patience` seconds raises `OutOfTime`.
         """
         readers = self._readers if progress is None else _TrackedReaders(self._readers, progress)
         budget = Budget(page, context, patience)

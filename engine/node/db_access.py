@@ -58,7 +58,7 @@ class DbAccess:
         try:
             return await self._write(partial(jobs.claim_target, job=job, target=target))
         except DatabaseBusy:
-            return False  # the job goes on from there when it is leased again
+            return False  # the job continues from there when it is leased again
 
     async def reserve_request(self, job: LeasedJob) -> bool:
         """Count one more request of a job with a page limit; False: the limit is reached, or the lease is lost.

@@ -124,9 +124,9 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
         raise wire.InvalidAnswer(f"no answer to a {kind}")
     if not isinstance(answer, wire.PageAnswer):
         return
-    wanted = {index for index, (_, wants_rows) in enumerate(request.header["data_defs"]) if wants_rows}
+    with_rows = {index for index, (_, wants_rows) in enumerate(request.header["data_defs"]) if wants_rows}
     indexes = [index for index, _ in answer.rows]
-    if not wanted.issuperset(indexes) or len(set(indexes)) < len(indexes):
+    if not with_rows.issuperset(indexes) or len(set(indexes)) < len(indexes):
         raise wire.InvalidAnswer("rows of a dataDef that was not asked for")
     if not set(request.data_defs).issuperset([name for name, _ in answer.rejected_counts]):
         raise wire.InvalidAnswer("rejections by a dataDef that was not asked for")

@@ -37,7 +37,7 @@ class _CachedRobots:
 
 
 async def parse_off_loop(status: int, text: str, agent: str) -> HostRobots:
-    """As `parse_robots`; a large file is parsed in a thread, so that the loop goes on with its other jobs."""
+    """As `parse_robots`; a large file is parsed in a thread, so that the loop continues with its other jobs."""
     if len(text) < _LARGE_TEXT:
         return parse_robots(status, text, agent)
     return await asyncio.to_thread(parse_robots, status, text, agent)

@@ -74,8 +74,8 @@ class HostsView(View):
 
 def _host_row(host: HostRow, rate: float) -> Row:
     full = host.running >= host.concurrency
-    known = "guarded" if host.robots_status == -1 else f"ok {host.robots_status or ''}"
-    robots = {"off": "off", "wanted": "fetching"}.get(host.robots, known)
+    answer = "guarded" if host.robots_status == -1 else f"ok {host.robots_status or ''}"
+    robots = {"off": "off", "wanted": "fetching"}.get(host.robots, answer)
     if host.backoff:
         state = ("↓ backoff", "warn")
     elif host.next_in and host.waiting:

@@ -1,4 +1,4 @@
-"""Takeover: what a dead node held is requeued by index, and told of where a limit counts it."""
+"""Takeover: what a dead node held is requeued by index, and reported where a limit counts it."""
 
 from collections.abc import Callable
 

@@ -169,7 +169,7 @@ def test_a_lock_that_another_process_keeps_is_not_waited_for_on_the_spot(path: P
         assert 0.0 < at - start < 0.05
         while (at := clock.reserve(record, 0.02)) and boottime() < start + 5:
             time.sleep(max(0.0, at - boottime()))
-        assert 0.08 < boottime() - start < 2.0, "then it goes on without the lock"
+        assert 0.08 < boottime() - start < 2.0, "then it continues without the lock"
         start = boottime()
         clock.strike(record, start, start + 9, start)
         assert boottime() - start < 0.05
