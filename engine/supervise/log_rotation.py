@@ -9,7 +9,8 @@ from pathlib import Path
 _log = logging.getLogger(__name__)
 
 MAX_LOG_BYTES = 10_000_000
-"""The size at which a log is rotated, and the most that its old copy keeps."""
+"""The size at which a log is rotated. Its old copy keeps as much of the end, and at most as much again of the lines
+that were written during the copy."""
 _LOG_NAME = re.compile(r"(n\d+|appender|supervisor|on_end)\.log", re.ASCII)
 _CHECK_SECONDS = 1.0
 _BLOCK_BYTES = 1 << 20
@@ -54,8 +55,9 @@ class LogRotation:
         log = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             start = max(0, os.fstat(log).st_size - self._max_bytes)
+            limit = start + 2 * self._max_bytes  # a process that writes faster than this copies must not fill the disk
             with os.fdopen(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as copy:
-                while block := os.pread(log, _BLOCK_BYTES, start):
+                while block := os.pread(log, min(_BLOCK_BYTES, limit - start), start):
                     start += len(block)
                     copy.write(block)
             temp.replace(old)
