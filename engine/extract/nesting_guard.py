@@ -1,9 +1,11 @@
 """Detects markup that would choke a parser: tags nested too deep, formatting reopened too often.
 
-Both checks read the bytes once and build no tree.
+The checks read the bytes and build no tree.
 """
 
 import re
+
+from engine.extract.markup import FORMATTING_NAMES, Markup
 
 MAX_OPEN_TAGS = 10_000
 """Depth of open tags; deeper documents cost the parser and the selectors minutes."""
@@ -18,6 +20,7 @@ _TAGS_OF_TABLE = 3
 has up to five, `tbody`, `tr`, `td` and a `p` included; `html` and `body` are implied."""
 
 _MIN_TAG_BYTES = 3
+_PIECES = 64
 _MAX_SCAN_STEPS = 2_000_000
 _MIN_CHECKED_TAGS = 2_000
 
@@ -47,28 +50,38 @@ _BREAKOUTS = frozenset(
 _FOREIGN = frozenset((b"svg", b"math"))
 _INTEGRATION_POINTS = frozenset(b"foreignobject desc title mi mo mn ms mtext annotation-xml".split())
 
-_FORMATTING_NAMES = rb"(?:[bius]|em|tt|big|code|font|nobr|small|strike|strong)"
-_FORMATTING_WITH_ATTRIBUTES = re.compile(rb"<" + _FORMATTING_NAMES + rb"[\s/]")
-_FORMATTING = re.compile(rb"<(?:(" + _FORMATTING_NAMES + rb")[\s/]|/(" + _FORMATTING_NAMES + rb")[\s/>]|[a-z])")
+_FORMATTING = re.compile(rb"<(?:(" + FORMATTING_NAMES + rb")[\s/]|/(" + FORMATTING_NAMES + rb")[\s/>]|[a-z])")
 
 _MAX_REOPENED_PLAIN = 3 * 13
-_FORMATTING_TAG = re.compile(rb"<(/?)" + _FORMATTING_NAMES + rb"[\s/>]")
-_ANY_FORMATTING = re.compile(rb"<(?:(a|" + _FORMATTING_NAMES + rb")[\s/>]|/(a|" + _FORMATTING_NAMES + rb")[\s/>])")
+_FORMATTING_TAG = re.compile(rb"<(/?)" + FORMATTING_NAMES + rb"[\s/>]")
+_ANY_FORMATTING = re.compile(rb"<(?:(a|" + FORMATTING_NAMES + rb")[\s/>]|/(a|" + FORMATTING_NAMES + rb")[\s/>])")
 
 
-def nests_too_deep(markup: bytes) -> bool:
-    """Whether lower-case HTML nests more than `MAX_OPEN_TAGS` tags.
+def nests_too_deep(markup: Markup) -> bool:
+    """Whether HTML nests more than `MAX_OPEN_TAGS` tags.
 
     Void elements and elements with an implied end tag do not count. End tags count as the parser treats them:
-    one without a matching start tag, or behind a block element, changes nothing.
-    Free below 30,000 bytes; two counts (≈ 1 µs a KB) below 10,000 start tags; else about 0.3 µs a tag.
+    one without a matching start tag, or behind a block element, changes nothing. A page in which at no place many
+    more tags were begun than ended is not scanned: thousands of end tags without a start tag could hide its depth,
+    and cost the extraction process its CPU limit.
+    Free below 30,000 bytes and below 10,000 start tags; else two counts (≈ 1 µs a KB), or about 0.3 µs a tag.
     """
-    if len(markup) <= MAX_OPEN_TAGS * _MIN_TAG_BYTES:
+    if len(markup.lower) <= MAX_OPEN_TAGS * _MIN_TAG_BYTES or markup.start_tags <= MAX_OPEN_TAGS:
         return False
-    tags = markup.count(b"<")
-    if tags <= MAX_OPEN_TAGS or tags - markup.count(b"</") <= MAX_OPEN_TAGS:
-        return False
-    return _opens_more_tags(markup, MAX_OPEN_TAGS, 1)
+    return _leaves_open(markup.lower, MAX_OPEN_TAGS) and _opens_more_tags(markup.lower, MAX_OPEN_TAGS, 1)
+
+
+def _leaves_open(markup: bytes, limit: int) -> bool:
+    """Whether somewhere more than `limit` tags were begun than ended, about: read in pieces."""
+    size = len(markup) // _PIECES + 1
+    left_open = 0
+    for start in range(0, len(markup), size):
+        ended = markup.count(b"</", start, start + size)
+        begun = markup.count(b"<", start, start + size) - ended
+        if left_open + begun > limit:
+            return True
+        left_open = max(0, left_open + begun - ended)
+    return False
 
 
 def exceeds_depth(markup: bytes, depth: int) -> bool:
@@ -150,18 +163,18 @@ def _count_closed(stack: list[bytes], name: bytes, barriers: frozenset[bytes]) -
     return 0
 
 
-def may_reopen(markup: bytes, elements: int) -> bool:
-    """Whether the parser may make more elements than that of unclosed formatting tags in lower-case HTML.
+def may_reopen(markup: Markup, elements: int) -> bool:
+    """Whether the parser may make more elements than that of unclosed formatting tags.
 
     Free for few tags (632 for 100,000 elements), then about 30 ns a tag, and for many tags 0.2 µs a formatting tag.
     """
-    tags = markup.count(b"<")
+    tags = markup.tags
     if tags * tags <= 4 * elements:  # half of them opened, and repeated in each of the other half
         return False
     # of identical tags three are repeated, and those without attributes are few
-    if (len(_FORMATTING_WITH_ATTRIBUTES.findall(markup)) + _MAX_REOPENED_PLAIN) * tags <= elements:
+    if (markup.formatting_tags + _MAX_REOPENED_PLAIN) * tags <= elements:
         return False
-    return _most_open_formatting_tags(markup) * tags > elements
+    return _most_open_formatting_tags(markup.lower) * tags > elements
 
 
 def _most_open_formatting_tags(markup: bytes) -> int:
@@ -176,19 +189,18 @@ def _most_open_formatting_tags(markup: bytes) -> int:
     return most
 
 
-def reopens_too_many(markup: bytes) -> bool:
+def reopens_too_many(markup: Markup) -> bool:
     """Whether the parser would create more than `MAX_REOPENED_ELEMENTS` elements from unclosed formatting tags.
 
     HTML reopens an unclosed `<b>` or `<font>` in every block that follows: 2,000 of them before 2,000 blocks, 45 KB,
     become 4,000,000 elements and 1.8 GB. Only tags with attributes count: of identical tags three are reopened.
-    Takes lower-case HTML. One count (0.4 µs a KB) below 2,000 tags; else about 60 ns a tag, 0.3 µs a formatting tag.
+    Free below 2,000 tags; else about 60 ns a tag, 0.3 µs a formatting tag.
     """
-    tags = markup.count(b"<")
-    if tags <= _MIN_CHECKED_TAGS or len(_FORMATTING_WITH_ATTRIBUTES.findall(markup)) * tags <= MAX_REOPENED_ELEMENTS:
+    if markup.tags <= _MIN_CHECKED_TAGS or markup.formatting_tags * markup.tags <= MAX_REOPENED_ELEMENTS:
         return False
     open_counts: dict[bytes, int] = {}
     open_total = reopened = 0
-    for opened, closed in _FORMATTING.findall(markup):
+    for opened, closed in _FORMATTING.findall(markup.lower):
         if opened:
             open_counts[opened] = open_counts.get(opened, 0) + 1
             open_total += 1

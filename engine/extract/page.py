@@ -8,7 +8,8 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, Selectola
 
 from engine import urls
 from engine.errors import CrawlError
-from engine.extract.nesting_guard import MAX_OPEN_TAGS, may_reopen, nests_too_deep, reopens_too_many
+from engine.extract.markup import Markup
+from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
 from engine.extract.page_robots import PageRobots, read_headers, read_meta
 from engine.extract.tree_shape import TreeShape
 
@@ -117,7 +118,7 @@ class Page:
     def base(self) -> str:
         """The base of relative URLs: the first `<base href>` unless it is overlong, else the final URL."""
         own = urls.normalize(self.url) or self.url
-        if self.kind != "html" or b"<base" not in self._lower or self.tree is None:
+        if self.kind != "html" or b"<base" not in self.markup.lower or self.tree is None:
             return own
         node = self.tree.css_first("base[href]")
         href = node.attrs.get("href") if node is not None else None
@@ -131,7 +132,7 @@ class Page:
     @cached_property
     def mentions_nofollow(self) -> bool:
         """Whether the word occurs anywhere in the page; if not, no `rel` needs to be read."""
-        return b"nofollow" in self._lower
+        return b"nofollow" in self.markup.lower
 
     def robots(self, agent: str) -> PageRobots:
         """What the page asks of a robot of that product token, in its headers and in its `<meta>` elements."""
@@ -145,11 +146,7 @@ class Page:
         return cached
 
     def _read_meta_robots(self, agent: str) -> PageRobots:
-        if self.kind != "html" or b"<meta" not in self._lower:
-            return PageRobots()
-        if b"robots" not in self._lower and (not agent or agent.encode() not in self._lower):
-            return PageRobots()
-        if not any(word in self._lower for word in (b"nofollow", b"noindex", b"none")):
+        if self.kind != "html" or not self.markup.mentions_robots(agent.encode()):
             return PageRobots()
         if self.tree is None:
             return PageRobots()
@@ -159,23 +156,20 @@ class Page:
             if (node.attrs.get("name") or "").strip().lower() in ("robots", agent)
         )
 
-    def may_reopen(self, elements: int) -> bool:
-        """Whether the parser may make more elements than that of unclosed formatting tags. Does not parse the page."""
-        return may_reopen(self._lower, elements)
-
     @cached_property
     def _bytes(self) -> bytes:
         # A lenient decoder may leave lone surrogates, which UTF-8 cannot encode.
         return self.text.encode("utf-8", "replace")
 
     @cached_property
-    def _lower(self) -> bytes:
-        return self._bytes.lower()
+    def markup(self) -> Markup:
+        """The document for the guards."""
+        return Markup(self._bytes)
 
     def _check_depth(self) -> None:
-        if nests_too_deep(self._lower):
+        if nests_too_deep(self.markup):
             raise PageTooDeep(self.url)
-        if reopens_too_many(self._lower):
+        if reopens_too_many(self.markup):
             raise PageTooDeep(
                 self.url, "leaves so many formatting tags open that the parser would repeat them a million times"
             )

@@ -1,13 +1,15 @@
-"""Sends one HTTP request with limits on time and size. Never follows redirects."""
+"""Sends one HTTP request with limits on time and size. Never follows redirects.
+
+The requests, responses and cookies are those of httpx. Its `AsyncClient` is left out: what it does besides
+(authentication, redirects, hooks, settings of the environment) the crawl does not use, or does by its own rules.
+"""
 
 import asyncio
-import logging
 import ssl
 from collections.abc import Mapping
 from time import perf_counter
 from types import MappingProxyType
 
-import httpx
 from aiohttp.abc import AbstractResolver
 
 from engine import urls
@@ -25,22 +27,6 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _NO_PAIRS: Mapping[str, str] = MappingProxyType({})
 _MAX_DRAINED_BODY = 64 * 1024
 """Bytes of a redirect's body to read and discard, to keep the connection. A longer body closes it."""
-
-logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs every URL
-
-
-class _Client(httpx.AsyncClient):
-    """An `AsyncClient` with our cookies. Without redirects, environment settings and default headers."""
-
-    def __init__(self, transport: Transport) -> None:
-        # Credentials in a URL are already headers: the empty `auth` saves the search for them.
-        super().__init__(transport=transport, auth=httpx.Auth(), timeout=None, follow_redirects=False, trust_env=False)
-        self._session_cookies = SessionCookies()
-
-    @property  # type: ignore[misc]  # read-only on purpose
-    def cookies(self) -> httpx.Cookies:
-        """The cookies of the crawl. The base class would copy them into a plain jar."""
-        return self._session_cookies
 
 
 class Fetcher:
@@ -68,7 +54,7 @@ class Fetcher:
             resolver=resolver,
             tls=tls,
         )
-        self._client = _Client(self._transport)
+        self._cookies = SessionCookies()
 
     @classmethod
     def from_settings(cls, settings: Settings, *, connections: int) -> "Fetcher":
@@ -108,14 +94,15 @@ class Fetcher:
         start = perf_counter()
         sent = build_request(url, request, headers, cookies, from_defs=url_from_defs, exempt=exempt)
         if session_cookies:
-            self._client.cookies.set_cookie_header(sent)
+            self._cookies.set_cookie_header(sent)
         wait = _ShareWait(share, self._deadline)
         content = b""
         try:
             async with asyncio.timeout(self._deadline) as wait.deadline:
-                response = await self._client.send(sent, stream=True)
+                response = await self._transport.handle_async_request(sent)
                 assert isinstance(response, TransportResponse)
-                body = response.stream = response.body  # the client's own stream refers back to the response
+                self._cookies.extract_cookies(response)
+                body = response.body
                 pairs = response.headers.raw
                 received = {name.lower(): value for name, value in pairs}
                 location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
@@ -155,7 +142,7 @@ class Fetcher:
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._client.aclose()
+        await self._transport.aclose()
 
     async def _read_body(
         self,

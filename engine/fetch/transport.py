@@ -43,7 +43,6 @@ HoldBytes = Callable[[int], Awaitable[None]]
 class TransportResponse(httpx.Response):
     """A response whose body is read by `ResponseBody`, with a limit."""
 
-    has_redirect_location = False  # otherwise the client would parse the target, by other rules than ours
     body: "ResponseBody"
 
 

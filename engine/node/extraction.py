@@ -11,7 +11,7 @@ import orjson
 from engine.extract.context import Context
 from engine.extract.cost import Cost
 from engine.extract.links import limit_links
-from engine.extract.nesting_guard import exceeds_depth
+from engine.extract.nesting_guard import exceeds_depth, may_reopen
 from engine.extract.page import Page
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.fetch.decode import decode, needs_detection
@@ -69,26 +69,26 @@ class DataDefProgress(RecordProgress, Protocol):
         """A dataDef is applied: its index."""
 
 
-def may_be_inline(body: bytes, content_type: str, extractors: Iterable[RecordExtractor] = ()) -> bool:
-    """Whether it takes bounded time to decode a body and apply these dataDefs, as long as it `is_plain`."""
-    if len(body) > MAX_INLINE_BYTES or needs_detection(body, content_type):
-        return False
-    cost = max((extractor.cost for extractor in extractors), default=Cost.LINEAR)
-    return cost is Cost.LINEAR or body.count(b"<") <= _MAX_INLINE_TAGS[cost]
+def may_be_inline(body: bytes, content_type: str) -> bool:
+    """Whether a body is small, and quickly decoded; it may be extracted at once if the page also `is_plain`."""
+    return len(body) <= MAX_INLINE_BYTES and not needs_detection(body, content_type)
 
 
-def is_plain(page: Page, body: bytes) -> bool:
-    """Whether the page is parsed and searched in about linear time: no storm of attributes, not deep.
+def is_plain(page: Page, body: bytes, extractors: Iterable[RecordExtractor]) -> bool:
+    """Whether the page is parsed, and searched by these dataDefs, in bounded time: no storm of attributes, not deep.
 
     Some counts, about 10 µs; where it has many tags, a walk over the tree.
     """
+    cost = max((extractor.cost for extractor in extractors), default=Cost.LINEAR)
+    if cost is not Cost.LINEAR and page.markup.tags > _MAX_INLINE_TAGS[cost]:
+        return False
     if page.kind == "json":
         return body.count(b",") + body.count(b"[") + body.count(b"{") <= _MAX_INLINE_JSON_VALUES
     if body.count(b"=") > _MAX_INLINE_ATTRIBUTES or _may_have_long_tag(body):
         return False
-    if body.count(b"<") <= MAX_INLINE_DEPTH:
+    if page.markup.tags <= MAX_INLINE_DEPTH:
         return True
-    if page.kind == "html" and page.may_reopen(_MAX_INLINE_REOPENED):
+    if page.kind == "html" and may_reopen(page.markup, _MAX_INLINE_REOPENED):
         return False
     if page.kind == "xml":
         return not exceeds_depth(body, MAX_INLINE_DEPTH)

@@ -124,7 +124,7 @@ class PageExtractor:
             agent=self._agent,
         )
         compiled = self._applicable_data_defs(job)
-        if may_be_inline(body, content_type, [c.extractor for c in compiled]):
+        if may_be_inline(body, content_type):
             page, damaged = parse_page(
                 body, content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
             )
@@ -216,7 +216,7 @@ class PageExtractor:
     ) -> PageExtraction | None:
         """What a page gave; None: it takes too long for the fetch loop."""
         try:
-            if not is_plain(page, body):
+            if not is_plain(page, body, [c.extractor for c in compiled]):
                 return None
             extracted = apply_data_defs(
                 page,

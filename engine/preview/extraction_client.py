@@ -65,12 +65,12 @@ class ExtractionClient:
         with _explained(document.url):
             priorities = {group.name: group.priority for group in definitions.task_groups}
             extractor = RecordExtractor(data_def, priorities, max_links=self._limits.links)
-            if may_be_inline(document.body, document.content_type, [extractor]):
+            if may_be_inline(document.body, document.content_type):
                 page, _ = parse_page(
                     document.body, document.content_type, url=document.url, status=document.status,
                     fetched_at=document.fetched_at, robots_tags=document.robots_tags,
                 )  # fmt: skip
-                if is_plain(page, document.body):
+                if is_plain(page, document.body, [extractor]):
                     return page.kind, apply_data_defs(page, context, [(extractor, True)], self._limits.links)
             answer = self._work(self._request(document, definitions, data_def.name, context))
         assert isinstance(answer, wire.PageAnswer)

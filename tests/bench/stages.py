@@ -76,7 +76,7 @@ def _extraction_stages(responses: Sequence[FetchResponse], definition: DataDef) 
 
     def lowered() -> Iterator[Page]:
         for page in fresh():
-            _ = page._lower
+            _ = page.markup
             yield page
 
     def parsed() -> Iterator[Page]:
@@ -89,8 +89,8 @@ def _extraction_stages(responses: Sequence[FetchResponse], definition: DataDef) 
     return [
         Stage("decode", _each(responses, lambda a: decode(a.body, a.content_type)), False),
         Stage("parse (Page.tree)", _each(fresh(), lambda page: page.tree), False),
-        Stage("of it bytes and lower case", _each(fresh(), lambda page: page._lower), True),
-        Stage("of it depth", _each(lowered(), lambda page: nests_too_deep(page._lower)), True),
+        Stage("of it bytes and lower case", _each(fresh(), lambda page: page.markup), True),
+        Stage("of it depth", _each(lowered(), lambda page: nests_too_deep(page.markup)), True),
         Stage("fields: url, title, headings", _each(parsed(), lambda page: rows_only.extract(page, _CONTEXT)), False),
         Stage("links", _each(parsed(), lambda page: links_only.extract(Budget(page, _CONTEXT))), False),
         Stage("of it the selector a[href]", _each(parsed(), _select), True),

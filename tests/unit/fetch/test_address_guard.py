@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given
@@ -232,7 +233,8 @@ def test_a_name_that_changes_its_address_is_judged_at_every_connection(connectio
             with pytest.raises(FetchFailed) as failed:
                 await fetcher.send("http://rebind.example/", GET)
             reasons.append(failed.value.reason)
-            session = fetcher._client._transport._session(exempt=False)  # type: ignore[attr-defined]
+            session = fetcher._transport._session(exempt=False)
+            assert isinstance(session.connector, aiohttp.TCPConnector)
             session.connector.clear_dns_cache()  # as after its 60 seconds
         await fetcher.aclose()
         return reasons

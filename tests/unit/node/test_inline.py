@@ -23,10 +23,10 @@ def extractor(selector: str | None, block: str | None = None, match: str | None 
 
 def is_inline(body: str, content_type: str = "text/html", selector: str = "b") -> bool:
     data = body.encode()
-    if not may_be_inline(data, content_type, [extractor(selector)]):
+    if not may_be_inline(data, content_type):
         return False
     page, _ = parse_page(data, content_type, url="http://h.example/", status=200, fetched_at=0.0)
-    return is_plain(page, data)
+    return is_plain(page, data, [extractor(selector)])
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_paths_from_the_root_in_a_predicate_cost_a_square() -> None:
 )
 def test_extraction_stops_when_the_caller_cannot_wait(given: RecordExtractor, body: str) -> None:
     data = body.encode()
-    assert may_be_inline(data, "text/html", [given])
+    assert may_be_inline(data, "text/html")
     page, _ = parse_page(data, "text/html", url="http://h.example/", status=200, fetched_at=0.0)
-    assert is_plain(page, data)
+    assert is_plain(page, data, [given])
     with pytest.raises(OutOfTime):
         apply_data_defs(page, CONTEXT, [(given, True)], 100, patience=INLINE_SECONDS)
