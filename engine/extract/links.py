@@ -119,7 +119,10 @@ class LinkFinder:
             cache = absolute_cache if href.startswith(_ABSOLUTE) else relative_cache
             link = cache.get(href, _NOT_CACHED)
             if link is _NOT_CACHED:
-                link = self._resolve_href(base, href, group, absolute_cache, budget)
+                # most are known under another way to write them, which costs less to see than to join them by the rules
+                link = absolute_cache.get(_join_plainly(folder, href), _NOT_CACHED)
+                if link is _NOT_CACHED:
+                    link = self._resolve_href(base, href, group, absolute_cache, budget)
                 if self._cache_capacity >= 0 and _is_cacheable(href):
                     cache[href] = link
                     self._cache_capacity -= 1
@@ -253,6 +256,24 @@ def _read_href(node: "SelectedNode", name: str) -> str | None:
     if isinstance(node, str) or (isinstance(node, JsonValue) and not isinstance(node.value, dict)):
         return read_node(node, "text")
     return read_node(node, name)
+
+
+def _join_plainly(folder: str, href: str) -> str:
+    """The URL of an href that is a plain path below its base, as text; other texts are no normalized URL, or empty.
+
+    If the result is a normalized URL, it is that of the href.
+    """
+    if not href or href[0] in "/?" or ":" in href:
+        return ""
+    if href[0] == ".":
+        levels = 0
+        while href.startswith("../", 3 * levels):
+            levels += 1
+        if levels > folder.count("/") - 2:  # those of `http://`
+            return ""
+        if levels:
+            folder, href = folder.rsplit("/", levels)[0], href[3 * levels :]
+    return f"{folder}/{href}"
 
 
 def _is_cacheable(href: str) -> bool:

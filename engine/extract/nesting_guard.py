@@ -66,7 +66,9 @@ def nests_too_deep(markup: Markup) -> bool:
     and cost the extraction process its CPU limit.
     Free below 30,000 bytes and below 10,000 start tags; else two counts (≈ 1 µs a KB), or about 0.3 µs a tag.
     """
-    if len(markup.lower) <= MAX_OPEN_TAGS * _MIN_TAG_BYTES or markup.start_tags <= MAX_OPEN_TAGS:
+    if len(markup.lower) <= MAX_OPEN_TAGS * _MIN_TAG_BYTES:
+        return False
+    if markup.tags <= MAX_OPEN_TAGS or markup.start_tags <= MAX_OPEN_TAGS:
         return False
     return _leaves_open(markup.lower, MAX_OPEN_TAGS) and _opens_more_tags(markup.lower, MAX_OPEN_TAGS, 1)
 

@@ -61,17 +61,29 @@ class Page:
     """A fetched page. `url` is the final one. Not thread-safe; the first access to its tree may raise `PageTooDeep`."""
 
     def __init__(
-        self, *, url: str, text: str, kind: PageKind, status: int, fetched_at: float, robots_tags: tuple[str, ...] = ()
+        self,
+        *,
+        url: str,
+        text: str | bytes,
+        kind: PageKind,
+        status: int,
+        fetched_at: float,
+        robots_tags: tuple[str, ...] = (),
     ) -> None:
-        """`robots_tags`: the values of its X-Robots-Tag headers."""
+        """`text`: bytes are UTF-8. `robots_tags`: the values of its X-Robots-Tag headers."""
         self.url = url
-        self.text = text
+        self._utf8 = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
         self.kind: PageKind = kind
         self.status = status
         self.fetched_at = fetched_at
         """Unix time."""
         self._robots_tags = robots_tags
         self._robots: dict[str, PageRobots] = {}
+
+    @property
+    def text(self) -> str:
+        """The document as written; a new copy each time."""
+        return self._utf8.decode()
 
     @cached_property
     def tree(self) -> LexborHTMLParser | None:
@@ -80,7 +92,7 @@ class Page:
             return None
         self._check_depth()
         try:
-            return LexborHTMLParser(self._bytes, options=LexborDocumentOptions.WO_EVENTS)
+            return LexborHTMLParser(self._utf8, options=LexborDocumentOptions.WO_EVENTS)
         except SelectolaxError as error:  # Lexbor reads any bytes: it can only run out of memory
             raise MemoryError(str(error)) from error
 
@@ -97,14 +109,14 @@ class Page:
         self._check_depth()
         from engine.extract.xpath import parse_markup
 
-        return parse_markup(self._bytes, xml=self.kind == "xml")
+        return parse_markup(self._utf8, xml=self.kind == "xml")
 
     @cached_property
     def data(self) -> Any:
         """The JSON value, with fractions as `JsonNumber`; `MISSING` for other kinds and for invalid JSON."""
         if self.kind != "json":
             return MISSING
-        text = self._bytes.decode()
+        text = self._utf8.decode()
         try:
             value = json.loads(
                 text.removeprefix("\ufeff"), parse_float=JsonNumber.from_digits, parse_constant=lambda _: None
@@ -157,14 +169,9 @@ class Page:
         )
 
     @cached_property
-    def _bytes(self) -> bytes:
-        # A lenient decoder may leave lone surrogates, which UTF-8 cannot encode.
-        return self.text.encode("utf-8", "replace")
-
-    @cached_property
     def markup(self) -> Markup:
         """The document for the guards."""
-        return Markup(self._bytes)
+        return Markup(self._utf8)
 
     def _check_depth(self) -> None:
         if nests_too_deep(self.markup):

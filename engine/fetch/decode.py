@@ -94,14 +94,20 @@ _MAX_DETECTED_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class DecodedBody:
-    """A body as text. For a binary body `text` and `encoding` are empty."""
+    """The text of a body. For a binary body `utf8` and `encoding` are empty."""
 
-    text: str
+    utf8: bytes
+    """The text in UTF-8: the body itself where it is valid as such, so that a large page is not copied."""
     encoding: str
-    """Python's name of the codec."""
+    """Python's name of the body's codec."""
     kind: DocumentKind
     damaged: int
     """Number of invalid bytes, which were replaced by U+FFFD."""
+
+    @property
+    def text(self) -> str:
+        """The text; a new copy each time."""
+        return self.utf8.decode()
 
 
 def decode(body: bytes, content_type: str) -> DecodedBody:
@@ -115,17 +121,16 @@ def decode(body: bytes, content_type: str) -> DecodedBody:
     bom = _detect_bom(body)
     kind = _sniff_kind(body, declared_kind, bom is not None or charset in _WIDE_CODECS)
     if kind == "binary":
-        return DecodedBody("", "", kind, 0)
+        return DecodedBody(b"", "", kind, 0)
     if bom is not None:
         mark, codec = bom
         return _decode_as(body[len(mark) :], codec, kind)
     # Only ISO-2022-JP encodes other characters as ASCII bytes, with escape sequences.
     if charset is None and body.isascii() and b"\x1b" not in body:
-        return DecodedBody(body.decode("ascii"), "utf-8", kind, 0)
+        return DecodedBody(body, "utf-8", kind, 0)
     declared = charset or (_declared_in_text(body) if kind != "json" else None)
-    text = None if declared == "utf-8" else _decode_utf8_despite(body, declared)
-    if text is not None:
-        return DecodedBody(text, "utf-8", kind, 0)
+    if declared != "utf-8" and _is_utf8_despite(body, declared):
+        return DecodedBody(body, "utf-8", kind, 0)
     return _decode_as(body, declared or ("utf-8" if kind == "json" else _detect_codec(body)), kind)
 
 
@@ -137,7 +142,7 @@ def needs_detection(body: bytes, content_type: str) -> bool:
     kind = _sniff_kind(body, declared_kind, wide=False)
     if kind in ("binary", "json") or _declared_in_text(body) is not None:
         return False
-    return _decode_utf8_despite(body, None) is None
+    return not _is_utf8_despite(body, None)
 
 
 def _declared_in_text(body: bytes) -> str | None:
@@ -147,25 +152,25 @@ def _declared_in_text(body: bytes) -> str | None:
     return "utf-8" if codec is not None and codec.startswith("utf-16") else codec
 
 
-def _decode_utf8_despite(body: bytes, declared: str | None) -> str | None:
-    """The text of a body that is UTF-8, whatever it declares; None: it is not.
+def _is_utf8_despite(body: bytes, declared: str | None) -> bool:
+    """Whether a body is UTF-8, whatever it declares.
 
     Text in a single-byte encoding is hardly ever valid UTF-8 by chance. Short text in a multi-byte one may be: there
     the declaration holds as long as it fits.
     """
     if declared is not None and (declared.startswith("utf-16") or body.isascii()):
-        return None
+        return False
+    if not _is_valid(body, "utf-8"):
+        return False
+    return declared is None or declared in _SINGLE_BYTE or not _is_valid(body, declared)
+
+
+def _is_valid(body: bytes, codec: str) -> bool:
     try:
-        text = body.decode("utf-8")
+        body.decode(codec)
     except UnicodeDecodeError:
-        return None
-    if declared is None or declared in _SINGLE_BYTE:
-        return text
-    try:
-        body.decode(declared)
-    except UnicodeDecodeError:
-        return text
-    return None
+        return False
+    return True
 
 
 def _detect_codec(body: bytes) -> str:
@@ -192,10 +197,15 @@ def is_binary(body: bytes, content_type: str) -> bool:
 
 
 def _decode_as(body: bytes, codec: str, kind: DocumentKind) -> DecodedBody:
+    if codec == "utf-8" and _is_valid(body, codec):
+        return DecodedBody(body, codec, kind, 0)
+    damaged = 0
     try:
-        return DecodedBody(body.decode(codec), codec, kind, 0)
+        text = body.decode(codec)
     except UnicodeDecodeError:
-        return DecodedBody(body.decode(codec, "replace"), codec, kind, _count_invalid_bytes(body, codec))
+        text, damaged = body.decode(codec, "replace"), _count_invalid_bytes(body, codec)
+    # A lenient decoder may leave lone surrogates, which UTF-8 cannot encode.
+    return DecodedBody(text.encode("utf-8", "replace"), codec, kind, damaged)
 
 
 def _count_invalid_bytes(body: bytes, codec: str) -> int:

@@ -35,8 +35,8 @@ _MAX_INLINE_JSON_VALUES = 8_000
 
 _BYTES_PER_TAG, _BYTES_PER_ATTRIBUTE = 64, 160
 """Memory that the tree takes for each `<` and `=`: less than measured (90 and 250), since a script holds both, too."""
-_COPIES = 4
-"""The body, its text, and two forms of it that are kept for the parsers."""
+_COPIES = 2
+"""The body, which is its text in UTF-8 as a rule, and one in lower case that is kept for the guards."""
 
 
 class UnreadablePage(Exception):
@@ -153,7 +153,7 @@ def parse_page(
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
     page = page_class(
         url=url,
-        text=document.text,
+        text=document.utf8,
         kind=document.kind,
         status=status,
         fetched_at=fetched_at,

@@ -278,18 +278,26 @@ def _split(part: memoryview, count: int) -> tuple[str, ...]:
     lines: list[str] = []
     start = 0
     while start < len(part):
-        end = min(start + _SPLIT_BYTES, len(part))
-        block = bytes(part[start:end])
-        while not (whole := block.rfind(b"\n") + 1):
-            if end == len(part):
-                raise ValueError("a line is not ended")
-            end = min(end + (end - start), len(part))  # a line longer than a block
-            block = bytes(part[start:end])
-        lines += str(memoryview(block)[: whole - 1], "utf-8").split("\n")
+        block = bytes(part[start : start + _SPLIT_BYTES])
+        whole = block.rfind(b"\n") + 1
+        if whole:
+            lines += str(memoryview(block)[: whole - 1], "utf-8").split("\n")
+        else:
+            whole = _length_of_line(part[start:])
+            lines.append(str(part[start : start + whole - 1], "utf-8"))
         start += whole
     if len(lines) != count:
         raise ValueError("lines are missing")
     return tuple(lines)
+
+
+def _length_of_line(part: memoryview) -> int:
+    """Of the first line, with its line feed. Copies a block at a time."""
+    for start in range(0, len(part), _SPLIT_BYTES):
+        found = bytes(part[start : start + _SPLIT_BYTES]).find(b"\n")
+        if found >= 0:
+            return start + found + 1
+    raise ValueError("a line is not ended")
 
 
 def _clean(text: str) -> str:

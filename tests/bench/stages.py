@@ -68,7 +68,7 @@ def _extraction_stages(responses: Sequence[FetchResponse], definition: DataDef) 
     """The stages after the fetch."""
     rows_only = RecordExtractor(DataDef(name=definition.name, fields=definition.fields))
     links_only = LinkExtractor(definition, {})
-    texts = [decode(response.body, response.content_type).text for response in responses]
+    texts = [decode(response.body, response.content_type).utf8 for response in responses]
 
     def fresh() -> Iterator[Page]:
         for response, text in zip(responses, texts, strict=True):

@@ -12,6 +12,7 @@ from engine.extract.context import Context
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Link
 from engine.model.record import ExtractedLink
+from engine.urls import join, normalize
 from tests.unit.extract.pages import CONTEXT, URL, extract, page
 
 
@@ -203,3 +204,37 @@ def test_links_equal_those_of_urllib(pages: list[tuple[str, list[str]]]) -> None
         expected = [link for link in joined if urlsplit(link).netloc == "shop.example"]
         links = extractor.extract(page(anchors(*raw), url=url), CONTEXT).links
         assert [link.url for link in links] == list(dict.fromkeys(expected))
+
+
+_SEGMENTS = [
+    "a",
+    "b",
+    "..",
+    ".",
+    "",
+    "x y",
+    "%2e%2e",
+    "..%2f",
+    "é",
+    "c;d",
+    "?q=../z",
+    "q?x",
+    "\\",
+    "a\\b",
+    "a:b",
+    "...",
+]
+
+
+@given(
+    st.sampled_from(
+        ["http://h/", "http://h/a", "http://h/a/b/c", "http://h/a//b/", "http://h/a?x=/y/z", "http://h:81/~/"]
+    ),
+    st.sampled_from(["", "./", "../", "../../", "../../../"]),
+    st.lists(st.sampled_from(_SEGMENTS), max_size=4),
+)
+def test_a_plain_path_is_joined_as_by_the_rules(base: str, up: str, segments: list[str]) -> None:
+    href = up + "/".join(segments)
+    plain = links_module._join_plainly(base.partition("?")[0].rpartition("/")[0], href)
+    if plain and normalize(plain) == plain:
+        assert plain == join(base, href)

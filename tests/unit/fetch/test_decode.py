@@ -45,9 +45,9 @@ def test_the_encoding_is_detected(body: bytes, content_type: str, text: str, enc
 
 
 def test_invalid_bytes_are_replaced_and_counted() -> None:
-    assert decode(b"a\xffb", "text/html; charset=utf-8") == DecodedBody("a\ufffdb", "utf-8", "html", 1)
-    assert decode(b'{"a":"\xff"}', "application/json") == DecodedBody('{"a":"\ufffd"}', "utf-8", "json", 1)
-    assert decode(b"a\x81b", HTML) == DecodedBody("a\ufffdb", "cp1252", "html", 1)
+    assert decode(b"a\xffb", "text/html; charset=utf-8") == DecodedBody("a\ufffdb".encode(), "utf-8", "html", 1)
+    assert decode(b'{"a":"\xff"}', "application/json") == DecodedBody('{"a":"\ufffd"}'.encode(), "utf-8", "json", 1)
+    assert decode(b"a\x81b", HTML) == DecodedBody("a\ufffdb".encode(), "cp1252", "html", 1)
     # a sequence cut short is one character of replacement, for its three bytes
     assert decode(b"a\xff\xfe\xf0\x9f\x98b", "text/html; charset=utf-8").damaged == 5
     assert decode("한국".encode("cp949") + b"\xff", "text/html; charset=euc-kr").damaged == 1
