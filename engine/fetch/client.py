@@ -101,10 +101,10 @@ class Fetcher:
             async with asyncio.timeout(self._deadline) as wait.deadline:
                 response = await self._transport.handle_async_request(sent)
                 assert isinstance(response, TransportResponse)
-                self._cookies.extract_cookies(response)
-                body = response.body
-                pairs = response.headers.raw
+                body, pairs = response.body, response.raw_headers
                 received = {name.lower(): value for name, value in pairs}
+                if b"set-cookie" in received:
+                    self._cookies.extract_cookies(response)
                 location, problem = redirect_target(response.status_code, received.get(b"location"), sent.target)
                 try:
                     content = await self._read_body(

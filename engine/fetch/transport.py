@@ -4,7 +4,7 @@ import errno
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from io import BytesIO
 
 import aiohttp
@@ -41,9 +41,24 @@ HoldBytes = Callable[[int], Awaitable[None]]
 
 
 class TransportResponse(httpx.Response):
-    """A response whose body is read by `ResponseBody`, with a limit."""
+    """A response whose body is read by `ResponseBody`, with a limit.
 
-    body: "ResponseBody"
+    It sets the public attributes itself, as `OutgoingRequest` does: few responses need more than these.
+    """
+
+    def __init__(
+        self, status: int, raw_headers: tuple[tuple[bytes, bytes], ...], body: "ResponseBody", request: OutgoingRequest
+    ) -> None:
+        self.status_code = status
+        self.raw_headers = raw_headers
+        """Names and values as received, in order."""
+        self.body = body
+        self.request = request
+
+    @cached_property
+    def headers(self) -> httpx.Headers:  # type: ignore[override]  # an attribute there
+        """The headers as httpx reads them, for cookies."""
+        return httpx.Headers(list(self.raw_headers))
 
 
 class Transport(AiohttpTransport):
@@ -97,10 +112,7 @@ class Transport(AiohttpTransport):
             if guarded is not None:
                 raise _to_refusal(url, guarded.address, guarded.category) from error
             raise _to_fetch_failed(error) from error
-        body = ResponseBody(received)
-        response = TransportResponse(received.status, headers=received.raw_headers, stream=body, request=request)
-        response.body = body
-        return response
+        return TransportResponse(received.status, received.raw_headers, ResponseBody(received), request)
 
     async def check_address(self, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host of a normalized URL now. Connects to nothing."""
