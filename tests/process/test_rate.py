@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from .library import ok
-from .project import Project, until
+from .project import Project, parent_of, until
 from .site import Page, Request, Site, html, redirect
 from .stopwatch import slowness
 from .test_politeness import defs, min_gap
@@ -162,4 +162,21 @@ def test_the_limits_hold_through_a_restart_and_a_takeover(project: Project, site
     running.wait()
     project.crawl(nodes=4)
     assert min(b - a for a, b in pairwise(site.start_times())) >= min_gap(0.1)
+    assert max_concurrent(site) <= 2
+
+
+@pytest.mark.sweep
+def test_two_data_dirs_keep_the_limits_through_a_takeover(project: Project, site: Site) -> None:
+    site.fallback = lambda request: Page(html("x"), delay=0.05)
+    project.write(defs(*addresses(site, 40), host="robots: false, concurrency: 2, delay: 0.1"))
+    runs = [project.start(nodes=2, data=project.folder / name) for name in ("one", "two")]
+    assert until(lambda: len(site.paths) >= 20)
+    nodes = project.children("node")
+    for running in runs:
+        os.kill(next(pid for pid in nodes if parent_of(pid) == running.process.pid), signal.SIGKILL)
+    for running in runs:
+        assert running.wait(60).code == 0
+    assert len(set(site.paths)) == 40
+    gaps = [b - a for a, b in pairwise(site.start_times())]
+    assert min(gaps) >= min_gap(0.1), " ".join(f"{g:.3f}" for g in gaps)
     assert max_concurrent(site) <= 2

@@ -206,3 +206,19 @@ def test_each_wait_for_a_lock_has_its_own_patience(path: Path, monkeypatch: pyte
     time.sleep(0.12)
     monkeypatch.setattr(clock, "_try_lock", lambda offset: False)
     assert clock.reserve(record, 0.0) > 0.0
+
+
+def test_who_loses_two_turns_in_a_row_waits_for_the_lock_each_time(path: Path) -> None:
+    """It once took the second turn, too, without the lock: two requests at one moment."""
+    other = Other(path, "b", lambda clock: clock._try_lock(clock.find(HOST).offset))
+    clock = HostClock(path, "a")
+    record = clock.find(HOST)
+    try:
+        assert clock.reserve(record, 0.1) > 0.0
+        next_at = boottime() + 0.12
+        clock._write(record.offset + host_clock._NEXT_AT, struct.pack("=d", next_at))  # as the other does
+        assert clock.reserve(record, 0.1) == next_at
+        time.sleep(next_at + 0.01 - boottime())
+        assert clock.reserve(record, 0.1) > 0.0
+    finally:
+        other.kill()
