@@ -22,6 +22,9 @@ _ANSWER_FACTOR = 1.5
 _BYTES_PER_LINK, _OTHER_ANSWER_BYTES = 80, 4_000_000
 """Of an answer besides the URLs: the key of a link and its entry in the header; rejections and some rows."""
 
+_LATER_RESIDENT = 8_000_000
+"""Bytes of libraries that are mapped at first, and resident when they are used."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractionLimits:
@@ -110,7 +113,7 @@ def limit_memory(limit: int, base: int) -> None:
         Path("/proc/self/oom_score_adj").write_text("1000")
     with suppress(OSError):
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        most = mapped + max(0, limit - base)
+        most = mapped + max(0, limit - base - _LATER_RESIDENT)
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 

@@ -137,6 +137,8 @@ def _records() -> Iterator[HostileAnswer]:
 
 def _links() -> Iterator[HostileAnswer]:
     every = "[{selector: a}]"
+    yield page("links-500000", lambda: "".join(f"<a href=/n/{n}></a>" for n in range(500_000)), links=every,
+               settings={"max_body": "20000000"})  # fmt: skip
     yield page("links-700000", lambda: "".join(f"<a href=/n/{n}></a>" for n in range(700_000)), links=every,
                settings={"max_body": "20000000"})  # fmt: skip
     yield page("links-hosts", lambda: "".join(f"<a href=http://h{n}.invalid/></a>" for n in range(20_000)),

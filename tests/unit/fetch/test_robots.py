@@ -272,7 +272,8 @@ def test_the_finder_agrees_with_the_parser_on_its_own_cases(tmp_path: Path, monk
         rules = RobotsRules.parse(text, AGENT)
         for pattern in list(dict.fromkeys(rule.pattern for group in read_groups(text).values() for rule in group))[:40]:
             url = "http://h" + pattern.replace("*", "x").rstrip("$")
-            assert bool(rules.disallowing_rule(url)) is not rules.allowed(url), (robots.name, url)
+            if url != "http://h/robots.txt":  # which is allowed by whatever rule
+                assert bool(rules.disallowing_rule(url)) is not rules.allowed(url), (robots.name, url)
 
 
 MIXED = """User-agent: a
