@@ -1,4 +1,4 @@
-"""Limits the time and text that one dataDef may use on one page."""
+"""What one dataDef may use on one page, time and text; and which fields of its record are missing."""
 
 from engine.extract.context import Context
 from engine.extract.page import Page
@@ -18,7 +18,7 @@ class BudgetExceeded(Exception):
 class Budget:
     """The page under extraction, its context, and the remaining time and text."""
 
-    __slots__ = ("_characters_left", "context", "page", "time_budget")
+    __slots__ = ("_characters_left", "context", "missing", "page", "time_budget")
 
     def __init__(self, page: Page, context: Context, patience: float | None = None) -> None:
         """`patience`: seconds after which `OutOfTime` is raised; None: never."""
@@ -26,6 +26,8 @@ class Budget:
         self.context = context
         self.time_budget = TimeBudget(MAX_SECONDS, patience)
         self._characters_left = MAX_CHARACTERS
+        self.missing: list[str] = []
+        """Fields that are missing in the record that is read."""
 
     def check_time(self) -> None:
         """Raises `BudgetExceeded` when the time for the page's records has run out, and `OutOfTime`."""

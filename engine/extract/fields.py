@@ -36,6 +36,7 @@ class FieldReader:
     def __init__(self, field: Field, parent: str = "") -> None:
         self.name = field.name
         self.path = f"{parent}{field.name}"
+        self._is_counted = not parent and field.value is None
         self._field = field
         self._nested = tuple(FieldReader(inner, f"{self.path}.") for inner in field.fields)
         self._convert = converter_for(field)
@@ -129,6 +130,8 @@ class FieldReader:
         if value:
             return value
         field = self._field
+        if self._is_counted:
+            budget.missing.append(self.name)
         if field.has_default:
             value = self._convert_default(field.default, budget)
         elif field.all or field.fields:

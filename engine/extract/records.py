@@ -1,6 +1,7 @@
 """Applies a dataDef to a page: extracts rows and links."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from engine.extract.links import LinkExtractor
 from engine.extract.page import Page
 from engine.extract.selectors import Scope, Selector, compile_selector
 from engine.model.definition import DataDef
-from engine.model.record import Extraction, Rejection
+from engine.model.record import Extraction, RecordCounts, Rejection
 
 _NO_PRIORITIES: Mapping[str, int] = MappingProxyType({})
 
@@ -56,6 +57,9 @@ class RecordExtractor:
     ) -> None:
         self._data_def = data_def
         self._readers = tuple(FieldReader(field) for field in data_def.fields)
+        self._counted_fields = tuple(field.name for field in data_def.fields if field.value is None)
+        self.defaulted_fields = frozenset(field.name for field in data_def.fields if field.has_default)
+        """Fields that have a default, and so may be missing."""
         self._filters = tuple(RecordFilter(rule, data_def) for rule in data_def.filters)
         self._link_extractor = LinkExtractor(data_def, priorities, max_links)
         self._compile_error = ""
@@ -64,6 +68,11 @@ class RecordExtractor:
             self._block = None if data_def.block is None else compile_selector(data_def.block)
         except ValueError as error:
             self._compile_error = f"query.block: {error}"
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether it makes rows at all, and not links alone."""
+        return bool(self._readers)
 
     @cached_property
     def cost(self) -> Cost:
@@ -87,20 +96,25 @@ class RecordExtractor:
         budget = Budget(page, context, patience)
         rows: list[Mapping[str, Any]] = []
         rejected: list[Rejection] = []
+        missing = dict.fromkeys(self._counted_fields, 0)
         filtered = 0
         if self._compile_error:
             rejected.append(self._rejection("", self._compile_error, str(self._data_def.place)))
         try:
             for scope in self._scopes(page):
                 budget.check_time()
+                budget.missing.clear()
                 try:
                     row = {reader.name: reader.read_value(scope, budget) for reader in readers}
                     if any(record_filter.drops(row, budget.time_budget) for record_filter in self._filters):
                         filtered += 1
-                    else:
-                        rows.append(row)
+                        continue
+                    rows.append(row)
                 except RecordRejected as error:
                     rejected.append(self._rejection(error.field, error.reason, str(error.place)))
+                    self._read_after(error.field, scope, budget)
+                for name in budget.missing:
+                    missing[name] += 1
         except BudgetExceeded as error:
             rejected.append(self._rejection("", str(error), str(self._data_def.place)))
         if progress is not None:
@@ -113,7 +127,16 @@ class RecordExtractor:
             rejected=(*rejected, *rejected_links),
             dropped_links=dropped_links,
             filtered=filtered,
+            counts=RecordCounts(len(rows) + len(rejected), len(rejected), tuple(missing.items())),
         )
+
+    def _read_after(self, field: str, scope: Scope, budget: Budget) -> None:
+        """Read the fields that follow the one for which a record was rejected, to see whether they are missing."""
+        name = field.partition(".")[0]
+        names = [reader.name for reader in self._readers]
+        for reader in self._readers[names.index(name) + 1 :]:
+            with suppress(RecordRejected):
+                reader.read_value(scope, budget)
 
     def _scopes(self, page: Page) -> Iterator[Scope]:
         """The page, or its blocks; one at a time, since a scope keeps the trees it made of its block."""

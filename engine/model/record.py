@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +31,19 @@ class ExtractedLink:
     """Whether its redirects may lead to any host: `sameHost: false`."""
 
 
+class RecordCounts(NamedTuple):
+    """How the records of a dataDef were filled, on one page or on many."""
+
+    records: int = 0
+    """Those that became rows and those that were rejected; not those that a filter dropped."""
+    rejected: int = 0
+    missing: tuple[tuple[str, int], ...] = ()
+    """By field, in how many of the records it was missing, before its default. Fields with a `value` are left out."""
+
+
+NO_RECORDS = RecordCounts()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
     """The result of one dataDef on one page."""
@@ -44,3 +57,4 @@ class Extraction:
     """Links beyond the limit of a page."""
     filtered: int = 0
     """Records dropped by a filter."""
+    counts: RecordCounts = NO_RECORDS

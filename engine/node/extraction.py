@@ -16,7 +16,7 @@ from engine.extract.page import Page
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.fetch.decode import decode, needs_detection
 from engine.model.definition import TaskGroup
-from engine.model.record import ExtractedLink, Rejection
+from engine.model.record import ExtractedLink, RecordCounts, Rejection
 
 MAX_INLINE_BYTES = 64 * 1024
 """Size up to which a page may be extracted outside an extraction process, such as on the fetch loop."""
@@ -60,6 +60,8 @@ class ExtractedPage:
     filtered: int
     noindex: bool = False
     """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
+    counts: tuple[tuple[int, RecordCounts], ...] = ()
+    """How the records were filled, by index of their dataDef."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
@@ -118,6 +120,7 @@ def apply_data_defs(
     rows: list[tuple[int, tuple[str, ...]]] = []
     links: list[tuple[ExtractedLink, ...]] = []
     rejected: list[Rejection] = []
+    counts: list[tuple[int, RecordCounts]] = []
     dropped = filtered = 0
     for index, (extractor, wants_rows) in enumerate(data_defs):
         if progress is not None:
@@ -130,11 +133,13 @@ def apply_data_defs(
             rows.append((index, tuple([encode_row(row) for row in extraction.rows])))
             rejected += extraction.rejected
             filtered += extraction.filtered
+            if extractor.has_fields:
+                counts.append((index, extraction.counts))
     noindex = page.robots(context.agent).noindex
     if noindex and context.meta_noindex:
-        rows, rejected = [], []
+        rows, rejected, counts = [], [], []
     kept, more = limit_links(links, max_links)
-    return ExtractedPage(tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex)
+    return ExtractedPage(tuple(rows), kept, dropped + more, tuple(rejected), filtered, noindex, tuple(counts))
 
 
 def parse_page(

@@ -13,7 +13,7 @@ import orjson
 
 from engine.extract.context import Context
 from engine.extract.selection import SelectionResult, result_from_fields
-from engine.model.record import ExtractedLink, Rejection
+from engine.model.record import ExtractedLink, RecordCounts, Rejection
 from engine.node.extraction import ExtractedPage
 
 PREFIX = struct.Struct("<II")
@@ -122,6 +122,8 @@ class PageAnswer:
     rejected_counts: tuple[tuple[str, int], ...]
     """The number of all, by dataDef."""
     filtered: int
+    counts: tuple[tuple[int, RecordCounts], ...]
+    """How the records were filled, by index of their dataDef in the task."""
     noindex: bool
 
 
@@ -179,6 +181,7 @@ def encode_page(
             ],
             "rejected_counts": count_rejections(extracted.rejected),
             "filtered": extracted.filtered,
+            "counts": [(index, [*counts]) for index, counts in extracted.counts],
             "noindex": extracted.noindex,
             "sizes": (len(rows), len(urls)),
         },
@@ -257,6 +260,15 @@ def _decode_page(fields: dict[str, Any], body: memoryview) -> PageAnswer:
         ),
         rejected_counts=tuple((_text(name), _count(count)) for name, count in fields["rejected_counts"]),
         filtered=_count(fields["filtered"]),
+        counts=tuple(
+            (
+                _count(index),
+                RecordCounts(
+                    _count(records), _count(rejected), tuple((_text(name), _count(count)) for name, count in missing)
+                ),
+            )
+            for index, (records, rejected, missing) in fields["counts"]
+        ),
         noindex=fields["noindex"] is True,
     )
 

@@ -52,6 +52,7 @@ class OutcomeBuilder:
             rows=extraction.rows,
             children=extraction.children,
             rejected=extraction.rejected_counts,
+            counts=extraction.counts,
             events=tuple(events),
             noindex=extraction.noindex,
         )

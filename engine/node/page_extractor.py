@@ -14,7 +14,7 @@ from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.decode import decode, is_binary
 from engine.fetch.robots import product_token
 from engine.model.job import LeasedJob
-from engine.model.record import ExtractedLink, Rejection
+from engine.model.record import ExtractedLink, RecordCounts, Rejection
 from engine.node import extraction_wire as wire
 from engine.node.def_cache import CompiledDataDef, DefCache
 from engine.node.extraction import (
@@ -32,9 +32,8 @@ from engine.node.extraction_request import ExtractionRequest
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.seen_set import SeenSet
 from engine.settings import Settings
-from engine.store.transactions.outcome import ChildJob, ExtractedRow
+from engine.store.transactions.outcome import ChildJob, ExtractedRow, PageCounts
 
-_SITEMAP_TYPE = "application/xml"
 _CHILDREN_PER_STEP = 1_000
 """Links turned into jobs before other coroutines have their turn: about 3 ms."""
 _SITEMAP_TYPE = "application/xml"
@@ -58,6 +57,8 @@ class PageExtraction:
     """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
     share: BodyShare | None = None
     """What this holds of the budget of answers, to be released when it is committed."""
+    counts: tuple[PageCounts, ...] = ()
+    """How the records were filled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,7 @@ class PageExtractor:
             answer.dropped_links,
             answer.noindex,
             share,
+            _page_counts(compiled, answer.counts),
         )
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
@@ -240,6 +242,7 @@ class PageExtractor:
             damaged,
             extracted.dropped_links,
             extracted.noindex,
+            counts=_page_counts(compiled, extracted.counts),
         )
 
     async def _children_in_steps(self, job: LeasedJob, columns: wire.LinkColumns) -> tuple[ChildJob, ...]:
@@ -277,3 +280,10 @@ def _stored_rows(
     return tuple(
         [ExtractedRow(compiled[index].data_def, compiled[index].id, text) for index, texts in rows for text in texts]
     )
+
+
+def _page_counts(
+    compiled: Sequence[CompiledDataDef], counts: Sequence[tuple[int, RecordCounts]]
+) -> tuple[PageCounts, ...]:
+    data_defs = [(compiled[index], counted) for index, counted in counts]
+    return tuple([PageCounts(one.id, counted, one.extractor.defaulted_fields) for one, counted in data_defs])

@@ -67,7 +67,7 @@ def stages(site: Site, pages: int) -> list[Stage]:
 def _extraction_stages(responses: Sequence[FetchResponse], definition: DataDef) -> list[Stage]:
     """The stages after the fetch."""
     rows_only = RecordExtractor(DataDef(name=definition.name, fields=definition.fields))
-    links_only = LinkExtractor(definition, {})
+    links_only = LinkExtractor(definition, {}, 50_000)
     texts = [decode(response.body, response.content_type).utf8 for response in responses]
 
     def fresh() -> Iterator[Page]:

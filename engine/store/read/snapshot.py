@@ -9,7 +9,8 @@ import orjson
 from engine.model.run import RunState
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
-from engine.store.tables import hosts, metrics, rows, runs, sequences, supervisors
+from engine.store.tables import health, hosts, metrics, rows, runs, sequences, supervisors
+from engine.store.tables.health import DataDefHealth
 from engine.store.tables.metrics import GroupTotals
 from engine.store.tables.runs import Run
 
@@ -27,7 +28,8 @@ _HOSTS = f"""
 SELECT h.key, {hosts.EFFECTIVE_DELAY},
     h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
     h.errors, h.robots, h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract'),
-    (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract')
+    (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract'),
+    (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page'), h.records, h.records_rejected
 FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
 """
 _NODES = """
@@ -111,6 +113,9 @@ class HostRow:
     errors: int
     robots: str
     robots_status: int | None
+    pages: int
+    records: int
+    rejected: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,8 @@ class Snapshot:
     reextraction: tuple[int, int] | None = None
     """Pages re-extracted since the defs changed, and pages found so far that are left; None: no re-extraction."""
     paused_sequences: int = 0
+    data_defs: dict[str, DataDefHealth] = field(default_factory=dict)
+    """How the records of each dataDef were filled."""
 
 
 _NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
@@ -194,6 +201,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             ),
             defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
             reextraction=_reextraction_progress(db, current.seq),
+            data_defs=health.read(db, current.seq),
             paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,
         )  # fmt: skip
 
@@ -253,7 +261,7 @@ def _sequence_row(row: tuple[Any, ...]) -> SequenceRow:
 
 
 def _host_row(row: tuple[Any, ...]) -> HostRow:
-    key, delay, concurrency, next_at, backoff, strikes, throttled, errors, robots, status, taken, waiting = row
+    key, delay, concurrency, next_at, backoff, strikes, throttled, errors, robots, status, taken, waiting, *counts = row
     now, running = boottime(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
 
     def seconds_until(moment: float | None) -> float | None:
@@ -263,6 +271,7 @@ def _host_row(row: tuple[Any, ...]) -> HostRow:
         host=key, running=running, waiting=int(waiting) + int(taken) - running, delay=delay, concurrency=concurrency,
         next_in=seconds_until(next_at), backoff=seconds_until(backoff), strikes=strikes, throttled=throttled,
         errors=errors, robots=robots.lower(), robots_status=status,
+        pages=int(counts[0]), records=counts[1], rejected=counts[2],
     )  # fmt: skip
 
 
@@ -298,4 +307,11 @@ def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]
         "appenders": [{key: getattr(output, key) for key in _REPORTED_OUTPUT_KEYS} for output in snapshot.appenders],
         "nodes": [{key: getattr(node, key) for key in _REPORTED_NODE_KEYS} for node in snapshot.nodes],
         "defs_version": run.defs_version if run else None,
+        "rejected": snapshot.rejected,
+        "fields": {name: _report_fields(data_def) for name, data_def in snapshot.data_defs.items()},
     }
+
+
+def _report_fields(data_def: DataDefHealth) -> dict[str, dict[str, int]]:
+    records = data_def.records
+    return {name: {"filled": records - missing, "of": records} for name, missing in data_def.missing.items()}

@@ -10,8 +10,9 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages import documents
 from engine.store.read import candidates
-from engine.store.tables import events, hosts, jobs, metrics, nodes, rows, sequences
+from engine.store.tables import events, health, hosts, jobs, metrics, nodes, rows, sequences
 from engine.store.tables.events import Event
+from engine.store.tables.health import PageHealth
 from engine.store.tables.hosts import HostLatency
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
@@ -187,6 +188,11 @@ def _apply(
     )
     rows.add_rejected(db, [(f.job.page_job or f.job.id, *counted) for f in accepted for counted in f.rejected])
     _add_row_counts(db, run, accepted)
+    health.add(
+        db,
+        run,
+        [PageHealth(f.job.page_job or f.job.id, f.job.host, *counted) for f in accepted for counted in f.counts],
+    )
     if stale:
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
     _add_fetch_stats(db, run, accepted)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.model.job import JobKind, JobState, LeasedJob
+from engine.model.record import RecordCounts
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.events import Event
 
@@ -29,6 +30,15 @@ class ExtractedRow(NamedTuple):
     data_def: str
     data_def_id: int
     data: str
+
+
+class PageCounts(NamedTuple):
+    """How the records of a page were filled, with the id (tables.versions) of their dataDef."""
+
+    data_def_id: int
+    counts: RecordCounts
+    defaulted: frozenset[str] = frozenset()
+    """The fields that have a default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,7 @@ class JobOutcome:
     rows: tuple[ExtractedRow, ...] = ()
     rejected: tuple[tuple[str, int], ...] = ()
     """Number of rejected records, by dataDef."""
+    counts: tuple[PageCounts, ...] = ()
     kept_data_defs: tuple[int, ...] = ()
     """For a re-extraction: ids of the dataDefs whose rows stay."""
     children: tuple[ChildJob, ...] = ()

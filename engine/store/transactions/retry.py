@@ -16,12 +16,12 @@ from engine.model.job import Request
 from engine.model.job_key import document_key
 from engine.model.run import RunState, Stage
 from engine.runtime.process_identity import is_process_alive
-from engine.store.db.connector import Database, placeholders
+from engine.store.db.connector import Database, id_list, placeholders
 from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
 from engine.store.db.retry_busy import retry_busy
 from engine.store.pages import documents
 from engine.store.read import browse, candidates
-from engine.store.tables import checkpoints, events, jobs, outputs, rows, runs, supervisors
+from engine.store.tables import checkpoints, events, health, jobs, outputs, rows, runs, supervisors
 from engine.store.tables.events import Event
 from engine.store.transactions import robots
 
@@ -96,6 +96,7 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
         done = [row[0] for row in ended if row[2] == "DONE"]
         for data_def, first in rows.delete_by_jobs(db, run, done).items():
             outputs.mark_dirty(db, run, data_def, first)
+        health.take_back(db, run, id_list(done))
         keys = [_document_key(row) for row in ended]
         for start in range(0, len(keys), 500):
             documents.invalidate(db, run, keys[start : start + 500])

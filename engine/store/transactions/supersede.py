@@ -6,7 +6,7 @@ import orjson
 
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
-from engine.store.tables import extracts, outputs, rows, runs, versions
+from engine.store.tables import extracts, health, outputs, rows, runs, versions
 from engine.store.tables.versions import StoredPageDefs
 from engine.store.transactions.outcome import JobOutcome
 
@@ -38,7 +38,7 @@ def resolve_outdated(
         if used is not None and used.hash == present.get(f.job.group):
             continue
         if f.job.kind is JobKind.EXTRACT:
-            f.state, f.rows, f.children, f.rejected, f.events = JobState.READY, (), (), (), ()
+            f.state, f.rows, f.children, f.rejected, f.counts, f.events = JobState.READY, (), (), (), (), ()
         elif f.job.kind is JobKind.PAGE and f.state is JobState.DONE and reextract_stale and f.job.group in present:
             stale.add(f.job.id)
     return frozenset(stale)
@@ -64,6 +64,7 @@ def delete_old_rows(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> N
             outputs.mark_dirty(db, run, name, first)
         for name, count in rows.delete_rejected(db, listed, kept):
             rows.add_counts(db, run, name, 0, -count)
+        health.take_back(db, run, listed, kept)
         extracts.set_defs_version(db, version, pages)
     if outcomes:
         runs.add_reextracted(db, run, len(outcomes))

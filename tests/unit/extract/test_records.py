@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.extract import budget
 from engine.extract.records import RecordExtractor
 from engine.model.definition import DataDef, Field, FilterRule, Link, SourcePosition
-from engine.model.record import ExtractedLink
+from engine.model.record import ExtractedLink, RecordCounts
 from engine.model.text_value import to_text
 from tests.process.stopwatch import Stopwatch
 from tests.unit.extract.pages import CONTEXT, extract, page
@@ -245,3 +245,26 @@ def test_no_json_breaks_extraction(given_value: object) -> None:
         for row in extraction.rows:
             for item in row.values():
                 to_text(item).encode("utf-8")
+
+
+def test_missing_fields_are_counted_before_their_default_and_in_rejected_records_too() -> None:
+    data_def = DataDef(
+        name="d",
+        block="li",
+        fields=(
+            Field(name="title", selector="b"),
+            Field(name="price", selector="i", required=True),
+            Field(name="note", selector="u", default="none", has_default=True),
+            Field(name="tags", selector="s", all=True),
+            Field(name="kind", value="book"),
+            Field(name="sizes", selector="em", fields=(Field(name="width", selector="q"),)),
+        ),
+        filters=(FilterRule(field="title", pattern="gone"),),
+    )
+    items = "<li><b>a</b><i>1</i><u>n</u><s>t</s><em></em><li><i>2</i><u></u><li><u>no price</u><li><b>gone</b><i>3</i>"
+    found = extract(data_def, items)
+    assert (len(found.rows), len(found.rejected), found.filtered) == (2, 1, 1)
+    assert found.counts == RecordCounts(
+        records=3, rejected=1, missing=(("title", 2), ("price", 1), ("note", 1), ("tags", 2), ("sizes", 2))
+    )
+    assert found.rows[1]["note"] == "none"

@@ -15,7 +15,7 @@ import pytest
 from engine.fetch.byte_budget import ByteBudget
 from engine.fetch.errors import FetchFailed
 from engine.model.definition import DataDef, Definitions, HostRule, Link, Locator, LocatorGroup, TaskGroup
-from engine.model.record import Rejection
+from engine.model.record import RecordCounts, Rejection
 from engine.node import extraction_wire as wire
 from engine.node.extraction import UnreadablePage, may_be_inline
 from engine.node.extraction_clock import DocumentClock
@@ -153,7 +153,8 @@ def test_a_process_learns_no_host_and_no_locator() -> None:
 
 VALID = wire.PageAnswer(
     page_kind="html", damaged=0, rows=((0, ("{}",)),), links=wire.LinkColumns(runs=((1, "g", 0, None, False),)),
-    dropped_links=0, rejected=(), rejected_counts=(("book", 2),), filtered=0, noindex=False,
+    dropped_links=0, rejected=(), rejected_counts=(("book", 2),), filtered=0,
+    counts=((0, RecordCounts(1, 0, (("title", 1),))),), noindex=False,
 )  # fmt: skip
 
 
@@ -164,6 +165,9 @@ VALID = wire.PageAnswer(
         replace(VALID, rows=((1, ("{}",)),)),
         replace(VALID, rows=((0, ("{}",)), (0, ("{}",)))),
         replace(VALID, rejected_counts=(("other", 1),)),
+        replace(VALID, counts=((1, RecordCounts()),)),
+        replace(VALID, counts=((0, RecordCounts(1, 0, (("other", 1),))),)),
+        replace(VALID, counts=((0, RecordCounts(1, 2)),)),
         replace(VALID, links=wire.LinkColumns(runs=((1, "other", 0, None, False),))),
         replace(VALID, links=wire.LinkColumns(runs=((1, "g", 0, None, True),))),
     ],
@@ -214,7 +218,7 @@ async def test_a_job_that_is_cancelled_while_its_answer_waits_blocks_nothing() -
 async def test_the_first_rejections_are_described_and_all_are_counted() -> None:
     rejections = [Rejection(data_def="book", field="f", reason="x" * 10_000, place="p")] * 1_000
     header, *_ = wire.encode_page(
-        "html", 0, Mock(rows=(), links=(), rejected=rejections, dropped_links=0, filtered=0, noindex=False)
+        "html", 0, Mock(rows=(), links=(), rejected=rejections, dropped_links=0, filtered=0, noindex=False, counts=())
     )
     assert len(header) < 5_000
     answer = wire.decode_answer(header[wire.PREFIX.size :], memoryview(b""))

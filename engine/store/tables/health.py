@@ -1,0 +1,141 @@
+"""Writes the tables `health`, `field_health` and `page_health`: how the records of each dataDef were filled."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import orjson
+
+from engine.model.record import RecordCounts
+from engine.store.db.connector import Database
+
+_ADD_PAGES = """
+INSERT INTO page_health (job, data_def, records, rejected, missing) {values} ON CONFLICT DO UPDATE SET
+    records = excluded.records, rejected = excluded.rejected, missing = excluded.missing
+"""
+_ADD = """
+INSERT INTO health (run, data_def, pages, records, rejected) {values} ON CONFLICT (run, data_def) DO UPDATE SET
+    pages = pages + excluded.pages, records = records + excluded.records, rejected = rejected + excluded.rejected
+"""
+_ADD_FIELDS = """
+INSERT INTO field_health (run, data_def, field, defaults, missing) {values}
+ON CONFLICT (run, data_def, field) DO UPDATE SET missing = missing + excluded.missing
+"""
+_ADD_TO_HOST = "UPDATE hosts SET records = records + ?, records_rejected = records_rejected + ? WHERE id = ?"
+_OF_JOBS = """
+SELECT p.data_def, p.records, p.rejected, p.missing, s.host FROM json_each(:jobs) j
+CROSS JOIN page_health p ON p.job = j.value
+CROSS JOIN jobs o ON o.id = p.job CROSS JOIN sequences s ON s.id = o.sequence
+WHERE p.data_def NOT IN (SELECT value FROM json_each(:kept))
+"""
+_DELETE = """
+DELETE FROM page_health WHERE job IN (SELECT value FROM json_each(:jobs))
+    AND data_def NOT IN (SELECT value FROM json_each(:kept))
+"""
+_CURRENT = """
+SELECT d.name, h.data_def, h.pages, h.records, h.rejected FROM health h JOIN data_defs d ON d.id = h.data_def
+WHERE h.run = :run AND h.data_def IN (
+    SELECT j.value FROM page_defs p, json_each(p.data_defs) j
+    WHERE p.version = (SELECT defs_version FROM runs WHERE seq = :run)
+) ORDER BY d.name
+"""
+_FIELDS = "SELECT data_def, field, defaults, missing FROM field_health WHERE run = ? ORDER BY id"
+
+
+class PageHealth(NamedTuple):
+    """The counts of one dataDef on the page of a job."""
+
+    job: int
+    host: int
+    data_def: int
+    counts: RecordCounts
+    defaulted: frozenset[str] = frozenset()
+    """The fields that have a default."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataDefHealth:
+    """The counts of a dataDef, as it is now, over the pages of a run."""
+
+    pages: int
+    records: int
+    rejected: int
+    missing: Mapping[str, int]
+    """By field, in the order of the defs."""
+    defaulted: frozenset[str]
+    """The fields that have a default."""
+
+
+@dataclass(slots=True)
+class _Sums:
+    """What is added to the counters of a run."""
+
+    data_defs: dict[int, list[int]] = field(default_factory=dict)
+    fields: dict[tuple[int, str, bool], int] = field(default_factory=dict)
+    hosts: dict[int, list[int]] = field(default_factory=dict)
+
+    def add(self, host: int, data_def: int, counts: RecordCounts, defaulted: frozenset[str] = frozenset()) -> None:
+        sums = self.data_defs.setdefault(data_def, [0, 0, 0])
+        sums[0] += 1
+        sums[1] += counts.records
+        sums[2] += counts.rejected
+        for name, missing in counts.missing:
+            key = (data_def, name, name in defaulted)
+            self.fields[key] = self.fields.get(key, 0) + missing
+        if counts.records:
+            of_host = self.hosts.setdefault(host, [0, 0])
+            of_host[0] += counts.records
+            of_host[1] += counts.rejected
+
+    def write(self, db: Database, run: int, sign: int) -> None:
+        rows = [(run, data_def, *(sign * count for count in sums)) for data_def, sums in self.data_defs.items()]
+        db.execute_values(_ADD, rows)
+        db.execute_values(_ADD_FIELDS, [(run, *key, sign * missing) for key, missing in self.fields.items()])
+        for host, (records, rejected) in self.hosts.items():
+            db.execute(_ADD_TO_HOST, (sign * records, sign * rejected, host))
+
+
+def add(db: Database, run: int, pages: Sequence[PageHealth]) -> None:
+    """Add the counts of pages, which are kept by page, too."""
+    if not pages:
+        return
+    sums = _Sums()
+    for page in pages:
+        sums.add(page.host, page.data_def, page.counts, page.defaulted)
+    sums.write(db, run, 1)
+    db.execute_values(
+        _ADD_PAGES,
+        [(page.job, page.data_def, page.counts.records, page.counts.rejected, _to_json(page.counts)) for page in pages],
+    )
+
+
+def take_back(db: Database, run: int, jobs: str, kept: str = "[]") -> None:
+    """Subtract the counts of the pages of jobs, except those of the kept dataDefs; both are JSON lists of ids."""
+    parameters = {"jobs": jobs, "kept": kept}
+    sums = _Sums()
+    for data_def, records, rejected, missing, host in db.all(_OF_JOBS, parameters):
+        sums.add(host, data_def, RecordCounts(records, rejected, tuple(orjson.loads(missing or "{}").items())))
+    if sums.data_defs:
+        sums.write(db, run, -1)
+        db.execute(_DELETE, parameters)
+
+
+def read(db: Database, run: int) -> dict[str, DataDefHealth]:
+    """By dataDef, as the current defs have it."""
+    missing: dict[int, dict[str, int]] = {}
+    defaulted: dict[int, set[str]] = {}
+    for data_def, name, defaults, count in db.all(_FIELDS, (run,)):
+        missing.setdefault(int(data_def), {})[str(name)] = int(count)
+        if defaults:
+            defaulted.setdefault(int(data_def), set()).add(str(name))
+    return {
+        str(name): DataDefHealth(
+            pages, records, rejected, missing.get(data_def, {}), frozenset(defaulted.get(data_def, ()))
+        )
+        for name, data_def, pages, records, rejected in db.all(_CURRENT, {"run": run})
+    }
+
+
+def _to_json(counts: RecordCounts) -> str | None:
+    missing = {name: count for name, count in counts.missing if count}
+    return orjson.dumps(missing).decode() if missing else None

@@ -1,0 +1,91 @@
+"""How the records of each dataDef were filled: the counters agree with a full recount, whatever happened meanwhile."""
+
+import os
+import signal
+
+import pytest
+
+from .library import Library
+from .project import Project, until
+from .site import Site
+
+pytestmark = pytest.mark.timeout(120)
+
+_SUMS = """
+SELECT data_def, count(*), sum(records), sum(rejected) FROM page_health p JOIN jobs j ON j.id = p.job
+WHERE j.run = (SELECT max(seq) FROM runs) GROUP BY data_def
+"""
+_COUNTED = "SELECT data_def, pages, records, rejected FROM health WHERE run = (SELECT max(seq) FROM runs) AND pages"
+_ROWS = "SELECT data_def, count(*) FROM rows WHERE run = (SELECT max(seq) FROM runs) GROUP BY data_def"
+_PAGE_FIELDS = """
+SELECT p.data_def, m.key, sum(m.value) FROM page_health p JOIN json_each(p.missing) m GROUP BY p.data_def, m.key
+"""
+_FIELDS = "SELECT data_def, field, missing FROM field_health WHERE missing"
+_HOSTS = "SELECT sum(records), sum(records_rejected) FROM hosts WHERE run = (SELECT max(seq) FROM runs)"
+
+
+def recount(project: Project) -> None:
+    """Compare the counters with what they count, page by page and row by row."""
+    counted = sorted(project.query(_COUNTED))
+    assert counted == sorted(project.query(_SUMS))
+    rows = dict(project.query(_ROWS))
+    assert {data_def: records - rejected for data_def, _, records, rejected in counted if records - rejected} == rows
+    assert sorted(project.query(_FIELDS)) == sorted(project.query(_PAGE_FIELDS))
+    assert project.query(_HOSTS) == [
+        (sum(records for _, _, records, _ in counted), sum(rejected for *_, rejected in counted))
+    ]
+
+
+def test_the_fields_of_a_healthy_crawl_are_full(project: Project, site: Site) -> None:
+    library = Library(site, shelves=2, books=3)
+    project.write(library.defs())
+    done = project.crawl()
+    assert done.summary["rejected"] == {}
+    assert done.summary["fields"] == {
+        "book": {"isbn": {"filled": 6, "of": 6}},
+        "entry": {"title": {"filled": 6, "of": 6}, "price": {"filled": 6, "of": 6}},
+        "nothing": {"x": {"filled": 0, "of": 0}, "y": {"filled": 0, "of": 0}},
+    }
+    status = project.status()
+    assert status["fields"] == done.summary["fields"]
+    assert [(h["pages"], h["records"], h["rejected"]) for h in status["hosts"]] == [(8, 12, 0)]
+    recount(project)
+
+
+def test_rejected_records_count(project: Project, site: Site) -> None:
+    library = Library(site, shelves=2, books=3)
+    project.write(library.defs().replace("isbn: {selector: b, required: true}", "isbn: {selector: u, required: true}"))
+    done = project.crawl()
+    assert done.summary["rejected"] == {"book": 6}
+    assert done.summary["fields"]["book"] == {"isbn": {"filled": 0, "of": 6}}
+    recount(project)
+
+
+def test_counters_agree_with_a_recount_after_kills_a_reload_and_a_retry(project: Project, site: Site) -> None:
+    library = Library(site, shelves=6, books=10, delay=0.05)
+    full, empty = library.defs(concurrency=8), library.defs(concurrency=8).replace("selector: i,", "selector: u,")
+    project.write(full)
+    running = project.start(nodes=2)
+    assert until(lambda: len(site.paths) > 15)
+    os.kill(project.children("node")[0], signal.SIGKILL)
+    assert until(lambda: len(site.paths) > 25)
+    project.write(empty)
+    assert until(lambda: project.status()["defs_version"] == 2)
+    assert until(lambda: len(site.paths) > 40)
+    running.process.kill()
+    running.wait()
+    recount(project)
+    assert project.crawl().summary["fields"]["entry"] == {
+        "title": {"filled": 60, "of": 60}, "price": {"filled": 0, "of": 60}
+    }  # fmt: skip
+    recount(project)
+    library.set_delay(0)
+    assert project.run_with_data("retry", "--state", "done", "--match", "/shelf/").code == 0
+    assert project.status()["fields"]["entry"]["title"]["of"] == 0
+    recount(project)
+    project.write(full)
+    done = project.crawl()
+    assert done.summary["fields"]["entry"]["price"] == {"filled": 60, "of": 60}
+    assert done.summary["fields"]["book"] == {"isbn": {"filled": 60, "of": 60}}
+    assert project.count_rows("entry", "book") == library.rows()
+    recount(project)
