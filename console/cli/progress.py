@@ -138,6 +138,8 @@ class Progress:
             self._write(f"  {name}: {plural(count, 'record')} rejected\n")
         for text in snapshot.list_event_texts(db, run, "row", self._start_event, _MAX_LISTED) if view.rejected else []:
             self._write(f"    {clean(text)}\n")
+        for warning in view.warnings:
+            self._write(f"  WARNING {clean(warning.text)}\n")
         for output in view.appenders:
             self._write(f"  {output.rows:>8} rows  {output.name}  {output.path}\n")
         if view.run.state in ("CANCELLED", "KILLED", "FAILED"):

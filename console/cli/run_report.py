@@ -20,7 +20,7 @@ def report_lines(view: Snapshot) -> list[str]:
         for g in metrics["groups"]
     ]
     totals = [
-        f"{_format_or_dash(metrics['success'], '.1f')} % success",
+        f"{_format_or_dash(metrics['success'], '.1f')} % success" if any(view.rows.values()) else "no rows",
         f"{metrics['seconds']:.1f} s",
         f"{metrics['pages_per_min']:.0f} pages/min",
         f"{_format_or_dash(metrics['fetch_ms'], '.1f')} ms per fetch",

@@ -2,12 +2,13 @@
 
 import os
 import signal
+from typing import Any
 
 import pytest
 
 from .library import Library
 from .project import Project, until
-from .site import Site
+from .site import Page, Site
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -48,8 +49,13 @@ def test_the_fields_of_a_healthy_crawl_are_full(project: Project, site: Site) ->
     }
     status = project.status()
     assert status["fields"] == done.summary["fields"]
+    assert done.summary["warnings"] == status["warnings"] == []
     assert [(h["pages"], h["records"], h["rejected"]) for h in status["hosts"]] == [(8, 12, 0)]
     recount(project)
+
+
+def warnings(summary: dict[str, Any]) -> list[tuple[str, str | None, str | None]]:
+    return [(warning["code"], warning["data_def"], warning["host"]) for warning in summary["warnings"]]
 
 
 def test_rejected_records_count(project: Project, site: Site) -> None:
@@ -58,7 +64,38 @@ def test_rejected_records_count(project: Project, site: Site) -> None:
     done = project.crawl()
     assert done.summary["rejected"] == {"book": 6}
     assert done.summary["fields"]["book"] == {"isbn": {"filled": 0, "of": 6}}
+    assert warnings(done.summary) == [("all-rejected", "book", None)]
+    assert "WARNING every record of book was rejected (6)" in done.err
+    assert "every record of book was rejected" in project.run_with_data("status").out
     recount(project)
+
+
+def test_empty_fields_and_pages_without_rows_are_warnings(project: Project, site: Site) -> None:
+    library = Library(site, shelves=2, books=11)
+    fields = "isbn: {selector: u}\n      name: {selector: u, default: x}"
+    text = library.defs().replace("isbn: {selector: b, required: true}", fields)
+    project.write(text.replace("p.none", "ul.none").replace("selector: i,", "selector: em,"))
+    done = project.crawl()
+    assert warnings(done.summary) == [
+        ("empty-field", "book", None), ("empty-field", "entry", None), ("no-rows", "nothing", None)
+    ]  # fmt: skip
+    assert {warning["text"] for warning in done.summary["warnings"]} >= {
+        "book.isbn was never filled in 22 records", "entry.price was never filled in 22 records",
+        "nothing gave no row on 22 pages",
+    }  # fmt: skip
+
+
+def test_a_host_that_fails_and_a_group_without_a_page_are_warnings(project: Project, site: Site) -> None:
+    library = Library(site, shelves=1, books=20)
+    for book in range(8):
+        site[f"/book/0-{book}"] = Page("no", 500)
+    project.write(library.defs().replace("li a", "li a.none"))
+    done = project.crawl()
+    assert warnings(done.summary) == [("group-without-page", None, None)]
+    assert "no rows" not in done.err
+    project.write(library.defs())
+    done = project.crawl("--fresh", "--max-failed", "8", "--set", "max_attempts=1")
+    assert warnings(done.summary) == [("failing-requests", None, f"127.0.0.1:{site.port}")]
 
 
 def test_counters_agree_with_a_recount_after_kills_a_reload_and_a_retry(project: Project, site: Site) -> None:
@@ -74,6 +111,7 @@ def test_counters_agree_with_a_recount_after_kills_a_reload_and_a_retry(project:
     assert until(lambda: len(site.paths) > 40)
     running.process.kill()
     running.wait()
+    assert until(lambda: not project.live_processes())  # they commit until they know
     recount(project)
     assert project.crawl().summary["fields"]["entry"] == {
         "title": {"filled": 60, "of": 60}, "price": {"filled": 0, "of": 60}

@@ -15,7 +15,8 @@ from .site import Page, Site, html
 pytestmark = pytest.mark.timeout(90)
 
 SUMMARY = {
-    "run", "state", "exit_code", "seconds", "pages_per_s", "jobs", "rows", "appenders", "nodes", "defs_version"
+    "run", "state", "exit_code", "seconds", "pages_per_s", "jobs", "rows", "appenders", "nodes", "defs_version",
+    "rejected", "fields", "warnings",
 }  # fmt: skip
 JOBS = {"done", "failed", "skipped", "incomplete", "ready", "taken"}
 

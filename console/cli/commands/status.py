@@ -80,6 +80,7 @@ def _lines(view: "Snapshot") -> list[str]:
     if view.defs_problems:
         lines.append("the defs on disk have problems and are not in force:")
         lines += [f"  {p['file']}:{p['line']}:{p['col']}: {p['code']} {p['message']}" for p in view.defs_problems]
+    lines += [f"WARNING {warning.text}" for warning in view.warnings]
     if pid is None and run.state != "DONE":
         lines.append("`crawl-console run` resumes it")
     lines += [

@@ -1,7 +1,7 @@
 """Reads one consistent snapshot of a run: what the console, `status` and the summary show."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import orjson
@@ -9,6 +9,7 @@ import orjson
 from engine.model.run import RunState
 from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
+from engine.store.read.data_warnings import DataWarning, find_warnings
 from engine.store.tables import health, hosts, metrics, rows, runs, sequences, supervisors
 from engine.store.tables.health import DataDefHealth
 from engine.store.tables.metrics import GroupTotals
@@ -157,6 +158,8 @@ class Snapshot:
     paused_sequences: int = 0
     data_defs: dict[str, DataDefHealth] = field(default_factory=dict)
     """How the records of each dataDef were filled."""
+    warnings: list[DataWarning] = field(default_factory=list)
+    """Signs that the data is not what the user expects."""
 
 
 _NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
@@ -177,6 +180,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         nodes = _read_nodes(db, current.seq)
         counts = rows.counts(db, current.seq)
         epoch = supervisors.current(db)
+        data_defs = health.read(db, current.seq)
         return Snapshot(
             run=current,
             epoch=epoch,
@@ -201,7 +205,8 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             ),
             defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
             reextraction=_reextraction_progress(db, current.seq),
-            data_defs=health.read(db, current.seq),
+            data_defs=data_defs,
+            warnings=find_warnings(db, current, data_defs),
             paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,
         )  # fmt: skip
 
@@ -308,6 +313,7 @@ def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]
         "nodes": [{key: getattr(node, key) for key in _REPORTED_NODE_KEYS} for node in snapshot.nodes],
         "defs_version": run.defs_version if run else None,
         "rejected": snapshot.rejected,
+        "warnings": [asdict(warning) for warning in snapshot.warnings],
         "fields": {name: _report_fields(data_def) for name, data_def in snapshot.data_defs.items()},
     }
 

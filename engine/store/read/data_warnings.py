@@ -1,0 +1,70 @@
+"""Finds signs of silent breakage in the counters of a run: empty fields, rejected records, pages without rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from engine.model.run import RunState
+from engine.store.db.connector import Database
+from engine.store.tables.health import DataDefHealth
+from engine.store.tables.runs import Run
+
+_HOSTS = """
+SELECT h.key, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page') AS pages, h.records,
+    h.records_rejected, h.errors
+FROM hosts h WHERE h.run = ? AND (h.errors > 0 OR h.records_rejected > 0) ORDER BY h.errors DESC, h.id LIMIT 50
+"""
+_GROUPS_WITHOUT_PAGE = """
+SELECT grp FROM page_defs WHERE version = ?
+EXCEPT SELECT grp FROM sequences WHERE run = ? AND kind = 'page' AND done > 0
+"""
+
+MIN_RECORDS = 20
+"""Records from which a field that was never filled is a warning."""
+MIN_PAGES = 20
+"""Pages from which a dataDef without a row is a warning."""
+FAILING_SHARE = 0.2
+"""The share of failed requests from which a host is a warning."""
+MIN_FAILED = 5
+"""Failed requests of a host below which their share says little, unless no page succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataWarning:
+    """One sign. `code` and the names of the fields are the keys of `warnings` in JSON, and stable."""
+
+    code: str
+    text: str
+    data_def: str | None = None
+    host: str | None = None
+
+
+def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
+    """The warnings of a run; empty for a healthy one. Reads counters: of hosts, those with failures alone."""
+    found = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
+    for key, pages, records, rejected, errors in db.all(_HOSTS, (run.seq,)):
+        found += _of_host(str(key), int(pages), int(records), int(rejected), int(errors))
+    if run.state is RunState.DONE:
+        for (group,) in db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
+            found.append(DataWarning("group-without-page", f"no page of the group {group} was done"))
+    return found
+
+
+def _of_data_def(name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
+    records = data_def.records
+    if data_def.rejected and data_def.rejected >= records:
+        yield DataWarning("all-rejected", f"every record of {name} was rejected ({records:,})", data_def=name)
+    elif not records and data_def.pages >= MIN_PAGES:
+        yield DataWarning("no-rows", f"{name} gave no row on {data_def.pages:,} pages", data_def=name)
+    if records < MIN_RECORDS:
+        return
+    for field, missing in data_def.missing.items():
+        if missing >= records and field not in data_def.defaulted:
+            yield DataWarning("empty-field", f"{name}.{field} was never filled in {records:,} records", data_def=name)
+
+
+def _of_host(host: str, pages: int, records: int, rejected: int, errors: int) -> Iterator[DataWarning]:
+    if rejected and rejected >= records:
+        yield DataWarning("all-rejected", f"every record of {host} was rejected ({records:,})", host=host)
+    requests = errors + pages
+    if errors and errors >= FAILING_SHARE * requests and (errors >= MIN_FAILED or not pages):
+        yield DataWarning("failing-requests", f"{errors:,} of {requests:,} requests to {host} failed", host=host)
