@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from engine import __version__
 from engine.errors import UsageError, suggest
 
+_PERCENTAGE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", re.ASCII)
 _CONTACT = re.compile(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
 """A URL or a mail address, without blanks and brackets, which would break the header it becomes part of."""
 
@@ -78,6 +79,10 @@ class Settings:
     max_body: int = 10_000_000
     max_redirects: int = 10
     max_failed: int = 0
+    min_rows: int | None = None
+    """Rows of a complete run below which the exit code is 1."""
+    max_rejected: str | None = None
+    """The share of records, as `5%`, above which the exit code is 1 if they were rejected."""
     robots: bool = True
     user_agent: str = f"crawl-console/{__version__}"
     contact: str | None = None
@@ -120,6 +125,11 @@ class Settings:
         """`live` in seconds. Raises UsageError where it is not an ISO 8601 duration of fixed length."""
         return duration_seconds(self.live)
 
+    @property
+    def max_rejected_share(self) -> float | None:
+        """`max_rejected` as a share of 1."""
+        return None if self.max_rejected is None else parse_share(self.max_rejected)
+
     def to_json(self) -> str:
         """The form in which child processes receive the settings."""
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -135,8 +145,9 @@ class Settings:
 
 _MINIMUMS: Mapping[str, float] = {
     "nodes": 1, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
-    "max_body": 1, "max_redirects": 0, "max_failed": 0, "delay": 0, "host_concurrency": 1, "refresh": 0.1,
-    "max_pages": 1, "max_time": 0.1, "min_free": 0, "parse_limit": 0.1, "parse_memory": 100_000_000, "max_links": 0,
+    "max_body": 1, "max_redirects": 0, "max_failed": 0, "min_rows": 0, "delay": 0, "host_concurrency": 1,
+    "refresh": 0.1, "max_pages": 1, "max_time": 0.1, "min_free": 0, "parse_limit": 0.1, "parse_memory": 100_000_000,
+    "max_links": 0,
 }  # fmt: skip
 
 
@@ -147,6 +158,14 @@ class Setting:
     name: str
     value: Any
     origin: str
+
+
+def parse_share(text: str) -> float:
+    """The share that a percentage such as `2.5%` stands for: 0 to 1. Raises ValueError."""
+    match = _PERCENTAGE.fullmatch(text.strip())
+    if match is None or float(match[1]) > 100:
+        raise ValueError(text)
+    return float(match[1]) / 100
 
 
 def load_settings(
@@ -221,6 +240,11 @@ def _parse_value(name: str, value: Any, origin: str) -> Any:
         raise UsageError(f"{where}: {name} cannot be {value!r}", f"Use {_describe_expected(name, hint)}.")
     if name == "live":
         duration_seconds(parsed)
+    if name == "max_rejected" and parsed is not None:
+        try:
+            parse_share(parsed)
+        except ValueError:
+            raise UsageError(f"{where}: max_rejected cannot be {value!r}", "Use a percentage, such as 5%.") from None
     if name == "contact" and parsed is not None and not _CONTACT.fullmatch(parsed):
         raise UsageError(
             f"{where}: contact cannot be {value!r}", "Use a URL (https://acme.example/bot) or a mail address."

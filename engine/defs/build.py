@@ -27,6 +27,7 @@ from engine.model.definition import (
     AppenderDef,
     DataDef,
     Definitions,
+    Expectation,
     Field,
     FieldType,
     FilterRule,
@@ -67,6 +68,7 @@ def build_definitions(terms: Defs, root: YamlNode, files: tuple[str, ...], paths
         locator_groups=parts("locatorGroups", terms.locator_groups, group),
         task_groups=parts("taskGroups", terms.task_groups, _task_group),
         data_defs=parts("dataDefs", terms.data_defs, _data_def),
+        expectations=tuple(e for e in parts("dataDefs", terms.data_defs, _expectation) if e is not None),
         hosts=parts("hosts", terms.hosts, _host),
         appenders=parts("appenders", terms.appenders, _appender) or (AppenderDef(name="rows"),),
         base_url=terms.base_url,
@@ -152,6 +154,15 @@ def _data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
         key=tuple(term.key or ()),
         place=entry.place,
     )
+
+
+def _expectation(name: str, term: DataDefTerm, entry: Entry) -> Expectation | None:
+    expect: Any = getattr(term, "expect", None)  # its percentages are validated, and shares from then on
+    if expect is None:
+        return None
+    place = dict(entry.node.entries)["expect"].place
+    filled = MappingProxyType(dict(expect.filled or {}))
+    return Expectation(name=name, rows=expect.rows, rejected=expect.rejected, filled=filled, place=place)
 
 
 def _fields(terms: dict[str, FieldTerm] | None, node: YamlNode) -> tuple[Field, ...]:

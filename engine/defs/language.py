@@ -14,6 +14,7 @@ from engine.defs.scalars import (
     HeaderValue,
     NonNegativeInteger,
     PatternText,
+    Percentage,
     PositiveInteger,
     Priority,
     RequestText,
@@ -129,6 +130,14 @@ class LinkTerm(Term):
     priority: Priority = optional("The priority of the linked pages; default: the group's.")
 
 
+class ExpectTerm(Term):
+    """What a run must give; a run that does not ends with exit code 1."""
+
+    rows: NonNegativeInteger = optional("Rows at least; a run that a limit or an operator ended is not judged by it.")
+    rejected: Percentage = optional("The share of the records that may be rejected, such as 1%.")
+    filled: dict[str, Percentage] = optional("By field, the share of the records in which it must be filled.")
+
+
 AXES = ("items", "dims", "facts")
 """Any of these keys puts a dataDef in axis mode."""
 
@@ -141,6 +150,7 @@ class DataDefTerm(Term):
     filters: list[FilterTerm] = optional("Which records to drop.")
     links: list[LinkTerm] = optional("Which links to follow.")
     key: list[Text] = optional("The fields that identify a row across runs.")
+    expect: ExpectTerm = optional("What a run must give.")
 
 
 class HostTerm(Term):

@@ -44,6 +44,10 @@ def _check_data_def(node: YamlNode, groups: list[str], problems: Problems) -> No
     fields = [name for name, _ in node.entries_of("fields")]
     for rule in node.list_of("filters"):
         _check_reference(rule.get("field"), fields, "unknown-field", "field", problems)
+    expect = node.get("expect")
+    for name, entry in expect.entries_of("filled") if expect is not None else ():
+        if name not in fields:
+            problems.add(entry.place, "unknown-field", f"unknown field '{name}'{suggest(name, fields)}")
     for part in node.list_of("key"):
         _check_reference(part, fields, "unknown-field", "field", problems)
     for link in node.list_of("links"):

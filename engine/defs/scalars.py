@@ -14,7 +14,7 @@ from engine.defs.yaml_node import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
 from engine.extract.selector_syntax import pattern_problem, selector_problem
 from engine.model import variables
-from engine.settings import duration_seconds
+from engine.settings import duration_seconds, parse_share
 from engine.urls import join, without_credentials
 
 MAX_INTEGER = 2**31 - 1
@@ -126,6 +126,13 @@ def _parse_duration(text: str) -> float:
         raise custom_error("bad-duration", f"{error.message}; {error.remedy[:1].lower()}{error.remedy[1:]}") from error
 
 
+def _parse_percentage(text: str) -> float:
+    try:
+        return parse_share(text)
+    except ValueError:
+        raise custom_error("bad-percentage", f"'{text}' is not a percentage; write for example 98%") from None
+
+
 _TEXT_SCHEMA = WithJsonSchema({"type": ["string", "number"]})
 _CONSTANT_SCHEMA = WithJsonSchema({"type": ["string", "number", "boolean"]})
 
@@ -147,6 +154,8 @@ Url = Annotated[
     Text, _validated_by("unknown-variable", _request_text_problem), _validated_by("bad-url", _url_pattern_problem)
 ]
 BaseUrl = Annotated[Text, _validated_by("bad-url", _base_url_problem)]
+Percentage = Annotated[Text, AfterValidator(_parse_percentage)]
+"""Its validated value is a share of 1."""
 Duration = Annotated[Text, AfterValidator(_parse_duration)]
 NonNegativeInteger = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 PositiveInteger = Annotated[int, Field(ge=1, le=MAX_INTEGER)]

@@ -32,7 +32,6 @@ _PIECE_BYTES = 64 * 1024
 """Bytes of a body that are held, then read, in one piece."""
 _DNS_CACHE_SECONDS = 60
 """Seconds to cache a resolved name."""
-
 _DNS_NOT_FOUND = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 

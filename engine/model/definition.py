@@ -182,6 +182,21 @@ class AppenderDef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """What the user expects of the records of a dataDef in a run. Shares are 0 to 1."""
+
+    name: str
+    """Of the dataDef."""
+    rows: int | None = None
+    """At least."""
+    rejected: float | None = None
+    """The share of its records at most."""
+    filled: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+    """By field, the share of its records in which it is filled, at least."""
+    place: SourcePosition = NO_POSITION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
     """One accepted set of defs."""
 
@@ -190,6 +205,8 @@ class Definitions:
     data_defs: tuple[DataDef, ...] = ()
     hosts: tuple[HostRule, ...] = ()
     appenders: tuple[AppenderDef, ...] = (AppenderDef(name="rows"),)
+    expectations: tuple[Expectation, ...] = field(default=(), metadata=ADDED_LATER)
+    """Beside the dataDefs: a change of them makes no stored page stale."""
     base_url: str | None = None
     files: tuple[str, ...] = ()
     """The files that were read, in path order."""

@@ -23,6 +23,8 @@ class RunOutcome:
     reason: str | None
     too_many_failed: bool
     """Whether a complete run has more failed jobs than `max_failed` allows."""
+    missed: tuple[str, ...]
+    """What was expected of its rows, and not met."""
 
 
 class RunEnd:
@@ -71,14 +73,20 @@ class RunEnd:
                     exit_reason, reason = ExitReason.FAILED, missing
                 elif self._defs_sync.has_work_left():
                     exit_reason, reason = ExitReason.EXTRACTED, "extracted; the next run fetches the remaining pages"
+            missed = self._stats.find_missed(run, complete=exit_reason is ExitReason.COMPLETE)
             complete, state, now = exit_reason is ExitReason.COMPLETE, FINAL_STATES[exit_reason], time.time()
             runs.set_state(self._db, run, state, reason)
             runs.end(self._db, run, now)
             self._checkpoints.close(done=complete, reason=reason)
             text = f"run {self._run.id} {state}"
             end = Event(now, "INFO" if complete else "WARNING", "supervisor", "run", text)
-            events.add(self._db, run, [*self._stats.noindex_events(), end])
+            runs.set_missed(self._db, run, missed)
+            events.add(self._db, run, [*self._stats.noindex_events(), *_missed_events(missed, now), end])
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self._db, self._epoch, now)
         self._stages.clear_pending()
-        return RunOutcome(exit_reason=exit_reason, reason=reason, too_many_failed=too_many_failed)
+        return RunOutcome(exit_reason=exit_reason, reason=reason, too_many_failed=too_many_failed, missed=tuple(missed))
+
+
+def _missed_events(missed: list[str], now: float) -> list[Event]:
+    return [Event(now, "ERROR", "supervisor", "run", f"expectation missed: {text}") for text in missed]

@@ -8,6 +8,7 @@ from engine.store.tables import metrics, rows, runs, samples, sequences, supervi
 from engine.store.tables.events import Event
 from engine.store.tables.samples import Sample
 from engine.store.transactions import page_limit
+from engine.supervise.expectations import find_missed
 
 _SAMPLE_SECONDS = 5.0
 
@@ -72,6 +73,10 @@ class RunStats:
         if seconds is not None and time.monotonic() - self._started_at >= seconds:
             return f"--max-time {seconds:g} s reached"
         return None
+
+    def find_missed(self, run: int, *, complete: bool) -> list[str]:
+        """What the defs and settings expect of the rows, and is not met."""
+        return find_missed(self._db, runs.get(self._db, run), self._settings, complete=complete)
 
     def noindex_events(self) -> list[Event]:
         """For the end of the run: how many of its pages say `noindex`, if any."""

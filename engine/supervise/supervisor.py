@@ -86,7 +86,7 @@ class Supervisor:
         self.exit_reason: ExitReason | None = None
         self.reason: str | None = None
         self._kill_reason: str | None = None
-        self._too_many_failed = False
+        self._too_many_failed = self._missed = False
         self._recorded_at = 0.0
         self._deadline = 0.0
 
@@ -107,10 +107,9 @@ class Supervisor:
 
     @property
     def exit_code(self) -> int:
-        """The exit code of the program: 1 if more jobs failed than `max_failed` allows."""
-        if self.exit_reason in (ExitReason.COMPLETE, ExitReason.EXTRACTED) and self._too_many_failed:
-            return 1
-        return EXIT_CODES[self.exit_reason or ExitReason.FAILED]
+        """The exit code: 1 if more jobs failed than `max_failed` allows, or an expectation was missed."""
+        code = EXIT_CODES[self.exit_reason or ExitReason.FAILED]
+        return 1 if code == 0 and (self._too_many_failed or self._missed) else code
 
     @property
     def kill_requested(self) -> bool:
@@ -280,7 +279,7 @@ class Supervisor:
         """Record how the run ended, end the epoch, release the lock."""
         outcome = self._run_end.record(self.exit_reason or ExitReason.FAILED, self.reason)
         self.exit_reason, self.reason = outcome.exit_reason, outcome.reason
-        self._too_many_failed = outcome.too_many_failed
+        self._too_many_failed, self._missed = outcome.too_many_failed, bool(outcome.missed)
         with contextlib.suppress(DatabaseBusy):
             self._stats.record()
         with contextlib.suppress(DatabaseBusy):

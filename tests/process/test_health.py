@@ -8,7 +8,7 @@ import pytest
 
 from .library import Library
 from .project import Project, until
-from .site import Page, Site
+from .site import Page, Site, html
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -127,3 +127,79 @@ def test_counters_agree_with_a_recount_after_kills_a_reload_and_a_retry(project:
     assert done.summary["fields"]["book"] == {"isbn": {"filled": 60, "of": 60}}
     assert project.count_rows("entry", "book") == library.rows()
     recount(project)
+
+
+EXPECTED = "  book:\n    expect: {rows: 6, rejected: 50%, filled: {isbn: 98%}}\n    fields:"
+
+
+def texts(summary: dict[str, Any]) -> list[str]:
+    return [warning["text"] for warning in summary["warnings"] if warning["code"] == "expectation"]
+
+
+def test_a_run_that_gives_what_is_expected_ends_with_0(project: Project, site: Site) -> None:
+    library = Library(site, shelves=2, books=3)
+    project.write(library.defs().replace("  book:\n    fields:", EXPECTED))
+    done = project.crawl("--min-rows", "12", "--max-rejected", "0%")
+    assert done.summary["warnings"] == []
+
+
+def test_a_run_that_misses_what_is_expected_ends_with_1_and_says_what(project: Project, site: Site) -> None:
+    library = Library(site, shelves=2, books=3)
+    site["/book/0-0"] = site["/book/1-1"] = Page(html("<i>broken</i>"))
+    text = library.defs().replace("  book:\n    fields:", EXPECTED.replace("rows: 6", "rows: 5"))
+    project.write(text)
+    done = project.crawl("--min-rows", "11", "--max-rejected", "10%", code=1)
+    missed = [
+        "10 rows; expected at least 11 (min_rows)",
+        "16.7 % of all records were rejected; expected at most 10% (max_rejected)",
+        "book: 4 rows; expected at least 5",
+        "book.isbn: filled in 66.7 % of the records; expected 98 %",
+    ]
+    assert (done.summary["state"], done.summary["exit_code"], texts(done.summary)) == ("DONE", 1, missed)
+    assert all(f"WARNING {text}" in done.err for text in missed)
+    assert texts(project.status()) == missed
+    # a change of what is expected makes no stored page stale; the next run is judged by it
+    project.write(text.replace("filled: {isbn: 98%}", "filled: {isbn: 60%}").replace("rows: 5", "rows: 4"))
+    done = project.crawl("--fresh", "--max-rejected", "20%")
+    assert texts(done.summary) == []
+
+
+def test_a_run_that_a_limit_ended_is_judged_by_its_records_and_not_by_their_number(
+    project: Project, site: Site
+) -> None:
+    library = Library(site, shelves=2, books=3)
+    text = library.defs().replace("  book:\n    fields:", EXPECTED.replace("rows: 6", "rows: 100"))
+    project.write(text)
+    assert texts(project.crawl("--max-pages", "4", "--min-rows", "100").summary) == []
+    project.write(text.replace("isbn: {selector: b, required: true}", "isbn: {selector: u, required: true}"))
+    done = project.crawl("--fresh", "--max-pages", "5", code=1)
+    assert texts(done.summary) == [
+        "book: 100 % of the records were rejected; expected at most 50 %",
+        "book.isbn: filled in 0 % of the records; expected 98 %",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expect", "code", "said"),
+    [
+        ("{filled: {isbnn: 98%}}", "unknown-field", "unknown field 'isbnn' (did you mean 'isbn'?)"),
+        ("{rejected: 0.5}", "bad-percentage", "'0.5' is not a percentage; write for example 98%"),
+        ("{rejected: 101%}", "bad-percentage", "'101%' is not a percentage"),
+        ("{row: 5}", "unknown-key", "did you mean 'rows'"),
+        ("{rows: -1}", "", "defs/crawl.yml:16:20"),
+    ],
+)
+def test_a_wrong_expectation_is_a_clear_error(project: Project, site: Site, expect: str, code: str, said: str) -> None:
+    text = Library(site).defs().replace("  book:\n    fields:", f"  book:\n    expect: {expect}\n    fields:")
+    project.write(text)
+    done = project.run_command("check", "defs")
+    assert done.code == 2
+    assert code in done.err + done.out
+    assert said in done.err + done.out
+
+
+def test_a_wrong_share_on_the_command_line_is_a_usage_error(project: Project, site: Site) -> None:
+    project.write(Library(site).defs())
+    done = project.start("--max-rejected", "half").wait()
+    assert done.code == 2
+    assert "max_rejected cannot be 'half'\n  Use a percentage, such as 5%." in done.err

@@ -45,6 +45,8 @@ _MIN_TICK_SECONDS = 0.005
 )
 @click.option("--grace", type=click.FloatRange(0), metavar="S", help="Seconds running jobs may take after a cancel.")
 @click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
+@click.option("--min-rows", type=click.IntRange(0), metavar="N", help="Exit 1 if a complete run has fewer rows.")
+@click.option("--max-rejected", metavar="P", help="Exit 1 if a greater share of the records is rejected, such as 5%.")
 @click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Rows to FILE.csv, .jsonl or .db.")
 @click.option("--only-new", is_flag=True, help="Write only rows that no earlier run has.")
 @click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop gracefully after N requests for pages.")

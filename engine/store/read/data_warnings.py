@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from engine.model.run import RunState
 from engine.store.db.connector import Database
+from engine.store.tables import runs
 from engine.store.tables.health import DataDefHealth
 from engine.store.tables.runs import Run
 
@@ -17,6 +18,8 @@ _GROUPS_WITHOUT_PAGE = """
 SELECT grp FROM page_defs WHERE version = ?
 EXCEPT SELECT grp FROM sequences WHERE run = ? AND kind = 'page' AND done > 0
 """
+
+_ENDED = (RunState.DONE, RunState.CANCELLED, RunState.KILLED, RunState.FAILED)
 
 MIN_RECORDS = 20
 """Records from which a field that was never filled is a warning."""
@@ -43,6 +46,8 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     found = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
     for key, pages, records, rejected, errors in db.all(_HOSTS, (run.seq,)):
         found += _of_host(str(key), int(pages), int(records), int(rejected), int(errors))
+    if run.state in _ENDED:
+        found += [DataWarning("expectation", text) for text in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:
         for (group,) in db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
             found.append(DataWarning("group-without-page", f"no page of the group {group} was done"))

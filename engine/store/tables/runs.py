@@ -34,6 +34,8 @@ WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
 """
 _BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
 _END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
+_SET_MISSED = "UPDATE runs SET missed = ? WHERE seq = ?"
+_MISSED = "SELECT missed FROM runs WHERE seq = ?"
 _ADD_TIME = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
 _SLOTS = "UPDATE runs SET slots = ? WHERE seq = ?"
 _PAUSE = """
@@ -150,6 +152,16 @@ def enter_stage(db: Database, seq: int, stage: Stage) -> None:
     """Enter the next stage. Raises CrawlError if the transition is not allowed, which is a bug."""
     if not db.execute(_ENTER_STAGE[stage], (seq,)).rowcount:
         raise CrawlError(f"run {seq}: no transition from stage {get(db, seq).stage} to {stage}")
+
+
+def set_missed(db: Database, run: int, texts: list[str]) -> None:
+    """Store what was expected of the rows of a run that ends, and was not met."""
+    db.execute(_SET_MISSED, (orjson.dumps(texts).decode(), run))
+
+
+def list_missed(db: Database, run: int) -> list[str]:
+    """What was expected of the rows when the run last ended, and was not met."""
+    return list(orjson.loads(db.value(_MISSED, (run,)) or "[]"))
 
 
 def end(db: Database, seq: int, now: float) -> None:

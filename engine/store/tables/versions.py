@@ -4,13 +4,14 @@ from dataclasses import dataclass
 
 import orjson
 
-from engine.model.definition import DataDef, Definitions, definition_hash
+from engine.model.definition import DataDef, Definitions, Expectation, definition_hash
 from engine.model.fingerprint import PreparedDefs
 from engine.store.db.connector import Database
 
 _LATEST = "SELECT version, hash FROM def_versions ORDER BY version DESC LIMIT 1"
 _PUBLISH = "INSERT INTO def_versions (version, hash, definitions, accepted_at) VALUES (?, ?, ?, ?)"
 _READ = "SELECT definitions FROM def_versions WHERE version = ?"
+_EXPECTATIONS = "SELECT json_extract(definitions, '$.expectations') FROM def_versions WHERE version = ?"
 _ACCEPTED = "SELECT accepted_at FROM def_versions WHERE version = ?"
 _FIND_DATA_DEF = "SELECT id FROM data_defs WHERE name = ? AND hash = ?"
 _ADD_DATA_DEF = "INSERT INTO data_defs (name, hash) VALUES (?, ?) RETURNING id"
@@ -52,6 +53,12 @@ def publish(db: Database, defs: Definitions | PreparedDefs, now: float) -> int:
 def read(db: Database, version: int) -> Definitions:
     """The defs of a version."""
     return Definitions.from_json(db.value(_READ, (version,)))
+
+
+def list_expectations(db: Database, version: int) -> tuple[Expectation, ...]:
+    """What the defs of a version expect of a run. Large defs are not read for it."""
+    text = db.value(_EXPECTATIONS, (version,))
+    return Definitions.from_json(f'{{"expectations":{text}}}').expectations if text else ()
 
 
 def current(db: Database, run: int) -> int:

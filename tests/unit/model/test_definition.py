@@ -11,6 +11,7 @@ from engine.model.definition import (
     AppenderDef,
     DataDef,
     Definitions,
+    Expectation,
     Field,
     FilterRule,
     HostRule,
@@ -90,7 +91,19 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
                 walk(item)
 
     walk(FULL)
-    parts = {AppenderDef, DataDef, Field, FilterRule, HostRule, Link, Locator, LocatorGroup, Task, TaskGroup}
+    parts = {
+        AppenderDef,
+        DataDef,
+        Expectation,
+        Field,
+        FilterRule,
+        HostRule,
+        Link,
+        Locator,
+        LocatorGroup,
+        Task,
+        TaskGroup,
+    }
     assert seen == parts | {Definitions, SourcePosition}
 
 

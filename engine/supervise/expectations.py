@@ -1,0 +1,50 @@
+"""Judges a run that ends by what its defs and settings expect of its rows."""
+
+from collections.abc import Iterator
+
+from engine.model.definition import Expectation
+from engine.settings import Settings
+from engine.store.db.connector import Database
+from engine.store.tables import health, rows, versions
+from engine.store.tables.health import DataDefHealth
+from engine.store.tables.runs import Run
+
+_NO_RECORDS = DataDefHealth(0, 0, 0, {}, frozenset())
+
+
+def find_missed(db: Database, run: Run, settings: Settings, *, complete: bool) -> list[str]:
+    """What is not met, for the operator. `complete`: False for a run that was cut short, where rows are not judged."""
+    counts, found = rows.counts(db, run.seq), health.read(db, run.seq)
+    missed: list[str] = []
+    total = sum(written for written, _ in counts.values())
+    rejected = sum(count for _, count in counts.values())
+    if complete and settings.min_rows is not None and total < settings.min_rows:
+        missed.append(f"{total:,} rows; expected at least {settings.min_rows:,} (min_rows)")
+    if settings.max_rejected_share is not None and rejected > settings.max_rejected_share * (total + rejected):
+        share = _percent(rejected, total + rejected)
+        missed.append(f"{share} of all records were rejected; expected at most {settings.max_rejected} (max_rejected)")
+    for expectation in versions.list_expectations(db, versions.current(db, run.seq)):
+        written, refused = counts.get(expectation.name, (0, 0))
+        of_data_def = found.get(expectation.name, _NO_RECORDS)
+        missed += _missed_of(expectation, written, refused, of_data_def, complete=complete)
+    return missed
+
+
+def _missed_of(
+    expectation: Expectation, written: int, rejected: int, found: DataDefHealth, *, complete: bool
+) -> Iterator[str]:
+    name, records = expectation.name, written + rejected
+    if complete and expectation.rows is not None and written < expectation.rows:
+        yield f"{name}: {written:,} rows; expected at least {expectation.rows:,}"
+    if expectation.rejected is not None and rejected > expectation.rejected * records:
+        most = f"{expectation.rejected * 100:g} %"
+        yield f"{name}: {_percent(rejected, records)} of the records were rejected; expected at most {most}"
+    for field, share in expectation.filled.items():
+        filled = found.records - found.missing.get(field, 0)
+        if found.records and filled < share * found.records:
+            least = f"{share * 100:g} %"
+            yield f"{name}.{field}: filled in {_percent(filled, found.records)} of the records; expected {least}"
+
+
+def _percent(count: int, of: int) -> str:
+    return f"{100 * count / of:.3g} %"
