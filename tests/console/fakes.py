@@ -53,6 +53,7 @@ def host(name, **changes):
     defaults = {
         "host": name, "running": 2, "waiting": 40, "delay": 0.5, "concurrency": 4, "next_in": None, "backoff": None,
         "strikes": 0, "throttled": 0, "errors": 0, "robots": "known", "robots_status": 200,
+        "pages": 100, "records": 100, "rejected": 0,
     }  # fmt: skip
     return HostRow(**{**defaults, **changes})
 

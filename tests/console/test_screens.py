@@ -2,6 +2,7 @@
 
 import pytest
 
+from engine.store.read.data_warnings import DataWarning
 from tests.console.fakes import FakeSource, line, node, open_console, run, samples, snapshot
 
 
@@ -178,6 +179,27 @@ async def test_the_summary_is_shown_when_the_run_ends(tmp_path):
         assert console.app.quit_flow.run_exit_code() == 1, "jobs failed"
         await console.press("escape")
         await console.until(lambda: "NODE" in console.screen())
+
+
+async def test_warnings_about_the_data_are_alarms_and_stand_in_the_summary(tmp_path):
+    warnings = [DataWarning("empty-field", f"book.f{n} was never filled in 20 records", "book") for n in range(4)]
+    warnings.append(DataWarning("expectation", "book: 4 rows; expected at least 5"))
+    async with open_console(tmp_path, size=(160, 48)) as console:
+        console.source.current = snapshot(
+            warnings=warnings, defs_problems=[], nodes=[node(1)], hosts=[], paused_sequences=0
+        )
+        await console.until(lambda: "book: 4 rows; expected at least 5" in console.screen())
+        assert "book.f1 was never filled" in console.screen()
+        assert "2 more warnings: `crawl-console status`" in console.screen()
+        console.source.current = snapshot(
+            run=run(state="DONE", stage="SHUTDOWN_COMPLETE"),
+            jobs={"done": 5, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0},
+            warnings=warnings, nodes=[node(1, "TERMINATED", pid=None)],
+        )  # fmt: skip
+        console.source.supervisor = None
+        await console.until(lambda: "run 3f2a DONE" in console.screen())
+        assert "warning book.f3 was never filled in 20 records" in console.screen()
+        assert console.app.quit_flow.run_exit_code() == 1, "an expectation was missed"
 
 
 async def test_tiny_windows_show_one_pane(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from textual.app import ComposeResult
 
-from console.format import format_clock, format_rate, format_size
+from console.format import format_clock, format_rate, format_size, plural
 from console.tui.screens.base import View
 from console.tui.state.source import PollResult, ViewQuery
 from console.tui.widgets.line_canvas import Line, Span
@@ -39,7 +39,13 @@ class SummaryPane(Pane):
         if poll is None or run is None:
             return []
         jobs = poll.snapshot.jobs
-        role = "good" if run.state == "DONE" and not jobs["failed"] else "warn" if run.state == "DONE" else "bad"
+        role = (
+            "good"
+            if run.state == "DONE" and not (jobs["failed"] or poll.snapshot.warnings)
+            else "warn"
+            if run.state == "DONE"
+            else "bad"
+        )
         reason = f": {run.reason}" if run.reason else ""
         rate = jobs["done"] / run.seconds if run.seconds else 0.0
         resume = "" if run.state == "DONE" else "; `crawl-console run` resumes the run"
@@ -56,6 +62,10 @@ class SummaryPane(Pane):
             rejected = poll.snapshot.rejected.get(name, 0)
             spans: list[Span] = [("   rows   ", "dim"), (f"{extracted} ", "strong"), (name, "text")]
             lines.append(Line((*spans, (f"  {rejected} rejected" if rejected else "", "warn"))))
+        warnings = poll.snapshot.warnings
+        lines += [Line((("   warning ", "warn"), (warning.text, "text"))) for warning in warnings[:_MAX_LISTED]]
+        if len(warnings) > _MAX_LISTED:
+            lines.append(Line(((f"   and {plural(len(warnings) - _MAX_LISTED, 'more warning')}", "warn"),)))
         lines.append(Line(()))
         lines += _output_lines(poll.snapshot.appenders, width)
         if self.reasons:

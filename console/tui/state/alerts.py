@@ -9,6 +9,8 @@ from engine.model.run import Stage
 
 _MAX_HOST_ALARMS = 3
 _GROUP_HOSTS_ABOVE = 5
+_MAX_WARNINGS = 3
+_LOST_RECORDS = ("expectation", "all-rejected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ def current_alarms(poll: PollResult, *, stale_seconds: float | None = None, reas
         *_node_alarms(poll),
         *_defs_alarms(poll),
         *_host_alarms(poll),
+        *_data_alarms(poll),
         *_sequence_alarms(poll),
     ]
 
@@ -79,6 +82,16 @@ def _defs_alarms(poll: PollResult) -> list[Alarm]:
     place = f"{first['file']}:{first['line']}:{first['col']}"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return [Alarm("bad", f"{place} {first['message']}{more} · the previous defs stay in use")]
+
+
+def _data_alarms(poll: PollResult) -> list[Alarm]:
+    """The warnings about the data of the run; the first ones, those of lost records before the others."""
+    warnings = sorted(poll.snapshot.warnings, key=lambda warning: warning.code not in _LOST_RECORDS)
+    alarms = [
+        Alarm("bad" if warning.code in _LOST_RECORDS else "warn", warning.text) for warning in warnings[:_MAX_WARNINGS]
+    ]
+    more = len(warnings) - len(alarms)
+    return [*alarms, Alarm("warn", f"{plural(more, 'more warning')}: `crawl-console status`")] if more else alarms
 
 
 def _host_alarms(poll: PollResult) -> list[Alarm]:
