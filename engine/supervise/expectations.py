@@ -7,26 +7,28 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import health, rows, versions
 from engine.store.tables.health import DataDefHealth
-from engine.store.tables.runs import Run
+from engine.store.tables.runs import Missed, Run
 
 _NO_RECORDS = DataDefHealth(0, 0, 0, {}, frozenset())
 
 
-def find_missed(db: Database, run: Run, settings: Settings, *, complete: bool) -> list[str]:
+def find_missed(db: Database, run: Run, settings: Settings, *, complete: bool) -> list[Missed]:
     """What is not met, for the operator. `complete`: False for a run that was cut short, where rows are not judged."""
     counts, found = rows.counts(db, run.seq), health.read(db, run.seq)
-    missed: list[str] = []
+    missed: list[Missed] = []
     total = sum(written for written, _ in counts.values())
     rejected = sum(count for _, count in counts.values())
     if complete and settings.min_rows is not None and total < settings.min_rows:
-        missed.append(f"{total:,} rows; expected at least {settings.min_rows:,} (min_rows)")
+        missed.append(Missed(f"{total:,} rows; expected at least {settings.min_rows:,} (min_rows)"))
     if settings.max_rejected_share is not None and rejected > settings.max_rejected_share * (total + rejected):
         share = _percent(rejected, total + rejected)
-        missed.append(f"{share} of all records were rejected; expected at most {settings.max_rejected} (max_rejected)")
+        most = f"{settings.max_rejected} (max_rejected)"
+        missed.append(Missed(f"{share} of all records were rejected; expected at most {most}"))
     for expectation in versions.list_expectations(db, versions.current(db, run.seq)):
         written, refused = counts.get(expectation.name, (0, 0))
         of_data_def = found.get(expectation.name, _NO_RECORDS)
-        missed += _missed_of(expectation, written, refused, of_data_def, complete=complete)
+        texts = _missed_of(expectation, written, refused, of_data_def, complete=complete)
+        missed += [Missed(text, expectation.name) for text in texts]
     return missed
 
 

@@ -156,6 +156,7 @@ def test_a_run_that_misses_what_is_expected_ends_with_1_and_says_what(project: P
         "book.isbn: filled in 66.7 % of the records; expected 98 %",
     ]
     assert (done.summary["state"], done.summary["exit_code"], texts(done.summary)) == ("DONE", 1, missed)
+    assert [w["data_def"] for w in done.summary["warnings"]] == [None, None, "book", "book"]
     assert all(f"WARNING {text}" in done.err for text in missed)
     assert texts(project.status()) == missed
     # a change of what is expected makes no stored page stale; the next run is judged by it

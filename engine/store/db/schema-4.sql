@@ -29,7 +29,7 @@ CREATE TABLE page_health (
     PRIMARY KEY (job, data_def)
 ) WITHOUT ROWID;
 
-ALTER TABLE runs ADD COLUMN missed TEXT;            -- JSON: what was expected of its rows and not met; null: not judged
+ALTER TABLE runs ADD COLUMN missed TEXT;            -- JSON: what was expected of its rows and not met, with the dataDef; null: not judged
 
 ALTER TABLE hosts ADD COLUMN records INTEGER NOT NULL DEFAULT 0;           -- of its pages
 ALTER TABLE hosts ADD COLUMN records_rejected INTEGER NOT NULL DEFAULT 0;

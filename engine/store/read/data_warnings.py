@@ -47,7 +47,7 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     for key, pages, records, rejected, errors in db.all(_HOSTS, (run.seq,)):
         found += _of_host(str(key), int(pages), int(records), int(rejected), int(errors))
     if run.state in _ENDED:
-        found += [DataWarning("expectation", text) for text in runs.list_missed(db, run.seq)]
+        found += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:
         for (group,) in db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
             found.append(DataWarning("group-without-page", f"no page of the group {group} was done"))

@@ -2,7 +2,7 @@
 
 import secrets
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import orjson
 
@@ -154,14 +154,21 @@ def enter_stage(db: Database, seq: int, stage: Stage) -> None:
         raise CrawlError(f"run {seq}: no transition from stage {get(db, seq).stage} to {stage}")
 
 
-def set_missed(db: Database, run: int, texts: list[str]) -> None:
-    """Store what was expected of the rows of a run that ends, and was not met."""
-    db.execute(_SET_MISSED, (orjson.dumps(texts).decode(), run))
+class Missed(NamedTuple):
+    """Something that was expected of the rows of a run and not met; of a dataDef, or of all together."""
+
+    text: str
+    data_def: str | None = None
 
 
-def list_missed(db: Database, run: int) -> list[str]:
-    """What was expected of the rows when the run last ended, and was not met."""
-    return list(orjson.loads(db.value(_MISSED, (run,)) or "[]"))
+def set_missed(db: Database, run: int, missed: list[Missed]) -> None:
+    """Store what a run that ends did not meet."""
+    db.execute(_SET_MISSED, (orjson.dumps([list(one) for one in missed]).decode(), run))
+
+
+def list_missed(db: Database, run: int) -> list[Missed]:
+    """What the run did not meet when it last ended."""
+    return [Missed(*one) for one in orjson.loads(db.value(_MISSED, (run,)) or "[]")]
 
 
 def end(db: Database, seq: int, now: float) -> None:
