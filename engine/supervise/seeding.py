@@ -55,6 +55,8 @@ class Seeder:
         self._batches = self._seed_all()
         self.problems: list[str] = []
         """Locators that gave no job, with the reason."""
+        self._empty_lists: list[str] = []
+        """Of the group that is seeded: the lists of URLs that gave none."""
         self.done = False
 
     @property
@@ -121,15 +123,21 @@ class Seeder:
 
     def _seed_group(self, group: LocatorGroup) -> Iterator[list[int]]:
         priority = next((g.priority for g in self._definitions.task_groups if g.name == group.name), 0)
+        self._empty_lists = []
         for locator in group.locators:
+            is_empty = locator.from_file is not None
             for kind, seeds in (
                 (JobKind.PAGE, self._locator_urls(group, locator)),
                 (JobKind.SITEMAP, self._resolve(group, iter([locator.sitemap] if locator.sitemap else []))),
             ):
                 while batch := _take_batch(seeds):
+                    is_empty = False
                     yield (
                         yield from self._retry_busy(partial(self._write_batch, group, locator, batch, priority, kind))
                     )
+
+            if is_empty:
+                self._empty_lists.append("standard input" if locator.from_file == "-" else str(locator.from_file))
 
     def _write_batch(
         self, group: LocatorGroup, locator: Locator, batch: list[Seed], priority: int, kind: JobKind
@@ -191,6 +199,7 @@ class Seeder:
         with self._db.transaction():
             if completed:
                 checkpoints.write(self._db, run, [replace(checkpoint, completed_at=time.time(), status="valid")])
+                runs.set_empty_seeds(self._db, run, group.name, self._empty_lists)
             elif not any(
                 c.key == checkpoint.key and c.content_hash == content_hash
                 for c in checkpoints.list_checkpoints(self._db, run)

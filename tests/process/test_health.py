@@ -204,3 +204,22 @@ def test_a_wrong_share_on_the_command_line_is_a_usage_error(project: Project, si
     done = project.start("--max-rejected", "half").wait()
     assert done.code == 2
     assert "max_rejected cannot be 'half'\n  Use a percentage, such as 5%." in done.err
+
+
+def test_seeds_that_were_empty_are_a_warning(project: Project, site: Site) -> None:
+    library = Library(site, shelves=1, books=1)
+    text = library.defs().replace(
+        "  shelves: {locators: [",
+        "  books: {locators: [{name: a, from: none.txt}, {name: b, from: '-'}]}\n  shelves: {locators: [",
+    )
+    project.write(text)
+    (project.folder / "defs" / "none.txt").write_text("# nothing today\n")
+    done = project.crawl(stdin=b"")
+    found = [warning["text"] for warning in done.summary["warnings"]]
+    assert found == [
+        f"no URL in {project.folder / 'defs' / 'none.txt'}, the seeds of the group books",
+        "no URL in standard input, the seeds of the group books",
+    ]
+    (project.folder / "defs" / "none.txt").write_text(f"{site.url('/book/0-0')}\n")
+    done = project.crawl("--fresh", stdin=f"{site.url('/book/0-0')}\n".encode())
+    assert done.summary["warnings"] == []

@@ -29,6 +29,7 @@ CREATE TABLE page_health (
     PRIMARY KEY (job, data_def)
 ) WITHOUT ROWID;
 
+ALTER TABLE runs ADD COLUMN empty_seeds TEXT;       -- JSON: by group, the lists of URLs that were empty
 ALTER TABLE runs ADD COLUMN missed TEXT;            -- JSON: what was expected of its rows and not met, with the dataDef; null: not judged
 
 ALTER TABLE hosts ADD COLUMN records INTEGER NOT NULL DEFAULT 0;           -- of its pages

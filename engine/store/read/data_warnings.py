@@ -46,6 +46,8 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     found = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
     for key, pages, records, rejected, errors in db.all(_HOSTS, (run.seq,)):
         found += _of_host(str(key), int(pages), int(records), int(rejected), int(errors))
+    for group, name in runs.list_empty_seeds(db, run.seq):
+        found.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}"))
     if run.state in _ENDED:
         found += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:

@@ -34,6 +34,8 @@ WHERE state IN ('NEW', 'SEEDING', 'READY', 'DRAINING')
 """
 _BEGIN = "UPDATE runs SET stage = ?, started_at = coalesce(started_at, ?), ended_at = NULL, reason = NULL WHERE seq = ?"
 _END = "UPDATE runs SET ended_at = ? WHERE seq = ?"
+_SET_EMPTY_SEEDS = "UPDATE runs SET empty_seeds = json_patch(coalesce(empty_seeds, '{}'), ?) WHERE seq = ?"
+_EMPTY_SEEDS = "SELECT empty_seeds FROM runs WHERE seq = ?"
 _SET_MISSED = "UPDATE runs SET missed = ? WHERE seq = ?"
 _MISSED = "SELECT missed FROM runs WHERE seq = ?"
 _ADD_TIME = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
@@ -159,6 +161,17 @@ class Missed(NamedTuple):
 
     text: str
     data_def: str | None = None
+
+
+def set_empty_seeds(db: Database, run: int, group: str, lists: list[str]) -> None:
+    """Store which lists of URLs of a group were empty when it was seeded."""
+    db.execute(_SET_EMPTY_SEEDS, (orjson.dumps({group: lists or None}).decode(), run))
+
+
+def list_empty_seeds(db: Database, run: int) -> list[tuple[str, str]]:
+    """Group and name of each list of URLs that was empty."""
+    by_group = orjson.loads(db.value(_EMPTY_SEEDS, (run,)) or "{}")
+    return [(group, name) for group, names in by_group.items() for name in names]
 
 
 def set_missed(db: Database, run: int, missed: list[Missed]) -> None:
