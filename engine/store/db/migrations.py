@@ -16,6 +16,8 @@ _OBJECTS = """
 SELECT o.type, o.name, c.name FROM sqlite_schema o
 LEFT JOIN pragma_table_xinfo(o.name) c ON o.type = 'table' WHERE o.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
 """
+# in one statement: another process may create the schema between two
+_VERSION = "SELECT user_version, (SELECT count(*) FROM sqlite_schema) FROM pragma_user_version"
 _OTHER_DATA_DIR = "Use another --data directory."
 
 
@@ -33,15 +35,15 @@ def migrate(database: Database, scripts: Mapping[str, str]) -> None:
 
 def check_version(database: Database, newest: int) -> int:
     """The schema version of a database. Raises StorageError if it is not ours, or newer than this program."""
-    version = int(database.value("PRAGMA user_version"))
+    version, objects = database.all(_VERSION)[0]
     if version > newest:
         raise StorageError(
             f"{database.path}: made by a newer crawl-console (schema {version}, this version supports {newest})",
             "Update crawl-console, or use another --data directory.",
         )
-    if version == 0 and database.value("SELECT count(*) FROM sqlite_schema"):
+    if version == 0 and objects:
         raise StorageError(f"{database.path}: not a crawl-console database", _OTHER_DATA_DIR)
-    return version
+    return int(version)
 
 
 def _apply_pending(database: Database, scripts: Mapping[str, str], version: int) -> None:
