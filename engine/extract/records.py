@@ -104,15 +104,18 @@ class RecordExtractor:
             for scope in self._scopes(page):
                 budget.check_time()
                 budget.missing.clear()
+                unread = iter(readers)
                 try:
-                    row = {reader.name: reader.read_value(scope, budget) for reader in readers}
+                    row = {reader.name: reader.read_value(scope, budget) for reader in unread}
                     if any(record_filter.drops(row, budget.time_budget) for record_filter in self._filters):
                         filtered += 1
                         continue
                     rows.append(row)
                 except RecordRejected as error:
                     rejected.append(self._rejection(error.field, error.reason, str(error.place)))
-                    self._read_after(error.field, scope, budget)
+                    for reader in unread:  # to see whether they are missing, too
+                        with suppress(RecordRejected):
+                            reader.read_value(scope, budget)
                 for name in budget.missing:
                     missing[name] += 1
         except BudgetExceeded as error:
@@ -129,14 +132,6 @@ class RecordExtractor:
             filtered=filtered,
             counts=RecordCounts(len(rows) + len(rejected), len(rejected), tuple(missing.items())),
         )
-
-    def _read_after(self, field: str, scope: Scope, budget: Budget) -> None:
-        """Read the fields that follow the one for which a record was rejected, to see whether they are missing."""
-        name = field.partition(".")[0]
-        names = [reader.name for reader in self._readers]
-        for reader in self._readers[names.index(name) + 1 :]:
-            with suppress(RecordRejected):
-                reader.read_value(scope, budget)
 
     def _scopes(self, page: Page) -> Iterator[Scope]:
         """The page, or its blocks; one at a time, since a scope keeps the trees it made of its block."""

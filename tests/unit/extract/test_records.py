@@ -268,3 +268,20 @@ def test_missing_fields_are_counted_before_their_default_and_in_rejected_records
         records=3, rejected=1, missing=(("title", 2), ("price", 1), ("note", 1), ("tags", 2), ("sizes", 2))
     )
     assert found.rows[1]["note"] == "none"
+
+
+def test_fields_after_a_rejection_are_counted_whatever_their_names() -> None:
+    data_def = DataDef(
+        name="d",
+        fields=(
+            Field(name="size.width", selector="i", required=True),
+            Field(name="sizes", selector="em", fields=(Field(name="width", selector="q", required=True),)),
+            Field(name="note", selector="u"),
+        ),
+    )
+    assert extract(data_def, "<em></em>").counts == RecordCounts(
+        records=1, rejected=1, missing=(("size.width", 1), ("sizes", 0), ("note", 1))
+    )
+    assert extract(data_def, "<i>1</i><em></em><u>n</u>").counts == RecordCounts(
+        records=1, rejected=1, missing=(("size.width", 0), ("sizes", 0), ("note", 0))
+    )
