@@ -6,6 +6,7 @@ from engine.defs.language import TaskGroupTerm
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import Entry, YamlNode
 from engine.errors import suggest
+from engine.model.definition import SourcePosition
 
 _RESERVED_KEYS = frozenset(field.alias or name for name, field in TaskGroupTerm.model_fields.items())
 
@@ -46,8 +47,7 @@ def _check_data_def(node: YamlNode, groups: list[str], problems: Problems) -> No
         _check_reference(rule.get("field"), fields, "unknown-field", "field", problems)
     expect = node.get("expect")
     for name, entry in expect.entries_of("filled") if expect is not None else ():
-        if name not in fields:
-            problems.add(entry.place, "unknown-field", f"unknown field '{name}'{suggest(name, fields)}")
+        _check_is_one_of(name, entry.place, fields, "unknown-field", "field", problems)
     for part in node.list_of("key"):
         _check_reference(part, fields, "unknown-field", "field", problems)
     for link in node.list_of("links"):
@@ -55,8 +55,15 @@ def _check_data_def(node: YamlNode, groups: list[str], problems: Problems) -> No
 
 
 def _check_reference(node: YamlNode | None, names: list[str], code: str, noun: str, problems: Problems) -> None:
-    if node is not None and node.kind == "scalar" and node.text.strip() and node.text not in names:
-        problems.add(node.place, code, f"unknown {noun} '{node.text}'{suggest(node.text, names)}")
+    if node is not None and node.kind == "scalar" and node.text.strip():
+        _check_is_one_of(node.text, node.place, names, code, noun, problems)
+
+
+def _check_is_one_of(
+    name: str, place: SourcePosition, names: list[str], code: str, noun: str, problems: Problems
+) -> None:
+    if name not in names:
+        problems.add(place, code, f"unknown {noun} '{name}'{suggest(name, names)}")
 
 
 def _check_reachable(root: YamlNode, problems: Problems) -> None:

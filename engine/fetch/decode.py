@@ -197,13 +197,12 @@ def is_binary(body: bytes, content_type: str) -> bool:
 
 
 def _decode_as(body: bytes, codec: str, kind: DocumentKind) -> DecodedBody:
-    if codec == "utf-8" and _is_valid(body, codec):
-        return DecodedBody(body, codec, kind, 0)
-    damaged = 0
     try:
-        text = body.decode(codec)
+        text, damaged = body.decode(codec), 0
     except UnicodeDecodeError:
         text, damaged = body.decode(codec, "replace"), _count_invalid_bytes(body, codec)
+    if codec == "utf-8" and not damaged:
+        return DecodedBody(body, codec, kind, 0)
     # A lenient decoder may leave lone surrogates, which UTF-8 cannot encode.
     return DecodedBody(text.encode("utf-8", "replace"), codec, kind, damaged)
 

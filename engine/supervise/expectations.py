@@ -7,14 +7,14 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import health, rows, versions
 from engine.store.tables.health import DataDefHealth
-from engine.store.tables.runs import Missed, Run
+from engine.store.tables.runs import Missed
 
-_NO_RECORDS = DataDefHealth(0, 0, 0, {}, frozenset())
+_NOT_APPLIED = DataDefHealth(0, 0, 0, {}, frozenset())
 
 
-def find_missed(db: Database, run: Run, settings: Settings, *, complete: bool) -> list[Missed]:
+def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -> list[Missed]:
     """What is not met, for the operator. `complete`: False for a run that was cut short, where rows are not judged."""
-    counts, found = rows.counts(db, run.seq), health.read(db, run.seq)
+    counts, found = rows.counts(db, run), health.read(db, run)
     missed: list[Missed] = []
     total = sum(written for written, _ in counts.values())
     rejected = sum(count for _, count in counts.values())
@@ -24,9 +24,9 @@ def find_missed(db: Database, run: Run, settings: Settings, *, complete: bool) -
         share = _percent(rejected, total + rejected)
         most = f"{settings.max_rejected} (max_rejected)"
         missed.append(Missed(f"{share} of all records were rejected; expected at most {most}"))
-    for expectation in versions.list_expectations(db, versions.current(db, run.seq)):
+    for expectation in versions.list_expectations(db, versions.current(db, run)):
         written, refused = counts.get(expectation.name, (0, 0))
-        of_data_def = found.get(expectation.name, _NO_RECORDS)
+        of_data_def = found.get(expectation.name, _NOT_APPLIED)
         texts = _missed_of(expectation, written, refused, of_data_def, complete=complete)
         missed += [Missed(text, expectation.name) for text in texts]
     return missed

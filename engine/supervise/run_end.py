@@ -73,7 +73,7 @@ class RunEnd:
                     exit_reason, reason = ExitReason.FAILED, missing
                 elif self._defs_sync.has_work_left():
                     exit_reason, reason = ExitReason.EXTRACTED, "extracted; the next run fetches the remaining pages"
-            missed = self._stats.find_missed(run, complete=exit_reason is ExitReason.COMPLETE)
+            missed = self._stats.find_missed(complete=exit_reason is ExitReason.COMPLETE)
             complete, state, now = exit_reason is ExitReason.COMPLETE, FINAL_STATES[exit_reason], time.time()
             runs.set_state(self._db, run, state, reason)
             runs.end(self._db, run, now)

@@ -75,9 +75,9 @@ class RunStats:
             return f"--max-time {seconds:g} s reached"
         return None
 
-    def find_missed(self, run: int, *, complete: bool) -> list[Missed]:
+    def find_missed(self, *, complete: bool) -> list[Missed]:
         """What the defs and settings expect of the rows, and is not met."""
-        return find_missed(self._db, runs.get(self._db, run), self._settings, complete=complete)
+        return find_missed(self._db, self._run, self._settings, complete=complete)
 
     def noindex_events(self) -> list[Event]:
         """For the end of the run: how many of its pages say `noindex`, if any."""

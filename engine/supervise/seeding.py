@@ -135,7 +135,6 @@ class Seeder:
                     yield (
                         yield from self._retry_busy(partial(self._write_batch, group, locator, batch, priority, kind))
                     )
-
             if is_empty:
                 self._empty_lists.append("standard input" if locator.from_file == "-" else str(locator.from_file))
 

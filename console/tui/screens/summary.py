@@ -39,13 +39,8 @@ class SummaryPane(Pane):
         if poll is None or run is None:
             return []
         jobs = poll.snapshot.jobs
-        role = (
-            "good"
-            if run.state == "DONE" and not (jobs["failed"] or poll.snapshot.warnings)
-            else "warn"
-            if run.state == "DONE"
-            else "bad"
-        )
+        done_role = "warn" if jobs["failed"] or poll.snapshot.warnings else "good"
+        role = done_role if run.state == "DONE" else "bad"
         reason = f": {run.reason}" if run.reason else ""
         rate = jobs["done"] / run.seconds if run.seconds else 0.0
         resume = "" if run.state == "DONE" else "; `crawl-console run` resumes the run"

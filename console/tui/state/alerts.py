@@ -10,7 +10,7 @@ from engine.model.run import Stage
 _MAX_HOST_ALARMS = 3
 _GROUP_HOSTS_ABOVE = 5
 _MAX_WARNINGS = 3
-_LOST_RECORDS = ("expectation", "all-rejected")
+_SEVERE_WARNINGS = ("expectation", "all-rejected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +85,9 @@ def _defs_alarms(poll: PollResult) -> list[Alarm]:
 
 
 def _data_alarms(poll: PollResult) -> list[Alarm]:
-    """The warnings about the data of the run; the first ones, those of lost records before the others."""
-    warnings = sorted(poll.snapshot.warnings, key=lambda warning: warning.code not in _LOST_RECORDS)
-    alarms = [
-        Alarm("bad" if warning.code in _LOST_RECORDS else "warn", warning.text) for warning in warnings[:_MAX_WARNINGS]
-    ]
+    """The first warnings about the data of the run, the severe ones before the others."""
+    warnings = sorted(poll.snapshot.warnings, key=lambda warning: warning.code not in _SEVERE_WARNINGS)
+    alarms = [Alarm("bad" if one.code in _SEVERE_WARNINGS else "warn", one.text) for one in warnings[:_MAX_WARNINGS]]
     more = len(warnings) - len(alarms)
     return [*alarms, Alarm("warn", f"{plural(more, 'more warning')}: `crawl-console status`")] if more else alarms
 
