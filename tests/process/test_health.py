@@ -19,9 +19,10 @@ WHERE j.run = (SELECT max(seq) FROM runs) GROUP BY data_def
 _COUNTED = "SELECT data_def, pages, records, rejected FROM health WHERE run = (SELECT max(seq) FROM runs) AND pages"
 _ROWS = "SELECT data_def, count(*) FROM rows WHERE run = (SELECT max(seq) FROM runs) GROUP BY data_def"
 _PAGE_FIELDS = """
-SELECT p.data_def, m.key, sum(m.value) FROM page_health p JOIN json_each(p.missing) m GROUP BY p.data_def, m.key
+SELECT p.data_def, m.key, sum(m.value) FROM page_health p JOIN json_each(p.missing) m JOIN jobs j ON j.id = p.job
+WHERE j.run = (SELECT max(seq) FROM runs) GROUP BY p.data_def, m.key
 """
-_FIELDS = "SELECT data_def, field, missing FROM field_health WHERE missing"
+_FIELDS = "SELECT data_def, field, missing FROM field_health WHERE run = (SELECT max(seq) FROM runs) AND missing"
 _HOSTS = "SELECT sum(records), sum(records_rejected) FROM hosts WHERE run = (SELECT max(seq) FROM runs)"
 
 
