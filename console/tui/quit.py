@@ -50,11 +50,11 @@ class QuitFlow:
             return 0
         if options.read_only or not self._run_observed:
             return 0
+        missed = any(warning.code == "expectation" for warning in poll.snapshot.warnings)
         if run.state == "DONE":
-            missed = any(warning.code == "expectation" for warning in poll.snapshot.warnings)
-            return 1 if missed or poll.snapshot.jobs["failed"] > options.max_failed else 0
+            return int(missed or poll.snapshot.jobs["failed"] > options.max_failed)
         if run.state == "CANCELLED":
-            return 0 if (run.reason or "").startswith("--max") else 143
+            return int(missed) if (run.reason or "").startswith("--max") else 143
         return 137 if run.state == "KILLED" else 3
 
     @property

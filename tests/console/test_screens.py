@@ -200,6 +200,11 @@ async def test_warnings_about_the_data_are_alarms_and_stand_in_the_summary(tmp_p
         await console.until(lambda: "run 3f2a DONE" in console.screen())
         assert "warning book.f3 was never filled in 20 records" in console.screen()
         assert console.app.quit_flow.run_exit_code() == 1, "an expectation was missed"
+        console.source.current = snapshot(
+            run=run(state="CANCELLED", stage="SHUTDOWN_COMPLETE", reason="--max-pages 5 reached"), warnings=warnings
+        )
+        await console.until(lambda: "run 3f2a CANCELLED" in console.screen())
+        assert console.app.quit_flow.run_exit_code() == 1, "as without a console"
 
 
 async def test_tiny_windows_show_one_pane(tmp_path):
