@@ -119,7 +119,7 @@ class LinkFinder:
             cache = absolute_cache if href.startswith(_ABSOLUTE) else relative_cache
             link = cache.get(href, _NOT_CACHED)
             if link is _NOT_CACHED:
-                # most are known under another way to write them, which costs less to see than to join them by the rules
+                # most URLs are cached under another spelling; joining text costs less than the rules of URLs
                 link = absolute_cache.get(_join_plainly(folder, href), _NOT_CACHED)
                 if link is _NOT_CACHED:
                     link = self._resolve_href(base, href, group, absolute_cache, budget)

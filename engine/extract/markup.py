@@ -32,7 +32,7 @@ class Markup:
         return len(_FORMATTING_WITH_ATTRIBUTES.findall(self.lower))
 
     def mentions_robots(self, agent: bytes) -> bool:
-        """Whether a `<meta>` element of the head may forbid something to robots, or to the one of that token."""
+        """Whether a `<meta>` of the head may forbid something to robots, or to the one with that product token."""
         # where the head is not ended, as it need not be, the whole page is searched
         end = self.lower.find(b"</head")
         head = self.lower if end < 0 else self.lower[:end]

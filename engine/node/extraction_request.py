@@ -128,7 +128,7 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
     indexes = [index for index, _ in answer.rows]
     if not with_rows.issuperset(indexes) or len(set(indexes)) < len(indexes):
         raise wire.InvalidAnswer("rows of a dataDef that was not asked for")
-    if not with_rows.issuperset([index for index, _ in answer.counts]) or not _possible_counts(request, answer):
+    if not with_rows.issuperset([index for index, _ in answer.counts]) or not _has_possible_counts(request, answer):
         raise wire.InvalidAnswer("counts that no dataDef makes")
     if not set(request.data_defs).issuperset([name for name, _ in answer.rejected_counts]):
         raise wire.InvalidAnswer("rejections by a dataDef that was not asked for")
@@ -136,7 +136,7 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
         raise wire.InvalidAnswer("links that no dataDef makes")
 
 
-def _possible_counts(request: ExtractionRequest, answer: wire.PageAnswer) -> bool:
+def _has_possible_counts(request: ExtractionRequest, answer: wire.PageAnswer) -> bool:
     assert request.definitions is not None
     for index, (records, rejected, missing) in answer.counts:
         data_def = request.definitions[1].data_def(request.data_defs[index])

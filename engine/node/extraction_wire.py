@@ -306,9 +306,9 @@ def _split(part: memoryview, count: int) -> tuple[str, ...]:
 def _length_of_line(part: memoryview) -> int:
     """Of the first line, with its line feed. Copies a block at a time."""
     for start in range(0, len(part), _SPLIT_BYTES):
-        found = bytes(part[start : start + _SPLIT_BYTES]).find(b"\n")
-        if found >= 0:
-            return start + found + 1
+        line_feed = bytes(part[start : start + _SPLIT_BYTES]).find(b"\n")
+        if line_feed >= 0:
+            return start + line_feed + 1
     raise ValueError("a line is not ended")
 
 

@@ -132,7 +132,7 @@ class HostClock:
         """
         now, next_at = boottime(), self._time(record, _NEXT_AT)
         if next_at > now:
-            self._refused_at.pop(record.number, None)  # who held the lock then has written
+            self._refused_at.pop(record.number, None)  # the holder of the lock has written
             return next_at
         locked = self._try_lock(record.offset)
         if not locked and self._is_patient(record, now):

@@ -7,33 +7,33 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import health, rows, versions
 from engine.store.tables.health import DataDefHealth
-from engine.store.tables.runs import Missed
+from engine.store.tables.runs import MissedExpectation
 
 _NOT_APPLIED = DataDefHealth(0, 0, 0, {}, frozenset())
 
 
-def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -> list[Missed]:
+def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -> list[MissedExpectation]:
     """What is not met, for the operator. `complete`: False for a run that was cut short, where rows are not judged."""
-    counts, found = rows.counts(db, run), health.read(db, run)
-    missed: list[Missed] = []
+    counts, data_defs = rows.counts(db, run), health.read(db, run)
+    missed: list[MissedExpectation] = []
     total = sum(written for written, _ in counts.values())
     rejected = sum(count for _, count in counts.values())
     if complete and settings.min_rows is not None and total < settings.min_rows:
-        missed.append(Missed(f"{total:,} rows; expected at least {settings.min_rows:,} (min_rows)"))
+        missed.append(MissedExpectation(f"{total:,} rows; expected at least {settings.min_rows:,} (min_rows)"))
     if settings.max_rejected_share is not None and rejected > settings.max_rejected_share * (total + rejected):
         share = _percent(rejected, total + rejected)
         most = f"{settings.max_rejected} (max_rejected)"
-        missed.append(Missed(f"{share} of all records were rejected; expected at most {most}"))
+        missed.append(MissedExpectation(f"{share} of all records were rejected; expected at most {most}"))
     for expectation in versions.list_expectations(db, versions.current(db, run)):
         written, refused = counts.get(expectation.name, (0, 0))
-        of_data_def = found.get(expectation.name, _NOT_APPLIED)
-        texts = _missed_of(expectation, written, refused, of_data_def, complete=complete)
-        missed += [Missed(text, expectation.name) for text in texts]
+        data_def = data_defs.get(expectation.name, _NOT_APPLIED)
+        texts = _missed_of(expectation, written, refused, data_def, complete=complete)
+        missed += [MissedExpectation(text, expectation.name) for text in texts]
     return missed
 
 
 def _missed_of(
-    expectation: Expectation, written: int, rejected: int, found: DataDefHealth, *, complete: bool
+    expectation: Expectation, written: int, rejected: int, data_def: DataDefHealth, *, complete: bool
 ) -> Iterator[str]:
     name, records = expectation.name, written + rejected
     if complete and expectation.rows is not None and written < expectation.rows:
@@ -42,10 +42,10 @@ def _missed_of(
         most = f"{expectation.rejected * 100:g} %"
         yield f"{name}: {_percent(rejected, records)} of the records were rejected; expected at most {most}"
     for field, share in expectation.filled.items():
-        filled = found.records - found.missing.get(field, 0)
-        if found.records and filled < share * found.records:
+        filled = data_def.records - data_def.missing.get(field, 0)
+        if data_def.records and filled < share * data_def.records:
             least = f"{share * 100:g} %"
-            yield f"{name}.{field}: filled in {_percent(filled, found.records)} of the records; expected {least}"
+            yield f"{name}.{field}: filled in {_percent(filled, data_def.records)} of the records; expected {least}"
 
 
 def _percent(count: int, of: int) -> str:

@@ -55,7 +55,7 @@ class LogRotation:
         log = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         try:
             start = max(0, os.fstat(log).st_size - self._max_bytes)
-            limit = start + 2 * self._max_bytes  # a process that writes faster than this copies must not fill the disk
+            limit = start + 2 * self._max_bytes  # a process that writes faster than it is copied must not fill the disk
             with os.fdopen(os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as copy:
                 while block := os.pread(log, min(_BLOCK_BYTES, limit - start), start):
                     start += len(block)

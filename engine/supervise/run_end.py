@@ -7,7 +7,7 @@ from engine.model.run import RunState, Stage
 from engine.store.db.connector import Database
 from engine.store.tables import events, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event
-from engine.store.tables.runs import Missed, Run
+from engine.store.tables.runs import MissedExpectation, Run
 from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.exit_reason import FINAL_STATES, ExitReason
 from engine.supervise.reload.defs_sync import DefsSync
@@ -23,7 +23,7 @@ class RunOutcome:
     reason: str | None
     too_many_failed: bool
     """Whether a complete run has more failed jobs than `max_failed` allows."""
-    missed: tuple[Missed, ...]
+    missed: tuple[MissedExpectation, ...]
     """What was expected of its rows, and not met."""
 
 
@@ -88,5 +88,5 @@ class RunEnd:
         return RunOutcome(exit_reason=exit_reason, reason=reason, too_many_failed=too_many_failed, missed=tuple(missed))
 
 
-def _missed_events(missed: list[Missed], now: float) -> list[Event]:
+def _missed_events(missed: list[MissedExpectation], now: float) -> list[Event]:
     return [Event(now, "ERROR", "supervisor", "run", f"expectation missed: {one.text}") for one in missed]

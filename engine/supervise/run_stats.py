@@ -6,7 +6,7 @@ from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import metrics, rows, runs, samples, sequences, supervisors
 from engine.store.tables.events import Event
-from engine.store.tables.runs import Missed
+from engine.store.tables.runs import MissedExpectation
 from engine.store.tables.samples import Sample
 from engine.store.transactions import page_limit
 from engine.supervise.expectations import find_missed
@@ -75,7 +75,7 @@ class RunStats:
             return f"--max-time {seconds:g} s reached"
         return None
 
-    def find_missed(self, *, complete: bool) -> list[Missed]:
+    def find_missed(self, *, complete: bool) -> list[MissedExpectation]:
         """What the defs and settings expect of the rows, and is not met."""
         return find_missed(self._db, self._run, self._settings, complete=complete)
 

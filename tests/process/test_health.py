@@ -216,8 +216,8 @@ def test_seeds_that_were_empty_are_a_warning(project: Project, site: Site) -> No
     project.write(text)
     (project.folder / "defs" / "none.txt").write_text("# nothing today\n")
     done = project.crawl(stdin=b"")
-    found = [warning["text"] for warning in done.summary["warnings"]]
-    assert found == [
+    shown = [warning["text"] for warning in done.summary["warnings"]]
+    assert shown == [
         f"no URL in {project.folder / 'defs' / 'none.txt'}, the seeds of the group books",
         "no URL in standard input, the seeds of the group books",
     ]

@@ -43,17 +43,17 @@ class DataWarning:
 
 def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
     """The warnings of a run; empty for a healthy one. Reads counters: of hosts, those with failures alone."""
-    found = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
+    warnings = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
     for key, pages, records, rejected, errors in db.all(_HOSTS, (run.seq,)):
-        found += _of_host(str(key), int(pages), int(records), int(rejected), int(errors))
+        warnings += _of_host(str(key), int(pages), int(records), int(rejected), int(errors))
     for group, name in runs.list_empty_seeds(db, run.seq):
-        found.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}"))
+        warnings.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}"))
     if run.state in _ENDED:
-        found += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
+        warnings += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:
         for (group,) in db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
-            found.append(DataWarning("group-without-page", f"no page of the group {group} was done"))
-    return found
+            warnings.append(DataWarning("group-without-page", f"no page of the group {group} was done"))
+    return warnings
 
 
 def _of_data_def(name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:

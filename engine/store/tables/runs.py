@@ -156,7 +156,7 @@ def enter_stage(db: Database, seq: int, stage: Stage) -> None:
         raise CrawlError(f"run {seq}: no transition from stage {get(db, seq).stage} to {stage}")
 
 
-class Missed(NamedTuple):
+class MissedExpectation(NamedTuple):
     """Something that was expected of the rows of a run and not met; of a dataDef, or of all together."""
 
     text: str
@@ -174,14 +174,14 @@ def list_empty_seeds(db: Database, run: int) -> list[tuple[str, str]]:
     return [(group, name) for group, names in by_group.items() for name in names]
 
 
-def set_missed(db: Database, run: int, missed: list[Missed]) -> None:
+def set_missed(db: Database, run: int, missed: list[MissedExpectation]) -> None:
     """Store what a run that ends did not meet."""
     db.execute(_SET_MISSED, (orjson.dumps([list(one) for one in missed]).decode(), run))
 
 
-def list_missed(db: Database, run: int) -> list[Missed]:
+def list_missed(db: Database, run: int) -> list[MissedExpectation]:
     """What the run did not meet when it last ended."""
-    return [Missed(*one) for one in orjson.loads(db.value(_MISSED, (run,)) or "[]")]
+    return [MissedExpectation(*one) for one in orjson.loads(db.value(_MISSED, (run,)) or "[]")]
 
 
 def end(db: Database, seq: int, now: float) -> None:

@@ -262,12 +262,12 @@ def test_missing_fields_are_counted_before_their_default_and_in_rejected_records
         filters=(FilterRule(field="title", pattern="gone"),),
     )
     items = "<li><b>a</b><i>1</i><u>n</u><s>t</s><em></em><li><i>2</i><u></u><li><u>no price</u><li><b>gone</b><i>3</i>"
-    found = extract(data_def, items)
-    assert (len(found.rows), len(found.rejected), found.filtered) == (2, 1, 1)
-    assert found.counts == RecordCounts(
+    extraction = extract(data_def, items)
+    assert (len(extraction.rows), len(extraction.rejected), extraction.filtered) == (2, 1, 1)
+    assert extraction.counts == RecordCounts(
         records=3, rejected=1, missing=(("title", 2), ("price", 1), ("note", 1), ("tags", 2), ("sizes", 2))
     )
-    assert found.rows[1]["note"] == "none"
+    assert extraction.rows[1]["note"] == "none"
 
 
 def test_fields_after_a_rejection_are_counted_whatever_their_names() -> None:
