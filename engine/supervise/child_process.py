@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
@@ -197,12 +197,13 @@ def spawn(
     """Start `python -m module` in its own session; its output goes to `log`, its stdin is the lifeline.
 
     `-P` keeps a folder of the user from shadowing our packages. `first_line` is written to its stdin; it may write to
-    `wakeup_fd` to wake the supervisor. Raises CrawlError if it cannot be started.
+    `wakeup_fd` to wake the supervisor. It inherits SIGINT and SIGHUP blocked: it ignores both, and either would end it
+    before it can say so. Raises CrawlError if it cannot be started.
     """
     with contextlib.suppress(OSError):
         log.parent.mkdir(mode=0o700, exist_ok=True)
     try:
-        with _open_log(log) as output:
+        with _open_log(log) as output, _blocked(signal.SIGINT, signal.SIGHUP):
             process = subprocess.Popen(
                 [
                     sys.executable,
@@ -226,6 +227,16 @@ def spawn(
     except OSError as error:
         raise CrawlError(f"cannot start {module}: {error.strerror}", "Free memory, processes or disk.") from error
     return process
+
+
+@contextlib.contextmanager
+def _blocked(*signals: signal.Signals) -> Iterator[None]:
+    """Block signals in this thread; what it starts inherits that."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _open_log(log: Path) -> IO[bytes]:

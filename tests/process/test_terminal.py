@@ -64,6 +64,23 @@ def test_an_interrupt_typed_at_the_terminal_cancels_gracefully(project: Project,
     assert len(site.paths) == len(set(site.paths))
 
 
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_a_node_that_starts_ignores_signals_of_the_terminal(
+    project: Project, site: Site, number: signal.Signals
+) -> None:
+    """It cannot ignore them before its first line runs: they must not end it before."""
+    library = Library(site, shelves=2, books=2)
+    project.write(library.defs())
+    running = project.start()
+    assert until(lambda: len(project.children("node")) == 2 or running.exited), running.err
+    for pid in project.children("node"):
+        os.kill(pid, number)
+    done = running.wait()
+    assert done.code == 0, done.err
+    assert project.query("SELECT count(*) FROM nodes") == [(2,)]
+    assert project.count_rows("entry", "book") == library.rows()
+
+
 def test_nodes_and_appender_ignore_sighup(project: Project, site: Site) -> None:
     """Huey would restart itself on SIGHUP; our processes ignore it."""
     library = Library(site, shelves=5, books=5, delay=0.1)
