@@ -24,7 +24,7 @@ _USERINFO = re.compile(r"((?:[a-z][a-z0-9+.-]*:)?[/\\]{2,})[^/\\?#\s<>\"]*@", re
 """The credentials in an absolute or protocol-relative URL, wherever it stands in a header."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FetchResponse:
     """An HTTP response of any status."""
 
@@ -46,6 +46,11 @@ class FetchResponse:
     """Why the redirect's target cannot be followed."""
     retry_after: float | None
     """Seconds the server asks to wait, ≥ 0, not capped."""
+
+    def take_body(self) -> bytes:
+        """The body, which is empty from now on: a large one must not stay in memory for the sake of its headers."""
+        taken, self.body = self.body, b""
+        return taken
 
 
 def decode_header(value: bytes) -> str:

@@ -1,8 +1,15 @@
 """The results of extracting a page: rows, links, and rejected records."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+
+class Texts(Protocol):
+    """Texts whose number is known; a long one may be the memory that holds it in UTF-8."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[str | memoryview]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -109,18 +109,18 @@ class Committer(threading.Thread):
                 _log.warning("commit waits: %s", busy.message)
                 self.ticked_at = time.monotonic()
                 time.sleep(_RETRY_PAUSE)
-        for outcome in batch:
-            outcome.settle()
         self._capacity.release([outcome.job for outcome in batch])
         self._apply_result(batch, result)
+        for outcome in batch:
+            outcome.settle()
         if not self._capacity.held:
             self._on_idle()
 
     def _commit_many_children(self, db: Database, batch: list[JobOutcome]) -> None:
         """Commit the children of a batch in pieces until so few are left that one transaction is short."""
         excess = sum(len(outcome.children) for outcome in batch) - MAX_CHILDREN
-        for outcome in batch if excess > 0 else ():
-            while excess > 0 and outcome.children:
+        for outcome in batch:
+            while (excess > 0 or outcome.later_children is not None) and outcome.children:
                 count = min(len(outcome.children), MAX_CHILDREN)
                 try:
                     result = commit_children(db, self._node, self._run, outcome, count, self._placements, boottime())
@@ -128,12 +128,16 @@ class Committer(threading.Thread):
                     raise
                 except Exception as error:
                     _log.error("child jobs cannot be written; the commit of their page tries again", exc_info=error)
+                    while outcome.next_children():
+                        pass
                     break
                 self.ticked_at = time.monotonic()
                 excess -= count
                 if result is None:  # the lease is lost: the commit will reject the outcome
-                    outcome.children = ()
+                    outcome.children, outcome.later_children = (), None
                     break
+                if not outcome.children:
+                    excess += outcome.next_children()
                 self._seen_set.add(child.identity for child in result.committed)
                 self._ringer.ring(result.ring)
                 time.sleep(_PIECE_PAUSE)
@@ -179,4 +183,4 @@ def _store_bodies(pages: PageStore, batch: list[JobOutcome]) -> None:
         for outcome, page_id in zip(unstored, page_ids, strict=True):
             outcome.page = page_id
             if outcome.document is not None and outcome.document.size > _LARGE_BODY_BYTES:
-                outcome.document = outcome.document.without_body()
+                outcome.document.body.forget()

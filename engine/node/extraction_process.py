@@ -221,7 +221,7 @@ class ExtractionPool:
         if request.definitions is not None and child.learn_defs(request.definitions[0]):
             key, definitions = request.definitions
             pieces += wire.encode_frame({"kind": "defs", "defs": key}, encode_defs(definitions))
-        pieces += wire.encode_frame(request.header, request.body)
+        pieces += wire.encode_frame(request.header, request.read_body())
         child.requests.append(request)
         if len(child.requests) == 1:
             child.clock.start()

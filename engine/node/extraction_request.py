@@ -14,6 +14,7 @@ from engine.node.extraction import UnreadablePage, UnsupportedContent
 from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_connection import ExtractionConnection
 from engine.node.extraction_launcher import Ended
+from engine.store.pages.body import Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class ExtractionRequest:
     """A document to work on."""
 
     header: dict[str, Any]
-    body: bytes
+    body: Body
     definitions: tuple[int, Definitions] | None = None
     """Defs that the process must have, and their key."""
     data_defs: Sequence[str] = ()
@@ -41,6 +42,12 @@ class ExtractionRequest:
     """Counts the bytes of the answer; who opened it releases it."""
     deaths: int = 0
     answered: "asyncio.Future[wire.Answer | RoomNeeded]" = field(init=False)
+
+    def read_body(self) -> bytes:
+        """The bytes to send. A packed body is unpacked where they must be sent again, to another process."""
+        body = self.body.read()
+        self.body.keep_packed()
+        return body
 
     def answer(self, answer: wire.Answer) -> None:
         """Pass on the answer, unless nobody waits for it any more."""

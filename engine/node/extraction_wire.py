@@ -7,14 +7,16 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal
 
 import orjson
 
 from engine.extract.context import Context
 from engine.extract.selection import SelectionResult, result_from_fields
-from engine.model.record import ExtractedLink, RecordCounts, Rejection
+from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
 from engine.node.extraction import ExtractedPage
+from engine.node.lines import as_text, read_lines
 
 PREFIX = struct.Struct("<II")
 """Lengths of the header and of the bytes behind it."""
@@ -27,8 +29,8 @@ SHOWN_REJECTIONS = 5
 """Rejections of a page that are described; of the others the number is enough for a crawl."""
 _MAX_REJECTION_TEXT = 300
 _MAX_INTEGER = 2**63 - 1
-_SPLIT_BYTES = 1_000_000
 _HTTP = ("http://", "https://")
+_OBJECT_START, _OBJECT_END = "{", "}"
 
 FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "internal"]
 _FAILURE_KINDS = ("unsupported", "unreadable", "memory", "selector", "internal")
@@ -93,18 +95,19 @@ class Failure:
 class LinkColumns:
     """Links of a page as columns. `runs`: how many in a row have this group, priority, depth and freedom to leave."""
 
-    urls: tuple[str, ...] = ()
-    keys: tuple[bytes, ...] = ()
+    urls: Texts = ()
+    keys: bytes | memoryview = b""
     runs: tuple[tuple[int, str, int, int | None, bool], ...] = ()
 
     def to_links(self, is_new: Callable[[bytes], bool] | None = None) -> Iterator[ExtractedLink]:
         """The links whose key `is_new`, one by one; without it all."""
-        start = 0
+        urls, at = iter(self.urls), 0
         for count, group, priority, max_depth, may_leave_host in self.runs:
-            for at in range(start, start + count):
-                if is_new is None or is_new(self.keys[at]):
-                    yield ExtractedLink(self.urls[at], group, priority, max_depth, self.keys[at], may_leave_host)
-            start += count
+            for url in islice(urls, count):
+                key = bytes(self.keys[at : at + KEY_BYTES])
+                at += KEY_BYTES
+                if is_new is None or is_new(key):
+                    yield ExtractedLink(as_text(url), group, priority, max_depth, key, may_leave_host)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +116,7 @@ class PageAnswer:
 
     page_kind: str
     damaged: int
-    rows: tuple[tuple[int, tuple[str, ...]], ...]
+    rows: tuple[tuple[int, Texts], ...]
     """Rows as JSON objects, by index of their dataDef in the task."""
     links: LinkColumns
     dropped_links: int
@@ -131,8 +134,8 @@ class PageAnswer:
 class SitemapAnswer:
     """The URLs of a sitemap, as written: of pages, and of nested sitemaps; `dropped` more were left out."""
 
-    pages: tuple[str, ...]
-    sitemaps: tuple[str, ...]
+    pages: Texts
+    sitemaps: Texts
     dropped: int
 
 
@@ -159,7 +162,7 @@ def encode_page(
     page_kind: str, damaged: int, extracted: ExtractedPage, max_rejections: int = SHOWN_REJECTIONS
 ) -> list[bytes]:
     """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it."""
-    rows = _join([row for _, texts in extracted.rows for row in texts])
+    rows = [(index, len(texts), _join(texts)) for index, texts in extracted.rows]
     urls = _join([link.url for link in extracted.links])
     runs: list[list[Any]] = []
     for link in extracted.links:
@@ -172,7 +175,7 @@ def encode_page(
         {
             "page": page_kind,
             "damaged": damaged,
-            "rows": [(index, len(texts)) for index, texts in extracted.rows],
+            "rows": [(index, count, len(joined)) for index, count, joined in rows],
             "links": runs,
             "dropped_links": extracted.dropped_links,
             "rejected": [
@@ -183,16 +186,19 @@ def encode_page(
             "filtered": extracted.filtered,
             "counts": [(index, [*counts]) for index, counts in extracted.counts],
             "noindex": extracted.noindex,
-            "sizes": (len(rows), len(urls)),
+            "urls_size": len(urls),
         },
-        b"".join((rows, urls, *[link.key for link in extracted.links])),
+        b"".join((*[joined for _, _, joined in rows], urls, *[link.key for link in extracted.links])),
     )
 
 
 def encode_sitemap(answer: SitemapAnswer) -> list[bytes]:
     """The message of an answer."""
-    body = _join((*answer.pages, *answer.sitemaps))
-    return encode_frame({"sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped}, body)
+    pages = _join(answer.pages)
+    header = {
+        "sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped, "size": len(pages)
+    }  # fmt: skip
+    return encode_frame(header, pages + _join(answer.sitemaps))
 
 
 def encode_selection(result: SelectionResult) -> list[bytes]:
@@ -226,33 +232,29 @@ def decode_answer(header: bytes | memoryview, body: memoryview) -> Answer:
 
 
 def _decode_page(fields: dict[str, Any], body: memoryview) -> PageAnswer:
-    rows_size, urls_size = (_count(size) for size in fields["sizes"])
-    counts = [(_count(index), _count(count)) for index, count in fields["rows"]]
     runs = tuple(
         (_count(count), _text(group), _integer(priority), None if depth is None else _integer(depth), leaves is True)
         for count, group, priority, depth, leaves in fields["links"]
     )
-    total = sum(run[0] for run in runs)
-    if len(body) != rows_size + urls_size + total * KEY_BYTES:
+    rows, start = list[tuple[int, Texts]](), 0
+    for index, count, size in fields["rows"]:
+        texts = read_lines(body[start : start + _count(size)], _count(count))
+        if not all(map(_is_object, texts)):
+            raise ValueError("a row is not an object")
+        rows.append((_count(index), texts))
+        start += size
+    total, urls_size = sum(run[0] for run in runs), _count(fields["urls_size"])
+    if len(body) != start + urls_size + total * KEY_BYTES:
         raise ValueError("sizes do not add up")
-    texts = _split(body[:rows_size], sum(count for _, count in counts))
-    if not all(text.startswith("{") and text.endswith("}") for text in texts):
-        raise ValueError("a row is not an object")
-    urls = _split(body[rows_size : rows_size + urls_size], total)
-    if not all(url.startswith(_HTTP) for url in urls):
+    urls = read_lines(body[start : start + urls_size], total)
+    if not all(as_text(url).startswith(_HTTP) for url in urls):
         raise ValueError("a link is not http")
-    keys = bytes(body[rows_size + urls_size :])
-    rows, start = [], 0
-    for index, count in counts:
-        rows.append((index, texts[start : start + count]))
-        start += count
+    keys = body[start + urls_size :]
     return PageAnswer(
         page_kind=_text(fields["page"]),
         damaged=_count(fields["damaged"]),
         rows=tuple(rows),
-        links=LinkColumns(
-            urls=urls, keys=tuple([keys[at : at + KEY_BYTES] for at in range(0, len(keys), KEY_BYTES)]), runs=runs
-        ),
+        links=LinkColumns(urls=urls, keys=bytes(keys) if isinstance(urls, tuple) else keys, runs=runs),
         dropped_links=_count(fields["dropped_links"]),
         rejected=tuple(
             Rejection(data_def=_text(name), field=_text(field), reason=_text(reason), place=_text(place))
@@ -277,39 +279,20 @@ def _decode_sitemap(fields: dict[str, Any], body: memoryview) -> SitemapAnswer:
     pages, nested = _count(fields["sitemap"]), _count(fields["nested"])
     if pages + nested > MAX_SITEMAP_URLS:
         raise ValueError("too many URLs")
-    urls = _split(body, pages + nested)
-    return SitemapAnswer(pages=urls[:pages], sitemaps=urls[pages:], dropped=_count(fields["dropped"]))
+    size, dropped = _count(fields["size"]), _count(fields["dropped"])
+    return SitemapAnswer(
+        pages=read_lines(body[:size], pages), sitemaps=read_lines(body[size:], nested), dropped=dropped
+    )
 
 
-def _join(texts: Sequence[str]) -> bytes:
-    return "".join([f"{text}\n" for text in texts]).encode()
+def _join(texts: Texts) -> bytes:
+    return "".join([f"{as_text(text)}\n" for text in texts]).encode()
 
 
-def _split(part: memoryview, count: int) -> tuple[str, ...]:
-    """The lines of a part, each ended by a line feed; made block by block, to hold no second copy of a large part."""
-    lines: list[str] = []
-    start = 0
-    while start < len(part):
-        block = bytes(part[start : start + _SPLIT_BYTES])
-        whole = block.rfind(b"\n") + 1
-        if whole:
-            lines += str(memoryview(block)[: whole - 1], "utf-8").split("\n")
-        else:
-            whole = _length_of_line(part[start:])
-            lines.append(str(part[start : start + whole - 1], "utf-8"))
-        start += whole
-    if len(lines) != count:
-        raise ValueError("lines are missing")
-    return tuple(lines)
-
-
-def _length_of_line(part: memoryview) -> int:
-    """Of the first line, with its line feed. Copies a block at a time."""
-    for start in range(0, len(part), _SPLIT_BYTES):
-        line_feed = bytes(part[start : start + _SPLIT_BYTES]).find(b"\n")
-        if line_feed >= 0:
-            return start + line_feed + 1
-    raise ValueError("a line is not ended")
+def _is_object(row: str | memoryview) -> bool:
+    if isinstance(row, str):
+        return row.startswith(_OBJECT_START) and row.endswith(_OBJECT_END)
+    return row[0] == ord(_OBJECT_START) and row[-1] == ord(_OBJECT_END)
 
 
 def _clean(text: str) -> str:

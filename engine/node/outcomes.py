@@ -35,7 +35,8 @@ class OutcomeBuilder:
         hops: int,
     ) -> JobOutcome:
         """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`."""
-        text = f"{status} {url} {fetch_time} {size / 1000:.0f} kB {len(extraction.rows)} rows"
+        rows = sum(len(made.texts) for made in extraction.rows)
+        text = f"{status} {url} {fetch_time} {size / 1000:.0f} kB {rows} rows"
         replaced = f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced"
         problems = [note for note, applies in (("empty page", not size), (replaced, extraction.damaged)) if applies]
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
@@ -51,6 +52,7 @@ class OutcomeBuilder:
             hops=hops,
             rows=extraction.rows,
             children=extraction.children,
+            later_children=extraction.later_children,
             rejected=extraction.rejected_counts,
             counts=extraction.counts,
             events=tuple(events),

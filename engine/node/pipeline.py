@@ -28,6 +28,7 @@ from engine.node.robots_job import RobotsHandler
 from engine.node.secrets import SecretValues
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
+from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument, StoredBody, robots_tags
 from engine.store.transactions.outcome import JobOutcome
 
@@ -143,20 +144,23 @@ class Pipeline:
         if classify_status(response.status) != "ok":
             return self._outcomes.failed(job, f"HTTP {response.status}", url, hops)
         try:
-            children, dropped, answer = await self._sitemap_handler.list_children(
-                job, url, response.body, self._sender.share(job)
+            children = await self._sitemap_handler.list_children(
+                job, url, response.take_body(), self._sender.share(job)
             )
         except FetchFailed as failure:
             return self._outcomes.fetch_failed(job, url, failure)
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
-        text = f"{job.url}: {len(children)} entries"
+        text, dropped = f"{job.url}: {children.entries} entries", children.dropped
         if dropped:
             text += f"; {dropped} beyond the {MAX_SITEMAP_URLS:,} that the sitemap protocol allows are dropped"
-        event = self._outcomes.event(job, "INFO" if children and not dropped else "WARNING", text)
-        outcome = JobOutcome(job=job, state=JobState.DONE, attempts=1, hops=hops, children=children, events=(event,))
-        if answer is not None:
-            outcome.release_when_settled(answer.release)
+        event = self._outcomes.event(job, "INFO" if children.entries and not dropped else "WARNING", text)
+        outcome = JobOutcome(
+            job=job, state=JobState.DONE, attempts=1, hops=hops, children=children.first, later_children=children.later,
+            events=(event,),
+        )  # fmt: skip
+        if children.share is not None:
+            outcome.release_when_settled(children.share.release)
         return outcome
 
     async def _process_fetched(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
@@ -170,12 +174,12 @@ class Pipeline:
             content_type=response.content_type,
             fetched_at=time.time(),
             headers=redact_headers(response.headers),
-            body=response.body,
+            body=Body(response.take_body()),
         )
         match self._classify(job, url, chain.request, status):
             case "ok":
                 outcome = await self._extract(
-                    job, StoredBody(response.body, robots_tags(response.headers)), response.content_type, document.url,
+                    job, StoredBody(document.body, robots_tags(response.headers)), response.content_type, document.url,
                     status, document.fetched_at, f"{response.elapsed * 1000:.0f} ms", hops,
                 )  # fmt: skip
                 outcome.document, outcome.attempts, outcome.target = document, 1, url if hops else None
@@ -245,5 +249,5 @@ class Pipeline:
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
         return self._outcomes.extracted(
-            job, extraction, status=status, url=url, fetch_time=fetch_time, size=len(content.body), hops=hops
+            job, extraction, status=status, url=url, fetch_time=fetch_time, size=content.body.size, hops=hops
         )

@@ -43,7 +43,7 @@ class Reextractor:
         except UnreadablePage as error:
             return self._failed(job, str(error))
         outcome = self._outcomes.extracted(
-            job, extraction, status=stored.status, url=stored.url, fetch_time="stored", size=len(content.body), hops=0
+            job, extraction, status=stored.status, url=stored.url, fetch_time="stored", size=content.body.size, hops=0
         )
         outcome.noindex = False  # the page was counted when it was fetched
         outcome.kept_data_defs = self._page_extractor.unchanged_data_defs(job)

@@ -4,8 +4,11 @@ Filled only after COMMIT: a link counted as known before its job is stored would
 """
 
 from collections.abc import Iterable
+from itertools import islice
 
 from engine.model.record import ExtractedLink
+
+_EVICTED_PART = 10
 
 
 class SeenSet:
@@ -29,5 +32,6 @@ class SeenSet:
         stored = self._keys
         for key in keys:
             stored[key] = None
-        while len(stored) > self._limit:
-            del stored[next(iter(stored))]
+        if len(stored) > self._limit:  # a part at once: each search for the first passes over the keys removed before
+            for key in list(islice(stored, len(stored) - self._limit + self._limit // _EVICTED_PART)):
+                del stored[key]

@@ -1,23 +1,43 @@
 """Reads a sitemap: its entries and the sitemaps it names become jobs of the locator's group."""
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain, islice
 
 from engine import urls
 from engine.fetch.byte_budget import BodyShare
 from engine.fetch.decompress import open_decompressor
 from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import link_key, locator_key
+from engine.node.lines import as_text
 from engine.node.page_extractor import PageExtractor, SitemapUrls
+from engine.store.pages.body import Body
 from engine.store.transactions.outcome import ChildJob
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _MAX_DEPTH = 4
 """Levels of sitemaps that name sitemaps."""
-_ENTRIES_PER_STEP = 1_000
-"""Entries turned into jobs before other coroutines have their turn: about 8 ms."""
+_ENTRIES_PER_PIECE = 1_000
+"""Entries turned into jobs at once; pieces after the first by the thread that commits them. About 8 ms."""
 _UNPACKED_PER_STEP = 1_000_000
 """Bytes unpacked before other coroutines have their turn: a few ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class SitemapChildren:
+    """The jobs that a sitemap makes."""
+
+    first: tuple[ChildJob, ...]
+    later: Iterator[tuple[ChildJob, ...]] | None
+    """Further ones in pieces, made when they are committed."""
+    entries: int
+    """Their number; where they are many, that of the entries, of which some may make no job."""
+    dropped: int
+    """Entries beyond the protocol's limit."""
+    share: BodyShare | None
+    """What the URLs hold of the budget of answers, to be released when they are committed."""
 
 
 class SitemapHandler:
@@ -27,23 +47,21 @@ class SitemapHandler:
         self._max_body = max_body
         self._page_extractor = page_extractor
 
-    async def list_children(
-        self, job: LeasedJob, url: str, body: bytes, share: BodyShare
-    ) -> tuple[tuple[ChildJob, ...], int, BodyShare | None]:
-        """The jobs that a sitemap at that URL makes, and how many entries it has beyond the protocol's limit.
+    async def list_children(self, job: LeasedJob, url: str, body: bytes, share: BodyShare) -> SitemapChildren:
+        """The jobs that a sitemap at that URL makes. `share` grows with what is unpacked.
 
-        `share` grows with what is unpacked. The last value is the share that the jobs' URLs hold; the caller releases
-        it. Raises FetchFailed where it cannot be decompressed, and UnreadablePage.
+        Raises FetchFailed where it cannot be decompressed, and UnreadablePage.
         """
         if body.startswith(_GZIP_MAGIC):
             body = await self._unpack(body, share)
-        sitemap = await self._page_extractor.read_sitemap(body)
-        try:
-            return await self._children(job, url, sitemap), sitemap.dropped, sitemap.share
-        except BaseException:
-            if sitemap.share is not None:
-                sitemap.share.release()
-            raise
+        content = Body(body)
+        del body  # a large one is compressed while it is read
+        sitemap = await self._page_extractor.read_sitemap(content)
+        pieces = _pieces(job, url, sitemap)
+        first, entries = next(pieces, ()), len(sitemap.pages) + len(sitemap.sitemaps)
+        if entries <= _ENTRIES_PER_PIECE:
+            return SitemapChildren(first, None, len(first), sitemap.dropped, sitemap.share)
+        return SitemapChildren(first, pieces, entries, sitemap.dropped, sitemap.share)
 
     async def _unpack(self, body: bytes, share: BodyShare) -> bytes:
         decompressor = open_decompressor("gzip", self._max_body)
@@ -60,26 +78,26 @@ class SitemapHandler:
         share.finish_reading()
         return unpacked.getvalue()
 
-    async def _children(self, job: LeasedJob, url: str, sitemap: SitemapUrls) -> tuple[ChildJob, ...]:
-        children: dict[bytes, ChildJob] = {}
-        for number, written in enumerate(sitemap.pages, 1):
-            if not number % _ENTRIES_PER_STEP:
-                await asyncio.sleep(0)
-            target = _join(url, written)
-            if target is not None:
-                key = link_key(job.group, target)
-                children[key] = self._child(job, target, 0, key, JobKind.PAGE)
-        for number, written in enumerate(sitemap.sitemaps if job.depth < _MAX_DEPTH else (), 1):
-            if not number % _ENTRIES_PER_STEP:
-                await asyncio.sleep(0)
-            target = _join(url, written)
-            if target is not None:
-                key = locator_key(job.group, job.locator, target, JobKind.SITEMAP, None)
-                children[key] = self._child(job, target, job.depth + 1, key, JobKind.SITEMAP)
-        return tuple(children.values())
 
-    def _child(self, job: LeasedJob, url: str, depth: int, key: bytes, kind: JobKind) -> ChildJob:
-        return ChildJob(job.group, urls.host_key(url), urls.origin(url), url, depth, job.priority, key, kind)
+def _pieces(job: LeasedJob, url: str, sitemap: SitemapUrls) -> Iterator[tuple[ChildJob, ...]]:
+    """The jobs of the entries, in pieces that are not empty."""
+    nested = sitemap.sitemaps if job.depth < _MAX_DEPTH else ()
+    entries = chain(((page, JobKind.PAGE) for page in sitemap.pages), ((other, JobKind.SITEMAP) for other in nested))
+    while piece := list(islice(entries, _ENTRIES_PER_PIECE)):
+        children: dict[bytes, ChildJob] = {}
+        for written, kind in piece:
+            target = _join(url, as_text(written))
+            if target is None:
+                continue
+            if kind is JobKind.PAGE:
+                key, depth = link_key(job.group, target), 0
+            else:
+                key, depth = locator_key(job.group, job.locator, target, kind, None), job.depth + 1
+            children[key] = ChildJob(
+                job.group, urls.host_key(target), urls.origin(target), target, depth, job.priority, key, kind
+            )
+        if children:
+            yield tuple(children.values())
 
 
 def _join(base: str, written: str) -> str | None:

@@ -27,8 +27,10 @@ from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
+from engine.node.lines import as_text
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
+from engine.store.pages.body import Body
 
 _MAX_REJECTIONS = 10_000
 """Rejections of a page to show: 10 MB at most."""
@@ -75,8 +77,9 @@ class ExtractionClient:
             answer = self._work(self._request(document, definitions, data_def.name, context))
         assert isinstance(answer, wire.PageAnswer)
         links = tuple(answer.links.to_links())
+        rows = tuple([(index, tuple(map(as_text, texts))) for index, texts in answer.rows])
         return answer.page_kind, ExtractedPage(
-            answer.rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex
+            rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex
         )
 
     def select(self, document: TrialDocument, selection: Selection) -> SelectionResult:
@@ -88,7 +91,7 @@ class ExtractionClient:
             "kind": "select", "url": document.url, "content_type": document.content_type, "selection": selection,
         }  # fmt: skip
         with _explained(document.url):
-            answer = self._work(ExtractionRequest(header=header, body=document.body))
+            answer = self._work(ExtractionRequest(header=header, body=Body(document.body)))
         assert isinstance(answer, SelectionResult)
         return answer
 
@@ -104,7 +107,7 @@ class ExtractionClient:
             max_rejections=_MAX_REJECTIONS,
         )  # fmt: skip
         return ExtractionRequest(
-            header=task.to_header(), body=document.body, definitions=(key, definitions), data_defs=[data_def]
+            header=task.to_header(), body=Body(document.body), definitions=(key, definitions), data_defs=[data_def]
         )
 
     def _work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer | SelectionResult:

@@ -143,7 +143,7 @@ def stored_document(bodies: PageStore, page: WorkedPage) -> TrialDocument:
             "Choose a job that is DONE, or pass the URL.",
         )
     return TrialDocument(
-        body=content.body,
+        body=content.body.read(),
         robots_tags=content.robots_tags,
         content_type=stored.content_type,
         url=stored.url,

@@ -25,7 +25,7 @@ from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.commit import commit
 from engine.store.transactions.lease import LeaseRequest, lease
-from engine.store.transactions.outcome import ExtractedRow, JobOutcome
+from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 from engine.store.transactions.placement import PlacementCache
 from tests.bench.contest import CONCURRENCY, console
 from tests.bench.filled import Filled, begin, fill, run, spread
@@ -101,7 +101,8 @@ def leases(filled: Filled, upto: int = 20_000, batch: int = 32) -> tuple[float, 
                 raise RuntimeError(f"a lease returned no job after {leased} jobs")
             finished = [
                 JobOutcome(
-                    job=job, state=JobState.DONE, attempts=1, rows=(ExtractedRow("page", 1, f'{{"url":"{job.url}"}}'),),
+                    job=job, state=JobState.DONE, attempts=1,
+                    rows=(ExtractedRows("page", 1, (f'{{"url":"{job.url}"}}',)),),
                     events=(Event(time.time(), "INFO", "n1", "page", f"200 {job.url} 1 ms 28 kB 1 rows", job.id),),
                 )
                 for job in result.jobs

@@ -22,6 +22,7 @@ _BEGIN_RETRY_SECONDS = 0.001
 _BLOCKED_BUSY_SECONDS = 0.05
 _DISK_FULL_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
 """The second and third: the shared index of the write-ahead log cannot grow."""
+_BLOB_PIECE_BYTES = 64 * 1024
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
 
@@ -133,6 +134,16 @@ class Database:
             returned += self.all(self._expand_values(sql, size, len(chunk[0])), parameters)
             done += size
         return returned
+
+    def write_blob(self, table: str, column: str, row: int, data: memoryview) -> None:
+        """Fill a blob of the same size, piece by piece. Raises DatabaseBusy, StorageError."""
+        open_blob = getattr(self._connection, "open_blob", None) or self._connection.blobopen  # the latter: macOS
+        try:
+            with contextlib.closing(open_blob(table, column, row)) as blob:
+                for start in range(0, len(data), _BLOB_PIECE_BYTES):
+                    blob.write(data[start : start + _BLOB_PIECE_BYTES])
+        except sqlite3.Error as error:
+            raise self._translate_error(error) from error
 
     def _expand_values(self, sql: str, size: int, width: int) -> str:
         key = (sql, size, width)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ import orjson
 from engine.model.job import StoredPage
 from engine.store.db.connector import BUSY_SECONDS, Database, id_list, placeholders
 from engine.store.db.schema import PAGES
+from engine.store.pages.body import Body
 from engine.store.pages.packing import BodyCompressor
 from engine.store.tables import events
 from engine.store.tables.events import Event
@@ -66,24 +67,18 @@ class NewDocument:
     content_type: str
     fetched_at: float
     headers: tuple[tuple[str, str], ...]
-    body: bytes
-    dropped_size: int = 0
-    """Bytes of a body that is stored and no longer in memory."""
+    body: Body
 
     @property
     def size(self) -> int:
         """Bytes of the body."""
-        return len(self.body) or self.dropped_size
-
-    def without_body(self) -> "NewDocument":
-        """The same, for a body that is stored: its rows, which may be as large, need not wait beside it."""
-        return replace(self, body=b"", dropped_size=self.size)
+        return self.body.size
 
 
 class StoredBody(NamedTuple):
     """The body of a stored page, and the values of its X-Robots-Tag headers."""
 
-    body: bytes
+    body: Body
     robots_tags: tuple[str, ...]
 
 
@@ -102,24 +97,27 @@ class PageStore:
     def add(self, documents: Sequence[NewDocument]) -> list[int]:
         """Store bodies durably; returns the ids of their pages, in order.
 
-        Large bodies are compressed and written one by one, so that only one of their frames is in memory.
+        Large bodies are compressed and written one by one, so that only one of their frames is in memory, unless they
+        are packed already.
         """
-        small = [d for d in documents if len(d.body) <= _LARGE_BODY_BYTES]
-        frames = dict(zip(map(id, small), self._compressor.compress([d.body for d in small]), strict=True))
+        small = {id(d): d.body.plain for d in documents if d.size <= _LARGE_BODY_BYTES}
+        plain = [body for body in small.values() if body is not None]
+        assert len(plain) == len(small), "only large bodies are packed"
+        frames = dict(zip(small, self._compressor.compress(plain), strict=True))
         with self._db.transaction():
             first = int(self._db.value(_LAST_PAGE) or 0) + 1
             pages: list[tuple[int, str, bytes]] = []
             for page, document in enumerate(documents, first):
                 frame = frames.get(id(document))
                 if frame is None:
-                    [frame] = self._compressor.compress([document.body])
+                    frame = document.body.frame or self._compressor.compress([document.body.read()])[0]
                 pages.append((page, orjson.dumps(document.headers).decode(), frame))
-                if len(document.body) > _LARGE_BODY_BYTES:
+                if document.size > _LARGE_BODY_BYTES:
                     self._db.execute_values(_ADD_PAGE, pages)
                     pages = []
             self._db.execute_values(_ADD_PAGE, pages)
         # after the commit: bodies that cannot be stored are added again
-        self._compressor.add_samples([d.body for d in documents])
+        self._compressor.add_samples([d.body.plain for d in documents if d.body.plain is not None])
         return list(range(first, first + len(documents)))
 
     def read(self, page: int) -> bytes | None:
@@ -130,7 +128,11 @@ class PageStore:
     def read_tagged(self, page: int) -> StoredBody | None:
         """The body of a page and what its headers ask of robots; None: it is missing."""
         row = self._db.one(_BODY, (page,))
-        return None if row is None else StoredBody(self._compressor.decompress(row[1]), _robots_tags(row[0]))
+        if row is None:
+            return None
+        headers, frame = row
+        body = Body(self._compressor.decompress(frame), frame, self._compressor.decompress)
+        return StoredBody(body, _robots_tags(headers))
 
     def reconcile(self, crawl: Database, run: int) -> int:
         """Invalidate documents whose bodies are missing, because this file was lost or replaced by an older copy.

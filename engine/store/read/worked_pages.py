@@ -18,7 +18,8 @@ _BY_IDENTITY = f"{_JOB} WHERE j.run = ? AND j.identity IN ({{keys}}) AND j.docum
 _BY_PAGE = f"{_JOB} WHERE j.run = ? AND j.page_key IN ({{keys}}) AND j.document = ? AND j.state = 'DONE'"
 _DOCUMENTS = "SELECT id, url FROM documents WHERE id < ? AND status BETWEEN 200 AND 299 ORDER BY id DESC LIMIT ?"
 _ROWS = """
-SELECT r.data FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE r.job = ? AND d.name = ? ORDER BY r.id
+SELECT CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
+WHERE r.job = ? AND d.name = ? ORDER BY r.id
 """
 _BATCH, _MAX_SCANNED = 50, 1_000
 

@@ -1,22 +1,26 @@
 """Writes the tables `rows`, `row_counts` and `rejections`."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple
 
+from engine.model.record import Texts
 from engine.store.db.connector import Database, id_list
 
 _ADD = "INSERT INTO rows (run, job, data_def, data) {values}"
+_ADD_LARGE = "INSERT INTO rows (run, job, data_def, data) VALUES (?, ?, ?, zeroblob(?)) RETURNING id"
+_BATCH = 1_024
 _COUNT = """
 INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
 ON CONFLICT (run, data_def) DO UPDATE SET rows = rows + excluded.rows, rejected = rejected + excluded.rejected
 """
-_AFTER = "SELECT id, data_def, data FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
-_AFTER_IN_ALL_RUNS = "SELECT id, run, data_def, data FROM rows WHERE id > ? ORDER BY id LIMIT ?"
+_AFTER = "SELECT id, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? AND run = ? ORDER BY id LIMIT ?"
+_AFTER_IN_ALL_RUNS = "SELECT id, run, data_def, CAST(data AS TEXT) FROM rows WHERE id > ? ORDER BY id LIMIT ?"
 _LAST = "SELECT id FROM rows WHERE run = ? ORDER BY id DESC LIMIT 1"
 _LAST_OF_ALL_RUNS = "SELECT max(id) FROM rows"
 _BETWEEN = "SELECT count(*) FROM rows WHERE id > ? AND id <= ? AND run = ?"
 _BY_DATA_DEF = """
-SELECT r.id, r.data FROM rows r JOIN data_defs d ON d.id = r.data_def
+SELECT r.id, CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
 WHERE r.run = ? AND d.name = ? AND r.id > ? ORDER BY r.id LIMIT ?
 """
 _COUNTS = "SELECT data_def, rows, rejected FROM row_counts WHERE run = ? ORDER BY data_def"
@@ -41,22 +45,38 @@ DELETE FROM rejections WHERE job IN (SELECT value FROM json_each(:jobs))
     AND data_def NOT IN (SELECT name FROM data_defs WHERE id IN (SELECT value FROM json_each(:kept)))
 """
 _OF_JOB = """
-SELECT r.id, d.name, r.data FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE r.job = ? ORDER BY r.id LIMIT ?
+SELECT r.id, d.name, CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
+WHERE r.job = ? ORDER BY r.id LIMIT ?
 """
 _NAMES = "SELECT id, name FROM data_defs"
 
 
-class NewRow(NamedTuple):
-    """A row to write: its job, the id of its dataDef (tables.versions) and its JSON object."""
+class NewRows(NamedTuple):
+    """Rows to write: their job, the id of their dataDef (tables.versions) and their JSON objects."""
 
     job: int
     data_def: int
-    data: str
+    texts: Texts
 
 
-def add(db: Database, run: int, rows: Sequence[NewRow]) -> None:
-    """Append rows."""
-    db.execute_values(_ADD, [(run, *row) for row in rows])
+def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
+    """Append rows, in order.
+
+    A long row is written piece by piece: as a parameter, SQLite would hold it twice. That makes it a blob, and every
+    query here reads it as text.
+    """
+    new = ((run, job, data_def, text) for job, data_def, texts in rows for text in texts)
+    while batch := list(islice(new, _BATCH)):
+        short: list[tuple[int, int, int, str]] = []
+        for run_, job, data_def, text in batch:
+            if isinstance(text, str):
+                short.append((run_, job, data_def, text))
+                continue
+            db.execute_values(_ADD, short)
+            short = []
+            [(row,)] = db.all(_ADD_LARGE, (run_, job, data_def, len(text)))
+            db.write_blob("rows", "data", row, text)
+        db.execute_values(_ADD, short)
 
 
 def add_counts(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:

@@ -16,7 +16,7 @@ from engine.store.tables.health import PageHealth
 from engine.store.tables.hosts import HostLatency
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
-from engine.store.tables.rows import NewRow
+from engine.store.tables.rows import NewRows
 from engine.store.transactions import robots, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
@@ -184,7 +184,7 @@ def _apply(
     if completed_extracts:
         supersede.delete_old_rows(db, run, [f for f in accepted if f.job.id in completed_extracts])
     rows.add(
-        db, run, [NewRow(f.job.page_job or f.job.id, row.data_def_id, row.data) for f in accepted for row in f.rows]
+        db, run, [NewRows(f.job.page_job or f.job.id, new.data_def_id, new.texts) for f in accepted for new in f.rows]
     )
     rows.add_rejected(db, [(f.job.page_job or f.job.id, *counted) for f in accepted for counted in f.rejected])
     _add_row_counts(db, run, accepted)
@@ -252,8 +252,8 @@ def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched_host
 def _add_row_counts(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
     counts: dict[str, list[int]] = {}
     for f in outcomes:
-        for row in f.rows:
-            counts.setdefault(row.data_def, [0, 0])[0] += 1
+        for new in f.rows:
+            counts.setdefault(new.data_def, [0, 0])[0] += len(new.texts)
         for data_def, rejected in f.rejected:
             counts.setdefault(data_def, [0, 0])[1] += rejected
     for data_def, (written, rejected) in counts.items():

@@ -1,11 +1,11 @@
 """The outcome of a leased job, with the rows, child jobs and document it made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from engine.model.job import JobKind, JobState, LeasedJob
-from engine.model.record import RecordCounts
+from engine.model.record import RecordCounts, Texts
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.events import Event
 
@@ -24,12 +24,12 @@ class ChildJob(NamedTuple):
     may_leave_host: bool = False
 
 
-class ExtractedRow(NamedTuple):
-    """A row as JSON, with the name and the id (tables.versions) of its dataDef."""
+class ExtractedRows(NamedTuple):
+    """The rows that a dataDef made of a page, as JSON, with its name and its id (tables.versions)."""
 
     data_def: str
     data_def_id: int
-    data: str
+    texts: Texts
 
 
 class PageCounts(NamedTuple):
@@ -74,13 +74,16 @@ class JobOutcome:
     document: NewDocument | None = None
     page: int | None = None
     """Id of the stored page it used: an earlier one, or that of `document` once stored."""
-    rows: tuple[ExtractedRow, ...] = ()
+    rows: tuple[ExtractedRows, ...] = ()
+    """By dataDef; none is empty."""
     rejected: tuple[tuple[str, int], ...] = ()
     """Number of rejected records, by dataDef."""
     counts: tuple[PageCounts, ...] = ()
     kept_data_defs: tuple[int, ...] = ()
     """For a re-extraction: ids of the dataDefs whose rows stay."""
     children: tuple[ChildJob, ...] = ()
+    later_children: Iterator[tuple[ChildJob, ...]] | None = None
+    """Further children in pieces, of a page that has many: they are made when the pieces before are committed."""
     events: tuple[Event, ...] = ()
     backoff_until: float | None = None
     """The host's backoff ends at this boot-time second."""
@@ -107,13 +110,22 @@ class JobOutcome:
     on_settled: tuple[Callable[[], None], ...] = ()
     """Called once the outcome is committed or dropped, when what it holds is no longer in memory."""
 
+    def next_children(self) -> int:
+        """Make the next children; returns how many. None are left after an empty piece."""
+        piece = next(self.later_children, ()) if self.later_children is not None else ()
+        if not piece:
+            self.later_children = None
+        self.children += piece
+        return len(piece)
+
     def release_when_settled(self, release: Callable[[], None]) -> None:
         """Have it called once the outcome is settled."""
         self.on_settled = (*self.on_settled, release)
 
     def settle(self) -> None:
-        """Drop the document, and report that. Harmless when repeated."""
-        self.document = None
+        """Drop what takes memory, and report that. Harmless when repeated."""
+        self.document = self.later_children = None
+        self.rows, self.children = (), ()
         callbacks, self.on_settled = self.on_settled, ()
         for callback in callbacks:
             callback()

@@ -39,6 +39,7 @@ def resolve_outdated(
             continue
         if f.job.kind is JobKind.EXTRACT:
             f.state, f.rows, f.children, f.rejected, f.counts, f.events = JobState.READY, (), (), (), (), ()
+            f.later_children = None
         elif f.job.kind is JobKind.PAGE and f.state is JobState.DONE and reextract_stale and f.job.group in present:
             stale.add(f.job.id)
     return frozenset(stale)
@@ -47,7 +48,7 @@ def resolve_outdated(
 def queue_reextraction(db: Database, run: int, stale: Sequence[JobOutcome]) -> None:
     """Queue the re-extraction of pages done with old defs, and mark their output files to be rebuilt."""
     if stale:
-        outputs.mark_stale(db, run, {row.data_def for f in stale for row in f.rows})
+        outputs.mark_stale(db, run, {new.data_def for f in stale for new in f.rows})
         extracts.queue(db, [f.job.id for f in stale])
 
 

@@ -22,7 +22,7 @@ from engine.settings import Settings
 from engine.store.db.connector import Database, sqlite3
 from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import nodes, outputs, rows, runs, supervisors, versions
-from engine.store.tables.rows import NewRow
+from engine.store.tables.rows import NewRows
 
 TYPES = ("csv", "jsonl", "sqlite")
 ENDINGS = {"csv": "csv", "jsonl": "jsonl", "sqlite": "db"}
@@ -88,7 +88,7 @@ class Harness:
             else:
                 for row, _ in rows.delete_by_job(self.db, job):
                     outputs.mark_dirty(self.db, self.run.seq, name, row)
-            rows.add(self.db, self.run.seq, [NewRow(job, self.ids[name], stored_json(row)) for row in new_rows])
+            rows.add(self.db, self.run.seq, [NewRows(job, self.ids[name], [stored_json(row) for row in new_rows])])
         self.expected_rows[name][job] = new_rows
         return job
 

@@ -18,6 +18,7 @@ from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.queue import Doorbells
 from engine.store.db.connector import Database
+from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument, PageStore
 from engine.store.tables import jobs, sequences
 from engine.store.tables.jobs import NewLink
@@ -179,19 +180,19 @@ def test_an_outcome_is_settled_when_committed_and_when_its_lease_is_lost(
 def test_a_large_body_is_dropped_before_its_rows_are_committed(
     store: StoreHarness, parts: CommitterParts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held: list[int] = []
+    held: list[bytes | None] = []
 
     def record(*args: object, **more: object) -> object:
-        held.extend(len(outcome.document.body) for outcome in args[3])  # type: ignore[attr-defined]
+        held.extend(outcome.document.body.plain for outcome in args[3])  # type: ignore[attr-defined]
         return commit(*args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(committer, "commit", record)
     store.seed("http://a/")
     (job,) = store.take("http://a/")
     body = b"<p>x</p>" * 200_000
-    document = NewDocument((b"k" * 16,), "http://a/", 200, "text/html", 0.0, (), body)
+    document = NewDocument((b"k" * 16,), "http://a/", 200, "text/html", 0.0, (), Body(body))
     parts.commit(store.done(job, document=document))
-    assert held == [0]
+    assert held == [None]
     assert store.db.all("SELECT size FROM documents") == [(len(body),)]
     [(page,)] = store.db.all("SELECT id FROM documents")
     assert PageStore(store.folder).read(page) == body

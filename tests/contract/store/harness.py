@@ -14,6 +14,7 @@ from engine.model.node import Role
 from engine.model.run import RunState
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
+from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.tables import events, hosts, jobs, locators, nodes, runs, sequences, supervisors, versions
 from engine.store.tables.events import Event
@@ -21,7 +22,7 @@ from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import NewLocator
 from engine.store.transactions.commit import CommitResult, commit
 from engine.store.transactions.lease import Lease, LeaseRequest, lease
-from engine.store.transactions.outcome import ChildJob, ExtractedRow, JobOutcome
+from engine.store.transactions.outcome import ChildJob, ExtractedRows, JobOutcome
 from engine.store.transactions.placement import Placement, PlacementCache
 
 COUNTERS = ("ready", "delayed", "taken", "done", "failed", "skipped", "incomplete")
@@ -157,7 +158,7 @@ class StoreHarness:
             state=JobState.DONE,
             attempts=1,
             requests=1,
-            rows=tuple(ExtractedRow("book", self.book, text) for text in data),
+            rows=tuple(ExtractedRows("book", self.book, (text,)) for text in data),
             children=tuple(child(link) for link in links),
             **more,
         )
@@ -247,7 +248,7 @@ def document(
         content_type="text/html",
         fetched_at=at,
         headers=(("Content-Type", "text/html"),),
-        body=body,
+        body=Body(body),
     )
 
 

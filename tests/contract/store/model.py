@@ -178,7 +178,7 @@ class Model(RuleBasedStateMachine):
             del self.live[f.job.id]
             if f.state in (JobState.DONE, JobState.FAILED, JobState.SKIPPED):
                 self.finished[f.job.id] += 1
-            self.truth += [(f.job.id, row.data) for row in f.rows]
+            self.truth += [(f.job.id, text) for new in f.rows for text in new.texts]
             self.rejected += sum(count for _, count in f.rejected)
             self.expected_pages |= {(c.group, c.url) for c in f.children}
         if not keep:

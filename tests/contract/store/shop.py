@@ -11,7 +11,7 @@ from engine.model.job import JobState, LeasedJob
 from engine.store.read import stale_pages
 from engine.store.tables import extracts, runs, sequences, versions
 from engine.store.transactions.lease import Lease
-from engine.store.transactions.outcome import ExtractedRow, JobOutcome
+from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 from tests.contract.store.harness import StoreHarness, document
 
 NewStore = Callable[..., StoreHarness]
@@ -54,8 +54,10 @@ class Shop:
             taken += got
         return [job.id for job in taken]
 
-    def rows(self, job: LeasedJob, *names: str) -> tuple[ExtractedRow, ...]:
-        return tuple(ExtractedRow(name, self.ids[name], f'{{"v":{job.defs_version},"d":"{name}"}}') for name in names)
+    def rows(self, job: LeasedJob, *names: str) -> tuple[ExtractedRows, ...]:
+        return tuple(
+            ExtractedRows(name, self.ids[name], (f'{{"v":{job.defs_version},"d":"{name}"}}',)) for name in names
+        )
 
     def fetched(self, job: LeasedJob, **more: Any) -> JobOutcome:
         self.page = getattr(self, "page", 0) + 1

@@ -16,6 +16,7 @@ from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, MIGRATIONS, PAGES, migrate_databases
 from engine.store.pages import documents
+from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.read import snapshot
 from engine.store.tables import runs
@@ -194,7 +195,7 @@ def test_a_data_dir_of_the_first_schema_can_be_used(tmp_path: Path) -> None:
     assert db.value("PRAGMA user_version") == len(MIGRATIONS[CRAWL])
     assert documents.find_stored(db, run, [b"\x01"], 0.0)[b"\x01"].page == 7
     with db.transaction():
-        documents.add(db, run, [(8, NewDocument((b"\x02",), "http://a/2", 200, "text/html", 2.0, (), b"two"))])
+        documents.add(db, run, [(8, NewDocument((b"\x02",), "http://a/2", 200, "text/html", 2.0, (), Body(b"two")))])
     assert documents.get_metadata(db, 8) == ("http://a/2", 200, "text/html", 3, 2.0)
     db.close()
 

@@ -15,7 +15,7 @@ from engine.store.tables import jobs, nodes, outputs, runs, sequences, superviso
 from engine.store.tables.hosts import HostPolicy
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.nodes import NodeBeat
-from engine.store.transactions.outcome import ExtractedRow, JobOutcome
+from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 from tests.contract.store.harness import Page, StoreHarness, again, failed
 
 NewStore = Callable[..., StoreHarness]
@@ -114,7 +114,7 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(new_store: NewStore
     with store.db.transaction():
         shelf = versions.ensure_data_def(store.db, DataDef(name="shelf", fields=(Field(name="title"),)))
     ids = {"book": store.book, "shelf": shelf}
-    rows = tuple(ExtractedRow(name, ids[name], "{}") for name in ("book", "shelf", "book", "shelf", "book"))
+    rows = tuple(ExtractedRows(name, ids[name], ("{}",)) for name in ("book", "shelf", "book", "shelf", "book"))
     store.commit(JobOutcome(job=job, state=JobState.DONE, rows=rows))
     with store.db.transaction():
         for name, cursor in (("book", 1), ("shelf", 0)):

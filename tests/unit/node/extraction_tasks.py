@@ -10,6 +10,8 @@ from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
+from engine.node.lines import as_text
+from engine.store.pages.body import Body
 
 DEFINITIONS = Definitions(
     data_defs=(
@@ -43,7 +45,10 @@ def request(body: bytes = PAGE, content_type: str = "text/html") -> ExtractionRe
         context=CONTEXT,
     )
     return ExtractionRequest(
-        header=task.to_header(), body=body, definitions=(1, DEFINITIONS), data_defs=[name for name, _ in task.data_defs]
+        header=task.to_header(),
+        body=Body(body),
+        definitions=(1, DEFINITIONS),
+        data_defs=[name for name, _ in task.data_defs],
     )
 
 
@@ -51,7 +56,7 @@ def title(answer: object) -> str:
     """The rows of a page of the right kind."""
     assert isinstance(answer, wire.PageAnswer)
     [(_, (row,))] = answer.rows
-    return row
+    return as_text(row)
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from engine.node.extraction_request import ChildState, check_answer, encode_defs
 from engine.node.page_extractor import SitemapUrls
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
+from engine.store.pages.body import Body
 from tests.unit.node.extraction_tasks import DEFINITIONS, extraction_pool, limits, request, title
 from tests.unit.node.leased_jobs import leased
 
@@ -253,8 +254,8 @@ async def test_a_packed_sitemap_counts_as_it_is_unpacked_and_leaves_the_loop_fre
     share, read = budget.open_share(), Mock()
     seen: list[int] = []
 
-    async def read_sitemap(body: bytes) -> SitemapUrls:
-        seen.append(len(body))
+    async def read_sitemap(body: Body) -> SitemapUrls:
+        seen.append(body.size)
         return SitemapUrls((), (), 0)
 
     async def count_turns() -> None:

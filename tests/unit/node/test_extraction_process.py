@@ -17,6 +17,7 @@ from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
 from engine.runtime.beat_file import resident_bytes
+from engine.store.pages.body import Body
 from tests.unit.node.extraction_tasks import PAGE, SLOW_FIELD, STORM, extraction_pool, limits, request, title
 
 pytestmark = pytest.mark.timeout(90)
@@ -60,9 +61,9 @@ async def test_what_is_no_page_is_refused_and_a_sitemap_is_read_up_to_the_limit_
     async with extraction_pool() as pool:
         with pytest.raises(UnsupportedContent, match="image/png"):
             await pool.work(request(b"\x89PNG" + bytes(100), "image/png"))
-        answer = await pool.work(ExtractionRequest(header=header, body=f"<urlset>{urls}</urlset>".encode()))
+        answer = await pool.work(ExtractionRequest(header=header, body=Body(f"<urlset>{urls}</urlset>".encode())))
     assert isinstance(answer, wire.SitemapAnswer)
-    assert (len(answer.pages), answer.pages[0], answer.dropped) == (50_000, "http://a/0", 10)
+    assert (len(answer.pages), next(iter(answer.pages)), answer.dropped) == (50_000, "http://a/0", 10)
 
 
 async def test_one_warm_process_serves_many_pages_in_order() -> None:

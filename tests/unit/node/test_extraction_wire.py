@@ -17,6 +17,7 @@ from engine.node import extraction_wire as wire
 from engine.node.extraction import ExtractedPage, UnreadablePage
 from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_process import ExtractionPool
+from engine.node.lines import as_text, read_lines
 from tests.unit.node.extraction_tasks import limits, request, title
 
 LINKS = [
@@ -108,12 +109,16 @@ def damaged(change: dict[str, Any], body: bytes | None = None) -> tuple[bytes, b
         (b'{"sitemap":1,"nested":0,"dropped":-1}', b"x\n"),
         (b'{"selection":3}', b""),
         (b'{"selection":{"values":[],"links":[3],"count":0,"blocks":0,"blocks_without":0,"base":""}}', b""),
-        damaged({"sizes": [0, 0]}),
-        damaged({"sizes": [-1, 2]}),
-        damaged({"sizes": [1]}),
-        damaged({"rows": [[0, 1]]}),
-        damaged({"rows": [[0, True], [1, 1]]}),
-        damaged({"links": [[3, "g", 0, None]], "rows": [[0, 3]]}),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"size":-1}', b"x\n"),
+        (b'{"sitemap":1,"nested":1,"dropped":0,"size":2}', b"x\n"),
+        damaged({"urls_size": 0}),
+        damaged({"urls_size": -1}),
+        damaged({"urls_size": None}),
+        damaged({"rows": [[0, 2]]}),
+        damaged({"rows": [[0, 1, 17], [1, 0, 0]]}),
+        damaged({"rows": [[0, 2, 10**9], [1, 0, 0]]}),
+        damaged({"rows": [[0, True, 17], [1, 1, 0]]}),
+        damaged({"links": [[3, "g", 0, None, False]], "rows": [[0, 3, 17]]}),
         damaged({"links": [[3, 5, 0, None]]}),
         damaged({"links": [[3, "g", 10**19, None]]}),
         damaged({"links": [[2**62, "g", 0, None]]}),
@@ -177,7 +182,7 @@ def frame(header: bytes, body: bytes = b"") -> bytes:
     return wire.PREFIX.pack(len(header), len(body)) + header + body
 
 
-@pytest.mark.parametrize("garbage", [b"\xff" * 5_000, frame(b"{}"), frame(*damaged({"sizes": [0, 0]})), frame(b"")])
+@pytest.mark.parametrize("garbage", [b"\xff" * 5_000, frame(b"{}"), frame(*damaged({"urls_size": 0})), frame(b"")])
 async def test_a_process_that_sends_garbage_counts_as_dead(garbage: bytes) -> None:
     pool = ExtractionPool(GarbageLauncher(garbage, 1))
     assert title(await pool.work(request())) == '{"title":"title","last":[]}'
@@ -193,8 +198,25 @@ def test_long_and_many_lines_are_read_back() -> None:
     texts = tuple(f'{{"a":"{"é" * size}"}}' for size in (0, 70_000, 3, 32_767, 200_000, *[1] * 9_000))
     answer = decode(wire.encode_page("html", 0, ExtractedPage(((0, texts),), LINKS, 0, (), 0)))
     assert isinstance(answer, wire.PageAnswer)
-    assert answer.rows == ((0, texts),)
+    [(index, rows)] = answer.rows
+    assert (index, len(rows), tuple(map(as_text, rows))) == (0, len(texts), texts)
+    assert [len(row) for row in rows if isinstance(row, memoryview)] == [8 + 2 * 200_000]
     assert list(answer.links.to_links()) == LINKS
+
+
+def test_many_links_are_read_back() -> None:
+    links = [ExtractedLink(f"http://a/{'x' * (n % 400)}{n}", "g", 0, None, n.to_bytes(16)) for n in range(3_000)]
+    answer = decode(wire.encode_page("html", 0, ExtractedPage((), links, 0, (), 0)))
+    assert isinstance(answer, wire.PageAnswer)
+    assert len(answer.links.urls) == 3_000
+    assert list(answer.links.to_links()) == links
+    assert list(answer.links.to_links(lambda key: key[-1] == 7)) == [link for link in links if link.key[-1] == 7]
+
+
+@pytest.mark.parametrize("text", [b"x" * 300_000, b"\xff" * 300_000 + b"\n", b"a\n" * 40_000, b"a\nb"])
+def test_lines_that_are_not_ended_not_text_or_missing_are_refused(text: bytes) -> None:
+    with pytest.raises(ValueError):
+        read_lines(memoryview(text), 1)
 
 
 def test_half_a_million_rejections_make_a_small_message() -> None:

@@ -24,6 +24,7 @@ from engine.node.page_extractor import PageExtractor
 from engine.node.seen_set import SeenSet
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
+from engine.store.pages.body import Body
 from tests.unit.node.leased_jobs import leased
 
 LARGE = 2_000_000
@@ -137,7 +138,7 @@ async def test_a_large_body_that_is_no_page_counts(
     png = b"\x89PNG" + bytes(LARGE)
     with pytest.raises(UnsupportedContent):
         await extractor.extract(
-            leased(1), body=png, content_type="image/png", url="http://a/", status=200, fetched_at=0
+            leased(1), body=Body(png), content_type="image/png", url="http://a/", status=200, fetched_at=0
         )
     clock.run(trimmer, [], until=5)
     assert clock.trims == [1.0]
@@ -147,10 +148,9 @@ async def test_a_large_sitemap_counts(clock: Clock, trimmer: HeapTrimmer, extrac
     urls = "".join(f"<url><loc>http://a/{i}</loc></url>" for i in range(40_000))
     sitemap = f"<urlset>{urls}</urlset>".encode()
     share = ByteBudget(capacity=20_000_000, largest=10_000_000).open_share()
-    children, dropped, _ = await SitemapHandler(10_000_000, extractor).list_children(
-        leased(1), "http://a/s.xml", sitemap, share
-    )
-    assert len(children) == 40_000
-    assert dropped == 0
+    children = await SitemapHandler(10_000_000, extractor).list_children(leased(1), "http://a/s.xml", sitemap, share)
+    assert children.later is not None
+    assert len(children.first) + sum(map(len, children.later)) == children.entries == 40_000
+    assert children.dropped == 0
     clock.run(trimmer, [], until=5)
     assert clock.trims == [1.0]

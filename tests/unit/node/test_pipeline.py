@@ -12,11 +12,12 @@ from engine.node.pipeline import Pipeline
 from engine.node.secrets import SecretValues
 from engine.runtime.clock import boottime
 from engine.settings import Settings
+from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.transactions.outcome import JobOutcome
 from tests.unit.node.leased_jobs import leased
 
-DOCUMENT = NewDocument((b"k",), "http://a/1", 200, "text/html", 0.0, (), b"x" * 500_000)
+DOCUMENT = NewDocument((b"k",), "http://a/1", 200, "text/html", 0.0, (), Body(b"x" * 500_000))
 
 
 @pytest.fixture

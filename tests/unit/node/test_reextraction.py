@@ -12,8 +12,9 @@ from engine.node.page_extractor import PageExtraction
 from engine.node.pipeline import Pipeline
 from engine.node.secrets import SecretValues
 from engine.settings import Settings
+from engine.store.pages.body import Body
 from engine.store.pages.documents import StoredBody
-from engine.store.transactions.outcome import ExtractedRow, JobOutcome
+from engine.store.transactions.outcome import ExtractedRows, JobOutcome
 from tests.unit.node.leased_jobs import leased
 
 BODY = b"x" * 500_000
@@ -29,7 +30,7 @@ class Extractor:
         self.other = other
 
     async def extract(self, job: LeasedJob, **page: object) -> PageExtraction:
-        rows = (ExtractedRow("d", 1, "{}"),)
+        rows = (ExtractedRows("d", 1, ("{}",)),)
         self.other.release()
         large = self.budget.open_share()
         await asyncio.wait_for(large.grow(900_000), 0.5)
@@ -59,7 +60,7 @@ def reextract(budget: ByteBudget, content: StoredBody | None) -> JobOutcome:
 
 
 def test_it_says_what_was_dropped_or_replaced_about_the_job_of_the_page(budget: ByteBudget) -> None:
-    outcome = reextract(budget, StoredBody(BODY, ()))
+    outcome = reextract(budget, StoredBody(Body(BODY), ()))
     assert (outcome.state, len(outcome.rows), outcome.kept_data_defs) == (JobState.DONE, 1, (9,))
     page, links = outcome.events
     assert "3 bytes replaced; noindex" in page.text
@@ -69,7 +70,7 @@ def test_it_says_what_was_dropped_or_replaced_about_the_job_of_the_page(budget: 
 
 
 def test_its_bytes_are_held_until_it_is_committed(budget: ByteBudget) -> None:
-    outcome = reextract(budget, StoredBody(BODY, ()))
+    outcome = reextract(budget, StoredBody(Body(BODY), ()))
     assert budget.used > 400_000
     outcome.settle()
     assert budget.used == 0

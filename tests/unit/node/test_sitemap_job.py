@@ -12,6 +12,7 @@ from engine.node import extraction_wire as wire
 from engine.node.page_extractor import PageExtractor, SitemapUrls
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
+from engine.store.pages.body import Body
 
 from .leased_jobs import leased
 
@@ -24,14 +25,14 @@ async def test_a_compressed_sitemap_counts_in_the_budget_while_it_is_read() -> N
     budget = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY)
     share, used = budget.open_share(), []
 
-    async def read_sitemap(unpacked: bytes) -> SitemapUrls:
-        assert unpacked == body
+    async def read_sitemap(unpacked: Body) -> SitemapUrls:
+        assert unpacked.read() == body
         used.append(budget.used)
         return SitemapUrls(["/1"], [], 0)
 
     handler = SitemapHandler(MAX_BODY, Mock(read_sitemap=read_sitemap))
-    children, _, _ = await handler.list_children(leased(1), "http://a/s.xml.gz", gzip.compress(body), share)
-    assert [child.url for child in children] == ["http://a/1"]
+    children = await handler.list_children(leased(1), "http://a/s.xml.gz", gzip.compress(body), share)
+    assert [child.url for child in children.first] == ["http://a/1"]
     assert used == [len(body) - FREE_BYTES]
     share.release()
     assert budget.used == 0
@@ -58,8 +59,8 @@ async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_ext
         answer_budget=ByteBudget(capacity=1_000, largest=1_000), run="", run_time="",
     )  # fmt: skip
     for text in ("<urlset><url><loc>http://a/é</loc></url></urlset>", "<urlset/>"):
-        await extractor.read_sitemap(text.encode())
+        await extractor.read_sitemap(Body(text.encode()))
     assert asked == []
-    found = await extractor.read_sitemap("<urlset><url><loc>http://a/é</loc></url></urlset>".encode("latin-1"))
+    found = await extractor.read_sitemap(Body("<urlset><url><loc>http://a/é</loc></url></urlset>".encode("latin-1")))
     assert len(asked) == 1
     assert found.pages == ("/x",)
