@@ -25,8 +25,6 @@ class Rule(NamedTuple):
 
     line: int
     """Counted from 1."""
-    text: str
-    """The line as written, without its comment."""
     allows: bool
     pattern: str
     """Normalized; it may hold `*`, and `$` at its end."""
@@ -50,46 +48,47 @@ class Rule(NamedTuple):
         return path.find(others[-1], position) >= 0
 
 
-def read_groups(text: str) -> dict[str, list[Rule]]:
-    """The rules of each group in order, by the name of its user agent in lower case; groups of one name are one."""
-    groups: dict[str, list[Rule]] = {}
-    current: list[str] = []
+def read_rules(text: str, agent: str) -> list[Rule]:
+    """The rules of the groups for a user agent, named in lower case, in order; the first of those that are equal."""
+    rules: dict[tuple[bool, str], Rule] = {}
+    is_current = False
     previous: str | None = None
     for number, written in enumerate(text.splitlines(), 1):
-        line = written.partition("#")[0].strip()
-        directive = _read_directive(line) if line else None
+        directive = _read_directive(_without_comment(written))
         if directive is None:
             continue
         field, value = directive
         if field in _AGENT and previous is not None and previous not in _AGENT:
-            current = []
+            is_current = False
         if field not in _SITE_WIDE:
             previous = field
         if not value:
             continue
         if field in _AGENT:
-            for name in _agent_names(value):
-                groups.setdefault(name, [])
-                if name not in current:
-                    current.append(name)
-        elif field in _ALLOW or field in _DISALLOW:
-            rules = list(_read_rules(number, line, field in _ALLOW, value)) if current else []
-            for name in current:
-                groups[name] += rules
-    return groups
+            is_current = is_current or agent in _agent_names(value)
+        elif is_current and (field in _ALLOW or field in _DISALLOW):
+            for rule in _read_rule(number, field in _ALLOW, value):
+                rules.setdefault((rule.allows, rule.pattern), rule)
+    return list(rules.values())
 
 
-def drop_other_agents(lines: list[str], agent: str) -> list[str]:
+def rule_text(text: str, rule: Rule) -> str:
+    """The line of a rule as written, without its comment."""
+    return _without_comment(text.splitlines()[rule.line - 1])
+
+
+def drop_other_agents(lines: list[str], agent: str) -> tuple[list[str], bool]:
     """The lines without user agents other than that one and `*`, but for one at the start of each group.
+
+    And whether a group is for that agent.
 
     Lines keep their numbers. The parser's time is the number of agents times that of the rules of their group.
     """
     wanted = {agent, "*"}
     kept = lines.copy()
-    in_agents = has_other = False
+    in_agents = has_other = is_named = False
     for index, written in enumerate(lines):
-        line = written.partition("#")[0].strip()
-        directive = _read_directive(line) if line else None
+        directive = _read_directive(_without_comment(written))
         if directive is None:
             continue
         field, value = directive
@@ -98,11 +97,13 @@ def drop_other_agents(lines: list[str], agent: str) -> list[str]:
             continue
         has_other = has_other and in_agents
         in_agents = True
-        if wanted.isdisjoint(_agent_names(value)):
+        names = _agent_names(value)
+        is_named = is_named or agent in names
+        if wanted.isdisjoint(names):
             if has_other:
                 kept[index] = ""
             has_other = True
-    return kept
+    return kept, is_named
 
 
 def find_rule(rules: list[Rule], url: str) -> Rule | None:
@@ -125,8 +126,14 @@ def _agent_names(value: str) -> list[str]:
     return [name for name in names if name]
 
 
+def _without_comment(line: str) -> str:
+    return line.partition("#")[0].strip()
+
+
 def _read_directive(line: str) -> tuple[str, str] | None:
     """The field and the value of a line; None: it is neither `field: value` nor `field value`."""
+    if not line:
+        return None
     before, colon, after = line.partition(":")
     field = before.strip().lower()
     if colon and (field in _DIRECTIVES or not after or after[0].isspace()):
@@ -139,15 +146,15 @@ def _read_directive(line: str) -> tuple[str, str] | None:
     return (field, after.strip()) if colon else None
 
 
-def _read_rules(number: int, line: str, allows: bool, value: str) -> list[Rule]:
+def _read_rule(number: int, allows: bool, value: str) -> list[Rule]:
     """The rules of one line: a `$` counts as an anchor at its end, and as an ordinary character."""
     rules: list[Rule] = []
     for pattern in [value.replace("$", "%24"), value] if "$" in value else [value]:
         normalized = _normalize_pattern(pattern)
         if normalized:
-            rules.append(Rule(number, line, allows, normalized))
+            rules.append(Rule(number, allows, normalized))
         if allows and normalized.endswith(_INDEX_PAGE):
-            rules.append(Rule(number, line, allows, normalized.removesuffix("index.html") + "$"))
+            rules.append(Rule(number, allows, normalized.removesuffix("index.html") + "$"))
     return rules
 
 

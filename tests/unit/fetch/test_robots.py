@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import importlib.util
+import re
 import subprocess
 import sys
 import tarfile
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from protego import Protego
 
 from engine.fetch.robots import MAX_ROBOTS_BYTES, RobotsRules, product_token, robots_rules_for
-from engine.fetch.robots_groups import drop_other_agents, find_rule, read_groups
+from engine.fetch.robots_groups import drop_other_agents, find_rule, read_rules
 from engine.fetch.robots_reader import parse_robots
 
 ROBOTS = """\
@@ -236,7 +237,7 @@ def test_the_finder_agrees_with_the_parser_on_its_own_cases(tmp_path: Path, monk
         allowed = bool(can_fetch(self, url, user_agent))
         group = self._get_matching_rule_set(user_agent)
         if group is not None and "/robots.txt" not in url:
-            rule = find_rule(read_groups(texts[id(self)])[group.user_agent], url)
+            rule = find_rule(read_rules(texts[id(self)], group.user_agent), url)
             assert (rule is None or rule.allows) is allowed, (texts[id(self)], url, rule)
             asked[allowed] += 1
         return allowed
@@ -270,7 +271,9 @@ def test_the_finder_agrees_with_the_parser_on_its_own_cases(tmp_path: Path, monk
     for robots in sorted(path.parent.glob("test_data/*"))[::7]:  # the files of real sites
         text = robots.read_text("utf-8", "replace")
         rules = RobotsRules.parse(text, AGENT)
-        for pattern in list(dict.fromkeys(rule.pattern for group in read_groups(text).values() for rule in group))[:40]:
+        agents = [name.lower() for name in re.findall(r"(?im)^\s*user-agent\s*:\s*([^\s#]+)", text)]
+        every_rule = [rule for name in dict.fromkeys(agents) for rule in read_rules(text, name)]
+        for pattern in list(dict.fromkeys(rule.pattern for rule in every_rule))[:40]:
             url = "http://h" + pattern.replace("*", "x").rstrip("$")
             if url != "http://h/robots.txt":  # which is allowed by whatever rule
                 assert bool(rules.disallowing_rule(url)) is not rules.allowed(url), (robots.name, url)
@@ -297,13 +300,13 @@ Disallow: /three"""
 @pytest.mark.parametrize("agent", ["acme", "other"])
 def test_leaving_out_other_agents_changes_no_group(agent: str) -> None:
     lines = MIXED.splitlines()
-    kept = drop_other_agents(lines, agent)
+    kept, is_named = drop_other_agents(lines, agent)
+    assert is_named is (agent == "acme")
     dropped = {"User-agent: b", "User-agent: e", "User-agent: g"} | ({"User-agent: acme"} - {f"User-agent: {agent}"})
     assert {line for line in lines if line not in kept} == dropped
     assert len(kept) == len(lines)
-    groups = read_groups(MIXED)
     for name in ("acme", "*") if agent == "acme" else ("*",):
-        assert read_groups("\n".join(kept))[name] == groups[name]
+        assert read_rules("\n".join(kept), name) == read_rules(MIXED, name) != []
 
 
 def test_many_agents_with_many_rules_are_read_in_linear_time() -> None:
