@@ -79,11 +79,10 @@ class ExtractionChild:
         try:
             if (needed := estimate_tree_bytes(body, self._limits.memory)) > self._limits.memory:
                 raise MemoryError(needed)
-            answer = self._handlers[header["kind"]](header, body)
-            if sum(map(len, answer)) > self._limits.answer:
-                failed = f"what it gives is larger than {self._limits.answer / 1e6:,.0f} MB"
-                answer = wire.encode_failure(wire.Failure(kind="unreadable", reason=failed))
-            return answer
+            return self._handlers[header["kind"]](header, body)
+        except wire.AnswerTooLarge:
+            reason = f"what it gives is larger than {self._limits.answer / 1e6:,.0f} MB"
+            failure = wire.Failure(kind="unreadable", reason=reason)
         except UnsupportedContent as error:
             failure = wire.Failure(kind="unsupported", reason=str(error))
         except PageTooDeep as error:
@@ -119,7 +118,7 @@ class ExtractionChild:
             self._slot,
         )
         self._slot.enter(Phase.ANSWER)
-        return wire.encode_page(page.kind, damaged, extracted, task.max_rejections)
+        return wire.encode_page(page.kind, damaged, extracted, task.max_rejections, max_bytes=self._limits.answer)
 
     def _read_sitemap(self, header: dict[str, Any], body: bytes) -> list[bytes]:
         text = decode(body, header["content_type"]).text
@@ -132,7 +131,8 @@ class ExtractionChild:
         kept_pages = tuple(pages[:left])
         kept_sitemaps = tuple(sitemaps[: left - len(kept_pages)])
         dropped = found - len(kept_pages) - len(kept_sitemaps)
-        return wire.encode_sitemap(wire.SitemapAnswer(pages=kept_pages, sitemaps=kept_sitemaps, dropped=dropped))
+        answer = wire.SitemapAnswer(pages=kept_pages, sitemaps=kept_sitemaps, dropped=dropped)
+        return wire.encode_sitemap(answer, max_bytes=self._limits.answer)
 
     def _select(self, header: dict[str, Any], body: bytes) -> list[bytes]:
         page, _ = parse_page(

@@ -252,7 +252,7 @@ class ExtractionPool:
         try:
             if not child.requests:
                 raise wire.InvalidAnswer("nothing was asked")
-            answer = wire.decode_answer(header, body)
+            answer = wire.decode_answer(header, body, self.limits.answer)
             check_answer(child.requests[0], answer)
         except wire.InvalidAnswer as error:
             _log.error("extraction process %s: invalid answer: %s", child.pid, error)

@@ -16,7 +16,7 @@ from engine.extract.context import Context
 from engine.extract.selection import SelectionResult, result_from_fields
 from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
 from engine.node.extraction import ExtractedPage
-from engine.node.lines import as_text, read_lines
+from engine.node.lines import as_text, pack_lines, read_lines
 
 PREFIX = struct.Struct("<II")
 """Lengths of the header and of the bytes behind it."""
@@ -34,6 +34,10 @@ _OBJECT_START, _OBJECT_END = "{", "}"
 
 FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "internal"]
 _FAILURE_KINDS = ("unsupported", "unreadable", "memory", "selector", "internal")
+
+
+class AnswerTooLarge(Exception):
+    """What a document gives takes more bytes than an answer may have."""
 
 
 class InvalidAnswer(Exception):
@@ -159,11 +163,21 @@ def encode_failure(failure: Failure) -> list[bytes]:
 
 
 def encode_page(
-    page_kind: str, damaged: int, extracted: ExtractedPage, max_rejections: int = SHOWN_REJECTIONS
+    page_kind: str,
+    damaged: int,
+    extracted: ExtractedPage,
+    max_rejections: int = SHOWN_REJECTIONS,
+    *,
+    max_bytes: int = _MAX_INTEGER,
 ) -> list[bytes]:
-    """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it."""
-    rows = [(index, len(texts), _join(texts)) for index, texts in extracted.rows]
-    urls = _join([link.url for link in extracted.links])
+    """The message with what a page gave. Rows and URLs hold no line feed: JSON and URLs escape it.
+
+    Raises AnswerTooLarge if rows and links take more than `max_bytes`.
+    """
+    rows = [(index, len(texts), *pack_lines(texts)) for index, texts in extracted.rows]
+    urls, urls_size = pack_lines([link.url for link in extracted.links])
+    if sum([row[-1] for row in rows]) + urls_size + len(extracted.links) * KEY_BYTES > max_bytes:
+        raise AnswerTooLarge
     runs: list[list[Any]] = []
     for link in extracted.links:
         run = [link.group, link.priority, link.max_depth, link.may_leave_host]
@@ -175,7 +189,7 @@ def encode_page(
         {
             "page": page_kind,
             "damaged": damaged,
-            "rows": [(index, count, len(joined)) for index, count, joined in rows],
+            "rows": [(index, count, len(packed), size) for index, count, packed, size in rows],
             "links": runs,
             "dropped_links": extracted.dropped_links,
             "rejected": [
@@ -186,19 +200,23 @@ def encode_page(
             "filtered": extracted.filtered,
             "counts": [(index, [*counts]) for index, counts in extracted.counts],
             "noindex": extracted.noindex,
-            "urls_size": len(urls),
+            "urls": (len(urls), urls_size),
         },
-        b"".join((*[joined for _, _, joined in rows], urls, *[link.key for link in extracted.links])),
+        b"".join((*[packed for _, _, packed, _ in rows], urls, *[link.key for link in extracted.links])),
     )
 
 
-def encode_sitemap(answer: SitemapAnswer) -> list[bytes]:
-    """The message of an answer."""
-    pages = _join(answer.pages)
+def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = _MAX_INTEGER) -> list[bytes]:
+    """The message of an answer. Raises AnswerTooLarge."""
+    pages, size = pack_lines(answer.pages)
+    nested, nested_size = pack_lines(answer.sitemaps)
+    if size + nested_size > max_bytes:
+        raise AnswerTooLarge
     header = {
-        "sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped, "size": len(pages)
+        "sitemap": len(answer.pages), "nested": len(answer.sitemaps), "dropped": answer.dropped,
+        "sizes": (len(pages), size, nested_size),
     }  # fmt: skip
-    return encode_frame(header, pages + _join(answer.sitemaps))
+    return encode_frame(header, pages + nested)
 
 
 def encode_selection(result: SelectionResult) -> list[bytes]:
@@ -214,16 +232,16 @@ def encode_selection(result: SelectionResult) -> list[bytes]:
     return encode_frame({"selection": fields})
 
 
-def decode_answer(header: bytes | memoryview, body: memoryview) -> Answer:
-    """The answer of a message. Raises InvalidAnswer, and nothing else."""
+def decode_answer(header: bytes | memoryview, body: memoryview, max_bytes: int = _MAX_INTEGER) -> Answer:
+    """The answer of a message that may have `max_bytes` unpacked. Raises InvalidAnswer, and nothing else."""
     try:
         fields = orjson.loads(header)
         if "failed" in fields:
             return Failure(kind=_one_of(fields["failed"], _FAILURE_KINDS), reason=_text(fields["reason"]))
         if "page" in fields:
-            return _decode_page(fields, body)
+            return _decode_page(fields, body, max_bytes)
         if "sitemap" in fields:
-            return _decode_sitemap(fields, body)
+            return _decode_sitemap(fields, body, max_bytes)
         if "selection" in fields:
             return result_from_fields(fields["selection"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -231,25 +249,28 @@ def decode_answer(header: bytes | memoryview, body: memoryview) -> Answer:
     raise InvalidAnswer("no known kind")
 
 
-def _decode_page(fields: dict[str, Any], body: memoryview) -> PageAnswer:
+def _decode_page(fields: dict[str, Any], body: memoryview, max_bytes: int) -> PageAnswer:
     runs = tuple(
         (_count(count), _text(group), _integer(priority), None if depth is None else _integer(depth), leaves is True)
         for count, group, priority, depth, leaves in fields["links"]
     )
     rows, start = list[tuple[int, Texts]](), 0
-    for index, count, size in fields["rows"]:
-        texts = read_lines(body[start : start + _count(size)], _count(count))
+    packed_urls, urls_size = map(_count, fields["urls"])
+    if urls_size + sum(_count(size) for *_, size in fields["rows"]) > max_bytes:
+        raise ValueError("it is too large")
+    for index, count, packed, size in fields["rows"]:
+        texts = read_lines(body[start : start + _count(packed)], _count(count), size)
         if not all(map(_is_object, texts)):
             raise ValueError("a row is not an object")
         rows.append((_count(index), texts))
-        start += size
-    total, urls_size = sum(run[0] for run in runs), _count(fields["urls_size"])
-    if len(body) != start + urls_size + total * KEY_BYTES:
+        start += packed
+    total = sum(run[0] for run in runs)
+    if len(body) != start + packed_urls + total * KEY_BYTES:
         raise ValueError("sizes do not add up")
-    urls = read_lines(body[start : start + urls_size], total)
+    urls = read_lines(body[start : start + packed_urls], total, urls_size)
     if not all(as_text(url).startswith(_HTTP) for url in urls):
         raise ValueError("a link is not http")
-    keys = body[start + urls_size :]
+    keys = body[start + packed_urls :]
     return PageAnswer(
         page_kind=_text(fields["page"]),
         damaged=_count(fields["damaged"]),
@@ -275,18 +296,18 @@ def _decode_page(fields: dict[str, Any], body: memoryview) -> PageAnswer:
     )
 
 
-def _decode_sitemap(fields: dict[str, Any], body: memoryview) -> SitemapAnswer:
+def _decode_sitemap(fields: dict[str, Any], body: memoryview, max_bytes: int) -> SitemapAnswer:
     pages, nested = _count(fields["sitemap"]), _count(fields["nested"])
     if pages + nested > MAX_SITEMAP_URLS:
         raise ValueError("too many URLs")
-    size, dropped = _count(fields["size"]), _count(fields["dropped"])
+    packed, pages_size, nested_size = map(_count, fields["sizes"])
+    if pages_size + nested_size > max_bytes:
+        raise ValueError("it is too large")
     return SitemapAnswer(
-        pages=read_lines(body[:size], pages), sitemaps=read_lines(body[size:], nested), dropped=dropped
+        pages=read_lines(body[:packed], pages, pages_size),
+        sitemaps=read_lines(body[packed:], nested, nested_size),
+        dropped=_count(fields["dropped"]),
     )
-
-
-def _join(texts: Texts) -> bytes:
-    return "".join([f"{as_text(text)}\n" for text in texts]).encode()
 
 
 def _is_object(row: str | memoryview) -> bool:

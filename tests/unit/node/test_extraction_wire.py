@@ -17,7 +17,7 @@ from engine.node import extraction_wire as wire
 from engine.node.extraction import ExtractedPage, UnreadablePage
 from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_process import ExtractionPool
-from engine.node.lines import as_text, read_lines
+from engine.node.lines import as_text, pack_lines, read_lines
 from tests.unit.node.extraction_tasks import limits, request, title
 
 LINKS = [
@@ -109,16 +109,18 @@ def damaged(change: dict[str, Any], body: bytes | None = None) -> tuple[bytes, b
         (b'{"sitemap":1,"nested":0,"dropped":-1}', b"x\n"),
         (b'{"selection":3}', b""),
         (b'{"selection":{"values":[],"links":[3],"count":0,"blocks":0,"blocks_without":0,"base":""}}', b""),
-        (b'{"sitemap":1,"nested":0,"dropped":0,"size":-1}', b"x\n"),
-        (b'{"sitemap":1,"nested":1,"dropped":0,"size":2}', b"x\n"),
-        damaged({"urls_size": 0}),
-        damaged({"urls_size": -1}),
-        damaged({"urls_size": None}),
-        damaged({"rows": [[0, 2]]}),
-        damaged({"rows": [[0, 1, 17], [1, 0, 0]]}),
-        damaged({"rows": [[0, 2, 10**9], [1, 0, 0]]}),
-        damaged({"rows": [[0, True, 17], [1, 1, 0]]}),
-        damaged({"links": [[3, "g", 0, None, False]], "rows": [[0, 3, 17]]}),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[-1,0,0]}', b"x\n"),
+        (b'{"sitemap":1,"nested":1,"dropped":0,"sizes":[2,2,0]}', b"x\n"),
+        (b'{"sitemap":1,"nested":0,"dropped":0,"sizes":[2,900000,0]}', b"x\n"),
+        damaged({"urls": [0, 0]}),
+        damaged({"urls": [-1, -1]}),
+        damaged({"urls": None}),
+        damaged({"rows": [[0, 2, 17]]}),
+        damaged({"rows": [[0, 1, 17, 17], [1, 0, 0, 0]]}),
+        damaged({"rows": [[0, 2, 10**9, 10**9], [1, 0, 0, 0]]}),
+        damaged({"rows": [[0, 2, 17, 10**12], [1, 0, 0, 0]]}),
+        damaged({"rows": [[0, True, 17, 17], [1, 1, 0, 0]]}),
+        damaged({"links": [[3, "g", 0, None, False]], "rows": [[0, 3, 17, 17]]}),
         damaged({"links": [[3, 5, 0, None]]}),
         damaged({"links": [[3, "g", 10**19, None]]}),
         damaged({"links": [[2**62, "g", 0, None]]}),
@@ -182,7 +184,7 @@ def frame(header: bytes, body: bytes = b"") -> bytes:
     return wire.PREFIX.pack(len(header), len(body)) + header + body
 
 
-@pytest.mark.parametrize("garbage", [b"\xff" * 5_000, frame(b"{}"), frame(*damaged({"urls_size": 0})), frame(b"")])
+@pytest.mark.parametrize("garbage", [b"\xff" * 5_000, frame(b"{}"), frame(*damaged({"urls": [0, 0]})), frame(b"")])
 async def test_a_process_that_sends_garbage_counts_as_dead(garbage: bytes) -> None:
     pool = ExtractionPool(GarbageLauncher(garbage, 1))
     assert title(await pool.work(request())) == '{"title":"title","last":[]}'
@@ -216,7 +218,31 @@ def test_many_links_are_read_back() -> None:
 @pytest.mark.parametrize("text", [b"x" * 300_000, b"\xff" * 300_000 + b"\n", b"a\n" * 40_000, b"a\nb"])
 def test_lines_that_are_not_ended_not_text_or_missing_are_refused(text: bytes) -> None:
     with pytest.raises(ValueError):
-        read_lines(memoryview(text), 1)
+        read_lines(memoryview(text), 1, len(text))
+
+
+@pytest.mark.parametrize("lines", [["é" * 900_000, "", "a" * 300_000, "b"], ["x" * 99] * 20_000])
+def test_many_lines_are_packed_and_read_back(lines: list[str]) -> None:
+    packed, size = pack_lines(lines)
+    assert len(packed) < size // 50
+    assert [as_text(line) for line in read_lines(memoryview(packed), len(lines), size)] == lines
+    for part, count, bytes_ in [
+        (packed, len(lines), size + 1), (packed, len(lines), size - 1), (packed, len(lines) + 1, size),
+        (packed[:-9], len(lines), size), (b"x" * len(packed), len(lines), size),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError):
+            read_lines(memoryview(part), count, bytes_)
+
+
+def test_an_answer_above_its_limit_is_neither_sent_nor_read() -> None:
+    page = ExtractedPage(((0, ('{"a":"%s"}' % ("x" * 2_000_000),)),), LINKS, 0, (), 0)
+    message = wire.encode_page("html", 0, page, max_bytes=2_001_000)
+    with pytest.raises(wire.AnswerTooLarge):
+        wire.encode_page("html", 0, page, max_bytes=2_000_000)
+    header, body = split(message)
+    assert isinstance(wire.decode_answer(header, memoryview(body), 2_001_000), wire.PageAnswer)
+    with pytest.raises(wire.InvalidAnswer):
+        wire.decode_answer(header, memoryview(body), 2_000_000)
 
 
 def test_half_a_million_rejections_make_a_small_message() -> None:
