@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 MAX_CACHED_LINKS = 40_000
 """hrefs cached for each link of a dataDef; about 0.3 KB each."""
 
+_MAX_CACHED_OF_PAGE = MAX_CACHED_LINKS // 4
+"""Links of a page with more are not cached: there is no room for them beside its tree."""
+
 MAX_URL_CHARACTERS = 16_384
 """Of one link; no server takes a longer one."""
 
 MAX_PAGE_URL_CHARACTERS = 20_000_000
 """Of all links of a page: each of 50,000 relative ones repeats a base of up to 8 KB."""
 
-_NODES_PER_STEP = 10_000
+_NODES_PER_STEP = 2_000
 """Elements whose links are resolved before their number is compared with the limit."""
 
 _ABSOLUTE = ("http://", "https://")
@@ -78,16 +81,14 @@ class LinkFinder:
         if context.nofollow and context.meta_nofollow and page.robots(context.agent).nofollow:
             return {}, 0
         check_rel = context.nofollow and page.mentions_nofollow
-        nodes = self._selector.all(Scope(page))
+        nodes = self._selector.each(Scope(page))
         links: dict[str, ExtractedLink] = {}
-        for start in range(0, len(nodes), _NODES_PER_STEP):
-            part = nodes if len(nodes) <= _NODES_PER_STEP else nodes[start : start + _NODES_PER_STEP]
+        while part := list(islice(nodes, _NODES_PER_STEP)):
             hrefs = self._collect_hrefs(part, check_rel)
             if hrefs:
                 self._resolve_hrefs(hrefs, links, budget)
             if len(links) > max_links or len(links) * len(page.base) > MAX_PAGE_URL_CHARACTERS:
-                kept = _first_links(links, max_links)
-                return kept, len(links) - len(kept) + len(nodes) - min(len(nodes), start + _NODES_PER_STEP)
+                return links, _drop_last_links(links, max_links) + sum(1 for _ in nodes)
         return links, 0
 
     def _collect_hrefs(self, nodes: "Sequence[SelectedNode]", check_rel: bool) -> dict[str, None]:
@@ -115,6 +116,7 @@ class LinkFinder:
         folder = base.partition("?")[0].rpartition("/")[0]
         relative_cache = self._cache_for(folder, page.host, group)
         absolute_cache = self._cache_for("", page.host, group)
+        is_cached = len(links) + len(hrefs) <= _MAX_CACHED_OF_PAGE
         for href in hrefs:
             cache = absolute_cache if href.startswith(_ABSOLUTE) else relative_cache
             link = cache.get(href, _NOT_CACHED)
@@ -122,8 +124,8 @@ class LinkFinder:
                 # most URLs are cached under another spelling; joining text costs less than the rules of URLs
                 link = absolute_cache.get(_join_plainly(folder, href), _NOT_CACHED)
                 if link is _NOT_CACHED:
-                    link = self._resolve_href(base, href, group, absolute_cache, budget)
-                if self._cache_capacity >= 0 and _is_cacheable(href):
+                    link = self._resolve_href(base, href, group, absolute_cache if is_cached else {}, budget)
+                if is_cached and self._cache_capacity >= 0 and _is_cacheable(href):
                     cache[href] = link
                     self._cache_capacity -= 1
             if link is not None:
@@ -240,16 +242,13 @@ def _fits(links: Sequence[ExtractedLink]) -> bool:
     return few or sum(len(link.url) for link in links) <= MAX_PAGE_URL_CHARACTERS
 
 
-def _first_links(links: dict[str, ExtractedLink], max_links: int) -> dict[str, ExtractedLink]:
-    """As many as are allowed, by number and by the length of their URLs."""
-    kept: dict[str, ExtractedLink] = {}
-    left = MAX_PAGE_URL_CHARACTERS
-    for url, link in islice(links.items(), max_links):
-        left -= len(url)
-        if left < 0:
-            break
-        kept[url] = link
-    return kept
+def _drop_last_links(links: dict[str, ExtractedLink], max_links: int) -> int:
+    """Keep as many as are allowed, by number and by the length of their URLs; returns how many were dropped."""
+    before = len(links)
+    excess = sum(map(len, links)) - MAX_PAGE_URL_CHARACTERS
+    while len(links) > max_links or excess > 0:
+        excess -= len(links.popitem()[0])
+    return before - len(links)
 
 
 def _read_href(node: "SelectedNode", name: str) -> str | None:

@@ -19,8 +19,7 @@ _TAGS_OF_TABLE = 3
 """For an upper bound: an open tag may have one more level below it that does not count as open, such as a `p`; a table
 has up to five, `tbody`, `tr`, `td` and a `p` included; `html` and `body` are implied."""
 
-_MIN_TAG_BYTES = 3
-_PIECES = 64
+_PIECES, _PIECES_FOR = 64, 8
 _MAX_SCAN_STEPS = 2_000_000
 _MIN_CHECKED_TAGS = 2_000
 
@@ -64,18 +63,18 @@ def nests_too_deep(markup: Markup) -> bool:
     one without a matching start tag, or behind a block element, changes nothing. A page where start tags
     nowhere outnumber end tags by that many is not scanned: thousands of end tags without a start tag could hide its
     depth, and cost the extraction process its CPU limit.
-    Free below 30,000 bytes and below 10,000 start tags; else two counts (≈ 1 µs a KB), or about 0.3 µs a tag.
+    Free below 10,000 start tags; else two counts (≈ 1 µs a KB), or about 0.3 µs a tag.
     """
-    if len(markup.lower) <= MAX_OPEN_TAGS * _MIN_TAG_BYTES:
-        return False
     if markup.tags <= MAX_OPEN_TAGS or markup.start_tags <= MAX_OPEN_TAGS:
         return False
-    return _leaves_open(markup.lower, MAX_OPEN_TAGS) and _opens_more_tags(markup.lower, MAX_OPEN_TAGS, 1)
+    lower = markup.lower
+    pieces = max(_PIECES, _PIECES * markup.start_tags // (_PIECES_FOR * MAX_OPEN_TAGS))  # each with few start tags
+    return _leaves_open(lower, MAX_OPEN_TAGS, pieces) and _opens_more_tags(lower, MAX_OPEN_TAGS, 1)
 
 
-def _leaves_open(markup: bytes, limit: int) -> bool:
+def _leaves_open(markup: bytes, limit: int, pieces: int) -> bool:
     """Whether start tags outnumber end tags by more than `limit` at some place, about: read in pieces."""
-    size = len(markup) // _PIECES + 1
+    size = len(markup) // pieces + 1
     left_open = 0
     for start in range(0, len(markup), size):
         ended = markup.count(b"</", start, start + size)

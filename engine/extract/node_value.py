@@ -1,6 +1,7 @@
 """Reads the text, an attribute or the markup of a selected node of any kind."""
 
 import json
+from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -77,19 +78,22 @@ def _lexbor_text(node: LexborNode) -> str:
     if child is None or (child.next is None and child.is_text_node) or node.tag in _SKIPPED_TAGS:
         return node.text()
     pieces: list[str] = []
-    todo: list[LexborNode | str] = [node]
+    # iterators, not nodes: an element may have half a million children
+    todo: list[Iterator[LexborNode | str]] = [iter((node,))]
     while todo:
-        part = todo.pop()
-        if isinstance(part, str):
-            pieces.append(part)
-        elif part.is_text_node:
-            pieces.append(part.text_content or "")
-        elif (tag := part.tag) not in _SKIPPED_TAGS:
-            space = tag in _BLOCK_TAGS
-            if space:
-                pieces.append(" ")
-                todo.append(" ")
-            todo.extend(reversed(list(part.iter(include_text=True))))
+        for part in todo[-1]:
+            if isinstance(part, str):
+                pieces.append(part)
+            elif part.is_text_node:
+                pieces.append(part.text_content or "")
+            elif (tag := part.tag) not in _SKIPPED_TAGS:
+                if tag in _BLOCK_TAGS:
+                    pieces.append(" ")
+                    todo.append(iter((" ",)))
+                todo.append(part.iter(include_text=True))
+                break
+        else:
+            todo.pop()
     return "".join(pieces)
 
 

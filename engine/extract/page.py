@@ -8,7 +8,7 @@ from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, Selectola
 
 from engine import urls
 from engine.errors import CrawlError
-from engine.extract.markup import Markup
+from engine.extract.markup import BASE, Markup
 from engine.extract.nesting_guard import MAX_OPEN_TAGS, nests_too_deep, reopens_too_many
 from engine.extract.page_robots import PageRobots, read_headers, read_meta
 from engine.extract.tree_shape import TreeShape
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 MAX_BASE_CHARACTERS = 8_192
 """Of the URL in `<base href>`: every relative URL of the page repeats it."""
+
+HUGE_PAGE_TAGS = 300_000
+"""Elements above which memory is short: a tree takes 450 bytes for each, a list of nodes 80."""
 
 PageKind = Literal["html", "xml", "json"]
 
@@ -69,8 +72,13 @@ class Page:
         status: int,
         fetched_at: float,
         robots_tags: tuple[str, ...] = (),
+        only_tree: bool = False,
     ) -> None:
-        """`text`: bytes are UTF-8. `robots_tags`: the values of its X-Robots-Tag headers."""
+        """`text`: bytes are UTF-8. `robots_tags`: the values of its X-Robots-Tag headers.
+
+        `only_tree`: no XPath is asked of it, so that the text of a huge page need not stay beside its tree.
+        """
+        self._only_tree = only_tree
         self.url = url
         self._utf8 = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
         self.kind: PageKind = kind
@@ -92,9 +100,12 @@ class Page:
             return None
         self._check_depth()
         try:
-            return LexborHTMLParser(self._utf8, options=LexborDocumentOptions.WO_EVENTS)
+            tree = LexborHTMLParser(self._utf8, options=LexborDocumentOptions.WO_EVENTS)
         except SelectolaxError as error:  # Lexbor reads any bytes: it can only run out of memory
             raise MemoryError(str(error)) from error
+        if self._only_tree and self.markup.start_tags > HUGE_PAGE_TAGS and self.markup.forget():
+            self._utf8 = tree.raw_html = b""
+        return tree
 
     @cached_property
     def shape(self) -> TreeShape | None:
@@ -130,7 +141,7 @@ class Page:
     def base(self) -> str:
         """The base of relative URLs: the first `<base href>` unless it is overlong, else the final URL."""
         own = urls.normalize(self.url) or self.url
-        if self.kind != "html" or b"<base" not in self.markup.lower or self.tree is None:
+        if self.kind != "html" or not self.markup.mentions(BASE) or self.tree is None:
             return own
         node = self.tree.css_first("base[href]")
         href = node.attrs.get("href") if node is not None else None
@@ -144,7 +155,7 @@ class Page:
     @cached_property
     def mentions_nofollow(self) -> bool:
         """Whether the word occurs anywhere in the page; if not, no `rel` needs to be read."""
-        return b"nofollow" in self.markup.lower
+        return self.markup.mentions(b"nofollow")
 
     def robots(self, agent: str) -> PageRobots:
         """What the page asks of a robot of that product token, in its headers and in its `<meta>` elements."""

@@ -1,5 +1,6 @@
 """One interface to CSS, XPath and JMESPath selectors, on a page or in a block."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -7,7 +8,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from engine.extract.cost import Cost
 from engine.extract.css import CssExpression
 from engine.extract.node_value import JsonValue
-from engine.extract.page import MISSING, Page
+from engine.extract.page import HUGE_PAGE_TAGS, MISSING, Page
 from engine.extract.selector_syntax import JMESPATH_PREFIX, XPATH_PREFIX
 from engine.extract.tree_shape import TreeShape
 
@@ -87,6 +88,9 @@ class Selector(Protocol):
     def all(self, scope: Scope) -> "list[SelectedNode]":
         """All matches in document order."""
 
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        """The same, of a page with very many elements one by one."""
+
 
 def compile_selector(text: str | None) -> Selector:
     """Compiles a selector; None selects the page or block itself. Raises `ValueError`."""
@@ -125,6 +129,14 @@ class _CssSelector:
         block = scope.html
         return [] if block is None else [*self._css.find_in_block(block, scope.shape_of(block))]
 
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        page = scope.page
+        if page.kind == "html" and scope.node is None and page.markup.start_tags > HUGE_PAGE_TAGS:
+            assert page.tree is not None
+            assert page.shape is not None
+            return self._css.iterate_page(page.tree, page.shape)
+        return iter(self.all(scope))
+
     def _find_in_xml(self, scope: Scope) -> "list[_Element]":
         root = scope.element
         if root is None:
@@ -148,6 +160,9 @@ class _XPathSelector:
 
     def all(self, scope: Scope) -> "list[SelectedNode]":
         return [*self._select(scope)]
+
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        return iter(self.all(scope))
 
     def _select(self, scope: Scope) -> "list[_Element | str]":
         root = scope.element
@@ -175,6 +190,9 @@ class _JmesPathSelector:
         values = value if isinstance(value, list) else [value]
         return [JsonValue(value) for value in values if value is not None]
 
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        return iter(self.all(scope))
+
     def _evaluate(self, scope: Scope) -> Any:
         value = scope.value
         if value is MISSING:
@@ -200,6 +218,9 @@ class _SelfSelector:
     def all(self, scope: Scope) -> "list[SelectedNode]":
         node = self.first(scope)
         return [] if node is None else [node]
+
+    def each(self, scope: Scope) -> "Iterator[SelectedNode]":
+        return iter(self.all(scope))
 
 
 def _reparse(element: "_Element") -> LexborNode | None:

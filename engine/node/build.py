@@ -95,7 +95,7 @@ def build_node(
     seen_set = SeenSet()
     heap_trimmer = HeapTrimmer()
     extraction_pool = ExtractionPool(launcher or ExtractionLauncher(ExtractionLimits.from_settings(settings)))
-    defs_db = Database.open(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS)
+    defs_db = Database.open(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS, small_cache=True)
     run_row = runs.get(defs_db, run)
     def_cache = DefCache(defs_db, settings, run)
     commit_queue = CommitQueue(capacity)

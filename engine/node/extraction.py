@@ -151,8 +151,12 @@ def parse_page(
     fetched_at: float,
     robots_tags: tuple[str, ...] = (),
     page_class: type[Page] = Page,
+    only_tree: bool = False,
 ) -> tuple[Page, int]:
-    """The page of a body, and the number of its bytes that were invalid and replaced. Raises UnsupportedContent."""
+    """The page of a body, and the number of its bytes that were invalid and replaced. Raises UnsupportedContent.
+
+    `only_tree`: no XPath is asked of it.
+    """
     document = decode(body, content_type)
     if document.kind == "binary":
         raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
@@ -163,6 +167,7 @@ def parse_page(
         status=status,
         fetched_at=fetched_at,
         robots_tags=robots_tags,
+        only_tree=only_tree,
     )
     return page, document.damaged
 

@@ -18,6 +18,7 @@ from engine.extract.page import Page, PageTooDeep
 from engine.extract.patterns import PatternTimeout
 from engine.extract.records import RecordExtractor
 from engine.extract.selection import Selection, select_values
+from engine.extract.selector_syntax import XPATH_PREFIX
 from engine.extract.sitemap import parse_sitemap
 from engine.fetch.decode import decode
 from engine.model.definition import Definitions, definition_hash
@@ -27,6 +28,7 @@ from engine.node.extraction_board import Phase, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
 from engine.runtime.beat_file import resident_bytes
+from engine.store.pages.body import Body
 
 _log = logging.getLogger(__name__)
 _TRIM_DELAY = 1.0
@@ -46,6 +48,8 @@ class ExtractionChild:
         self._base = base
         self._page_class = _tracked_page(slot)
         self._defs: dict[int, Definitions] = {}
+        self._xpath_defs = set[int]()
+        """Those with an XPath, perhaps."""
         self._extractors: dict[tuple[str, str], RecordExtractor] = {}
         self._compiled: dict[tuple[int, str], RecordExtractor] = {}
         self._number = 0
@@ -74,10 +78,11 @@ class ExtractionChild:
             if self._out_of_memory or (large and self._keeps_too_much()):
                 return
 
-    def _work(self, header: dict[str, Any], body: bytes) -> list[bytes]:
+    def _work(self, header: dict[str, Any], body: Body) -> list[bytes]:
+        failure: wire.Failure | None
         signal.setitimer(signal.ITIMER_PROF, self._limits.seconds)
         try:
-            if (needed := estimate_tree_bytes(body, self._limits.memory)) > self._limits.memory:
+            if (needed := estimate_tree_bytes(body.read(), self._limits.memory)) > self._limits.memory:
                 raise MemoryError(needed)
             return self._handlers[header["kind"]](header, body)
         except wire.AnswerTooLarge:
@@ -88,28 +93,30 @@ class ExtractionChild:
         except PageTooDeep as error:
             failure = wire.Failure(kind="unreadable", reason=str(error))
         except MemoryError:
-            return self._out_of_memory_answer()
+            failure = None  # its traceback still holds the tree: memory for an answer is free behind this statement
         except Exception as error:
             _log.exception("extraction of %s", header.get("url"))
             failure = wire.Failure(kind="internal", reason=f"{type(error).__name__}: {error}"[:300])
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-        return wire.encode_failure(failure)
+        return self._out_of_memory_answer() if failure is None else wire.encode_failure(failure)
 
     def _out_of_memory_answer(self) -> list[bytes]:
         self._out_of_memory = True
         return wire.encode_failure(wire.Failure(kind="memory", reason=""))
 
     @cached_property
-    def _handlers(self) -> dict[str, Callable[[dict[str, Any], bytes], list[bytes]]]:
+    def _handlers(self) -> dict[str, Callable[[dict[str, Any], Body], list[bytes]]]:
         return {"page": self._extract_page, "sitemap": self._read_sitemap, "select": self._select}
 
-    def _extract_page(self, header: dict[str, Any], body: bytes) -> list[bytes]:
+    def _extract_page(self, header: dict[str, Any], body: Body) -> list[bytes]:
         task = wire.PageTask.from_header(header)
         page, damaged = parse_page(
-            body, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
+            body.read(), task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
             robots_tags=task.robots_tags, page_class=self._page_class,
+            only_tree=task.defs not in self._xpath_defs,
         )  # fmt: skip
+        body.forget()  # the page has what it needs of it
         extracted = apply_data_defs(
             page,
             task.context,
@@ -120,8 +127,8 @@ class ExtractionChild:
         self._slot.enter(Phase.ANSWER)
         return wire.encode_page(page.kind, damaged, extracted, task.max_rejections, max_bytes=self._limits.answer)
 
-    def _read_sitemap(self, header: dict[str, Any], body: bytes) -> list[bytes]:
-        text = decode(body, header["content_type"]).text
+    def _read_sitemap(self, header: dict[str, Any], body: Body) -> list[bytes]:
+        text = decode(body.read(), header["content_type"]).text
         self._slot.enter(Phase.PARSING)
         pages, sitemaps = parse_sitemap(text)
         self._slot.enter(Phase.ANSWER)
@@ -134,10 +141,11 @@ class ExtractionChild:
         answer = wire.SitemapAnswer(pages=kept_pages, sitemaps=kept_sitemaps, dropped=dropped)
         return wire.encode_sitemap(answer, max_bytes=self._limits.answer)
 
-    def _select(self, header: dict[str, Any], body: bytes) -> list[bytes]:
+    def _select(self, header: dict[str, Any], body: Body) -> list[bytes]:
         page, _ = parse_page(
-            body, header["content_type"], url=header["url"], status=200, fetched_at=0.0, page_class=self._page_class
-        )
+            body.read(), header["content_type"], url=header["url"], status=200, fetched_at=0.0,
+            page_class=self._page_class,
+        )  # fmt: skip
         self._slot.enter(Phase.SELECTING)
         try:
             return wire.encode_selection(select_values(page, Selection(**header["selection"])))
@@ -163,12 +171,16 @@ class ExtractionChild:
         try:
             body = self._receive_body(size)
             if body is not None:
-                self._defs[key] = Definitions.from_json(body.decode())
+                text = body.read().decode()
+                self._defs[key] = Definitions.from_json(text)
+                if XPATH_PREFIX in text:
+                    self._xpath_defs.add(key)
         except MemoryError:
             return  # the next document says so
         while len(self._defs) > wire.MAX_KNOWN_DEFS:
             oldest = next(iter(self._defs))
             del self._defs[oldest]
+            self._xpath_defs.discard(oldest)
             self._compiled = {place: compiled for place, compiled in self._compiled.items() if place[0] != oldest}
             used = {id(compiled) for compiled in self._compiled.values()}
             self._extractors = {key: compiled for key, compiled in self._extractors.items() if id(compiled) in used}
@@ -182,7 +194,7 @@ class ExtractionChild:
         header = bytearray(header_size)
         return (orjson.loads(header), body_size) if self._receive_into(memoryview(header)) else None
 
-    def _receive_body(self, size: int) -> bytes | None:
+    def _receive_body(self, size: int) -> Body | None:
         """The bytes behind a header, in memory once; None: they do not fit, and are skipped."""
         buffer = BytesIO()
         try:
@@ -195,7 +207,7 @@ class ExtractionChild:
         with buffer.getbuffer() as view:
             if not self._receive_into(view):
                 raise ConnectionResetError
-        return buffer.getvalue()
+        return Body(buffer.getvalue())
 
     def _skip(self, size: int) -> None:
         for start in range(0, size, len(self._waste)):

@@ -1,8 +1,10 @@
 """Lines of text in the memory they were received in: decoded while they are read, so that they are not there twice."""
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
+from itertools import chain
+from typing import TypeVar
 
 import zstandard
 
@@ -14,6 +16,9 @@ _PACKED_FROM = 1_000_000
 """Bytes from which lines are compressed: about 2 ms for each, and most take a tenth of the memory."""
 _PACKED_LEVEL, _MAX_WINDOW = 1, 1 << 23
 _LINE_FEED = b"\n"
+_PIECE_CHARACTERS = 250_000
+
+Item = TypeVar("Item")
 
 
 class Lines:
@@ -69,7 +74,8 @@ class Lines:
 
 def pack_lines(texts: Texts) -> tuple[bytes, int]:
     """The lines as bytes, compressed where they are many, and their size before."""
-    joined = "".join([f"{as_text(text)}\n" for text in texts]).encode()
+    text = "\n".join(map(as_text, texts))
+    joined = f"{text}\n".encode() if len(texts) else b""
     size = len(joined)
     if size >= _PACKED_FROM:
         joined = zstandard.ZstdCompressor(level=_PACKED_LEVEL).compress(joined)
@@ -88,6 +94,26 @@ def read_lines(part: memoryview, count: int, size: int) -> Texts:
     if sum(_is_utf8(line) for line in lines) != count:
         raise ValueError("lines are missing")
     return lines
+
+
+def cut_in_pieces(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Pieces of at most so many items, which end earlier where their lengths reach a million characters."""
+    piece: list[Item] = []
+    left = _PIECE_CHARACTERS
+    for item in items:
+        piece.append(item)
+        left -= length(item)
+        if len(piece) >= most or left <= 0:
+            yield piece
+            piece, left = [], _PIECE_CHARACTERS
+    if piece:
+        yield piece
+
+
+def take_first(pieces: Iterator[tuple[Item, ...]]) -> tuple[tuple[Item, ...], Iterator[tuple[Item, ...]] | None]:
+    """The first piece, and the later ones; None: there are none."""
+    first, second = next(pieces, ()), next(pieces, None)
+    return first, None if second is None else chain((second,), pieces)
 
 
 def as_text(line: str | memoryview) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from engine import urls
 from engine.extract.context import Context
@@ -30,6 +29,7 @@ from engine.node.extraction import (
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
+from engine.node.lines import cut_in_pieces, take_first
 from engine.node.seen_set import SeenSet
 from engine.settings import Settings
 from engine.store.pages.body import Body
@@ -166,10 +166,10 @@ class PageExtractor:
         except BaseException:
             share.release()
             raise
-        pieces = self._child_pieces(job, answer.links)
+        children, later_children = take_first(self._child_pieces(job, answer.links))
         return PageExtraction(
             _stored_rows(compiled, answer.rows),
-            next(pieces, ()),
+            children,
             answer.rejected,
             answer.rejected_counts,
             answer.damaged,
@@ -177,7 +177,7 @@ class PageExtractor:
             answer.noindex,
             share,
             _page_counts(compiled, answer.counts),
-            pieces if len(answer.links.urls) > CHILDREN_PER_PIECE else None,
+            later_children,
         )
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
@@ -256,7 +256,7 @@ class PageExtractor:
     def _child_pieces(self, job: LeasedJob, columns: wire.LinkColumns) -> Iterator[tuple[ChildJob, ...]]:
         """The links that become jobs, as far as this node knows, in pieces that are not empty."""
         links = columns.to_links(None if job.links_stale else self._seen_set.is_new)
-        while links_of_piece := list(islice(links, CHILDREN_PER_PIECE)):
+        for links_of_piece in cut_in_pieces(links, lambda link: len(link.url), CHILDREN_PER_PIECE):
             children: dict[bytes, ChildJob] = {}
             self._add_children(job, links_of_piece, children)
             if children:

@@ -24,8 +24,8 @@ class Registration:
         self, folder: Path, *, epoch: int, intake: Intake, wakeup: threading.Event, on_fenced: Callable[[], None]
     ) -> None:
         """`wakeup` is set when a backup becomes a runner; `on_fenced` is called when the epoch is over."""
-        self._db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS)
-        self._role_reader = Database.open(folder / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS)
+        self._db = Database.open(folder / CRAWL, busy_seconds=_BUSY_SECONDS, small_cache=True)
+        self._role_reader = Database.open(folder / CRAWL, read_only=True, busy_seconds=_BUSY_SECONDS, small_cache=True)
         self._epoch = epoch
         self._intake = intake
         self._wakeup = wakeup

@@ -52,7 +52,7 @@ class Ringer(threading.Thread):
 
     def run(self) -> None:
         """Run the thread."""
-        db = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5)
+        db = Database.open(self._folder / CRAWL, durable=False, busy_seconds=5, small_cache=True)
         while True:
             with self._condition:
                 while not self._pending and not self._stopped and not self._is_due():

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from itertools import chain, islice
+from itertools import chain
 
 from engine import urls
 from engine.fetch.byte_budget import BodyShare
 from engine.fetch.decompress import open_decompressor
 from engine.model.job import JobKind, LeasedJob
 from engine.model.job_key import link_key, locator_key
-from engine.node.lines import as_text
+from engine.node.lines import as_text, cut_in_pieces, take_first
 from engine.node.page_extractor import PageExtractor, SitemapUrls
 from engine.store.pages.body import Body
 from engine.store.transactions.outcome import ChildJob
@@ -57,11 +57,9 @@ class SitemapHandler:
         content = Body(body)
         del body  # a large one is compressed while it is read
         sitemap = await self._page_extractor.read_sitemap(content)
-        pieces = _pieces(job, url, sitemap)
-        first, entries = next(pieces, ()), len(sitemap.pages) + len(sitemap.sitemaps)
-        if entries <= _ENTRIES_PER_PIECE:
-            return SitemapChildren(first, None, len(first), sitemap.dropped, sitemap.share)
-        return SitemapChildren(first, pieces, entries, sitemap.dropped, sitemap.share)
+        first, later = take_first(_pieces(job, url, sitemap))
+        entries = len(first) if later is None else len(sitemap.pages) + len(sitemap.sitemaps)
+        return SitemapChildren(first, later, entries, sitemap.dropped, sitemap.share)
 
     async def _unpack(self, body: bytes, share: BodyShare) -> bytes:
         decompressor = open_decompressor("gzip", self._max_body)
@@ -83,7 +81,7 @@ def _pieces(job: LeasedJob, url: str, sitemap: SitemapUrls) -> Iterator[tuple[Ch
     """The jobs of the entries, in pieces that are not empty."""
     nested = sitemap.sitemaps if job.depth < _MAX_DEPTH else ()
     entries = chain(((page, JobKind.PAGE) for page in sitemap.pages), ((other, JobKind.SITEMAP) for other in nested))
-    while piece := list(islice(entries, _ENTRIES_PER_PIECE)):
+    for piece in cut_in_pieces(entries, lambda entry: len(entry[0]), _ENTRIES_PER_PIECE):
         children: dict[bytes, ChildJob] = {}
         for written, kind in piece:
             target = _join(url, as_text(written))

@@ -22,6 +22,7 @@ _BEGIN_RETRY_SECONDS = 0.001
 _BLOCKED_BUSY_SECONDS = 0.05
 _DISK_FULL_ERRORS = ("SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_SHMMAP")
 """The second and third: the shared index of the write-ahead log cannot grow."""
+_CACHE_KB, _SMALL_CACHE_KB = 4_000, 500
 _BLOB_PIECE_BYTES = 64 * 1024
 _CHUNK_SIZES = (64, 48, 32, 24, 16, 12, 8, 6, 4, 3, 2, 1)
 
@@ -47,11 +48,12 @@ class Database:
         immutable: bool = False,
         busy_seconds: float = BUSY_SECONDS,
         page_size: int | None = None,
+        small_cache: bool = False,
     ) -> "Database":
         """Open a database file. `durable`: commits survive a power loss (synchronous FULL), else only a crash.
 
         `immutable`: nothing writes the file meanwhile; neither reads nor creates a write-ahead log. `page_size`: bytes
-        of a page, used when the file is created.
+        of a page, used when the file is created. `small_cache`: for a connection that reads little, or each page once.
         Raises StorageError, naming the file, if it cannot be opened or is not a database.
         """
         read_only = read_only or immutable
@@ -76,7 +78,7 @@ class Database:
             # processes that create the file at the same time block each other here, and SQLite does not wait
             retry_busy(lambda: database.execute("PRAGMA journal_mode = WAL"), seconds=busy_seconds, pause=0.01)
             database.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-        database.execute("PRAGMA cache_size = -4000")
+        database.execute(f"PRAGMA cache_size = {-(_SMALL_CACHE_KB if small_cache else _CACHE_KB)}")
         return database
 
     @contextlib.contextmanager

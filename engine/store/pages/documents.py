@@ -89,7 +89,9 @@ class PageStore:
         self, folder: Path, *, read_only: bool = False, immutable: bool = False, busy_seconds: float = BUSY_SECONDS
     ) -> None:
         """The arguments are those of `Database.open`."""
-        self._db = Database.open(folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds)
+        self._db = Database.open(
+            folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds, small_cache=True
+        )
         if not read_only:
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         self._compressor = BodyCompressor(self._db)
