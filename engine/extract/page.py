@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MAX_BASE_CHARACTERS = 8_192
 """Of the URL in `<base href>`: every relative URL of the page repeats it."""
 
-HUGE_PAGE_TAGS = 300_000
+_HUGE_PAGE_TAGS = 300_000
 """Elements above which memory is short: a tree takes 450 bytes for each, a list of nodes 80."""
 
 PageKind = Literal["html", "xml", "json"]
@@ -103,9 +103,14 @@ class Page:
             tree = LexborHTMLParser(self._utf8, options=LexborDocumentOptions.WO_EVENTS)
         except SelectolaxError as error:  # Lexbor reads any bytes: it can only run out of memory
             raise MemoryError(str(error)) from error
-        if self._only_tree and self.markup.start_tags > HUGE_PAGE_TAGS and self.markup.forget():
+        if self._only_tree and self.is_huge and self.markup.forget():
             self._utf8 = tree.raw_html = b""
         return tree
+
+    @cached_property
+    def is_huge(self) -> bool:
+        """Whether its tree is so large that little memory is left beside it."""
+        return self.markup.tags > _HUGE_PAGE_TAGS and self.markup.start_tags > _HUGE_PAGE_TAGS
 
     @cached_property
     def shape(self) -> TreeShape | None:

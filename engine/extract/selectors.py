@@ -8,7 +8,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from engine.extract.cost import Cost
 from engine.extract.css import CssExpression
 from engine.extract.node_value import JsonValue
-from engine.extract.page import HUGE_PAGE_TAGS, MISSING, Page
+from engine.extract.page import MISSING, Page
 from engine.extract.selector_syntax import JMESPATH_PREFIX, XPATH_PREFIX
 from engine.extract.tree_shape import TreeShape
 
@@ -131,7 +131,7 @@ class _CssSelector:
 
     def each(self, scope: Scope) -> "Iterator[SelectedNode]":
         page = scope.page
-        if page.kind == "html" and scope.node is None and page.markup.start_tags > HUGE_PAGE_TAGS:
+        if page.kind == "html" and scope.node is None and page.is_huge:
             assert page.tree is not None
             assert page.shape is not None
             return self._css.iterate_page(page.tree, page.shape)

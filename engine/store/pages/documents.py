@@ -90,7 +90,7 @@ class PageStore:
     ) -> None:
         """The arguments are those of `Database.open`."""
         self._db = Database.open(
-            folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds, small_cache=True
+            folder / PAGES, read_only=read_only, immutable=immutable, busy_seconds=busy_seconds, small_cache=read_only
         )
         if not read_only:
             self._db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
