@@ -61,7 +61,7 @@ class Markup:
 
     def mentions_robots(self, agent: bytes) -> bool:
         """Whether a `<meta>` of the head may forbid something to robots, or to the one with that product token."""
-        if not any(map(self.mentions, FORBIDDING)):
+        if self._kept is None and not any(map(self.mentions, FORBIDDING)):  # else the head is quicker to search
             return False
         head = self.head
         return (b"robots" in head or (bool(agent) and agent in head)) and any(word in head for word in FORBIDDING)

@@ -33,6 +33,7 @@ from engine.store.pages.body import Body
 _log = logging.getLogger(__name__)
 _TRIM_DELAY = 1.0
 _WASTE_BYTES = 65_536
+_JOINED_BYTES = 65_536
 _KEPT_SHARE = 0.25
 """Part of `parse_memory` that a process may keep between two documents; then it is replaced."""
 
@@ -70,6 +71,8 @@ class ExtractionChild:
             answer = self._out_of_memory_answer() if body is None else self._work(header, body)
             large = size >= LARGE_PAGE_BYTES
             del header, body
+            if sum(map(len, answer)) <= _JOINED_BYTES:
+                answer = [b"".join(answer)]  # the node wakes up once
             while answer:
                 self._connection.sendall(answer.pop(0))
             self._slot.enter(Phase.IDLE)
