@@ -7,7 +7,7 @@ from engine.extract.page import Page
 from engine.model.variables import render
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: that takes five times as long, for every page
 class Context:
     """The job a page belongs to."""
 

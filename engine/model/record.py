@@ -51,7 +51,7 @@ class RecordCounts(NamedTuple):
 NO_RECORDS = RecordCounts()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: that takes five times as long, for every page
 class Extraction:
     """The result of one dataDef on one page."""
 

@@ -47,7 +47,7 @@ class UnsupportedContent(Exception):
     """The body is not text, such as an image or an archive; the text names its type."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that takes five times as long, for every page
 class ExtractedPage:
     """The results of several dataDefs on one page."""
 

@@ -40,7 +40,7 @@ CHILDREN_PER_PIECE = 2_000
 _SITEMAP_TYPE = "application/xml"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that takes five times as long, for every page
 class PageExtraction:
     """The results of all dataDefs of a group on one page."""
 
