@@ -25,11 +25,15 @@ _READ_BUSY_SECONDS = 5.0
 _REPLY_TIMEOUT, _REPLY_POLL_SECONDS = 10.0, 0.02
 
 
+class NoRun(UsageError):
+    """The data dir has no run."""
+
+
 @contextlib.contextmanager
 def open_latest_run(data: Path, *, write: bool = False) -> Iterator[tuple[Database, Run]]:
-    """The database and the latest run. Raises UsageError where there is no run, StorageError, DatabaseBusy."""
+    """The database and the latest run. Raises NoRun, a UsageError, StorageError, DatabaseBusy."""
     path = data / CRAWL
-    no_run = UsageError(f"{data}: no run yet", "Start one with `crawl-console run`, or give --data.")
+    no_run = NoRun(f"{data}: no run yet", "Start one with `crawl-console run`, or give --data.")
     if not path.exists():
         raise no_run
     immutable = not write and is_immutable(path)

@@ -24,8 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and exit with its code."""
     _open_missing_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or (words[0].startswith("-") and words[0] not in ("--version", "--help", "-h")):
+    if not words or (words[0].startswith("-") and words[0] not in ("--version", "-V", "--help", "-h")):
         words.insert(0, "run")
+    elif words[0] == "help":
+        words = [*words[1:2], "--help"]
     code = _invoke(words)
     try:
         sys.stderr.flush()
@@ -100,7 +102,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="crawl-console", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-V", "--version", prog_name="crawl-console", message="%(prog)s %(version)s")
 def crawl_console() -> None:
     """Crawl and scrape what YAML defs describe; `run` is the default command."""
 

@@ -1,5 +1,6 @@
 """Options that commands share, and the settings they select."""
 
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,22 @@ import click
 
 from engine.errors import UsageError
 
+
+class FilePath(click.Path):
+    """A path. An empty one, such as that of an unset shell variable, would be the current folder: it is refused."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path. Raises BadParameter."""
+        if value == "":
+            self.fail("the path is empty; is a shell variable unset?", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 defs_option = click.option(
-    "--defs", type=click.Path(path_type=Path), default=Path("defs"), show_default=True, help="Defs directory or file."
+    "--defs", type=FilePath(), default=Path("defs"), show_default=True, help="Defs directory or file."
 )
 summary_option = click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
 lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
@@ -20,7 +35,7 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that every command takes."""
     data = click.option(
         "--data",
-        type=click.Path(path_type=Path, readable=False),
+        type=FilePath(readable=False),
         callback=_validate_path,
         default=Path("data"),
         show_default=True,
@@ -28,6 +43,23 @@ def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
     )
     assign = click.option("--set", "assign", multiple=True, metavar="NAME=VALUE", help="Any setting; may be repeated.")
     return data(assign(command))
+
+
+def empty_without_run(command: Callable[..., int]) -> Callable[..., int]:
+    """Have a command that reads answer nothing, with 0, where there is no run yet."""
+
+    @functools.wraps(command)
+    def answer(*args: Any, **options: Any) -> int:
+        from console.cli.output import write_stderr
+        from console.client import NoRun
+
+        try:
+            return command(*args, **options)
+        except NoRun as error:
+            write_stderr(f"{error.message}: start one with `crawl-console run`")
+            return 0
+
+    return answer
 
 
 def choice(words: Sequence[str]) -> click.Choice[str]:

@@ -37,7 +37,10 @@ def read(root: Path, problems: Problems) -> list[DefFile]:
     try:
         is_folder = stat.S_ISDIR(root.stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
-        remedy = "give a directory of .yml files, or one such file"
+        remedy = (
+            "give a directory of .yml files, or one such file;"
+            " `crawl-console init DIR` makes a project, `crawl-console demo` shows one"
+        )
         problems.add(at, "no-defs", f"'{root}' does not exist; {remedy}")
         return []
     except (OSError, ValueError) as error:

@@ -154,8 +154,8 @@ def test_good_defs_pass_the_check(project: Project, site: Site) -> None:
         ["run", "--no-ui", "extra"],
         ["frobnicate"],
         ["status", "--frob"],
-        ["export", "--format", "csv"],
-        ["export", "nothing"],
+        ["export", "--format", "xml"],
+        ["export", "-o", ""],
     ],
     ids=" ".join,
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import common_options, validate_assignments
+from console.cli.options import FilePath, common_options, validate_assignments
 from console.format import plural
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("defs", type=click.Path(path_type=Path), default=Path("defs"))
+@click.argument("defs", type=FilePath(), default=Path("defs"))
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as one JSON object.")
 @common_options
 def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import choice, common_options, lines_option, validate_assignments
+from console.cli.options import choice, common_options, empty_without_run, lines_option, validate_assignments
 from console.cli.output import write_lines
 from console.format import format_date_time
 from console.sanitize import clean
@@ -31,6 +31,7 @@ _TAIL_LINES = 10
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="The last N; default: all, with -f 10.")
 @lines_option
 @common_options
+@empty_without_run
 def events(
     follow: bool, level: str | None, pattern: str | None, limit: int | None, as_json: bool, data: Path,
     assign: Sequence[str],

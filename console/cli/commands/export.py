@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from console.cli.options import common_options, validate_assignments
+from console.cli.options import FilePath, common_options, empty_without_run, validate_assignments
 from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import OUTPUT_TYPES, output_type_for_suffix
 
@@ -31,8 +31,9 @@ _NO_RUN = 0
 )
 @click.option("--since", metavar="RUN", help="Only rows that neither this run nor an earlier one has.")
 @click.option("--escape-formulas", is_flag=True, help="In CSV, put a ' before text that a spreadsheet would evaluate.")
-@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="A file instead of stdout.")
+@click.option("-o", "output", type=FilePath(allow_dash=True, dir_okay=False), help="A file; - is stdout.")
 @common_options
+@empty_without_run
 def export(
     data_def: str | None, format_: str | None, since: str | None, escape_formulas: bool, output: Path | None,
     data: Path, assign: Sequence[str],
@@ -42,8 +43,9 @@ def export(
     from engine.store.tables import versions
 
     validate_assignments(assign)
-    output_type = output_type_for_suffix(output.suffix) if output else None
-    format_ = format_ or (output_type.name if output_type else "csv")
+    if output is not None and str(output) == "-":
+        output = None
+    format_ = _choose_format(output, format_)
     if escape_formulas and format_ != "csv":
         raise UsageError(f"--escape-formulas has no effect with {format_}", "Use it with CSV, or leave it out.")
     with contextlib.ExitStack() as stack:
@@ -77,6 +79,23 @@ def export(
             except OSError as error:
                 raise StorageError(f"{output}: {error.strerror}", "Choose another place with -o.") from error
     return 0
+
+
+def _choose_format(output: Path | None, format_: str | None) -> str:
+    """The format: as given, by the file's suffix, or CSV on stdout. Raises UsageError where they do not agree."""
+    if output is None:
+        return format_ or "csv"
+    by_suffix = output_type_for_suffix(output.suffix)
+    if format_ is None and by_suffix is None:
+        *others, last = (f".{suffix}" for each in OUTPUT_TYPES.values() for suffix in each.suffixes)
+        raise UsageError(
+            f"-o {output}: unknown suffix '{output.suffix}'", f"Use {', '.join(others)} or {last}, or give --format."
+        )
+    if format_ is not None and by_suffix is not None and format_ != by_suffix.name:
+        raise UsageError(
+            f"-o {output}: its suffix means {by_suffix.name}, --format says {format_}", "Leave out --format."
+        )
+    return format_ or (by_suffix.name if by_suffix is not None else "csv")
 
 
 @dataclass(frozen=True, slots=True)

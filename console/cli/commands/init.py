@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from console.cli.options import common_options, validate_assignments
+from console.cli.options import FilePath, common_options, validate_assignments
 from engine.errors import StorageError, UsageError
 
 SCHEMA_FILE = "defs.schema.json"
@@ -82,7 +82,7 @@ _GITIGNORE = """\
 
 
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="DIR", type=FilePath())
 @common_options
 def init(folder: Path, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
     """Create a project in a new or empty folder."""

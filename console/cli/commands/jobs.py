@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import choice, common_options, lines_option, match_option, validate_assignments
+from console.cli.options import (
+    choice,
+    common_options,
+    empty_without_run,
+    lines_option,
+    match_option,
+    validate_assignments,
+)
 from console.format import format_elapsed
 from console.sanitize import clean
 from engine.store.db.filter import FILTER_STATES
@@ -28,6 +35,7 @@ _HEADING = "      ID  STATE       TRIES     AGE  GROUP         URL"
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N; default: all.")
 @lines_option
 @common_options
+@empty_without_run
 def jobs(
     states: Sequence[str], pattern: str | None, limit: int | None, as_json: bool, data: Path, assign: Sequence[str]
 ) -> int:

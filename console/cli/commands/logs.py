@@ -8,7 +8,7 @@ import click
 
 from console.cli.log_reader import LogFile
 from console.cli.options import common_options, validate_assignments
-from console.cli.output import write_lines
+from console.cli.output import write_lines, write_stderr
 from console.sanitize import clean
 from engine.errors import StorageError, UsageError, suggest
 
@@ -30,7 +30,8 @@ def logs(node: str | None, follow: bool, data: Path, assign: Sequence[str]) -> i
     if node is not None and node not in names and not waits:
         raise UsageError(f"{folder}: no log of '{node}'{suggest(node, names)}", "`crawl-console status` lists nodes.")
     if not names and not waits:
-        raise UsageError(f"{data}: no logs yet", "Start a run with `crawl-console run`, or give --data.")
+        write_stderr(f"{data}: no logs yet: start a run with `crawl-console run`")
+        return 0
     files: dict[str, LogFile] = {}
     try:
         first = True

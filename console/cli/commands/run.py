@@ -3,6 +3,7 @@
 Headless, data goes to stdout; progress and errors go to stderr.
 """
 
+import os
 import signal
 import sys
 import time
@@ -14,7 +15,7 @@ from typing import Any
 
 import click
 
-from console.cli.options import common_options, defs_option, hide_base_url, load_settings, summary_option
+from console.cli.options import FilePath, common_options, defs_option, hide_base_url, load_settings, summary_option
 from console.cli.output import write_stderr
 from console.terminal import interactive
 from engine.errors import StorageError, UsageError, suggest
@@ -47,7 +48,7 @@ _MIN_TICK_SECONDS = 0.005
 @click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
 @click.option("--min-rows", type=click.IntRange(0), metavar="N", help="Exit 1 if a complete run has fewer rows.")
 @click.option("--max-rejected", metavar="P", help="Exit 1 if a greater share of the records is rejected, such as 5%.")
-@click.option("-o", "output", type=click.Path(dir_okay=False, path_type=Path), help="Rows to FILE.csv, .jsonl or .db.")
+@click.option("-o", "output", type=FilePath(dir_okay=False), help="Rows to FILE.csv, .jsonl or .db.")
 @click.option("--only-new", is_flag=True, help="Write only rows that no earlier run has.")
 @click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop gracefully after N requests for pages.")
 @click.option("--max-time", type=click.FloatRange(0.1), metavar="S", help="Stop gracefully after S seconds.")
@@ -105,6 +106,10 @@ class HeadlessOptions:
 
 def run_headless(options: HeadlessOptions) -> int:
     """Run a supervisor to the end; returns the exit code. Raises CrawlError where nothing could be started."""
+    if not os.path.exists(options.defs):  # noqa: PTH110 - it raises nothing, and the loader says what is wrong
+        from engine.defs.loader import load
+
+        load(options.defs)  # before the data dir is made: a folder without defs stays as it was
     signals = _Signals()
     lock = Lock.acquire(options.data)
     try:
