@@ -190,7 +190,7 @@ class Pipeline:
                 return empty
             case "gone":
                 gone = self._outcomes.not_a_page(job, f"HTTP {status} (gone)", url, hops=hops)
-                gone.document, gone.attempts = document, 1
+                gone.document, gone.attempts, gone.gone = document, 1, True
                 return gone
             case "retry":
                 return self._outcomes.retry(job, url, f"HTTP {status}")

@@ -6,10 +6,8 @@ from engine.model.definition import Expectation
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import health, rows, versions
-from engine.store.tables.health import DataDefHealth
+from engine.store.tables.health import NOT_APPLIED, DataDefHealth
 from engine.store.tables.runs import MissedExpectation
-
-_NOT_APPLIED = DataDefHealth(0, 0, 0, {}, frozenset())
 
 
 def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -> list[MissedExpectation]:
@@ -26,7 +24,7 @@ def find_missed(db: Database, run: int, settings: Settings, *, complete: bool) -
         missed.append(MissedExpectation(f"{share} of all records were rejected; expected at most {most}"))
     for expectation in versions.list_expectations(db, versions.current(db, run)):
         written, refused = counts.get(expectation.name, (0, 0))
-        data_def = data_defs.get(expectation.name, _NOT_APPLIED)
+        data_def = data_defs.get(expectation.name, NOT_APPLIED)
         texts = _missed_of(expectation, written, refused, data_def, complete=complete)
         missed += [MissedExpectation(text, expectation.name) for text in texts]
     return missed

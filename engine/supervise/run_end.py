@@ -8,6 +8,7 @@ from engine.store.db.connector import Database
 from engine.store.tables import events, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import MissedExpectation, Run
+from engine.supervise.baseline import build_baseline
 from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.exit_reason import FINAL_STATES, ExitReason
 from engine.supervise.reload.defs_sync import DefsSync
@@ -81,6 +82,7 @@ class RunEnd:
             text = f"run {self._run.id} {state}"
             end = Event(now, "INFO" if complete else "WARNING", "supervisor", "run", text)
             runs.set_missed(self._db, run, missed)
+            runs.set_baseline(self._db, run, build_baseline(self._db, run) if complete else None)
             events.add(self._db, run, [*self._stats.noindex_events(), *_missed_events(missed, now), end])
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self._db, self._epoch, now)

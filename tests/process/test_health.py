@@ -99,6 +99,47 @@ def test_a_host_that_fails_and_a_group_without_a_page_are_warnings(project: Proj
     assert warnings(done.summary) == [("failing-requests", None, f"127.0.0.1:{site.port}")]
 
 
+def test_a_site_that_gives_half_of_what_it_gave_before_is_a_warning(project: Project, site: Site) -> None:
+    library = Library(site, shelves=2, books=15)
+    defs = library.defs().replace(", more: {dataDef: nothing}", "")
+    project.write(defs)
+    before = project.crawl().summary
+    project.crawl("--fresh", "--max-pages", "5")  # cut short: compared with nothing, and no measure for others
+    for shelf in range(2):
+        for book in range(8):
+            site[f"/book/{shelf}-{book}"] = html("no book")
+    project.write(defs.replace("isbn: {selector: b, required: true}", "isbn: {selector: b}"))
+    now = project.crawl("--fresh").summary
+    assert warnings(now) == [("less-filled", "book", None)]
+    assert now["warnings"][0]["text"] == (f"book.isbn is filled in 47% of the records; in run {before['run']} in 100%")
+    assert project.status()["warnings"] == now["warnings"]
+    site["/shelf/0"] = html("closed")
+    fewer = [one for one in warnings(project.crawl("--fresh").summary) if one[0] == "fewer-rows"]
+    assert fewer == [("fewer-rows", "book", None), ("fewer-rows", "entry", None)]
+    codes = [code for code, *_ in warnings(project.crawl("--fresh").summary)]
+    assert "fewer-rows" not in codes, "the last complete run is the measure"
+
+
+def test_runs_with_other_locators_are_not_compared(project: Project, site: Site) -> None:
+    library = Library(site, shelves=2, books=11)
+    defs = library.defs().replace(", more: {dataDef: nothing}", "")
+    project.write(defs)
+    project.crawl()
+    project.write(defs.replace("/shelf/0", "/shelf/1"))
+    assert warnings(project.crawl("--fresh").summary) == []
+
+
+def test_pages_that_are_gone_count_as_failed_requests(project: Project, site: Site) -> None:
+    library = Library(site, shelves=1, books=20)
+    for book in range(8):
+        site[f"/book/0-{book}"] = Page("gone", 410 if book else 404)
+    project.write(library.defs())
+    done = project.crawl()
+    assert warnings(done.summary) == [("failing-requests", None, f"127.0.0.1:{site.port}")]
+    assert done.summary["warnings"][0]["text"].startswith("8 of 21 requests to ")
+    assert done.summary["warnings"][0]["text"].endswith(" failed (8 not found)")
+
+
 def test_counters_agree_with_a_recount_after_kills_a_reload_and_a_retry(project: Project, site: Site) -> None:
     library = Library(site, shelves=6, books=10, delay=0.05)
     full, empty = library.defs(concurrency=8), library.defs(concurrency=8).replace("selector: i,", "selector: u,")

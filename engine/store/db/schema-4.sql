@@ -30,7 +30,9 @@ CREATE TABLE page_health (
 ) WITHOUT ROWID;
 
 ALTER TABLE runs ADD COLUMN empty_seeds TEXT;       -- JSON: by group, the lists of URLs that were empty
+ALTER TABLE runs ADD COLUMN baseline TEXT;          -- JSON: what it gave, once it is DONE, for comparison with later runs
 ALTER TABLE runs ADD COLUMN missed TEXT;            -- JSON: what was expected of its rows and not met, with the dataDef; null: not judged
 
 ALTER TABLE hosts ADD COLUMN records INTEGER NOT NULL DEFAULT 0;           -- of its pages
 ALTER TABLE hosts ADD COLUMN records_rejected INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE hosts ADD COLUMN gone INTEGER NOT NULL DEFAULT 0;              -- requests answered with 404 or 410

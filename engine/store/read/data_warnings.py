@@ -7,12 +7,13 @@ from engine.model.run import RunState
 from engine.store.db.connector import Database
 from engine.store.tables import runs
 from engine.store.tables.health import DataDefHealth
-from engine.store.tables.runs import Run
+from engine.store.tables.runs import Baseline, Run
 
 _HOSTS = """
 SELECT h.key, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page') AS pages, h.records,
-    h.records_rejected, h.errors
-FROM hosts h WHERE h.run = ? AND (h.errors > 0 OR h.records_rejected > 0) ORDER BY h.errors DESC, h.id LIMIT 50
+    h.records_rejected, h.errors, h.gone
+FROM hosts h WHERE h.run = ? AND (h.errors > 0 OR h.gone > 0 OR h.records_rejected > 0)
+ORDER BY h.errors + h.gone DESC, h.id LIMIT 50
 """
 _GROUPS_WITHOUT_PAGE = """
 SELECT grp FROM page_defs WHERE version = ?
@@ -27,6 +28,8 @@ MIN_PAGES = 20
 """Pages from which a dataDef without a row is a warning."""
 FAILING_SHARE = 0.2
 """The share of failed requests from which a host is a warning."""
+FALLEN_SHARE = 0.5
+"""The share of an earlier run's rows, or of its filled values, down to which a run is a warning."""
 MIN_FAILED = 5
 """Failed requests of a host below which their share says little, unless no page succeeded."""
 
@@ -44,13 +47,16 @@ class DataWarning:
 def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
     """The warnings of a run; empty for a healthy one. Reads counters: of hosts, those with failures alone."""
     warnings = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
-    for key, pages, records, rejected, errors in db.all(_HOSTS, (run.seq,)):
-        warnings += _of_host(str(key), int(pages), int(records), int(rejected), int(errors))
+    for key, pages, records, rejected, errors, gone in db.all(_HOSTS, (run.seq,)):
+        warnings += _of_host(str(key), int(pages), int(records), int(rejected), int(errors), int(gone))
     for group, name in runs.list_empty_seeds(db, run.seq):
         warnings.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}"))
     if run.state in _ENDED:
         warnings += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:
+        comparable = runs.find_comparable(db, run.seq)
+        if comparable is not None:
+            warnings += _of_comparison(*comparable)
         for (group,) in db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
             warnings.append(DataWarning("group-without-page", f"no page of the group {group} was done"))
     return warnings
@@ -69,9 +75,30 @@ def _of_data_def(name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
             yield DataWarning("empty-field", f"{name}.{field} was never filled in {records:,} records", data_def=name)
 
 
-def _of_host(host: str, pages: int, records: int, rejected: int, errors: int) -> Iterator[DataWarning]:
+def _of_comparison(now: Baseline, run: str, then: Baseline) -> Iterator[DataWarning]:
+    """What fell by half or more since an earlier run with the same seeds."""
+    for name, earlier in then.data_defs.items():
+        given = now.data_defs.get(name)
+        if given is None:
+            continue
+        if earlier.rows >= MIN_RECORDS and given.rows <= earlier.rows * FALLEN_SHARE:
+            text = f"{name}: {given.rows:,} rows; run {run} had {earlier.rows:,}"
+            yield DataWarning("fewer-rows", text, data_def=name)
+        if min(given.records, earlier.records) < MIN_RECORDS:
+            continue
+        for field, filled in earlier.filled.items():
+            share, share_then = given.filled.get(field, 0) / given.records, filled / earlier.records
+            if 0 < share <= share_then * FALLEN_SHARE:  # one that is never filled is a warning of its own
+                text = f"{name}.{field} is filled in {share:.0%} of the records; in run {run} in {share_then:.0%}"
+                yield DataWarning("less-filled", text, data_def=name)
+
+
+def _of_host(host: str, pages: int, records: int, rejected: int, errors: int, gone: int) -> Iterator[DataWarning]:
     if rejected and rejected >= records:
         yield DataWarning("all-rejected", f"every record of {host} was rejected ({records:,})", host=host)
-    requests = errors + pages
-    if errors and errors >= FAILING_SHARE * requests and (errors >= MIN_FAILED or not pages):
-        yield DataWarning("failing-requests", f"{errors:,} of {requests:,} requests to {host} failed", host=host)
+    failed = errors + gone
+    requests = failed + pages
+    if failed and failed >= FAILING_SHARE * requests and (failed >= MIN_FAILED or not pages):
+        missing = f" ({gone:,} not found)" if gone else ""
+        text = f"{failed:,} of {requests:,} requests to {host} failed{missing}"
+        yield DataWarning("failing-requests", text, host=host)

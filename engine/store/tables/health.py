@@ -66,6 +66,9 @@ class DataDefHealth:
     """The fields that have a default."""
 
 
+NOT_APPLIED = DataDefHealth(0, 0, 0, {}, frozenset())
+
+
 @dataclass(slots=True)
 class _Sums:
     """What is added to the counters of a run."""

@@ -44,6 +44,7 @@ UPDATE hosts SET strikes = 0
 WHERE strikes > 0 AND id IN (SELECT value FROM json_each(?)) AND coalesce(backoff_until, 0) <= ?
 """
 _ADD_ERRORS = "UPDATE hosts SET errors = errors + ? WHERE id = ?"
+_ADD_GONE = "UPDATE hosts SET gone = gone + ? WHERE id = ?"
 _REUSE_ROBOTS = f"""
 UPDATE hosts SET robots = 'KNOWN', robots_status = o.robots_status, robots_text = o.robots_text,
     crawl_delay = o.crawl_delay, robots_fetched_at = o.robots_fetched_at, robots_agent = o.robots_agent
@@ -207,6 +208,11 @@ def reset_strikes(db: Database, hosts: Iterable[int], now: float) -> None:
 def add_errors(db: Database, host: int, count: int) -> None:
     """Count failed requests."""
     db.execute(_ADD_ERRORS, (count, host))
+
+
+def add_gone(db: Database, host: int, count: int) -> None:
+    """Count requests answered with 404 or 410."""
+    db.execute(_ADD_GONE, (count, host))
 
 
 def set_robots(

@@ -19,6 +19,7 @@ def _states_before(*targets: JobState) -> str:
     return source_states(JOB_TRANSITIONS, *targets)
 
 
+_COUNT_LOCATORS = "SELECT count(*) FROM jobs WHERE run = ? AND origin = 'locator'"
 _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 """Wall-clock seconds since 1970."""
 
@@ -316,3 +317,8 @@ def has_open_jobs(db: Database, run: int) -> bool:
 def shift_deadlines(db: Database, shift: float) -> None:
     """After a reboot: move every deadline by `shift` seconds."""
     db.execute(_SHIFT_DEADLINES, (shift,))
+
+
+def count_locators(db: Database, run: int) -> int:
+    """The jobs of a run's locators. Reads all its jobs: a tenth of a second for a million."""
+    return int(db.value(_COUNT_LOCATORS, (run,)))

@@ -38,6 +38,12 @@ _SET_EMPTY_SEEDS = "UPDATE runs SET empty_seeds = json_patch(coalesce(empty_seed
 _EMPTY_SEEDS = "SELECT empty_seeds FROM runs WHERE seq = ?"
 _SET_MISSED = "UPDATE runs SET missed = ? WHERE seq = ?"
 _MISSED = "SELECT missed FROM runs WHERE seq = ?"
+_SET_BASELINE = "UPDATE runs SET baseline = ? WHERE seq = ?"
+_BASELINE = "SELECT baseline FROM runs WHERE seq = ?"
+_EARLIER_BASELINE = """
+SELECT id, baseline FROM runs
+WHERE seq < ? AND state = 'DONE' AND json_extract(baseline, '$.seeds') = ? ORDER BY seq DESC LIMIT 1
+"""
 _ADD_TIME = "UPDATE runs SET seconds = seconds + ?, rates = ? WHERE seq = ?"
 _SLOTS = "UPDATE runs SET slots = ? WHERE seq = ?"
 _PAUSE = """
@@ -182,6 +188,45 @@ def set_missed(db: Database, run: int, missed: list[MissedExpectation]) -> None:
 def list_missed(db: Database, run: int) -> list[MissedExpectation]:
     """What the run did not meet when it last ended."""
     return [MissedExpectation(*one) for one in orjson.loads(db.value(_MISSED, (run,)) or "[]")]
+
+
+class GivenRows(NamedTuple):
+    """What a dataDef gave in a run: rows, records, and in how many each field was filled."""
+
+    rows: int
+    records: int
+    filled: dict[str, int]
+
+
+class Baseline(NamedTuple):
+    """What a complete run gave, by dataDef. `seeds`: a hash of what it started from."""
+
+    seeds: str
+    data_defs: dict[str, GivenRows]
+
+
+def set_baseline(db: Database, run: int, baseline: Baseline | None) -> None:
+    """Store what a run gave; None where it is not complete."""
+    text = None
+    if baseline is not None:
+        given = {name: list(of_data_def) for name, of_data_def in baseline.data_defs.items()}
+        text = orjson.dumps({"seeds": baseline.seeds, "data_defs": given}).decode()
+    db.execute(_SET_BASELINE, (text, run))
+
+
+def find_comparable(db: Database, run: int) -> tuple[Baseline, str, Baseline] | None:
+    """What a run gave; id and baseline of the last complete run before it with the same seeds; None: there is none."""
+    own = db.value(_BASELINE, (run,))
+    if own is None:
+        return None
+    baseline = _to_baseline(own)
+    earlier = db.one(_EARLIER_BASELINE, (run, baseline.seeds))
+    return None if earlier is None else (baseline, str(earlier[0]), _to_baseline(earlier[1]))
+
+
+def _to_baseline(text: str) -> Baseline:
+    parsed = orjson.loads(text)
+    return Baseline(parsed["seeds"], {name: GivenRows(*given) for name, given in parsed["data_defs"].items()})
 
 
 def end(db: Database, seq: int, now: float) -> None:

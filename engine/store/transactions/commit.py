@@ -204,6 +204,8 @@ def _apply(
             robots.ask_guarded_host(db, run, f.job.host)
         if f.host_failed:
             hosts.add_errors(db, f.job.host, 1)
+        if f.gone:
+            hosts.add_gone(db, f.job.host, 1)
         if f.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, f)) is not None:
             touched_hosts.add(host)
     hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and f.document}, now)

@@ -92,6 +92,8 @@ class JobOutcome:
     strike: bool = False
     """Whether that answer was the first of its burst, and lengthens the next backoff."""
     host_failed: bool = False
+    gone: bool = False
+    """Whether its page was answered with 404 or 410."""
     refused_host: str | None = None
     """SKIPPED because the address guard refused this host (`name:port`), which a locator may name meanwhile."""
     robots: RobotsResult | None = None

@@ -11,8 +11,8 @@ CREATE TABLE appenders (
     beat_age   REAL,
     flush_ms   REAL
 );
-INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:4751:2112989',4751,1.79535458493078708651e+09,1.795354585426415205e+09,7.28413999968324787914e-03,0.0);
-INSERT INTO "appenders" VALUES(2,2,2,'TERMINATED','00000000-0000-0000-0000-000000000000:4772:2113088',4772,1.79535458592572903626e+09,1.79535458793523693089e+09,1.05410098996799206361e-01,1.21250439988216385245e+01);
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:25942:3153155',25942,1.79536498659340834618e+09,1.79536498734135961533e+09,4.54918998002540320158e-04,0.0);
+INSERT INTO "appenders" VALUES(2,2,2,'TERMINATED','00000000-0000-0000-0000-000000000000:25972:3153280',25972,1.79536498784761929512e+09,1.79536498967039942738e+09,1.46906312998908106237e-01,1.83795300108613446354e+00);
 CREATE TABLE checkpoints (
     run               INTEGER NOT NULL REFERENCES runs(seq),
     step_name         TEXT NOT NULL,
@@ -29,15 +29,15 @@ CREATE TABLE checkpoints (
     CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, step_name, grp)
 ) WITHOUT ROWID;
-INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79535458542853856083e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79535458542853856083e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79535458542853856083e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79535458542853856083e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79535458542853856083e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79535458542853856083e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79535458542853856083e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79535458542853856083e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79535458503995823866e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79536498734440565106e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79536498734440565106e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79536498729356312755e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79536498729356312755e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79536498729356312755e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79536498729356312755e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79536498729356312755e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79536498729356312755e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79536498671501946449e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','books',0,NULL,'provisional','cancelled by command: 2 jobs left','bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','shelves',0,NULL,'provisional','cancelled by command: 1 job left','184546f66d8a89cbb55939877402e98d','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'filter','books',0,NULL,'provisional','cancelled by command: 2 jobs left','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
@@ -46,7 +46,7 @@ INSERT INTO "checkpoints" VALUES(2,'loader','books',0,NULL,'provisional','cancel
 INSERT INTO "checkpoints" VALUES(2,'loader','shelves',0,NULL,'provisional','cancelled by command: 1 job left','47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','books',0,NULL,'provisional','cancelled by command: 2 jobs left','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','shelves',0,NULL,'provisional','cancelled by command: 1 job left','2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79535458604661846159e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79536498798585367198e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 CREATE TABLE commands (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
@@ -57,7 +57,7 @@ CREATE TABLE commands (
     given_at   REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "commands" VALUES(1,2,'cancel','{}','DONE','cancelling; 0 jobs in flight have 1 s to finish',1.79535458680894899363e+09,1795354586.8812);
+INSERT INTO "commands" VALUES(1,2,'cancel','{}','DONE','cancelling; 0 jobs in flight have 1 s to finish',1.79536498852329659461e+09,1.79536498862101531032e+09);
 CREATE TABLE data_defs (
     id      INTEGER PRIMARY KEY,
     name    TEXT NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE def_versions (
     definitions TEXT NOT NULL,
     accepted_at REAL NOT NULL
 );
-INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.7953545849077284336e+09);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79536498657000207898e+09);
 CREATE TABLE document_aliases (
     key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
@@ -88,27 +88,27 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL);
-INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79535458535168433195e+09,343);
-INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79535458537178730957e+09,343);
-INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79535458537401247029e+09,57);
-INSERT INTO "documents" VALUES(4,1,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79535458537538242336e+09,2);
-INSERT INTO "documents" VALUES(5,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.795354585377294302e+09,57);
-INSERT INTO "documents" VALUES(6,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79535458538472318646e+09,305);
-INSERT INTO "documents" VALUES(7,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79535458538570404053e+09,57);
-INSERT INTO "documents" VALUES(8,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79535458538606739042e+09,57);
-INSERT INTO "documents" VALUES(9,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79535458538628602031e+09,57);
-INSERT INTO "documents" VALUES(10,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79535458538756489748e+09,57);
-INSERT INTO "documents" VALUES(11,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79535458539363455767e+09,57);
-INSERT INTO "documents" VALUES(12,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79535458539415740961e+09,57);
-INSERT INTO "documents" VALUES(13,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79535458539440441133e+09,57);
-INSERT INTO "documents" VALUES(14,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79535458539456701273e+09,57);
-INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79535458659697532649e+09,343);
-INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.7953545866157894135e+09,343);
-INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79535458661805129047e+09,57);
-INSERT INTO "documents" VALUES(18,2,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79535458661981272695e+09,2);
-INSERT INTO "documents" VALUES(19,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79535458661992835998e+09,57);
-INSERT INTO "documents" VALUES(20,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.7953545866286935806e+09,57);
-INSERT INTO "documents" VALUES(21,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79535458662956476207e+09,57);
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79536498723678946496e+09,343);
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79536498726060056692e+09,343);
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79536498726442122456e+09,57);
+INSERT INTO "documents" VALUES(4,1,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79536498726611089705e+09,2);
+INSERT INTO "documents" VALUES(5,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79536498726629137993e+09,57);
+INSERT INTO "documents" VALUES(6,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79536498727480673788e+09,305);
+INSERT INTO "documents" VALUES(7,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79536498727587556841e+09,57);
+INSERT INTO "documents" VALUES(8,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79536498727621746064e+09,57);
+INSERT INTO "documents" VALUES(9,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79536498727644109729e+09,57);
+INSERT INTO "documents" VALUES(10,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79536498727731418613e+09,57);
+INSERT INTO "documents" VALUES(11,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79536498728390884398e+09,57);
+INSERT INTO "documents" VALUES(12,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79536498728452396391e+09,57);
+INSERT INTO "documents" VALUES(13,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79536498728482627872e+09,57);
+INSERT INTO "documents" VALUES(14,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79536498728504967685e+09,57);
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79536498834286880493e+09,343);
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79536498835460519791e+09,343);
+INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79536498835876727107e+09,57);
+INSERT INTO "documents" VALUES(18,2,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79536498836035275455e+09,2);
+INSERT INTO "documents" VALUES(19,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79536498836048984528e+09,57);
+INSERT INTO "documents" VALUES(20,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79536498837236666676e+09,57);
+INSERT INTO "documents" VALUES(21,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79536498837353467941e+09,57);
 CREATE TABLE events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     run    INTEGER,
@@ -119,85 +119,87 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
-INSERT INTO "events" VALUES(1,1,1.79535458490554499628e+09,'INFO','supervisor','run',NULL,'run e95c0b started, defs v1');
-INSERT INTO "events" VALUES(2,1,1.79535458492899227143e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(3,1,1.79535458492999815943e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(4,1,1.79535458493301582332e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(5,1,1.79535458493398141863e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(6,1,1.79535458493460321422e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(7,1,1.79535458494898819917e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(8,1,1.79535458494951701167e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(9,1,1.79535458496500110623e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(10,1,1.79535458497401332854e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(11,1,1.79535458504900789257e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(12,1,1.79535458531398320197e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(13,1,1.79535458534534144402e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
-INSERT INTO "events" VALUES(14,1,1.79535458535590529438e+09,'INFO','n1','page',2,'200 http://127.0.0.1:20471/shelf/0 1 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(15,1,1.79535458537101054194e+09,'INFO','n1','page',6,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
-INSERT INTO "events" VALUES(16,1,1.79535458537260842327e+09,'INFO','n1','page',3,'200 http://127.0.0.1:20471/shelf/1 2 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(17,1,1.79535458537504172323e+09,'INFO','n1','page',4,'200 http://127.0.0.1:20471/book/0-0 4 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(18,1,1.79535458537540507312e+09,'ERROR','n1','page',5,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
-INSERT INTO "events" VALUES(19,1,1.79535458537766051288e+09,'INFO','n1','page',7,'200 http://127.0.0.1:20471/book/0-3 6 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(20,1,1.79535458538549804689e+09,'INFO','n1','page',8,'200 http://127.0.0.1:20471/shelf/2 3 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(21,1,1795354585.38593,'INFO','n1','page',9,'200 http://127.0.0.1:20471/book/1-0 3 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(22,1,1.79535458538621544837e+09,'INFO','n1','page',10,'200 http://127.0.0.1:20471/book/1-1 3 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(23,1,1.79535458538642454144e+09,'INFO','n1','page',11,'200 http://127.0.0.1:20471/book/1-2 4 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(24,1,1.7953545853878057003e+09,'INFO','n1','page',12,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(25,1,1.79535458539404368396e+09,'INFO','n1','page',13,'200 http://127.0.0.1:20471/book/2-0 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(26,1,1.79535458539432215695e+09,'INFO','n1','page',14,'200 http://127.0.0.1:20471/book/2-1 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(27,1,1.79535458539451074598e+09,'INFO','n1','page',15,'200 http://127.0.0.1:20471/book/2-2 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(28,1,1.79535458539464926712e+09,'INFO','n1','page',16,'200 http://127.0.0.1:20471/book/2-3 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(29,1,1795354585.39799,'INFO','supervisor','state',NULL,'run DRAINING');
-INSERT INTO "events" VALUES(30,1,1795354585.39799,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
-INSERT INTO "events" VALUES(31,1,1.79535458539899587626e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(32,1,1.79535458540599632262e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(33,1,1.79535458540682911869e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(34,1,1.79535458540800809852e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(35,1,1795354585.41698,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(36,1,1.79535458541811418532e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(37,1,1.79535458541798591614e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(38,1,1.79535458542699813844e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(39,1,1.79535458542800402644e+09,'INFO','supervisor','state',NULL,'run DONE');
-INSERT INTO "events" VALUES(40,1,1.79535458542811155314e+09,'INFO','supervisor','run',NULL,'run e95c0b DONE');
-INSERT INTO "events" VALUES(41,1,1.79535458542800402644e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
-INSERT INTO "events" VALUES(42,2,1.79535458589959526056e+09,'INFO','supervisor','run',NULL,'run 8bb6e5 started, defs v1');
-INSERT INTO "events" VALUES(43,2,1.79535458592399811746e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(44,2,1.79535458592500400546e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(45,2,1.79535458592898702618e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(46,2,1.79535458593401622776e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(47,2,1.79535458593438649178e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(48,2,1.79535458594898271562e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(49,2,1.79535458594980812073e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(50,2,1.79535458596499562268e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(51,2,1.79535458597400784499e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(52,2,1.79535458604900240902e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(53,2,1.79535458653900170328e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(54,2,1.79535458657400465013e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(55,2,1.79535458660405087476e+09,'INFO','n1','page',17,'200 http://127.0.0.1:20471/shelf/0 10 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(56,2,1.79535458661509776112e+09,'INFO','n1','page',21,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
-INSERT INTO "events" VALUES(57,2,1.79535458661685514442e+09,'INFO','n1','page',18,'200 http://127.0.0.1:20471/shelf/1 3 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(58,2,1.79535458661949467659e+09,'INFO','n1','page',19,'200 http://127.0.0.1:20471/book/0-0 4 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(59,2,1.79535458661984133723e+09,'ERROR','n1','page',20,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
-INSERT INTO "events" VALUES(60,2,1.79535458662019920352e+09,'INFO','n1','page',22,'200 http://127.0.0.1:20471/book/0-3 5 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(61,2,1.7953545866280379295e+09,'WARNING','n1','page',24,'http://127.0.0.1:20471/book/1-0: HTTP 500; attempt 2 in 0.6 s');
-INSERT INTO "events" VALUES(62,2,1.79535458662926840781e+09,'INFO','n1','page',26,'200 http://127.0.0.1:20471/book/1-2 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(63,2,1.7953545866298744678e+09,'INFO','n1','page',27,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(64,2,1795354586.8812,'INFO','supervisor','command',NULL,'cancel: cancelling; 0 jobs in flight have 1 s to finish');
-INSERT INTO "events" VALUES(65,2,1.79535458688198924065e+09,'INFO','supervisor','stage',NULL,'INTERRUPTED');
-INSERT INTO "events" VALUES(66,2,1.79535458688299512861e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(67,2,1.79535458689301300047e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(68,2,1.7953545869109973907e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(69,2,1.79535458691215658181e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(70,2,1.79535458789464545245e+09,'WARNING','n1','page',23,'INCOMPLETE http://127.0.0.1:20471/shelf/2: cancelled after 1 s of grace; in progress for 1.3 s');
-INSERT INTO "events" VALUES(71,2,1.7953545878948702812e+09,'WARNING','n1','page',25,'INCOMPLETE http://127.0.0.1:20471/book/1-1: cancelled after 1 s of grace; in progress for 1.3 s');
-INSERT INTO "events" VALUES(72,2,1.79535458791501522065e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(73,2,1.79535458792599892608e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(74,2,1.79535458792696261398e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(75,2,1.79535458792801046372e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(76,2,1.79535458793601703647e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(77,2,1.7953545879369826317e+09,'INFO','supervisor','state',NULL,'run CANCELLED');
-INSERT INTO "events" VALUES(78,2,1.79535458793718338006e+09,'WARNING','supervisor','run',NULL,'run 8bb6e5 CANCELLED');
-INSERT INTO "events" VALUES(79,2,1.7953545879369826317e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(1,1,1.79536498656771039967e+09,'INFO','supervisor','run',NULL,'run 96809c started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79536498659198570249e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79536498659198570249e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79536498659701490403e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.79536498659798049925e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1.79536498659864425658e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1.795364986605987072e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1.79536498660645484929e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79536498661701083177e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.79536498664199566837e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1.79536498672499656671e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.79536498719001102446e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.79536498722498917579e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(14,1,1.7953649872339859009e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(15,1,1.79536498724442887303e+09,'INFO','n1','page',2,'200 http://127.0.0.1:20471/shelf/0 1 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(16,1,1795364987.25947,'INFO','n1','page',6,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
+INSERT INTO "events" VALUES(17,1,1.79536498726245141027e+09,'INFO','n1','page',3,'200 http://127.0.0.1:20471/shelf/1 5 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(18,1,1.79536498726588702196e+09,'INFO','n1','page',4,'200 http://127.0.0.1:20471/book/0-0 7 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(19,1,1.79536498726612925528e+09,'ERROR','n1','page',5,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
+INSERT INTO "events" VALUES(20,1,1.79536498726649212834e+09,'INFO','n1','page',7,'200 http://127.0.0.1:20471/book/0-3 6 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(21,1,1.79536498727566123014e+09,'INFO','n1','page',8,'200 http://127.0.0.1:20471/shelf/2 2 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(22,1,1.7953649872760801316e+09,'INFO','n1','page',9,'200 http://127.0.0.1:20471/book/1-0 3 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(23,1,1.79536498727637052535e+09,'INFO','n1','page',10,'200 http://127.0.0.1:20471/book/1-1 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(24,1,1.79536498727661395077e+09,'INFO','n1','page',11,'200 http://127.0.0.1:20471/book/1-2 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(25,1,1.79536498727750253676e+09,'INFO','n1','page',12,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(26,1,1.79536498728437280648e+09,'INFO','n1','page',13,'200 http://127.0.0.1:20471/book/2-0 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(27,1,1.79536498728473639489e+09,'INFO','n1','page',14,'200 http://127.0.0.1:20471/book/2-1 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(28,1,1.79536498728497624392e+09,'INFO','n1','page',15,'200 http://127.0.0.1:20471/book/2-2 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(29,1,1.79536498728592276577e+09,'INFO','n1','page',16,'200 http://127.0.0.1:20471/book/2-3 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(30,1,1.79536498729501962662e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(31,1,1.79536498729598522185e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(32,1,1.79536498729598522185e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(33,1,1.79536498730399155616e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(34,1,1.79536498731300377847e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(35,1,1.79536498731799268723e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(36,1,1.79536498731924510003e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(37,1,1.79536498732998228071e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(38,1,1.79536498733062648775e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(39,1,1.79536498733098793026e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(40,1,1.7953649873420119286e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(41,1,1.7953649873430178166e+09,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(42,1,1.79536498734385180473e+09,'INFO','supervisor','run',NULL,'run 96809c DONE');
+INSERT INTO "events" VALUES(43,1,1.79536498734700083728e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(44,2,1.79536498782894253728e+09,'INFO','supervisor','run',NULL,'run f2a66d started, defs v1');
+INSERT INTO "events" VALUES(45,2,1.79536498784601235385e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(46,2,1.79536498784701824184e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(47,2,1.7953649878530130386e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(48,2,1.79536498785401868816e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(49,2,1.79536498785439491273e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(50,2,1.79536498786500239369e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(51,2,1.79536498786550641065e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(52,2,1.79536498788898134229e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(53,2,1.79536498790201687813e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(54,2,1.79536498799298405645e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(55,2,1.79536498830998086928e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(56,2,1.79536498834625577922e+09,'INFO','n2','page',17,'200 http://127.0.0.1:20471/shelf/0 5 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(57,2,1.79536498835801935198e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(58,2,1.79536498835414409639e+09,'INFO','n2','page',21,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
+INSERT INTO "events" VALUES(59,2,1795364988.35546,'INFO','n2','page',18,'200 http://127.0.0.1:20471/shelf/1 2 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(60,2,1.7953649883600380421e+09,'INFO','n2','page',19,'200 http://127.0.0.1:20471/book/0-0 5 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(61,2,1.79536498836037778856e+09,'ERROR','n2','page',20,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
+INSERT INTO "events" VALUES(62,2,1.79536498836075234407e+09,'INFO','n2','page',22,'200 http://127.0.0.1:20471/book/0-3 6 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(63,2,1.79536498837225651737e+09,'WARNING','n2','page',24,'http://127.0.0.1:20471/book/1-0: HTTP 500; attempt 2 in 0.5 s');
+INSERT INTO "events" VALUES(64,2,1.79536498837279891961e+09,'INFO','n2','page',26,'200 http://127.0.0.1:20471/book/1-2 1 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(65,2,1.79536498837386894228e+09,'INFO','n2','page',27,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(66,2,1.79536498862101531032e+09,'INFO','supervisor','command',NULL,'cancel: cancelling; 0 jobs in flight have 1 s to finish');
+INSERT INTO "events" VALUES(67,2,1.79536498862198877339e+09,'INFO','supervisor','stage',NULL,'INTERRUPTED');
+INSERT INTO "events" VALUES(68,2,1.79536498862198877339e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(69,2,1.79536498862898945801e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(70,2,1.7953649886390075684e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(71,2,1.79536498864018058776e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(72,2,1.7953649896294174194e+09,'WARNING','n2','page',23,'INCOMPLETE http://127.0.0.1:20471/shelf/2: cancelled after 1 s of grace; in progress for 1.3 s');
+INSERT INTO "events" VALUES(73,2,1.7953649896296179295e+09,'WARNING','n2','page',25,'INCOMPLETE http://127.0.0.1:20471/book/1-1: cancelled after 1 s of grace; in progress for 1.3 s');
+INSERT INTO "events" VALUES(74,2,1795364989.64898,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(75,2,1.79536498966100955014e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(76,2,1.79536498966175508493e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(77,2,1.79536498966398692131e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(78,2,1.79536498967098736767e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(79,2,1.79536498967199325562e+09,'INFO','supervisor','state',NULL,'run CANCELLED');
+INSERT INTO "events" VALUES(80,2,1.79536498967222237586e+09,'WARNING','supervisor','run',NULL,'run f2a66d CANCELLED');
+INSERT INTO "events" VALUES(81,2,1.79536498967299914357e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
 CREATE TABLE field_health (
     id       INTEGER PRIMARY KEY,                   -- the order of the fields
     run      INTEGER NOT NULL REFERENCES runs(seq),
@@ -246,15 +248,15 @@ CREATE TABLE hosts (
     errors        INTEGER NOT NULL DEFAULT 0,
     robots        TEXT NOT NULL CHECK (robots IN ('OFF','WANTED','KNOWN')),
     robots_status INTEGER,
-    robots_text   TEXT, named INTEGER NOT NULL DEFAULT 0, robots_fetched_at REAL, robots_agent TEXT, throttle INTEGER NOT NULL DEFAULT 0, pace REAL NOT NULL DEFAULT 1, least_pace REAL NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0, records_rejected INTEGER NOT NULL DEFAULT 0,
+    robots_text   TEXT, named INTEGER NOT NULL DEFAULT 0, robots_fetched_at REAL, robots_agent TEXT, throttle INTEGER NOT NULL DEFAULT 0, pace REAL NOT NULL DEFAULT 1, least_pace REAL NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0, records_rejected INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0,
     UNIQUE (run, key)
 );
 INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79535458534528899196e+09,'crawl-console',0,1.0,0.0,22,0);
+',1,1.79536498722493815423e+09,'crawl-console',0,1.0,0.0,22,0,0);
 INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,2,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79535458534528899196e+09,'crawl-console',0,1.0,0.0,12,0);
+',1,1.79536498722493815423e+09,'crawl-console',0,1.0,0.0,12,0,0);
 CREATE TABLE jobs (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -285,33 +287,33 @@ CREATE TABLE jobs (
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
-INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79535458534600877761e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1);
-INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79535458535799837117e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
-INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79535458537799406052e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
-INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79535458537799406052e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
-INSERT INTO "jobs" VALUES(5,1,3,'FAILED',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79535458537799406052e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
-INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79535458537799406052e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
-INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79535458538901805877e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
-INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79535458538901805877e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
-INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79535458538901805877e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
-INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79535458538901805877e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
-INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79535458538901805877e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
-INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79535458539501285553e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
-INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79535458539501285553e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0);
-INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79535458539501285553e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0);
-INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79535458539501285553e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0);
-INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79535458539501285553e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0);
-INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.795354586606995821e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
-INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79535458662200260167e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
-INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79535458662200260167e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
-INSERT INTO "jobs" VALUES(20,2,5,'FAILED',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79535458662200260167e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
-INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79535458662200260167e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
-INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79535458662200260167e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
-INSERT INTO "jobs" VALUES(23,2,4,'INCOMPLETE',0,NULL,NULL,3,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,'cancelled after 1 s of grace; in progress for 1.3 s',1.79535458789501929286e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
-INSERT INTO "jobs" VALUES(24,2,5,'READY',0,NULL,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79535458663101482393e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
-INSERT INTO "jobs" VALUES(25,2,5,'INCOMPLETE',0,NULL,NULL,3,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,'cancelled after 1 s of grace; in progress for 1.3 s',1.79535458789501929286e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
-INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79535458663101482393e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
-INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79535458663101482393e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79536498722698545458e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79536498724999880795e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.7953649872679829598e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.7953649872679829598e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.7953649872679829598e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.7953649872679829598e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.7953649872679829598e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79536498727800107001e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79536498727800107001e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79536498727800107001e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79536498727800107001e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79536498727800107001e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79536498728701329231e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79536498728701329231e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79536498728701329231e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79536498728898477553e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,4,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79536498834800124172e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.7953649883620023727e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.7953649883620023727e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',0,NULL,NULL,4,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.7953649883620023727e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,4,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.7953649883620023727e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.7953649883620023727e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
+INSERT INTO "jobs" VALUES(23,2,4,'INCOMPLETE',0,NULL,NULL,4,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,'cancelled after 1 s of grace; in progress for 1.3 s',1.79536498962998986245e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,NULL,NULL,4,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79536498837499761582e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
+INSERT INTO "jobs" VALUES(25,2,5,'INCOMPLETE',0,NULL,NULL,4,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,'cancelled after 1 s of grace; in progress for 1.3 s',1.79536498962998986245e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79536498837499761582e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
+INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79536498837499761582e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),
@@ -326,10 +328,10 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 21132.897355179');
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 31534.632886883');
 INSERT INTO "meta" VALUES('defs_problems','[]');
 INSERT INTO "meta" VALUES('sealed_run','2');
-INSERT INTO "meta" VALUES('secret_salt','c7dea07a01a9afb7cfb56a0d86dc78ca');
+INSERT INTO "meta" VALUES('secret_salt','6d2bd992b9459c0678e8f02c7a65515b');
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
@@ -339,11 +341,11 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
-INSERT INTO "metrics" VALUES(1,'',1,6.48104100037016905844e-03,34,0,0,0);
-INSERT INTO "metrics" VALUES(1,'books',11,3.17117929989763069897e-02,572,0,0,11);
-INSERT INTO "metrics" VALUES(1,'shelves',3,6.05523699778132140636e-03,991,0,0,3);
-INSERT INTO "metrics" VALUES(2,'books',6,1.73286610006471164524e-02,235,1,0,7);
-INSERT INTO "metrics" VALUES(2,'shelves',2,1.2797752999176736921e-02,686,0,0,3);
+INSERT INTO "metrics" VALUES(1,'',1,0.00795475099948817,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',11,3.77303150016814470291e-02,572,0,0,11);
+INSERT INTO "metrics" VALUES(1,'shelves',3,0.00871511500008637,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',6,2.06512779986951500177e-02,235,1,0,7);
+INSERT INTO "metrics" VALUES(2,'shelves',2,7.36932699874159879982e-03,686,0,0,3);
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -370,10 +372,10 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',
     UNIQUE (run, number)
 );
-INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:4752:2112989',4752,NULL,1.79535458493414926527e+09,1.79535458541797089573e+09,'stopped gracefully',7.16769973223563283681e-05,0,13,1,69292032,0.0,'');
-INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:4753:2112991',4753,NULL,1.79535458494923114776e+09,1.79535458540644788736e+09,'stopped gracefully',NULL,0,0,0,0,0.0,'');
-INSERT INTO "nodes" VALUES(3,2,2,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:4773:2113089',4773,NULL,1.79535458593367576603e+09,1.79535458792680168152e+09,'stopped gracefully',7.30168999871239066123e-03,0,6,1,69754880,0.0,'');
-INSERT INTO "nodes" VALUES(4,2,2,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:4774:2113091',4774,NULL,1.79535458594933152202e+09,1.79535458691155362133e+09,'stopped gracefully',0.006258388999413,0,0,0,66523136,0.0,'');
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25943:3153155',25943,NULL,1.79536498659809350963e+09,1.795364987330480814e+09,'stopped gracefully',1.2104933000955497846e-02,0,13,1,69668864,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25944:3153156',25944,NULL,1.79536498660601019855e+09,1.79536498731873798368e+09,'stopped gracefully',6.12420008110348135232e-05,0,0,0,66428928,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25973:3153281',25973,NULL,1.79536498785402107236e+09,1.79536498863982415196e+09,'stopped gracefully',4.42970012954901903867e-05,0,0,0,66326528,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25974:3153283',25974,NULL,1.7953649878652346134e+09,1.79536498966160774229e+09,'stopped gracefully',7.62907900207210332155e-03,0,6,1,69578752,0.0,'');
 CREATE TABLE outputs (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL REFERENCES runs(seq),
@@ -390,18 +392,18 @@ CREATE TABLE outputs (
     pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
-INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/e95c0b/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,1598897,0,NULL);
-INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/e95c0b/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,1598898,0,NULL);
-INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/e95c0b/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,1598899,0,NULL);
-INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/e95c0b/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,1598900,0,NULL);
-INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/e95c0b/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,1598901,0,NULL);
-INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/e95c0b/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,1598902,0,NULL);
-INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/8bb6e5/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,1598881,0,NULL);
-INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/8bb6e5/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,1598882,0,NULL);
-INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/8bb6e5/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,1598883,0,NULL);
-INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/8bb6e5/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,1598884,0,NULL);
-INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/8bb6e5/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,1598885,0,NULL);
-INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/8bb6e5/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,1598886,0,NULL);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/96809c/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,1532020,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/96809c/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,1532021,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/96809c/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,1532022,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/96809c/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,1532023,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/96809c/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,1532030,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/96809c/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,1532031,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/f2a66d/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,1532107,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/f2a66d/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,1532046,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/f2a66d/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,1532047,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/f2a66d/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,1532048,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/f2a66d/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,1532266,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/f2a66d/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,1532267,0,NULL);
 CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
@@ -538,9 +540,9 @@ CREATE TABLE runs (
     reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages since the last change of the defs
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
-, empty_seeds TEXT, missed TEXT);
-INSERT INTO "runs" VALUES(1,'e95c0b','DONE','SHUTDOWN_COMPLETE',NULL,1.79535458490554499628e+09,1.79535458490554499628e+09,1.79535458542811155314e+09,5.12696647001575911417e-01,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":213.82,"rows_per_s":320.73}',NULL,0,0,0,'{}','[]');
-INSERT INTO "runs" VALUES(2,'8bb6e5','CANCELLED','SHUTDOWN_COMPLETE','cancelled by command',1.79535458589959526056e+09,1.79535458589959526056e+09,1.79535458793718338006e+09,2.02718502499919850379e+00,1,1,NULL,NULL,0,1,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0}',NULL,0,0,0,'{}','[]');
+, empty_seeds TEXT, baseline TEXT, missed TEXT);
+INSERT INTO "runs" VALUES(1,'96809c','DONE','SHUTDOWN_COMPLETE',NULL,1.79536498656771039967e+09,1.79536498656771039967e+09,1.79536498734385180473e+09,7.69541385998309124261e-01,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}','[]');
+INSERT INTO "runs" VALUES(2,'f2a66d','CANCELLED','SHUTDOWN_COMPLETE','cancelled by command',1.79536498782894253728e+09,1.79536498782894253728e+09,1.79536498967222237586e+09,1.83586653600286808796e+00,1,1,NULL,NULL,0,1,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0}',NULL,0,0,0,'{}',NULL,'[]');
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
@@ -574,7 +576,7 @@ INSERT INTO "sequences" VALUES(1,1,1,'robots','',NULL,0,0,NULL,0,0,0,1,0,0,0);
 INSERT INTO "sequences" VALUES(2,1,1,'page','shelves',NULL,0,0,NULL,0,0,0,3,0,0,0);
 INSERT INTO "sequences" VALUES(3,1,1,'page','books',NULL,0,0,NULL,0,0,0,10,1,1,0);
 INSERT INTO "sequences" VALUES(4,2,2,'page','shelves',NULL,0,0,NULL,0,0,0,2,0,0,1);
-INSERT INTO "sequences" VALUES(5,2,2,'page','books',21132.169673662,0,0,NULL,1,0,0,4,1,1,1);
+INSERT INTO "sequences" VALUES(5,2,2,'page','books',3.15338674979820025325e+04,0,0,NULL,1,0,0,4,1,1,1);
 CREATE TABLE supervisors (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
     identity   TEXT NOT NULL,
@@ -582,8 +584,8 @@ CREATE TABLE supervisors (
     started_at REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:4750:2112958',1,1.79535458490554499628e+09,1.79535458542811155314e+09);
-INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:4771:2113046',2,1.79535458589959526056e+09,1.79535458793718338006e+09);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:25941:3153111',1,1.79536498656771039967e+09,1.79536498734385180473e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:25971:3153239',2,1.79536498782894253728e+09,1.79536498967222237586e+09);
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
@@ -682,7 +684,7 @@ END;
 CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
 CREATE INDEX jobs_failed_of ON jobs(sequence) WHERE state = 'FAILED';
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('events',79);
+INSERT INTO "sqlite_sequence" VALUES('events',81);
 INSERT INTO "sqlite_sequence" VALUES('runs',2);
 INSERT INTO "sqlite_sequence" VALUES('supervisors',2);
 INSERT INTO "sqlite_sequence" VALUES('appenders',2);
