@@ -34,7 +34,7 @@ def open_latest_run(data: Path, *, write: bool = False) -> Iterator[tuple[Databa
     """The database and the latest run. Raises NoRun, a UsageError, StorageError, DatabaseBusy."""
     path = data / CRAWL
     no_run = NoRun(f"{data}: no run yet", "Start one with `crawl-console run`, or give --data.")
-    if not path.exists():
+    if not _has_file(path):
         raise no_run
     immutable = not write and is_immutable(path)
     db = Database.open(
@@ -53,13 +53,8 @@ def open_latest_run(data: Path, *, write: bool = False) -> Iterator[tuple[Databa
 def open_database(data: Path) -> Database | None:
     """The database of a data dir, read-only; None where there is none yet. Raises StorageError."""
     path = data / CRAWL
-    try:
-        if not path.exists():
-            if data.exists():
-                next(data.iterdir(), None)
-            return None
-    except OSError as error:
-        raise StorageError(f"{data}: {error.strerror}", "Fix its permissions, or use another --data.") from error
+    if not _has_file(path):
+        return None
     # immutable where possible: reading must not leave a write-ahead log behind
     db = Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=_READ_BUSY_SECONDS)
     try:
@@ -70,6 +65,19 @@ def open_database(data: Path) -> Database | None:
         raise
     db.close()
     return None
+
+
+def _has_file(path: Path) -> bool:
+    """Whether a data dir has this file. Raises StorageError where its folder is none, or cannot be read."""
+    folder = path.parent
+    try:
+        if path.exists():
+            return True
+        if folder.exists():
+            next(folder.iterdir(), None)
+    except OSError as error:
+        raise StorageError(f"{folder}: {error.strerror}", "Fix its permissions, or use another --data.") from error
+    return False
 
 
 def require_database_path(data: Path) -> Path:

@@ -10,6 +10,7 @@ from engine.store.tables.runs import MissedExpectation
 from engine.store.tables.samples import Sample
 from engine.store.transactions import page_limit
 from engine.supervise.expectations import find_missed
+from engine.supervise.health_watch import HealthWatch
 
 _SAMPLE_SECONDS = 5.0
 
@@ -24,6 +25,7 @@ class RunStats:
         self._started_at = self._recorded_at = time.monotonic()
         self._page_count, self._row_count = self._read_totals()
         self._last_sample = (self._started_at, self._page_count, self._row_count)
+        self._health_watch = HealthWatch(db, run)
 
     def record(self) -> None:
         """Record the time and the rates since the last call. Raises DatabaseBusy; the next call covers it."""
@@ -38,6 +40,7 @@ class RunStats:
         with self._db.transaction():
             runs.add_time(self._db, run, elapsed, rates)
             supervisors.record_clock(self._db)
+            self._health_watch.update()
             if sample is not None:
                 samples.add(self._db, run, sample)
         if sample is not None:

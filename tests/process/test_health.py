@@ -120,6 +120,22 @@ def test_a_site_that_gives_half_of_what_it_gave_before_is_a_warning(project: Pro
     assert "fewer-rows" not in codes, "the last complete run is the measure"
 
 
+def test_a_selector_that_breaks_during_the_run_is_a_warning(project: Project, site: Site) -> None:
+    library = Library(site, shelves=1, books=500, delay=0.1)
+    for book in range(200, 500):
+        site[f"/book/0-{book}"] = Page("<u>new markup</u>", delay=0.1)
+    defs = library.defs(concurrency=16).replace(", more: {dataDef: nothing}", "")
+    project.write(defs.replace("isbn: {selector: b, required: true}", "isbn: {selector: b}"))
+    running = project.start()
+    assert until(lambda: warnings(project.status()) == [("dropped-field", "book", None)], 30)
+    done = running.wait()
+    [warning] = done.summary["warnings"]
+    assert warning["text"].startswith("book.isbn was filled in ")
+    assert not warning["ended"]
+    assert f"WARNING {warning['text']}" in done.err
+    assert warning["text"] in project.run_with_data("status").out
+
+
 def test_runs_with_other_locators_are_not_compared(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=11)
     defs = library.defs().replace(", more: {dataDef: nothing}", "")

@@ -86,7 +86,7 @@ def _choose_format(output: Path | None, format_: str | None) -> str:
     if output is None:
         return format_ or "csv"
     by_suffix = output_type_for_suffix(output.suffix)
-    if format_ is None and by_suffix is None:
+    if format_ is None and by_suffix is None and output.suffix:
         *others, last = (f".{suffix}" for each in OUTPUT_TYPES.values() for suffix in each.suffixes)
         raise UsageError(
             f"-o {output}: unknown suffix '{output.suffix}'", f"Use {', '.join(others)} or {last}, or give --format."

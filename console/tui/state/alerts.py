@@ -86,7 +86,8 @@ def _defs_alarms(poll: PollResult) -> list[Alarm]:
 
 def _data_alarms(poll: PollResult) -> list[Alarm]:
     """The first warnings about the data of the run, the severe ones before the others."""
-    warnings = sorted(poll.snapshot.warnings, key=lambda warning: warning.code not in _SEVERE_WARNINGS)
+    current = [warning for warning in poll.snapshot.warnings if not warning.ended]
+    warnings = sorted(current, key=lambda warning: warning.code not in _SEVERE_WARNINGS)
     alarms = [Alarm("bad" if one.code in _SEVERE_WARNINGS else "warn", one.text) for one in warnings[:_MAX_WARNINGS]]
     more = len(warnings) - len(alarms)
     return [*alarms, Alarm("warn", f"{plural(more, 'more warning')}: `crawl-console status`")] if more else alarms

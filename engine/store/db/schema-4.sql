@@ -31,6 +31,7 @@ CREATE TABLE page_health (
 
 ALTER TABLE runs ADD COLUMN empty_seeds TEXT;       -- JSON: by group, the lists of URLs that were empty
 ALTER TABLE runs ADD COLUMN baseline TEXT;          -- JSON: what it gave, once it is DONE, for comparison with later runs
+ALTER TABLE runs ADD COLUMN drops TEXT;             -- JSON: what a dataDef gave much less of during the run
 ALTER TABLE runs ADD COLUMN missed TEXT;            -- JSON: what was expected of its rows and not met, with the dataDef; null: not judged
 
 ALTER TABLE hosts ADD COLUMN records INTEGER NOT NULL DEFAULT 0;           -- of its pages

@@ -42,11 +42,17 @@ class DataWarning:
     text: str
     data_def: str | None = None
     host: str | None = None
+    ended: bool = False
+    """Whether it was noticed during the run, and is over."""
 
 
 def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
     """The warnings of a run; empty for a healthy one. Reads counters: of hosts, those with failures alone."""
     warnings = [warning for name, data_def in data_defs.items() for warning in _of_data_def(name, data_def)]
+    for drop in runs.list_drops(db, run.seq):
+        text = f"{drop.text} (it recovered)" if drop.ended else drop.text
+        code = "dropped-field" if drop.field else "dropped-rows"
+        warnings.append(DataWarning(code, text, data_def=drop.data_def, ended=drop.ended))
     for key, pages, records, rejected, errors, gone in db.all(_HOSTS, (run.seq,)):
         warnings += _of_host(str(key), int(pages), int(records), int(rejected), int(errors), int(gone))
     for group, name in runs.list_empty_seeds(db, run.seq):

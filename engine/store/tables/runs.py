@@ -38,6 +38,8 @@ _SET_EMPTY_SEEDS = "UPDATE runs SET empty_seeds = json_patch(coalesce(empty_seed
 _EMPTY_SEEDS = "SELECT empty_seeds FROM runs WHERE seq = ?"
 _SET_MISSED = "UPDATE runs SET missed = ? WHERE seq = ?"
 _MISSED = "SELECT missed FROM runs WHERE seq = ?"
+_SET_DROPS = "UPDATE runs SET drops = ? WHERE seq = ?"
+_DROPS = "SELECT drops FROM runs WHERE seq = ?"
 _SET_BASELINE = "UPDATE runs SET baseline = ? WHERE seq = ?"
 _BASELINE = "SELECT baseline FROM runs WHERE seq = ?"
 _EARLIER_BASELINE = """
@@ -188,6 +190,25 @@ def set_missed(db: Database, run: int, missed: list[MissedExpectation]) -> None:
 def list_missed(db: Database, run: int) -> list[MissedExpectation]:
     """What the run did not meet when it last ended."""
     return [MissedExpectation(*one) for one in orjson.loads(db.value(_MISSED, (run,)) or "[]")]
+
+
+class Drop(NamedTuple):
+    """A field (empty: the rows) of a dataDef that became much rarer during the run; `ended`: it recovered."""
+
+    data_def: str
+    field: str
+    text: str
+    ended: bool
+
+
+def set_drops(db: Database, run: int, drops: list[Drop]) -> None:
+    """Store what became rarer."""
+    db.execute(_SET_DROPS, (orjson.dumps([list(drop) for drop in drops]).decode(), run))
+
+
+def list_drops(db: Database, run: int) -> list[Drop]:
+    """What became rarer, in the order in which that was noticed."""
+    return [Drop(*drop) for drop in orjson.loads(db.value(_DROPS, (run,)) or "[]")]
 
 
 class GivenRows(NamedTuple):

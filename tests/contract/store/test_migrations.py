@@ -173,7 +173,8 @@ def _migrate_until(folder: Path, statements: int) -> None:
     migrate_databases(folder)
 
 
-def test_a_kill_within_a_migration_leaves_the_old_or_the_new_version(tmp_path: Path, fresh: Path) -> None:
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.sweep)], ids="every {} statements".format)
+def test_a_kill_within_a_migration_leaves_the_old_or_the_new_version(tmp_path: Path, fresh: Path, step: int) -> None:
     import sqlite_utils  # noqa: F401 - once for all the processes
 
     before = load(tmp_path / "old", 1)
@@ -183,7 +184,7 @@ def test_a_kill_within_a_migration_leaves_the_old_or_the_new_version(tmp_path: P
     while not ended or ended[-1] != new["user_version"] or killed_at:
         folder = tmp_path / f"killed{len(ended)}"
         shutil.copytree(before, folder)
-        process = _forked.Process(target=_migrate_until, args=(folder, len(ended) + 1))
+        process = _forked.Process(target=_migrate_until, args=(folder, len(ended) * step + 1))
         process.start()
         process.join(30)
         left = shape(folder / CRAWL)

@@ -11,8 +11,8 @@ CREATE TABLE appenders (
     beat_age   REAL,
     flush_ms   REAL
 );
-INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:25942:3153155',25942,1.79536498659340834618e+09,1.79536498734135961533e+09,4.54918998002540320158e-04,0.0);
-INSERT INTO "appenders" VALUES(2,2,2,'TERMINATED','00000000-0000-0000-0000-000000000000:25972:3153280',25972,1.79536498784761929512e+09,1.79536498967039942738e+09,1.46906312998908106237e-01,1.83795300108613446354e+00);
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:2657:3207932',2657,1.79536553435641455652e+09,1.79536553620556902886e+09,1.0143720099949860014e-01,0.0);
+INSERT INTO "appenders" VALUES(2,2,2,'TERMINATED','00000000-0000-0000-0000-000000000000:2759:3208195',2759,1.79536553698473668101e+09,1.7953655397082090378e+09,1.92434592998324660584e-01,4.78554200162761844694e+00);
 CREATE TABLE checkpoints (
     run               INTEGER NOT NULL REFERENCES runs(seq),
     step_name         TEXT NOT NULL,
@@ -29,15 +29,15 @@ CREATE TABLE checkpoints (
     CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, step_name, grp)
 ) WITHOUT ROWID;
-INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79536498734440565106e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79536498734440565106e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79536498729356312755e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79536498729356312755e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79536498729356312755e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79536498729356312755e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79536498729356312755e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79536498729356312755e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79536498671501946449e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79536553622248935694e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79536553622248935694e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79536553622248935694e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79536553622248935694e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79536553622248935694e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79536553622248935694e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79536553622248935694e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79536553622248935694e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79536553455785465246e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','books',0,NULL,'provisional','cancelled by command: 2 jobs left','bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','shelves',0,NULL,'provisional','cancelled by command: 1 job left','184546f66d8a89cbb55939877402e98d','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'filter','books',0,NULL,'provisional','cancelled by command: 2 jobs left','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
@@ -46,7 +46,7 @@ INSERT INTO "checkpoints" VALUES(2,'loader','books',0,NULL,'provisional','cancel
 INSERT INTO "checkpoints" VALUES(2,'loader','shelves',0,NULL,'provisional','cancelled by command: 1 job left','47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','books',0,NULL,'provisional','cancelled by command: 2 jobs left','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','shelves',0,NULL,'provisional','cancelled by command: 1 job left','2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79536498798585367198e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79536553724409627917e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 CREATE TABLE commands (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
@@ -57,7 +57,7 @@ CREATE TABLE commands (
     given_at   REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "commands" VALUES(1,2,'cancel','{}','DONE','cancelling; 0 jobs in flight have 1 s to finish',1.79536498852329659461e+09,1.79536498862101531032e+09);
+INSERT INTO "commands" VALUES(1,2,'cancel','{}','DONE','cancelling; 2 jobs in flight have 1 s to finish',1.79536553855665922162e+09,1.79536553863920235636e+09);
 CREATE TABLE data_defs (
     id      INTEGER PRIMARY KEY,
     name    TEXT NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE def_versions (
     definitions TEXT NOT NULL,
     accepted_at REAL NOT NULL
 );
-INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79536498657000207898e+09);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79536553423942422868e+09);
 CREATE TABLE document_aliases (
     key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
@@ -88,27 +88,27 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL);
-INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79536498723678946496e+09,343);
-INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79536498726060056692e+09,343);
-INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79536498726442122456e+09,57);
-INSERT INTO "documents" VALUES(4,1,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79536498726611089705e+09,2);
-INSERT INTO "documents" VALUES(5,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79536498726629137993e+09,57);
-INSERT INTO "documents" VALUES(6,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79536498727480673788e+09,305);
-INSERT INTO "documents" VALUES(7,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79536498727587556841e+09,57);
-INSERT INTO "documents" VALUES(8,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79536498727621746064e+09,57);
-INSERT INTO "documents" VALUES(9,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79536498727644109729e+09,57);
-INSERT INTO "documents" VALUES(10,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79536498727731418613e+09,57);
-INSERT INTO "documents" VALUES(11,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79536498728390884398e+09,57);
-INSERT INTO "documents" VALUES(12,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79536498728452396391e+09,57);
-INSERT INTO "documents" VALUES(13,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79536498728482627872e+09,57);
-INSERT INTO "documents" VALUES(14,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79536498728504967685e+09,57);
-INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79536498834286880493e+09,343);
-INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79536498835460519791e+09,343);
-INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79536498835876727107e+09,57);
-INSERT INTO "documents" VALUES(18,2,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79536498836035275455e+09,2);
-INSERT INTO "documents" VALUES(19,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79536498836048984528e+09,57);
-INSERT INTO "documents" VALUES(20,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79536498837236666676e+09,57);
-INSERT INTO "documents" VALUES(21,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79536498837353467941e+09,57);
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79536553595942664145e+09,343);
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79536553597612261777e+09,343);
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79536553597815179829e+09,57);
+INSERT INTO "documents" VALUES(4,1,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79536553597970986373e+09,2);
+INSERT INTO "documents" VALUES(5,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79536553597977519038e+09,57);
+INSERT INTO "documents" VALUES(6,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79536553599106144907e+09,305);
+INSERT INTO "documents" VALUES(7,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79536553599299478524e+09,57);
+INSERT INTO "documents" VALUES(8,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79536553599767565725e+09,57);
+INSERT INTO "documents" VALUES(9,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79536553599984025951e+09,57);
+INSERT INTO "documents" VALUES(10,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79536553600021910664e+09,57);
+INSERT INTO "documents" VALUES(11,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79536553600641918182e+09,57);
+INSERT INTO "documents" VALUES(12,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79536553600693368909e+09,57);
+INSERT INTO "documents" VALUES(13,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.7953655360071201324e+09,57);
+INSERT INTO "documents" VALUES(14,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.7953655360089168548e+09,57);
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79536553832765269278e+09,343);
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79536553839648723601e+09,343);
+INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79536553840330862993e+09,57);
+INSERT INTO "documents" VALUES(18,2,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.7953655384048068524e+09,2);
+INSERT INTO "documents" VALUES(19,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79536553840491127972e+09,57);
+INSERT INTO "documents" VALUES(20,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79536553842285776134e+09,57);
+INSERT INTO "documents" VALUES(21,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79536553842579936976e+09,57);
 CREATE TABLE events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     run    INTEGER,
@@ -119,87 +119,87 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
-INSERT INTO "events" VALUES(1,1,1.79536498656771039967e+09,'INFO','supervisor','run',NULL,'run 96809c started, defs v1');
-INSERT INTO "events" VALUES(2,1,1.79536498659198570249e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(3,1,1.79536498659198570249e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(4,1,1.79536498659701490403e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(5,1,1.79536498659798049925e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(6,1,1.79536498659864425658e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(7,1,1.795364986605987072e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(8,1,1.79536498660645484929e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(9,1,1.79536498661701083177e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(10,1,1.79536498664199566837e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(11,1,1.79536498672499656671e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(12,1,1.79536498719001102446e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(13,1,1.79536498722498917579e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
-INSERT INTO "events" VALUES(14,1,1.7953649872339859009e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(15,1,1.79536498724442887303e+09,'INFO','n1','page',2,'200 http://127.0.0.1:20471/shelf/0 1 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(16,1,1795364987.25947,'INFO','n1','page',6,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
-INSERT INTO "events" VALUES(17,1,1.79536498726245141027e+09,'INFO','n1','page',3,'200 http://127.0.0.1:20471/shelf/1 5 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(18,1,1.79536498726588702196e+09,'INFO','n1','page',4,'200 http://127.0.0.1:20471/book/0-0 7 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(19,1,1.79536498726612925528e+09,'ERROR','n1','page',5,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
-INSERT INTO "events" VALUES(20,1,1.79536498726649212834e+09,'INFO','n1','page',7,'200 http://127.0.0.1:20471/book/0-3 6 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(21,1,1.79536498727566123014e+09,'INFO','n1','page',8,'200 http://127.0.0.1:20471/shelf/2 2 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(22,1,1.7953649872760801316e+09,'INFO','n1','page',9,'200 http://127.0.0.1:20471/book/1-0 3 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(23,1,1.79536498727637052535e+09,'INFO','n1','page',10,'200 http://127.0.0.1:20471/book/1-1 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(24,1,1.79536498727661395077e+09,'INFO','n1','page',11,'200 http://127.0.0.1:20471/book/1-2 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(25,1,1.79536498727750253676e+09,'INFO','n1','page',12,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(26,1,1.79536498728437280648e+09,'INFO','n1','page',13,'200 http://127.0.0.1:20471/book/2-0 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(27,1,1.79536498728473639489e+09,'INFO','n1','page',14,'200 http://127.0.0.1:20471/book/2-1 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(28,1,1.79536498728497624392e+09,'INFO','n1','page',15,'200 http://127.0.0.1:20471/book/2-2 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(29,1,1.79536498728592276577e+09,'INFO','n1','page',16,'200 http://127.0.0.1:20471/book/2-3 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(30,1,1.79536498729501962662e+09,'INFO','supervisor','state',NULL,'run DRAINING');
-INSERT INTO "events" VALUES(31,1,1.79536498729598522185e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
-INSERT INTO "events" VALUES(32,1,1.79536498729598522185e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(33,1,1.79536498730399155616e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(34,1,1.79536498731300377847e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(35,1,1.79536498731799268723e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(36,1,1.79536498731924510003e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(37,1,1.79536498732998228071e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(38,1,1.79536498733062648775e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(39,1,1.79536498733098793026e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(40,1,1.7953649873420119286e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(41,1,1.7953649873430178166e+09,'INFO','supervisor','state',NULL,'run DONE');
-INSERT INTO "events" VALUES(42,1,1.79536498734385180473e+09,'INFO','supervisor','run',NULL,'run 96809c DONE');
-INSERT INTO "events" VALUES(43,1,1.79536498734700083728e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
-INSERT INTO "events" VALUES(44,2,1.79536498782894253728e+09,'INFO','supervisor','run',NULL,'run f2a66d started, defs v1');
-INSERT INTO "events" VALUES(45,2,1.79536498784601235385e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(46,2,1.79536498784701824184e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(47,2,1.7953649878530130386e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(48,2,1.79536498785401868816e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(49,2,1.79536498785439491273e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(50,2,1.79536498786500239369e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(51,2,1.79536498786550641065e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(52,2,1.79536498788898134229e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(53,2,1.79536498790201687813e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(54,2,1.79536498799298405645e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(55,2,1.79536498830998086928e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(56,2,1.79536498834625577922e+09,'INFO','n2','page',17,'200 http://127.0.0.1:20471/shelf/0 5 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(57,2,1.79536498835801935198e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(58,2,1.79536498835414409639e+09,'INFO','n2','page',21,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
-INSERT INTO "events" VALUES(59,2,1795364988.35546,'INFO','n2','page',18,'200 http://127.0.0.1:20471/shelf/1 2 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(60,2,1.7953649883600380421e+09,'INFO','n2','page',19,'200 http://127.0.0.1:20471/book/0-0 5 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(61,2,1.79536498836037778856e+09,'ERROR','n2','page',20,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
-INSERT INTO "events" VALUES(62,2,1.79536498836075234407e+09,'INFO','n2','page',22,'200 http://127.0.0.1:20471/book/0-3 6 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(63,2,1.79536498837225651737e+09,'WARNING','n2','page',24,'http://127.0.0.1:20471/book/1-0: HTTP 500; attempt 2 in 0.5 s');
-INSERT INTO "events" VALUES(64,2,1.79536498837279891961e+09,'INFO','n2','page',26,'200 http://127.0.0.1:20471/book/1-2 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(65,2,1.79536498837386894228e+09,'INFO','n2','page',27,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(66,2,1.79536498862101531032e+09,'INFO','supervisor','command',NULL,'cancel: cancelling; 0 jobs in flight have 1 s to finish');
-INSERT INTO "events" VALUES(67,2,1.79536498862198877339e+09,'INFO','supervisor','stage',NULL,'INTERRUPTED');
-INSERT INTO "events" VALUES(68,2,1.79536498862198877339e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(69,2,1.79536498862898945801e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(70,2,1.7953649886390075684e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(71,2,1.79536498864018058776e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(72,2,1.7953649896294174194e+09,'WARNING','n2','page',23,'INCOMPLETE http://127.0.0.1:20471/shelf/2: cancelled after 1 s of grace; in progress for 1.3 s');
-INSERT INTO "events" VALUES(73,2,1.7953649896296179295e+09,'WARNING','n2','page',25,'INCOMPLETE http://127.0.0.1:20471/book/1-1: cancelled after 1 s of grace; in progress for 1.3 s');
-INSERT INTO "events" VALUES(74,2,1795364989.64898,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(75,2,1.79536498966100955014e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(76,2,1.79536498966175508493e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(77,2,1.79536498966398692131e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(78,2,1.79536498967098736767e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(79,2,1.79536498967199325562e+09,'INFO','supervisor','state',NULL,'run CANCELLED');
-INSERT INTO "events" VALUES(80,2,1.79536498967222237586e+09,'WARNING','supervisor','run',NULL,'run f2a66d CANCELLED');
-INSERT INTO "events" VALUES(81,2,1.79536498967299914357e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(1,1,1.79536553423757934576e+09,'INFO','supervisor','run',NULL,'run 856cb0 started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79536553434001064301e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79536553435300588604e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79536553436901855466e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.79536553436901855466e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1.79536553437015676494e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1.79536553441001629823e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1.79536553441038751605e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79536553444501900678e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.79536553446598052975e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1.79536553456101131446e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.7953655358510062695e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.79536553587800264356e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(14,1,1.79536553594992470735e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(15,1,1795365535.96384,'INFO','n1','page',2,'200 http://127.0.0.1:20471/shelf/0 3 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(16,1,1.79536553597553515428e+09,'INFO','n1','page',6,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
+INSERT INTO "events" VALUES(17,1,1.79536553597691464424e+09,'INFO','n1','page',3,'200 http://127.0.0.1:20471/shelf/1 2 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(18,1,1.79536553597951340673e+09,'INFO','n1','page',4,'200 http://127.0.0.1:20471/book/0-0 3 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(19,1,1.79536553597972321511e+09,'ERROR','n1','page',5,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
+INSERT INTO "events" VALUES(20,1,1.79536553597992038725e+09,'INFO','n1','page',7,'200 http://127.0.0.1:20471/book/0-3 4 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(21,1,1.79536553599275159839e+09,'INFO','n1','page',8,'200 http://127.0.0.1:20471/shelf/2 1 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(22,1,1.79536553599746680261e+09,'INFO','n1','page',9,'200 http://127.0.0.1:20471/book/1-0 3 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(23,1,1.79536553599912381169e+09,'INFO','n1','page',10,'200 http://127.0.0.1:20471/book/1-1 7 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(24,1,1.79536553600009798998e+09,'INFO','n1','page',11,'200 http://127.0.0.1:20471/book/1-2 9 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(25,1,1.79536553600032591816e+09,'INFO','n1','page',12,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(26,1,1.79536553600677061077e+09,'INFO','n1','page',13,'200 http://127.0.0.1:20471/book/2-0 1 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(27,1,1.7953655360070614814e+09,'INFO','n1','page',14,'200 http://127.0.0.1:20471/book/2-1 1 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(28,1,1.795365536007199049e+09,'INFO','n1','page',15,'200 http://127.0.0.1:20471/book/2-2 1 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(29,1,1.79536553600909066195e+09,'INFO','n1','page',16,'200 http://127.0.0.1:20471/book/2-3 3 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(30,1,1.79536553603000354761e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(31,1,1.79536553613300037387e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(32,1,1.79536553613501191142e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(33,1,1.79536553614301824573e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(34,1,1.79536553615098452571e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(35,1,1.79536553616599130634e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(36,1,1.7953655361672549248e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(37,1,1.79536553616900897024e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(38,1,1.79536553616959357261e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(39,1,1.7953655361760094166e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(40,1,1.79536553621298360823e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(41,1,1.79536553622199583049e+09,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(42,1,1.79536553622184371953e+09,'INFO','supervisor','run',NULL,'run 856cb0 DONE');
+INSERT INTO "events" VALUES(43,1,1.79536553622400760652e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(44,2,1795365536.93506,'INFO','supervisor','run',NULL,'run 79d966 started, defs v1');
+INSERT INTO "events" VALUES(45,2,1.79536553697600507733e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(46,2,1.79536553698199987413e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(47,2,1.79536553700899624824e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(48,2,1.79536553701800847054e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(49,2,1.79536553701833701129e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(50,2,1.79536553703800439837e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(51,2,1.7953655370392291546e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(52,2,1.79536553708298492432e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(53,2,1.79536553711798787117e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(54,2,1.79536553725301027293e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(55,2,1.79536553823300886151e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(56,2,1.79536553834900116915e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(57,2,1.79536553834082841874e+09,'INFO','n1','page',17,'200 http://127.0.0.1:20471/shelf/0 24 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(58,2,1795365538.39277,'INFO','n1','page',21,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
+INSERT INTO "events" VALUES(59,2,1.79536553840080475804e+09,'INFO','n1','page',18,'200 http://127.0.0.1:20471/shelf/1 5 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(60,2,1.79536553840453791614e+09,'INFO','n1','page',19,'200 http://127.0.0.1:20471/book/0-0 11 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(61,2,1.79536553840483379361e+09,'ERROR','n1','page',20,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
+INSERT INTO "events" VALUES(62,2,1.79536553840603232382e+09,'INFO','n1','page',22,'200 http://127.0.0.1:20471/book/0-3 12 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(63,2,1.79536553842215228075e+09,'WARNING','n1','page',24,'http://127.0.0.1:20471/book/1-0: HTTP 500; attempt 2 in 0.6 s');
+INSERT INTO "events" VALUES(64,2,1795365538.42333,'INFO','n1','page',26,'200 http://127.0.0.1:20471/book/1-2 4 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(65,2,1.79536553842626190181e+09,'INFO','n1','page',27,'200 http://127.0.0.1:20471/book/1-3 3 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(66,2,1.79536553863920235636e+09,'INFO','supervisor','command',NULL,'cancel: cancelling; 2 jobs in flight have 1 s to finish');
+INSERT INTO "events" VALUES(67,2,1.79536553864000749582e+09,'INFO','supervisor','stage',NULL,'INTERRUPTED');
+INSERT INTO "events" VALUES(68,2,1.79536553864101314538e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(69,2,1.79536553864600205423e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(70,2,1.79536553865400838854e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(71,2,1.79536553865465974802e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(72,2,1.79536553965158319472e+09,'WARNING','n1','page',23,'INCOMPLETE http://127.0.0.1:20471/shelf/2: cancelled after 1 s of grace; in progress for 1.2 s');
+INSERT INTO "events" VALUES(73,2,1.79536553965172147751e+09,'WARNING','n1','page',25,'INCOMPLETE http://127.0.0.1:20471/book/1-1: cancelled after 1 s of grace; in progress for 1.2 s');
+INSERT INTO "events" VALUES(74,2,1.79536553967500472073e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(75,2,1.79536553969298887253e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(76,2,1.79536553969409704207e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(77,2,1.79536553969701242442e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(78,2,1.79536553971101331709e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(79,2,1.79536553971700811385e+09,'INFO','supervisor','state',NULL,'run CANCELLED');
+INSERT INTO "events" VALUES(80,2,1.79536553971748924257e+09,'WARNING','supervisor','run',NULL,'run 79d966 CANCELLED');
+INSERT INTO "events" VALUES(81,2,1.79536553971801400185e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
 CREATE TABLE field_health (
     id       INTEGER PRIMARY KEY,                   -- the order of the fields
     run      INTEGER NOT NULL REFERENCES runs(seq),
@@ -253,10 +253,10 @@ CREATE TABLE hosts (
 );
 INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79536498722493815423e+09,'crawl-console',0,1.0,0.0,22,0,0);
+',1,1.7953655359498734474e+09,'crawl-console',0,1.0,0.0,22,0,0);
 INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,2,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79536498722493815423e+09,'crawl-console',0,1.0,0.0,12,0,0);
+',1,1.7953655359498734474e+09,'crawl-console',0,1.0,0.0,12,0,0);
 CREATE TABLE jobs (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -287,33 +287,33 @@ CREATE TABLE jobs (
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
-INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79536498722698545458e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1);
-INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79536498724999880795e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
-INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.7953649872679829598e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
-INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.7953649872679829598e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
-INSERT INTO "jobs" VALUES(5,1,3,'FAILED',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.7953649872679829598e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
-INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.7953649872679829598e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
-INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.7953649872679829598e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
-INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79536498727800107001e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
-INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79536498727800107001e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
-INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79536498727800107001e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
-INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79536498727800107001e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
-INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79536498727800107001e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
-INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79536498728701329231e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0);
-INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79536498728701329231e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0);
-INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79536498728701329231e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0);
-INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79536498728898477553e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0);
-INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,4,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79536498834800124172e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
-INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.7953649883620023727e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
-INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.7953649883620023727e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
-INSERT INTO "jobs" VALUES(20,2,5,'FAILED',0,NULL,NULL,4,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.7953649883620023727e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
-INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,4,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.7953649883620023727e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
-INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.7953649883620023727e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
-INSERT INTO "jobs" VALUES(23,2,4,'INCOMPLETE',0,NULL,NULL,4,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,'cancelled after 1 s of grace; in progress for 1.3 s',1.79536498962998986245e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
-INSERT INTO "jobs" VALUES(24,2,5,'READY',0,NULL,NULL,4,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79536498837499761582e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
-INSERT INTO "jobs" VALUES(25,2,5,'INCOMPLETE',0,NULL,NULL,4,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,'cancelled after 1 s of grace; in progress for 1.3 s',1.79536498962998986245e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
-INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79536498837499761582e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
-INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79536498837499761582e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79536553595299720764e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79536553596699833875e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79536553598301124577e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79536553598301124577e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79536553598301124577e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79536553598301124577e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79536553598301124577e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79536553600099539756e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79536553600099539756e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79536553600099539756e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79536553600099539756e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79536553600099539756e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79536553600900173188e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79536553600900173188e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79536553600900173188e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79536553602698588372e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79536553835801339145e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79536553840898871429e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79536553840898871429e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79536553840898871429e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79536553840898871429e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79536553840898871429e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
+INSERT INTO "jobs" VALUES(23,2,4,'INCOMPLETE',0,NULL,NULL,3,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,'cancelled after 1 s of grace; in progress for 1.2 s',1.79536553965199136735e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,NULL,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79536553842999029159e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
+INSERT INTO "jobs" VALUES(25,2,5,'INCOMPLETE',0,NULL,NULL,3,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,'cancelled after 1 s of grace; in progress for 1.2 s',1.79536553965199136735e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79536553842999029159e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
+INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79536553842999029159e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),
@@ -328,10 +328,10 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 31534.632886883');
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 32084.680243657');
 INSERT INTO "meta" VALUES('defs_problems','[]');
 INSERT INTO "meta" VALUES('sealed_run','2');
-INSERT INTO "meta" VALUES('secret_salt','6d2bd992b9459c0678e8f02c7a65515b');
+INSERT INTO "meta" VALUES('secret_salt','92174befc4d470130f094d35ac31ed8f');
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
@@ -341,11 +341,11 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
-INSERT INTO "metrics" VALUES(1,'',1,0.00795475099948817,34,0,0,0);
-INSERT INTO "metrics" VALUES(1,'books',11,3.77303150016814470291e-02,572,0,0,11);
-INSERT INTO "metrics" VALUES(1,'shelves',3,0.00871511500008637,991,0,0,3);
-INSERT INTO "metrics" VALUES(2,'books',6,2.06512779986951500177e-02,235,1,0,7);
-INSERT INTO "metrics" VALUES(2,'shelves',2,7.36932699874159879982e-03,686,0,0,3);
+INSERT INTO "metrics" VALUES(1,'',1,2.63849540024239104241e-02,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',11,3.69798749998153652995e-02,572,0,0,11);
+INSERT INTO "metrics" VALUES(1,'shelves',3,5.90216599812265485525e-03,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',6,4.62757249952119309455e-02,235,1,0,7);
+INSERT INTO "metrics" VALUES(2,'shelves',2,2.88728949999494943767e-02,686,0,0,3);
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -372,10 +372,10 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',
     UNIQUE (run, number)
 );
-INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25943:3153155',25943,NULL,1.79536498659809350963e+09,1.795364987330480814e+09,'stopped gracefully',1.2104933000955497846e-02,0,13,1,69668864,0.0,'');
-INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25944:3153156',25944,NULL,1.79536498660601019855e+09,1.79536498731873798368e+09,'stopped gracefully',6.12420008110348135232e-05,0,0,0,66428928,0.0,'');
-INSERT INTO "nodes" VALUES(3,2,2,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25973:3153281',25973,NULL,1.79536498785402107236e+09,1.79536498863982415196e+09,'stopped gracefully',4.42970012954901903867e-05,0,0,0,66326528,0.0,'');
-INSERT INTO "nodes" VALUES(4,2,2,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25974:3153283',25974,NULL,1.7953649878652346134e+09,1.79536498966160774229e+09,'stopped gracefully',7.62907900207210332155e-03,0,6,1,69578752,0.0,'');
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:2658:3207933',2658,NULL,1.79536553436975741381e+09,1.79536553616684126859e+09,'stopped gracefully',5.69350013392977416515e-05,0,13,1,69664768,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:2660:3207938',2660,NULL,1.79536553441004538534e+09,1.79536553616952037812e+09,'stopped gracefully',6.34449970675632357597e-05,0,0,0,66322432,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:2761:3208197',2761,NULL,1.79536553701749706265e+09,1.79536553969397902493e+09,'stopped gracefully',4.90940001327544450759e-05,0,6,1,69586944,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:2764:3208200',2764,NULL,1.79536553703889465325e+09,1.79536553865430045123e+09,'stopped gracefully',4.14710011682473123073e-05,0,0,0,66232320,0.0,'');
 CREATE TABLE outputs (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL REFERENCES runs(seq),
@@ -392,18 +392,18 @@ CREATE TABLE outputs (
     pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
-INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/96809c/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,1532020,0,NULL);
-INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/96809c/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,1532021,0,NULL);
-INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/96809c/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,1532022,0,NULL);
-INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/96809c/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,1532023,0,NULL);
-INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/96809c/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,1532030,0,NULL);
-INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/96809c/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,1532031,0,NULL);
-INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/f2a66d/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,1532107,0,NULL);
-INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/f2a66d/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,1532046,0,NULL);
-INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/f2a66d/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,1532047,0,NULL);
-INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/f2a66d/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,1532048,0,NULL);
-INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/f2a66d/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,1532266,0,NULL);
-INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/f2a66d/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,1532267,0,NULL);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/856cb0/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,1811086,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/856cb0/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,1811087,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/856cb0/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,1811088,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/856cb0/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,1811089,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/856cb0/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,1811090,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/856cb0/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,1811091,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/79d966/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,1811085,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/79d966/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,1811175,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/79d966/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,1811176,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/79d966/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,1811177,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/79d966/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,1811178,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/79d966/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,1811179,0,NULL);
 CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
@@ -540,9 +540,9 @@ CREATE TABLE runs (
     reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages since the last change of the defs
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
-, empty_seeds TEXT, baseline TEXT, missed TEXT);
-INSERT INTO "runs" VALUES(1,'96809c','DONE','SHUTDOWN_COMPLETE',NULL,1.79536498656771039967e+09,1.79536498656771039967e+09,1.79536498734385180473e+09,7.69541385998309124261e-01,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}','[]');
-INSERT INTO "runs" VALUES(2,'f2a66d','CANCELLED','SHUTDOWN_COMPLETE','cancelled by command',1.79536498782894253728e+09,1.79536498782894253728e+09,1.79536498967222237586e+09,1.83586653600286808796e+00,1,1,NULL,NULL,0,1,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0}',NULL,0,0,0,'{}',NULL,'[]');
+, empty_seeds TEXT, baseline TEXT, drops TEXT, missed TEXT);
+INSERT INTO "runs" VALUES(1,'856cb0','DONE','SHUTDOWN_COMPLETE',NULL,1.79536553423757934576e+09,1.79536553423757934576e+09,1.79536553622184371953e+09,1.91581088000020827166e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":45.97,"rows_per_s":77.8}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]');
+INSERT INTO "runs" VALUES(2,'79d966','CANCELLED','SHUTDOWN_COMPLETE','cancelled by command',1795365536.93506,1795365536.93506,1.79536553971748924257e+09,2.763745999000093434e+00,1,1,NULL,NULL,0,1,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0}',NULL,0,0,0,'{}',NULL,NULL,'[]');
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
@@ -576,7 +576,7 @@ INSERT INTO "sequences" VALUES(1,1,1,'robots','',NULL,0,0,NULL,0,0,0,1,0,0,0);
 INSERT INTO "sequences" VALUES(2,1,1,'page','shelves',NULL,0,0,NULL,0,0,0,3,0,0,0);
 INSERT INTO "sequences" VALUES(3,1,1,'page','books',NULL,0,0,NULL,0,0,0,10,1,1,0);
 INSERT INTO "sequences" VALUES(4,2,2,'page','shelves',NULL,0,0,NULL,0,0,0,2,0,0,1);
-INSERT INTO "sequences" VALUES(5,2,2,'page','books',3.15338674979820025325e+04,0,0,NULL,1,0,0,4,1,1,1);
+INSERT INTO "sequences" VALUES(5,2,2,'page','books',32084.003465367,0,0,NULL,1,0,0,4,1,1,1);
 CREATE TABLE supervisors (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
     identity   TEXT NOT NULL,
@@ -584,8 +584,8 @@ CREATE TABLE supervisors (
     started_at REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:25941:3153111',1,1.79536498656771039967e+09,1.79536498734385180473e+09);
-INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:25971:3153239',2,1.79536498782894253728e+09,1.79536498967222237586e+09);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:2644:3207870',1,1.79536553423757934576e+09,1.79536553622184371953e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:2748:3208134',2,1795365536.93506,1.79536553971748924257e+09);
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;

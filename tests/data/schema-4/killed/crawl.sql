@@ -11,8 +11,8 @@ CREATE TABLE appenders (
     beat_age   REAL,
     flush_ms   REAL
 );
-INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:25880:3152912',25880,1.79536498416179895404e+09,1.79536498494765925405e+09,0.00367117800124106,0.0);
-INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:25911:3153038',25911,1.79536498542106461528e+09,NULL,1.02607477001583902165e-01,0.0);
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:2534:3207596',2534,1.79536553100791907312e+09,1795365531.98172,4.21357999584870412945e-04,4.55213299937895499169e+00);
+INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:2607:3207779',2607,1.79536553283571195596e+09,NULL,4.80145998153602704405e-04,0.0);
 CREATE TABLE checkpoints (
     run               INTEGER NOT NULL REFERENCES runs(seq),
     step_name         TEXT NOT NULL,
@@ -29,15 +29,15 @@ CREATE TABLE checkpoints (
     CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, step_name, grp)
 ) WITHOUT ROWID;
-INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79536498495053219799e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79536498495053219799e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79536498490046262741e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79536498490046262741e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79536498490046262741e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79536498490046262741e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79536498490046262741e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79536498490046262741e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79536498426642537112e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.7953655319939217567e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.7953655319939217567e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.7953655319939217567e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.7953655319939217567e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.7953655319939217567e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.7953655319939217567e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.7953655319939217567e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.7953655319939217567e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79536553113792562486e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','books',0,NULL,'provisional',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','shelves',0,NULL,'provisional',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'filter','books',0,NULL,'provisional',NULL,'92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
@@ -46,7 +46,7 @@ INSERT INTO "checkpoints" VALUES(2,'loader','books',0,NULL,'provisional',NULL,'e
 INSERT INTO "checkpoints" VALUES(2,'loader','shelves',0,NULL,'provisional',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','books',0,NULL,'provisional',NULL,'d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','shelves',0,NULL,'provisional',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79536498554276084897e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79536553293030095102e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 CREATE TABLE commands (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
@@ -72,7 +72,7 @@ CREATE TABLE def_versions (
     definitions TEXT NOT NULL,
     accepted_at REAL NOT NULL
 );
-INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79536498413825440405e+09);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79536553098264837265e+09);
 CREATE TABLE document_aliases (
     key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
@@ -87,27 +87,27 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL);
-INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79536498485433483121e+09,343);
-INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79536498486778855329e+09,343);
-INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79536498487055873871e+09,57);
-INSERT INTO "documents" VALUES(4,1,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79536498487274169925e+09,2);
-INSERT INTO "documents" VALUES(5,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79536498487290453913e+09,57);
-INSERT INTO "documents" VALUES(6,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79536498488096880909e+09,305);
-INSERT INTO "documents" VALUES(7,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79536498488234972951e+09,57);
-INSERT INTO "documents" VALUES(8,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79536498488288450239e+09,57);
-INSERT INTO "documents" VALUES(9,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79536498488355255121e+09,57);
-INSERT INTO "documents" VALUES(10,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79536498489010262489e+09,57);
-INSERT INTO "documents" VALUES(11,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79536498489078402522e+09,57);
-INSERT INTO "documents" VALUES(12,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79536498489102959636e+09,57);
-INSERT INTO "documents" VALUES(13,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79536498489151906962e+09,57);
-INSERT INTO "documents" VALUES(14,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79536498489181280133e+09,57);
-INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.7953649860392210483e+09,343);
-INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79536498605874013899e+09,343);
-INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79536498606431651117e+09,57);
-INSERT INTO "documents" VALUES(18,2,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79536498606633472445e+09,2);
-INSERT INTO "documents" VALUES(19,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79536498606647753717e+09,57);
-INSERT INTO "documents" VALUES(20,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79536498607632446283e+09,57);
-INSERT INTO "documents" VALUES(21,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79536498607762670513e+09,57);
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79536553168861293789e+09,343);
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79536553170216059685e+09,343);
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79536553170602393154e+09,57);
+INSERT INTO "documents" VALUES(4,1,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79536553171000838277e+09,2);
+INSERT INTO "documents" VALUES(5,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1795365531.71338,57);
+INSERT INTO "documents" VALUES(6,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79536553183838438986e+09,305);
+INSERT INTO "documents" VALUES(7,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79536553183942699431e+09,57);
+INSERT INTO "documents" VALUES(8,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79536553184028124805e+09,57);
+INSERT INTO "documents" VALUES(9,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.7953655318405776024e+09,57);
+INSERT INTO "documents" VALUES(10,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79536553185171031954e+09,57);
+INSERT INTO "documents" VALUES(11,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79536553186090803145e+09,57);
+INSERT INTO "documents" VALUES(12,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79536553186548423761e+09,57);
+INSERT INTO "documents" VALUES(13,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79536553186610603333e+09,57);
+INSERT INTO "documents" VALUES(14,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79536553186635303496e+09,57);
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79536553351766371721e+09,343);
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.7953655335446424484e+09,343);
+INSERT INTO "documents" VALUES(17,2,X'189837FAD109BFCB7906FB3C0337583C','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79536553354774188993e+09,2);
+INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79536553354800343515e+09,57);
+INSERT INTO "documents" VALUES(19,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79536553355396747595e+09,57);
+INSERT INTO "documents" VALUES(20,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79536553357305788997e+09,57);
+INSERT INTO "documents" VALUES(21,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79536553357871723176e+09,57);
 CREATE TABLE events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     run    INTEGER,
@@ -118,72 +118,71 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
-INSERT INTO "events" VALUES(1,1,1.79536498413626909257e+09,'INFO','supervisor','run',NULL,'run 7936c1 started, defs v1');
-INSERT INTO "events" VALUES(2,1,1.7953649841600134373e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(3,1,1.79536498416101932525e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(4,1,1.79536498416299080847e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(5,1,1.79536498416500234602e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(6,1,1.79536498416604447365e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(7,1,1.7953649841779975891e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(8,1,1.79536498417865109447e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(9,1,1.79536498418898129462e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(10,1,1.79536498420101118091e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(11,1,1.79536498427399396891e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(12,1,1.79536498481199145314e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(13,1,1.7953649848129973411e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(14,1,1.79536498484780597693e+09,'INFO','n2','page',1,'200 http://127.0.0.1:20471/robots.txt');
-INSERT INTO "events" VALUES(15,1,1.7953649848587429523e+09,'INFO','n2','page',2,'200 http://127.0.0.1:20471/shelf/0 1 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(16,1,1.79536498486710786818e+09,'INFO','n2','page',6,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
-INSERT INTO "events" VALUES(17,1,1.79536498486898541447e+09,'INFO','n2','page',3,'200 http://127.0.0.1:20471/shelf/1 2 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(18,1,1.79536498487197613716e+09,'INFO','n2','page',4,'200 http://127.0.0.1:20471/book/0-0 4 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(19,1,1.79536498487276697157e+09,'ERROR','n2','page',5,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
-INSERT INTO "events" VALUES(20,1,1.79536498487332844735e+09,'INFO','n2','page',7,'200 http://127.0.0.1:20471/book/0-3 6 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(21,1,1.79536498488207817082e+09,'INFO','n2','page',8,'200 http://127.0.0.1:20471/shelf/2 2 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(22,1,1.79536498488275504115e+09,'INFO','n2','page',9,'200 http://127.0.0.1:20471/book/1-0 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(23,1,1.79536498488328480718e+09,'INFO','n2','page',10,'200 http://127.0.0.1:20471/book/1-1 3 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(24,1,1.79536498488460588454e+09,'INFO','n2','page',11,'200 http://127.0.0.1:20471/book/1-2 3 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(25,1,1.79536498489067363739e+09,'INFO','n2','page',12,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(26,1,1.79536498489094662671e+09,'INFO','n2','page',13,'200 http://127.0.0.1:20471/book/2-0 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(27,1,1.79536498489117479328e+09,'INFO','n2','page',14,'200 http://127.0.0.1:20471/book/2-1 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(28,1,1.79536498489168810845e+09,'INFO','n2','page',15,'200 http://127.0.0.1:20471/book/2-2 2 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(29,1,1.79536498489196705815e+09,'INFO','n2','page',16,'200 http://127.0.0.1:20471/book/2-3 0 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(30,1,1.79536498490199303628e+09,'INFO','supervisor','state',NULL,'run DRAINING');
-INSERT INTO "events" VALUES(31,1,1.79536498490299892424e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
-INSERT INTO "events" VALUES(32,1,1.79536498490299892424e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(33,1,1.79536498491100525855e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(34,1,1.79536498491699981691e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(35,1,1.79536498492601203922e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(36,1,1.79536498492723774903e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(37,1,1.79536498493699574465e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(38,1,1.79536498493790793416e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(39,1,1.79536498493900752064e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(40,1,1.79536498494801974304e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(41,1,1.79536498494999122621e+09,'INFO','supervisor','state',NULL,'run DONE');
-INSERT INTO "events" VALUES(42,1,1.79536498495004892342e+09,'INFO','supervisor','run',NULL,'run 7936c1 DONE');
-INSERT INTO "events" VALUES(43,1,1.79536498495300865171e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
-INSERT INTO "events" VALUES(44,2,1.79536498539510631566e+09,'INFO','supervisor','run',NULL,'run 4d67ea started, defs v1');
-INSERT INTO "events" VALUES(45,2,1.79536498541898870465e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(46,2,1.7953649854199945926e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(47,2,1.79536498542498350146e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(48,2,1.79536498543001270299e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(49,2,1.79536498543055272102e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(50,2,1.79536498544200205803e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(51,2,1.79536498544311285017e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(52,2,1.79536498545801496504e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(53,2,1.79536498547000432013e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(54,2,1.79536498554499888416e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(55,2,1.79536498600498437882e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(56,2,1.79536498604373908043e+09,'INFO','n1','page',17,'200 http://127.0.0.1:20471/shelf/0 6 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(57,2,1.79536498605807662005e+09,'INFO','n1','page',21,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
-INSERT INTO "events" VALUES(58,2,1.79536498606143331531e+09,'INFO','n1','page',18,'200 http://127.0.0.1:20471/shelf/1 5 ms 0 kB 4 rows');
-INSERT INTO "events" VALUES(59,2,1.79536498606598520283e+09,'INFO','n1','page',19,'200 http://127.0.0.1:20471/book/0-0 8 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(60,2,1.7953649860663695335e+09,'ERROR','n1','page',20,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
-INSERT INTO "events" VALUES(61,2,1.79536498606673145298e+09,'INFO','n1','page',22,'200 http://127.0.0.1:20471/book/0-3 8 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(62,2,1.79536498607800745958e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(63,2,1.79536498607612061495e+09,'WARNING','n1','page',24,'http://127.0.0.1:20471/book/1-0: HTTP 500; attempt 2 in 0.7 s');
-INSERT INTO "events" VALUES(64,2,1.79536498607682299616e+09,'INFO','n1','page',26,'200 http://127.0.0.1:20471/book/1-2 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(65,2,1.7953649860779225826e+09,'INFO','n1','page',27,'200 http://127.0.0.1:20471/book/1-3 1 ms 0 kB 1 rows');
-INSERT INTO "events" VALUES(66,2,1.79536498610701560976e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(1,1,1.79536553097895407683e+09,'INFO','supervisor','run',NULL,'run f9733b started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79536553100601148609e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79536553100701713565e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79536553101100015633e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.79536553101200604433e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1.79536553101235818864e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1.79536553101800084109e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1.79536553101857924465e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79536553103699088101e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.79536553105400943763e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1.79536553114799404145e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.79536553164298248288e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.7953655316707642078e+09,'INFO','n2','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(14,1,1.79536553168800330163e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(15,1,1.79536553169199490547e+09,'INFO','n2','page',2,'200 http://127.0.0.1:20471/shelf/0 2 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(16,1,1.79536553170138263703e+09,'INFO','n2','page',6,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
+INSERT INTO "events" VALUES(17,1,1.79536553170299601552e+09,'INFO','n2','page',3,'200 http://127.0.0.1:20471/shelf/1 3 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(18,1,1.79536553170953226089e+09,'INFO','n2','page',4,'200 http://127.0.0.1:20471/book/0-0 6 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(19,1,1.79536553171002888676e+09,'ERROR','n2','page',5,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
+INSERT INTO "events" VALUES(20,1,1.79536553171372175209e+09,'INFO','n2','page',7,'200 http://127.0.0.1:20471/book/0-3 12 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(21,1,1.79536553183918142322e+09,'INFO','n2','page',8,'200 http://127.0.0.1:20471/shelf/2 109 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(22,1,1.79536553183965802188e+09,'INFO','n2','page',9,'200 http://127.0.0.1:20471/book/1-0 109 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(23,1,1.79536553184049820896e+09,'INFO','n2','page',10,'200 http://127.0.0.1:20471/book/1-1 110 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(24,1,1.79536553184074044228e+09,'INFO','n2','page',11,'200 http://127.0.0.1:20471/book/1-2 110 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(25,1,1.79536553185217928889e+09,'INFO','n2','page',12,'200 http://127.0.0.1:20471/book/1-3 12 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(26,1,1.79536553186137032506e+09,'INFO','n2','page',13,'200 http://127.0.0.1:20471/book/2-0 2 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(27,1,1.7953655318659317493e+09,'INFO','n2','page',14,'200 http://127.0.0.1:20471/book/2-1 6 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(28,1,1.79536553186626744271e+09,'INFO','n2','page',15,'200 http://127.0.0.1:20471/book/2-2 7 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(29,1,1.79536553186645197869e+09,'INFO','n2','page',16,'200 http://127.0.0.1:20471/book/2-3 7 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(30,1,1.79536553188900804521e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(31,1,1.79536553189198517794e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(32,1,1.79536553189299106603e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(33,1,1.79536553190598630906e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(34,1,1.79536553190900373452e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(35,1,1.79536553192300510402e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(36,1,1.79536553192389559743e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(37,1,1.79536553194098925587e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(38,1,1.79536553194204902654e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(39,1,1.7953655319430007935e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(40,1,1.79536553198198676108e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(41,1,1.79536553199301052098e+09,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(42,1,1.79536553199357843402e+09,'INFO','supervisor','run',NULL,'run f9733b DONE');
+INSERT INTO "events" VALUES(43,1,1.79536553199498200416e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(44,2,1795365532.81251,'INFO','supervisor','run',NULL,'run 70b296 started, defs v1');
+INSERT INTO "events" VALUES(45,2,1.79536553283400392537e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(46,2,1.79536553283500957493e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(47,2,1.79536553283798694605e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(48,2,1.79536553283999872204e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(49,2,1.79536553284100413325e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(50,2,1.79536553284901094443e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(51,2,1.79536553284949064249e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(52,2,1.79536553286598920828e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(53,2,1.79536553287399554259e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(54,2,1.79536553293301773077e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(55,2,1.79536553347399234774e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(56,2,1.79536553347700977324e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(57,2,1.79536553352162170415e+09,'INFO','n1','page',17,'200 http://127.0.0.1:20471/shelf/0 9 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(58,2,1.79536553354379510875e+09,'INFO','n1','page',21,'SKIPPED http://127.0.0.1:20471/book/0-2: robots.txt disallows it (line 2: Disallow: /book/0-2)');
+INSERT INTO "events" VALUES(59,2,1.79536553354561781879e+09,'INFO','n1','page',18,'200 http://127.0.0.1:20471/shelf/1 2 ms 0 kB 4 rows');
+INSERT INTO "events" VALUES(60,2,1.79536553354777693751e+09,'ERROR','n1','page',20,'FAILED http://127.0.0.1:20471/book/0-1: HTTP 403');
+INSERT INTO "events" VALUES(61,2,1795365533.55364,'INFO','n1','page',22,'200 http://127.0.0.1:20471/book/0-3 4 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(62,2,1.79536553355425071713e+09,'INFO','n1','page',19,'200 http://127.0.0.1:20471/book/0-0 11 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(63,2,1.79536553357292842864e+09,'WARNING','n1','page',24,'http://127.0.0.1:20471/book/1-0: HTTP 500; attempt 2 in 0.9 s');
+INSERT INTO "events" VALUES(64,2,1.79536553357355952269e+09,'INFO','n1','page',26,'200 http://127.0.0.1:20471/book/1-2 1 ms 0 kB 1 rows');
+INSERT INTO "events" VALUES(65,2,1.79536553357919239997e+09,'INFO','n1','page',27,'200 http://127.0.0.1:20471/book/1-3 5 ms 0 kB 1 rows');
 CREATE TABLE field_health (
     id       INTEGER PRIMARY KEY,                   -- the order of the fields
     run      INTEGER NOT NULL REFERENCES runs(seq),
@@ -237,10 +236,10 @@ CREATE TABLE hosts (
 );
 INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79536498484775924682e+09,'crawl-console',0,1.0,0.0,22,0,0);
+',1,1.79536553167072796821e+09,'crawl-console',0,1.0,0.0,22,0,0);
 INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,2,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79536498484775924682e+09,'crawl-console',0,1.0,0.0,12,0,0);
+',1,1.79536553167072796821e+09,'crawl-console',0,1.0,0.0,12,0,0);
 CREATE TABLE jobs (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -271,33 +270,33 @@ CREATE TABLE jobs (
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
-INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,2,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79536498484900593763e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1);
-INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,2,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79536498485998964307e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
-INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79536498487399077419e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
-INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79536498487399077419e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
-INSERT INTO "jobs" VALUES(5,1,3,'FAILED',0,NULL,NULL,2,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.795364984885014534e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
-INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,2,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79536498487399077419e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
-INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.795364984885014534e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
-INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.795364984885014534e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
-INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.795364984885014534e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
-INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.795364984885014534e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
-INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79536498489298081398e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
-INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79536498489298081398e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
-INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79536498489298081398e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0);
-INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79536498489298081398e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0);
-INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79536498489298081398e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0);
-INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79536498489298081398e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0);
-INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79536498604598188403e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
-INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.7953649860700011254e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
-INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.7953649860700011254e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
-INSERT INTO "jobs" VALUES(20,2,5,'FAILED',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.7953649860700011254e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
-INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.7953649860700011254e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
-INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.7953649860700011254e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
-INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79536498607100701335e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
-INSERT INTO "jobs" VALUES(24,2,5,'READY',0,3.15317168782653570809e+04,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79536498608001923562e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
-INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79536498607201290131e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
-INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79536498608001923562e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
-INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79536498608001923562e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,2,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79536553167500782012e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,2,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79536553169399786e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79536553171701145168e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79536553171701145168e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',0,NULL,NULL,2,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79536553171701145168e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,2,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79536553171701145168e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79536553184901618955e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79536553184901618955e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79536553184901618955e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79536553184901618955e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79536553184901618955e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.7953655318709836006e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.7953655318709836006e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.7953655318709836006e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.7953655318709836006e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.7953655318709836006e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1795365533.53398,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79536553355699324613e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79536553355699324613e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'HTTP 403',1.79536553355699324613e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79536553355699324613e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79536553355699324613e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0);
+INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79536553355799913408e+09,NULL,X'D393C540119B626481F5D221F9379C37',0);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,3.20794790181499374749e+04,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79536553358499550818e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0);
+INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79536553355799913408e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79536553358499550818e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0);
+INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79536553358499550818e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0);
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),
@@ -312,10 +311,10 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 31531.015330535');
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 32078.509673017');
 INSERT INTO "meta" VALUES('defs_problems','[]');
 INSERT INTO "meta" VALUES('sealed_run','2');
-INSERT INTO "meta" VALUES('secret_salt','16a3903cbf48681cee8254044407c1d5');
+INSERT INTO "meta" VALUES('secret_salt','88ebbe82b41b80bf88cbd4e3bac456dd');
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
@@ -325,11 +324,11 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
-INSERT INTO "metrics" VALUES(1,'',1,6.01911199919413775205e-03,34,0,0,0);
-INSERT INTO "metrics" VALUES(1,'books',11,3.05138760013505816459e-02,572,0,0,11);
-INSERT INTO "metrics" VALUES(1,'shelves',3,5.4802779995952732861e-03,991,0,0,3);
-INSERT INTO "metrics" VALUES(2,'books',6,2.75503810044028796255e-02,235,1,0,6);
-INSERT INTO "metrics" VALUES(2,'shelves',2,0.011130860002595,686,0,0,2);
+INSERT INTO "metrics" VALUES(1,'',1,5.91236300169839523732e-03,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',11,3.89701047995913540944e-01,572,0,0,11);
+INSERT INTO "metrics" VALUES(1,'shelves',3,1.13759109000966418534e-01,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',6,2.54064360015036072582e-02,235,1,0,6);
+INSERT INTO "metrics" VALUES(2,'shelves',2,1.17079509982431773096e-02,686,0,0,2);
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -356,10 +355,10 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',
     UNIQUE (run, number)
 );
-INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25881:3152912',25881,NULL,1.79536498416559672352e+09,1.79536498492672419542e+09,'stopped gracefully',8.50260003062430769205e-05,0,0,0,66433024,0.0,'');
-INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:25882:3152913',25882,NULL,1.79536498417833924289e+09,1.79536498493777298924e+09,'stopped gracefully',1.16960340019431896507e-02,0,13,1,69881856,0.0,'');
-INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:25912:3153039',25912,NULL,1795364985.42983,NULL,NULL,1.97425000806106254458e-04,0,0,0,66039808,0.0,'');
-INSERT INTO "nodes" VALUES(4,2,2,2,'SHUTDOWN','RUNNER','NEWBORN','00000000-0000-0000-0000-000000000000:25913:3153040',25913,NULL,1.79536498544279885295e+09,NULL,NULL,NULL,0,0,0,0,0.0,'');
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:2535:3207597',2535,NULL,1.7953655310120334625e+09,1.79536553192345499992e+09,'stopped gracefully',6.73583200114080682396e-03,0,0,0,66461696,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:2536:3207598',2536,NULL,1.79536553101833415034e+09,1.795365531941871643e+09,'stopped gracefully',2.54802230010682251304e-02,0,13,1,69447680,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:2608:3207780',2608,NULL,1795365532.84051,NULL,NULL,2.07990000490099191665e-04,0,0,0,63549440,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:2609:3207781',2609,NULL,1.79536553284924578662e+09,NULL,NULL,2.07990000490099191665e-04,0,0,0,63729664,0.0,'');
 CREATE TABLE outputs (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL REFERENCES runs(seq),
@@ -376,18 +375,18 @@ CREATE TABLE outputs (
     pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
-INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/7936c1/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,1532186,0,NULL);
-INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/7936c1/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,1532104,0,NULL);
-INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/7936c1/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,1532105,0,NULL);
-INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/7936c1/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,1532106,0,NULL);
-INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/7936c1/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,1532107,0,NULL);
-INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/7936c1/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,1532108,0,NULL);
-INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/4d67ea/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',0,0,0,1532188,0,NULL);
-INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/4d67ea/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',0,0,0,1532014,0,NULL);
-INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/4d67ea/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',0,0,0,1532015,0,NULL);
-INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/4d67ea/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',0,11,0,1532016,0,NULL);
-INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/4d67ea/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',0,13,0,1532189,0,NULL);
-INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/4d67ea/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',0,5,0,1532190,0,NULL);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/f9733b/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,1810986,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/f9733b/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,1810987,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/f9733b/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,1810990,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/f9733b/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,1810991,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/f9733b/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,1810992,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/f9733b/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,1810993,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/70b296/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',0,0,0,1810978,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/70b296/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',0,0,0,1810896,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/70b296/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',0,0,0,1810892,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/70b296/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',0,11,0,1810985,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/70b296/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',0,13,0,1811008,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/70b296/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',0,5,0,1811004,0,NULL);
 CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
@@ -493,8 +492,8 @@ INSERT INTO "rows" VALUES(27,2,18,2,'{"title":"Book \"1\", 0; née","price":1.00
 INSERT INTO "rows" VALUES(28,2,18,2,'{"title":"Book \"1\", 1; née","price":1.01}');
 INSERT INTO "rows" VALUES(29,2,18,2,'{"title":"Book \"1\", 2; née","price":1.02}');
 INSERT INTO "rows" VALUES(30,2,18,2,'{"title":"Book \"1\", 3; née","price":1.03}');
-INSERT INTO "rows" VALUES(31,2,19,1,'{"isbn":"ISBN 000-0","path":"http://127.0.0.1:20471/book/0-0"}');
-INSERT INTO "rows" VALUES(32,2,22,1,'{"isbn":"ISBN 000-3","path":"http://127.0.0.1:20471/book/0-3"}');
+INSERT INTO "rows" VALUES(31,2,22,1,'{"isbn":"ISBN 000-3","path":"http://127.0.0.1:20471/book/0-3"}');
+INSERT INTO "rows" VALUES(32,2,19,1,'{"isbn":"ISBN 000-0","path":"http://127.0.0.1:20471/book/0-0"}');
 INSERT INTO "rows" VALUES(33,2,26,1,'{"isbn":"ISBN 001-2","path":"http://127.0.0.1:20471/book/1-2"}');
 INSERT INTO "rows" VALUES(34,2,27,1,'{"isbn":"ISBN 001-3","path":"http://127.0.0.1:20471/book/1-3"}');
 CREATE TABLE runs (
@@ -524,9 +523,9 @@ CREATE TABLE runs (
     reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages since the last change of the defs
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
-, empty_seeds TEXT, baseline TEXT, missed TEXT);
-INSERT INTO "runs" VALUES(1,'7936c1','DONE','SHUTDOWN_COMPLETE',NULL,1.79536498413626909257e+09,1.79536498413626909257e+09,1.79536498495004892342e+09,8.07093507999525172635e-01,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}','[]');
-INSERT INTO "runs" VALUES(2,'4d67ea','READY','RUNNING',NULL,1.79536498539510631566e+09,1.79536498539510631566e+09,NULL,6.49554625000746455043e-01,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":1.68,"rows_per_s":6.73}',NULL,0,0,0,'{}',NULL,NULL);
+, empty_seeds TEXT, baseline TEXT, drops TEXT, missed TEXT);
+INSERT INTO "runs" VALUES(1,'f9733b','DONE','SHUTDOWN_COMPLETE',NULL,1.79536553097895407683e+09,1.79536553097895407683e+09,1.79536553199357843402e+09,1.01243749100103741511e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":45.41,"rows_per_s":59.03}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]');
+INSERT INTO "runs" VALUES(2,'70b296','READY','RUNNING',NULL,1795365532.81251,1795365532.81251,NULL,7.26837195998086826875e-01,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":1.47,"rows_per_s":5.89}',NULL,0,0,0,'{}',NULL,NULL,NULL);
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
@@ -568,8 +567,8 @@ CREATE TABLE supervisors (
     started_at REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:25879:3152859',1,1.79536498413626909257e+09,1.79536498495004892342e+09);
-INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:25910:3152997',2,1.79536498539510631566e+09,NULL);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:2500:3207499',1,1.79536553097895407683e+09,1.79536553199357843402e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:2575:3207713',2,1795365532.81251,NULL);
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
@@ -668,7 +667,7 @@ END;
 CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
 CREATE INDEX jobs_failed_of ON jobs(sequence) WHERE state = 'FAILED';
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('events',66);
+INSERT INTO "sqlite_sequence" VALUES('events',65);
 INSERT INTO "sqlite_sequence" VALUES('runs',2);
 INSERT INTO "sqlite_sequence" VALUES('supervisors',2);
 INSERT INTO "sqlite_sequence" VALUES('appenders',2);

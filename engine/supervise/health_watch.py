@@ -1,0 +1,115 @@
+"""Notices during a run that a dataDef gives much less than before. Compares samples of its counters, not pages."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from engine.store.db.connector import Database
+from engine.store.tables import health, runs
+from engine.store.tables.health import DataDefHealth
+from engine.store.tables.runs import Drop
+
+WINDOW_PAGES = 50
+"""The least number of the last pages that are compared with those before."""
+MIN_EXPECTED = 60
+"""Rows, or filled values, that the window should hold by the share before it; it grows until then. Of 60, fewer than
+half are there by chance once in 100,000 windows; of 20, once in 200."""
+_DROPPED_SHARE = 0.5
+_SAMPLE_PAGES = 10
+_MAX_SAMPLES = 400
+
+
+class _Sample(NamedTuple):
+    """The counters of a dataDef at some moment."""
+
+    pages: int
+    records: int
+    values: dict[str, int]
+    """Records in which each field was filled; under an empty name the rows."""
+
+
+class _Fall(NamedTuple):
+    """How much a value occurs in the window, and before it: in each record, or on each page for rows."""
+
+    name: str
+    now: float
+    before: float
+    of: int
+    """Records, or pages, of the window."""
+
+    @property
+    def is_drop(self) -> bool:
+        return self.now < self.before * _DROPPED_SHARE
+
+
+class DropDetector:
+    """Watches one dataDef."""
+
+    def __init__(self) -> None:
+        self._samples: list[_Sample] = []
+
+    def update(self, data_def: DataDefHealth) -> Iterator[_Fall]:
+        """Compare the last pages with those before: for each field, and for the rows, where they are enough."""
+        now = _sample(data_def)
+        if self._samples and now.pages < self._samples[-1].pages:
+            self._samples = []  # a new version of the dataDef, or work that is done again
+        for name in now.values:
+            fall = self._compare(name, now)
+            if fall is not None:
+                yield fall
+        if not self._samples or now.pages >= self._samples[-1].pages + _SAMPLE_PAGES:
+            self._samples.append(now)
+            if len(self._samples) > _MAX_SAMPLES:  # the older ones are needed for long windows alone
+                del self._samples[: _MAX_SAMPLES // 2 : 2]
+
+    def _compare(self, name: str, now: _Sample) -> _Fall | None:
+        for start in reversed(self._samples):
+            if now.pages - start.pages < WINDOW_PAGES:
+                continue
+            before = start.pages if not name else start.records
+            of = now.pages - start.pages if not name else now.records - start.records
+            value = start.values.get(name, 0)
+            if value < MIN_EXPECTED or not before:
+                return None  # earlier samples have still less
+            share = value / before
+            if of and share * of >= MIN_EXPECTED:
+                return _Fall(name, (now.values[name] - value) / of, share, of)
+        return None
+
+
+class HealthWatch:
+    """Watches all dataDefs of a run; keeps what it notices with the run."""
+
+    def __init__(self, db: Database, run: int) -> None:
+        self._db = db
+        self._run = run
+        self._detectors: dict[str, DropDetector] = {}
+
+    def update(self) -> None:
+        """Compare and store, in the open transaction."""
+        drops = {(drop.data_def, drop.field): drop for drop in runs.list_drops(self._db, self._run)}
+        before = dict(drops)
+        for data_def, counts in health.read(self._db, self._run).items():
+            for fall in self._detectors.setdefault(data_def, DropDetector()).update(counts):
+                key = (data_def, fall.name)
+                if fall.is_drop and (key not in drops or drops[key].ended):
+                    drops[key] = Drop(data_def, fall.name, _describe(data_def, fall), False)
+                elif not fall.is_drop and key in drops:
+                    drops[key] = drops[key]._replace(ended=True)
+        if drops != before:
+            runs.set_drops(self._db, self._run, list(drops.values()))
+
+
+def _sample(data_def: DataDefHealth) -> _Sample:
+    filled = {
+        name: data_def.records - missing for name, missing in data_def.missing.items() if name not in data_def.defaulted
+    }
+    return _Sample(data_def.pages, data_def.records, {**filled, "": data_def.records - data_def.rejected})
+
+
+def _describe(data_def: str, fall: _Fall) -> str:
+    if not fall.name:
+        return f"{data_def} gave {fall.before:.3g} rows a page, and {fall.now:.3g} on the last {fall.of:,} pages"
+    return (
+        f"{data_def}.{fall.name} was filled in {fall.before:.0%} of the records, and in {fall.now:.0%} of the last"
+        f" {fall.of:,}"
+    )

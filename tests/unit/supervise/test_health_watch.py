@@ -1,0 +1,69 @@
+"""What a dataDef gives much less of than before, within one run."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from engine.store.tables.health import DataDefHealth
+from engine.supervise.health_watch import MIN_EXPECTED, DropDetector
+
+
+class Crawl:
+    """Counters that grow page by page; the detector sees them every `step` pages."""
+
+    def __init__(self, step: int = 10) -> None:
+        self.detector = DropDetector()
+        self.step = step
+        self.pages = self.records = self.filled = 0
+
+    def work(self, pages: Iterable[tuple[int, int]]) -> set[str]:
+        """Pages as (records, of them filled); returns what was noticed last: `rows`, `price`."""
+        noticed: set[str] = set()
+        for records, filled in pages:
+            self.pages, self.records, self.filled = self.pages + 1, self.records + records, self.filled + filled
+            if self.pages % self.step == 0:
+                counts = DataDefHealth(
+                    self.pages, self.records, 0,
+                    {"price": self.records - self.filled, "note": self.records}, frozenset({"note"}),
+                )  # fmt: skip
+                noticed = {fall.name or "rows" for fall in self.detector.update(counts) if fall.is_drop}
+        return noticed
+
+
+@pytest.mark.parametrize("step", [1, 10, 170])
+def test_a_field_that_breaks_is_noticed_within_some_pages_and_until_it_recovers(step: int) -> None:
+    crawl = Crawl(step)
+    assert crawl.work([(1, 1)] * 510) == set()
+    assert crawl.work([(1, 0)] * 170) == {"price"}
+    assert crawl.work([(1, 0)] * 3_060) == {"price"}, "it does not get used to it"
+    assert crawl.work([(1, 1)] * 680) == set()
+
+
+def test_rows_that_stop_are_noticed(step: int = 10) -> None:
+    crawl = Crawl(step)
+    assert crawl.work([(20, 20)] * 60) == set()
+    assert crawl.work([(0, 0)] * 60) == {"rows"}
+
+
+def test_a_rare_value_needs_a_longer_window() -> None:
+    crawl = Crawl()
+    rare = [(1, int(n % 20 == 0)) for n in range(4_000)]
+    assert crawl.work(rare) == set()
+    assert crawl.work([(1, 0)] * (20 * MIN_EXPECTED // 2 - 100)) == set()
+    assert crawl.work([(1, 0)] * 400) == {"price"}
+
+
+def test_few_values_say_nothing_and_a_new_version_starts_again() -> None:
+    crawl = Crawl()
+    assert crawl.work([(1, 1)] * (MIN_EXPECTED - 10)) == set()
+    assert crawl.work([(1, 0)] * 200) == set()
+    crawl.work([(1, 1)] * 2_000)
+    crawl.pages = crawl.records = crawl.filled = 0
+    assert crawl.work([(1, 0)] * 300) == set()
+
+
+def test_a_long_run_keeps_few_samples() -> None:
+    crawl = Crawl()
+    crawl.work([(1, 1)] * 50_000)
+    assert len(crawl.detector._samples) <= 400
+    assert crawl.work([(1, 0)] * 300) == {"price"}
