@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.errors import StorageError, SupervisorNotRunning, UsageError
+from engine.errors import StorageError, SupervisorNotRunning, UsageError, suggest
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.process_identity import is_process_alive
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal
@@ -22,6 +22,7 @@ from engine.supervise.lock import read_holder
 from engine.urls import without_credentials
 
 _READ_BUSY_SECONDS = 5.0
+_MAX_RUNS_LISTED = 5
 _REPLY_TIMEOUT, _REPLY_POLL_SECONDS = 10.0, 0.02
 
 
@@ -30,8 +31,11 @@ class NoRun(UsageError):
 
 
 @contextlib.contextmanager
-def open_latest_run(data: Path, *, write: bool = False) -> Iterator[tuple[Database, Run]]:
-    """The database and the latest run. Raises NoRun, a UsageError, StorageError, DatabaseBusy."""
+def open_latest_run(data: Path, *, run_id: str | None = None, write: bool = False) -> Iterator[tuple[Database, Run]]:
+    """The database and the latest run, or that of an id.
+
+    Raises NoRun and other UsageErrors, StorageError, DatabaseBusy.
+    """
     path = data / CRAWL
     no_run = NoRun(f"{data}: no run yet", "Start one with `crawl-console run`, or give --data.")
     if not _has_file(path):
@@ -45,9 +49,18 @@ def open_latest_run(data: Path, *, write: bool = False) -> Iterator[tuple[Databa
             run = runs.latest(db) if has_schema(db) else None
             if run is None:
                 raise no_run
-            yield db, run
+            yield db, run if run_id is None else find_run(db, run_id)
     finally:
         db.close()
+
+
+def find_run(db: Database, id_: str) -> Run:
+    """A run by its id. Raises UsageError, which lists the latest ones."""
+    run = runs.get_by_id(db, id_)
+    if run is None:
+        latest = runs.list_ids(db, _MAX_RUNS_LISTED)
+        raise UsageError(f"unknown run '{id_}'{suggest(id_, latest)}", f"The latest are: {', '.join(latest)}.")
+    return run
 
 
 def open_database(data: Path) -> Database | None:

@@ -143,6 +143,10 @@ class Settings:
         return cls(**values)
 
 
+_TIMES = frozenset({"delay", "deadline", "grace", "max_time", "parse_limit"})
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
 _MINIMUMS: Mapping[str, float] = {
     "nodes": 1, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
     "max_body": 1, "max_redirects": 0, "max_failed": 0, "min_rows": 0, "delay": 0, "host_concurrency": 1,
@@ -158,6 +162,23 @@ class Setting:
     name: str
     value: Any
     origin: str
+
+
+def parse_seconds(value: Any) -> float:
+    """Seconds of a number, of a number with one of the units ms, s, m, h, d, or of an ISO 8601 duration.
+
+    Raises ValueError.
+    """
+    text = str(value).strip()
+    match = _TIME.fullmatch(text)
+    if match is not None:
+        return float(match[1]) * _UNITS[match[2] or "s"]
+    if text.startswith("P"):
+        try:
+            return duration_seconds(text)
+        except UsageError as error:
+            raise ValueError(text) from error
+    return float(text)
 
 
 def parse_share(text: str) -> float:
@@ -233,7 +254,7 @@ def _parse_value(name: str, value: Any, origin: str) -> Any:
     hint = get_type_hints(Settings)[name]
     where = f"--set {name}" if origin == "flag" else origin
     try:
-        parsed = _coerce(hint, value)
+        parsed: Any = parse_seconds(value) if name in _TIMES and value not in ("", "none") else _coerce(hint, value)
     except (ValueError, TypeError):
         raise UsageError(f"{where}: {name} cannot be {value!r}", f"Use {_describe_expected(name, hint)}.") from None
     if isinstance(parsed, float | int) and not (math.isfinite(parsed) and parsed >= _MINIMUMS.get(name, parsed)):
@@ -260,6 +281,8 @@ def _describe_expected(name: str, hint: Any) -> str:
         return 'a list of strings, as JSON: ["mail", "-s", "crawled", "me@acme.example"]'
     kinds = {"bool": "true or false", "int": "an integer", "float": "a number"}
     kind = next((words for part, words in kinds.items() if part in text), "a text")
+    if name in _TIMES:
+        return f"seconds, {_MINIMUMS[name]:g} or more, or a time such as 90s, 5m, 2h"
     return f"{kind} of {_MINIMUMS[name]:g} or more" if name in _MINIMUMS else kind
 
 

@@ -23,11 +23,28 @@ class FilePath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Seconds(click.FloatRange):
+    """A time in seconds, or with a unit: 90, 1.5, 90s, 5m, 2h, 1d, PT15M."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The seconds. Raises BadParameter."""
+        from engine.settings import parse_seconds
+
+        try:
+            seconds = parse_seconds(value)
+        except ValueError:
+            self.fail(f"'{value}' is no time; write seconds, or 90s, 5m, 2h, 1d", param, ctx)
+        return super().convert(seconds, param, ctx)
+
+
 defs_option = click.option(
     "--defs", type=FilePath(), default=Path("defs"), show_default=True, help="Defs directory or file."
 )
 summary_option = click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
 lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
+run_option = click.option("--run", "run_id", metavar="RUN", help="This run instead of the latest one; see `runs`.")
 match_option = click.option("--match", "pattern", metavar="RE", help="Only where the URL or the reason matches.")
 
 

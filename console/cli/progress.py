@@ -113,13 +113,16 @@ class Progress:
         else:
             self._write(_line(view, rate) + "\n")
 
-    def finish(self, db: Database, run: int, reason: str | None) -> None:
-        """Print how the run ended, and where its rows are."""
+    def finish(self, db: Database, run: int, reason: str | None, exit_code: int) -> None:
+        """Print how the run ended, and where its rows are; in the mode quiet only why it did not end with 0."""
         if self._db is not None:
             self._db.close()
-        if self._mode == "quiet":
+        if self._mode == "quiet" and not exit_code:
             return
         view = snapshot.read(db, run=run)
+        if self._mode == "quiet":
+            self._write(f"{clean(_failure_line(view, reason))}\n")
+            return
         if self._mode == "json":
             self._write(orjson.dumps({"at": time.time(), **_counts(view)}).decode() + "\n")
             return
@@ -149,6 +152,14 @@ class Progress:
         with contextlib.suppress(OSError):
             sys.stderr.write(text)
             sys.stderr.flush()
+
+
+def _failure_line(view: Snapshot, reason: str | None) -> str:
+    assert view.run is not None
+    failed = [f"{plural(view.jobs['failed'], 'job')} failed"] if view.jobs["failed"] else []
+    reasons = [reason] if reason else failed
+    reasons += [warning.text for warning in view.warnings if warning.code == "expectation"]
+    return f"run {view.run.id} {view.run.state}: {'; '.join(reasons)}"
 
 
 def _counts(view: Snapshot) -> dict[str, Any]:

@@ -136,6 +136,15 @@ def test_a_selector_that_breaks_during_the_run_is_a_warning(project: Project, si
     assert warning["text"] in project.run_with_data("status").out
 
 
+def test_a_quiet_run_says_in_one_line_why_it_did_not_end_with_0(project: Project, site: Site) -> None:
+    library = Library(site, shelves=1, books=2)
+    project.write(library.defs())
+    assert project.crawl("--progress", "quiet").err == ""
+    done = project.crawl("--fresh", "--progress", "quiet", "--min-rows", "99", code=1)
+    [line] = done.err.splitlines()
+    assert line.endswith(" DONE: 4 rows; expected at least 99 (min_rows)")
+
+
 def test_runs_with_other_locators_are_not_compared(project: Project, site: Site) -> None:
     library = Library(site, shelves=2, books=11)
     defs = library.defs().replace(", more: {dataDef: nothing}", "")

@@ -151,7 +151,7 @@ def test_the_keys_of_metrics_are_documented():
 
 def test_the_keys_of_a_checkpoint_are_documented():
     record = to_state_record(Checkpoint(step="loader", group="g", content_hash=""), "run")
-    documented = {row[0].strip("`") for row in table(section(COMMANDS, "state"))} - {"--json"}
+    documented = {row[0].strip("`") for row in table(section(COMMANDS, "state"))} - {"--json", "--run RUN"}
     assert documented == set(record)
 
 

@@ -1,4 +1,4 @@
-"""The command `events`: shows the events of the latest run; with -f until the run ends."""
+"""The command `events`: shows the events of a run; with -f those of the latest until it ends."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import choice, common_options, empty_without_run, lines_option, validate_assignments
+from console.cli.options import (
+    choice,
+    common_options,
+    empty_without_run,
+    lines_option,
+    run_option,
+    validate_assignments,
+)
 from console.cli.output import write_lines
 from console.format import format_date_time
 from console.sanitize import clean
+from engine.errors import UsageError
 
 if TYPE_CHECKING:
     from engine.store.db.connector import Database
@@ -30,13 +38,14 @@ _TAIL_LINES = 10
 @click.option("--match", "pattern", metavar="RE", help="Only where the text matches.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="The last N; default: all, with -f 10.")
 @lines_option
+@run_option
 @common_options
 @empty_without_run
 def events(
-    follow: bool, level: str | None, pattern: str | None, limit: int | None, as_json: bool, data: Path,
-    assign: Sequence[str],
+    follow: bool, level: str | None, pattern: str | None, limit: int | None, as_json: bool, run_id: str | None,
+    data: Path,    assign: Sequence[str],
 ) -> int:  # fmt: skip
-    """Show the events of the latest run, oldest first."""
+    """Show the events of a run, oldest first."""
     from console.client import open_latest_run
     from console.filter_syntax import TextSearch
     from engine.store.db.filter import EventFilter, GlobFilter
@@ -44,11 +53,13 @@ def events(
     from engine.store.tables import runs
 
     validate_assignments(assign)
+    if follow and run_id is not None:
+        raise UsageError("-f follows the latest run", "Leave out --run, or -f.")
     levels = _LEVELS[_LEVELS.index(level.upper()) :] if level else ()
     filter_ = EventFilter(levels=GlobFilter(levels), searches=(TextSearch(pattern),) if pattern else ())
     to_line = _json if as_json else _line
     try:
-        with open_latest_run(data) as (db, run):
+        with open_latest_run(data, run_id=run_id) as (db, run):
             seq = run.seq
             # read the end first: events that arrive while the first lines are printed are followed, not lost
             last = table.last_id(db)

@@ -1,4 +1,4 @@
-"""The command `export`: writes rows of the latest run from the database, whatever became of its files."""
+"""The command `export`: writes the rows of a run from the database, whatever became of its files."""
 
 import contextlib
 import sys
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from console.cli.options import FilePath, common_options, empty_without_run, validate_assignments
+from console.cli.options import FilePath, common_options, empty_without_run, run_option, validate_assignments
 from engine.errors import StorageError, UsageError, suggest
 from engine.model.output_type import OUTPUT_TYPES, output_type_for_suffix
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from engine.store.db.connector import Database
     from engine.store.tables.runs import Run
 
-_MAX_RUNS_LISTED = 5
 _NO_RUN = 0
 
 
@@ -32,14 +31,15 @@ _NO_RUN = 0
 @click.option("--since", metavar="RUN", help="Only rows that neither this run nor an earlier one has.")
 @click.option("--escape-formulas", is_flag=True, help="In CSV, put a ' before text that a spreadsheet would evaluate.")
 @click.option("-o", "output", type=FilePath(allow_dash=True, dir_okay=False), help="A file; - is stdout.")
+@run_option
 @common_options
 @empty_without_run
 def export(
     data_def: str | None, format_: str | None, since: str | None, escape_formulas: bool, output: Path | None,
-    data: Path, assign: Sequence[str],
+    run_id: str | None, data: Path, assign: Sequence[str],
 ) -> int:  # fmt: skip
-    """Write the rows of the latest run from the database, at any time."""
-    from console.client import open_latest_run
+    """Write the rows of a run from the database, at any time."""
+    from console.client import find_run, open_latest_run
     from engine.store.tables import versions
 
     validate_assignments(assign)
@@ -49,7 +49,7 @@ def export(
     if escape_formulas and format_ != "csv":
         raise UsageError(f"--escape-formulas has no effect with {format_}", "Use it with CSV, or leave it out.")
     with contextlib.ExitStack() as stack:
-        db, run = stack.enter_context(open_latest_run(data))
+        db, run = stack.enter_context(open_latest_run(data, run_id=run_id))
         with db.snapshot():
             if run.defs_version is None:
                 raise UsageError(f"{data}: no run yet", "Run `crawl-console run` first.")
@@ -61,7 +61,7 @@ def export(
                 raise UsageError(f"several dataDefs: {names}", "Name one of them, or give -o FILE.")
             seq, seen = run.seq, None
             if since is not None:
-                earlier = _find_run(db, since)
+                earlier = find_run(db, since)
                 if earlier.seq < run.seq:
                     seen = stack.enter_context(_open_seen_rows(db, data, earlier, selected))
                 else:
@@ -150,16 +150,6 @@ class _Rows:
             export_sqlite(
                 self.db, self.run, data_def.name, settings["columns"], settings["joins"], path, seen_rows=self.seen
             )
-
-
-def _find_run(db: "Database", id_: str) -> "Run":
-    from engine.store.tables import runs
-
-    run = runs.get_by_id(db, id_)
-    if run is None:
-        latest = runs.list_ids(db, _MAX_RUNS_LISTED)
-        raise UsageError(f"unknown run '{id_}'{suggest(id_, latest)}", f"The latest are: {', '.join(latest)}.")
-    return run
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The command `jobs`: lists the jobs of the latest run."""
+"""The command `jobs`: lists the jobs of a run."""
 
 import time
 from collections.abc import Sequence
@@ -13,6 +13,7 @@ from console.cli.options import (
     empty_without_run,
     lines_option,
     match_option,
+    run_option,
     validate_assignments,
 )
 from console.format import format_elapsed
@@ -34,12 +35,19 @@ _HEADING = "      ID  STATE       TRIES     AGE  GROUP         URL"
 @match_option
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N; default: all.")
 @lines_option
+@run_option
 @common_options
 @empty_without_run
 def jobs(
-    states: Sequence[str], pattern: str | None, limit: int | None, as_json: bool, data: Path, assign: Sequence[str]
+    states: Sequence[str],
+    pattern: str | None,
+    limit: int | None,
+    as_json: bool,
+    run_id: str | None,
+    data: Path,
+    assign: Sequence[str],
 ) -> int:
-    """List the jobs of the latest run; failed ones newest first."""
+    """List the jobs of a run; failed ones newest first."""
     from console.cli.output import write_lines, write_stderr
     from console.client import open_latest_run
     from console.filter_syntax import job_filter
@@ -47,7 +55,7 @@ def jobs(
 
     validate_assignments(assign)
     filter_ = job_filter(pattern, [state.lower() for state in states])
-    with open_latest_run(data) as (db, run):
+    with open_latest_run(data, run_id=run_id) as (db, run):
         count, cursor = 0, None
         while limit is None or count < limit:
             size = _PAGE_SIZE if limit is None else min(_PAGE_SIZE, limit - count)

@@ -15,7 +15,15 @@ from typing import Any
 
 import click
 
-from console.cli.options import FilePath, common_options, defs_option, hide_base_url, load_settings, summary_option
+from console.cli.options import (
+    FilePath,
+    Seconds,
+    common_options,
+    defs_option,
+    hide_base_url,
+    load_settings,
+    summary_option,
+)
 from console.cli.output import write_stderr
 from console.terminal import interactive
 from engine.errors import StorageError, UsageError, suggest
@@ -44,14 +52,14 @@ _MIN_TICK_SECONDS = 0.005
     show_default=True,
     help="How progress is shown on stderr.",
 )
-@click.option("--grace", type=click.FloatRange(0), metavar="S", help="Seconds running jobs may take after a cancel.")
+@click.option("--grace", type=Seconds(0), metavar="S", help="Seconds running jobs may take after a cancel.")
 @click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
 @click.option("--min-rows", type=click.IntRange(0), metavar="N", help="Exit 1 if a complete run has fewer rows.")
 @click.option("--max-rejected", metavar="P", help="Exit 1 if a greater share of the records is rejected, such as 5%.")
 @click.option("-o", "output", type=FilePath(dir_okay=False), help="Rows to FILE.csv, .jsonl or .db.")
 @click.option("--only-new", is_flag=True, help="Write only rows that no earlier run has.")
 @click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop gracefully after N requests for pages.")
-@click.option("--max-time", type=click.FloatRange(0.1), metavar="S", help="Stop gracefully after S seconds.")
+@click.option("--max-time", type=Seconds(0.1), metavar="S", help="Stop gracefully after S seconds, or 5m, 2h.")
 @click.option("--read-only", is_flag=True, help="View only: start nothing and send no commands.")
 @click.option("--refresh", type=click.FloatRange(0.1, 10), metavar="HZ", help="Console updates per second.")
 @click.pass_context
@@ -141,7 +149,7 @@ def run_headless(options: HeadlessOptions) -> int:
     except BaseException:
         supervisor.node_pool.kill_all()
         raise
-    progress.finish(db, supervisor.run.seq, supervisor.reason)
+    progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
     summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
     db.close()
     checkpoint_wal(options.data)  # the last process that had it open was read-only and could not do it

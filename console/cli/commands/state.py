@@ -1,4 +1,4 @@
-"""The command `state`: shows which steps of the latest run are complete, and why others are not."""
+"""The command `state`: shows which steps of a run are complete, and why others are not."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import common_options, validate_assignments
+from console.cli.options import common_options, run_option, validate_assignments
 from console.format import format_date_time
 from console.sanitize import clean
 
@@ -18,12 +18,13 @@ _HEADINGS = ("GROUP", "STEP", "COMPLETE", "SINCE", "STATUS", "DEPENDS ON", "REAS
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per step.")
+@run_option
 @common_options
-def state(as_json: bool, data: Path, assign: Sequence[str]) -> int:
+def state(as_json: bool, run_id: str | None, data: Path, assign: Sequence[str]) -> int:
     """Show which steps of the run are complete."""
     import orjson
 
-    from console.client import open_database
+    from console.client import find_run, open_database
     from engine.store.tables import checkpoints, runs
 
     validate_assignments(assign)
@@ -32,7 +33,7 @@ def state(as_json: bool, data: Path, assign: Sequence[str]) -> int:
     if db is not None:
         try:
             with db.snapshot():
-                run = runs.latest(db)
+                run = runs.latest(db) if run_id is None else find_run(db, run_id)
                 steps = checkpoints.list_checkpoints(db, run.seq) if run else []
         finally:
             db.close()

@@ -1,0 +1,38 @@
+"""`--run RUN`: commands that read look at an earlier run as well as at the latest."""
+
+import pytest
+
+from console.cli.main import main
+from engine.store.tables import runs
+from tests.contract.store.harness import StoreHarness
+
+
+def invoke(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    captured = capsys.readouterr()
+    return int(ended.value.code or 0), captured.out, captured.err
+
+
+@pytest.mark.parametrize("command", ["jobs", "events", "export"])
+def test_an_earlier_run_is_read(store: StoreHarness, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    store.seed("http://a/first")
+    (job,) = store.take("http://a/first")
+    store.commit(store.done(job, data=['{"title":"first"}']))
+    earlier = runs.get(store.db, store.run).id
+    with store.db.transaction():
+        runs.create(store.db, None, 2.0)
+    data = ("--data", str(store.folder))
+    code, out, _ = invoke(capsys, command, "--run", earlier, *data)
+    assert code == 0
+    assert ("first" in out) is (command != "events")
+    code, out, error = invoke(capsys, command, "--run", "nothing", *data)
+    assert (code, out) == (2, "")
+    assert "unknown run 'nothing'" in error
+    assert earlier in error
+
+
+def test_following_takes_no_run(store: StoreHarness, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = invoke(capsys, "events", "-f", "--run", "x", "--data", str(store.folder))
+    assert code == 2
+    assert "-f follows the latest run" in error
