@@ -39,10 +39,9 @@ def test_a_removed_group_is_skipped_and_can_be_restored(project: Project, site: 
     project.write(without)
     counts = "SELECT state, count(*) FROM jobs WHERE url LIKE '%/book/%' GROUP BY 1"
     assert until(lambda: set(dict(project.query(counts))) == {"SKIPPED", "TAKEN"}), project.describe_state()
-    skipped = dict(project.query(counts))["SKIPPED"]
-    assert skipped >= 6
-    project.write(text)
-    assert until(lambda: ("READY", skipped) in project.query(counts)), project.describe_state()
+    assert dict(project.query(counts))["SKIPPED"] >= 6
+    project.write(text)  # a node that has started meanwhile takes some at once
+    assert until(lambda: set(dict(project.query(counts))) == {"READY", "TAKEN"}), project.describe_state()
     hold.set()
     done = running.wait()
     assert done.code == 0, done.err
