@@ -163,10 +163,10 @@ class PageExtractor:
             answer = await self._pool.work(request)
             assert isinstance(answer, wire.PageAnswer)
             share.finish_reading()
+            children, later_children = take_first(self._child_pieces(job, answer.links))
         except BaseException:
             share.release()
             raise
-        children, later_children = take_first(self._child_pieces(job, answer.links))
         return PageExtraction(
             _stored_rows(compiled, answer.rows),
             children,

@@ -57,7 +57,12 @@ class SitemapHandler:
         content = Body(body)
         del body  # a large one is compressed while it is read
         sitemap = await self._page_extractor.read_sitemap(content)
-        first, later = take_first(_pieces(job, url, sitemap))
+        try:
+            first, later = take_first(_pieces(job, url, sitemap))
+        except BaseException:
+            if sitemap.share is not None:
+                sitemap.share.release()
+            raise
         entries = len(first) if later is None else len(sitemap.pages) + len(sitemap.sitemaps)
         return SitemapChildren(first, later, entries, sitemap.dropped, sitemap.share)
 

@@ -14,12 +14,7 @@ def build_baseline(db: Database, run: int) -> Baseline:
     given: dict[str, GivenRows] = {}
     for name in [data_def.name for data_def in definitions.data_defs if data_def.fields]:
         data_def = applied.get(name, NOT_APPLIED)
-        filled = {
-            field: data_def.records - missing
-            for field, missing in data_def.missing.items()
-            if field not in data_def.defaulted
-        }
-        given[name] = GivenRows(counts.get(name, (0, 0))[0], data_def.records, filled)
+        given[name] = GivenRows(counts.get(name, (0, 0))[0], data_def.records, data_def.filled)
     return Baseline(_hash_seeds(db, run, definitions), given)
 
 

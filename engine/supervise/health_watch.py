@@ -100,10 +100,8 @@ class HealthWatch:
 
 
 def _sample(data_def: DataDefHealth) -> _Sample:
-    filled = {
-        name: data_def.records - missing for name, missing in data_def.missing.items() if name not in data_def.defaulted
-    }
-    return _Sample(data_def.pages, data_def.records, {**filled, "": data_def.records - data_def.rejected})
+    values = {**data_def.filled, "": data_def.records - data_def.rejected}
+    return _Sample(data_def.pages, data_def.records, values)
 
 
 def _describe(data_def: str, fall: _Fall) -> str:

@@ -43,7 +43,7 @@ _TAIL_LINES = 10
 @empty_without_run
 def events(
     follow: bool, level: str | None, pattern: str | None, limit: int | None, as_json: bool, run_id: str | None,
-    data: Path,    assign: Sequence[str],
+    data: Path, assign: Sequence[str],
 ) -> int:  # fmt: skip
     """Show the events of a run, oldest first."""
     from console.client import open_latest_run

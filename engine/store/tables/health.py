@@ -65,6 +65,11 @@ class DataDefHealth:
     defaulted: frozenset[str]
     """The fields that have a default."""
 
+    @property
+    def filled(self) -> dict[str, int]:
+        """By field without a default: the records in which it was filled."""
+        return {name: self.records - count for name, count in self.missing.items() if name not in self.defaulted}
+
 
 NOT_APPLIED = DataDefHealth(0, 0, 0, {}, frozenset())
 

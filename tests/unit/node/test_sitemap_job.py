@@ -64,3 +64,18 @@ async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_ext
     found = await extractor.read_sitemap(Body("<urlset><url><loc>http://a/é</loc></url></urlset>".encode("latin-1")))
     assert len(asked) == 1
     assert found.pages == ("/x",)
+
+
+async def test_entries_that_raise_give_back_what_the_answer_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    budget = ByteBudget(capacity=2 * MAX_BODY, largest=MAX_BODY)
+    answer = budget.open_share()
+    await answer.grow(MAX_BODY // 2)
+
+    async def read_sitemap(_: Body) -> SitemapUrls:
+        return SitemapUrls(["/1"], [], 0, answer)
+
+    monkeypatch.setattr("engine.node.sitemap_job._join", Mock(side_effect=RuntimeError))
+    handler = SitemapHandler(MAX_BODY, Mock(read_sitemap=read_sitemap))
+    with pytest.raises(RuntimeError):
+        await handler.list_children(leased(1), "http://a/s.xml", b"<urlset/>", budget.open_share())
+    assert budget.used == 0
