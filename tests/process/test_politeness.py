@@ -1,10 +1,10 @@
 """Politeness: robots.txt, delay and concurrency of a host shared by all nodes, Retry-After."""
 
 import time
-from itertools import pairwise
 
 import pytest
 
+from .gaps import assert_spaced
 from .library import Library, ok
 from .project import Project, until
 from .site import Page, Request, Site, html, redirect
@@ -25,11 +25,6 @@ hosts: {{"127.0.0.1": {{private: true, {host}}}}}
 
 def defs(*urls: str, host: str = "robots: false") -> str:
     return DEFS.format(urls=", ".join(f'"{url}"' for url in urls), host=host)
-
-
-def min_gap(delay: float) -> float:
-    """The shortest allowed gap: a request may be sent late by a tenth, and arrive late on a loaded machine."""
-    return delay - min(0.05, delay / 10) - 0.02 * slowness()
 
 
 def test_robots_txt_is_fetched_once_per_host_and_obeyed(project: Project, site: Site, second_site: Site) -> None:
@@ -99,7 +94,7 @@ def test_crawl_delay_of_robots_txt_is_kept(project: Project, site: Site) -> None
     project.crawl()
     times = site.start_times()
     assert len(times) == 6
-    assert min(b - a for a, b in pairwise(times)) >= min_gap(0.3)
+    assert_spaced(times, 0.3)
 
 
 @pytest.mark.parametrize("delay", [0.05, 0.3])
@@ -110,8 +105,7 @@ def test_delay_is_shared_by_all_nodes_and_no_slower(project: Project, site: Site
     done = project.crawl()
     assert done.jobs == {"done": count}
     times = site.start_times()
-    gaps = [b - a for a, b in pairwise(times)]
-    assert min(gaps) >= min_gap(delay), sorted(gaps)[:5]
+    assert_spaced(times, delay)
     assert (times[-1] - times[0]) / (count - 1) <= delay * 1.25 * slowness()
 
 
@@ -125,7 +119,7 @@ def test_delay_counts_redirects_and_robots_too(project: Project, site: Site) -> 
     assert done.jobs == {"done": 4}
     times = sorted(exchange.started for exchange in site.exchanges)
     assert len(times) == 9
-    assert min(b - a for a, b in pairwise(times)) >= min_gap(0.25)
+    assert_spaced(times, 0.25)
 
 
 def test_delay_is_kept_over_a_resume(project: Project, site: Site) -> None:
@@ -137,7 +131,7 @@ def test_delay_is_kept_over_a_resume(project: Project, site: Site) -> None:
     running.wait()
     project.crawl()
     times = site.start_times()
-    assert min(b - a for a, b in pairwise(times)) >= min_gap(0.8)
+    assert_spaced(times, 0.8)
     assert len(times) <= 9, "at most the page in flight is fetched again"
 
 

@@ -3,15 +3,15 @@
 import os
 import signal
 import time
-from itertools import pairwise
 
 import pytest
 
+from .gaps import assert_spaced
 from .library import ok
 from .project import Project, parent_of, until
 from .site import Page, Request, Site, html, redirect
 from .stopwatch import slowness
-from .test_politeness import defs, min_gap
+from .test_politeness import defs
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -103,7 +103,7 @@ def test_two_data_dirs_keep_the_limits_of_a_host_together(project: Project, site
     assert max_concurrent(site) <= int(host[13])
     if "delay" in host:
         times = site.start_times()
-        assert min(b - a for a, b in pairwise(times)) >= min_gap(0.1)
+        assert_spaced(times, 0.1)
 
 
 def test_a_host_clock_that_cannot_be_used_is_a_warning(project: Project, site: Site) -> None:
@@ -144,7 +144,7 @@ def test_the_rate_of_one_host(project: Project, site: Site, nodes: int, concurre
     assert max_concurrent(site) <= concurrency
     times = site.start_times()
     if delay:
-        assert min(b - a for a, b in pairwise(times)) >= min_gap(delay)
+        assert_spaced(times, delay)
         assert (count - 1) * delay / (times[-1] - times[0]) >= 0.9
     else:
         assert used_share(site, concurrency) >= 0.9
@@ -161,7 +161,7 @@ def test_the_limits_hold_through_a_restart_and_a_takeover(project: Project, site
     running.process.kill()
     running.wait()
     project.crawl(nodes=4)
-    assert min(b - a for a, b in pairwise(site.start_times())) >= min_gap(0.1)
+    assert_spaced(site.start_times(), 0.1)
     assert max_concurrent(site) <= 2
 
 
@@ -177,6 +177,5 @@ def test_two_data_dirs_keep_the_limits_through_a_takeover(project: Project, site
     for running in runs:
         assert running.wait(60).code == 0
     assert len(set(site.paths)) == 40
-    gaps = [b - a for a, b in pairwise(site.start_times())]
-    assert min(gaps) >= min_gap(0.1), " ".join(f"{g:.3f}" for g in gaps)
+    assert_spaced(site.start_times(), 0.1)
     assert max_concurrent(site) <= 2

@@ -5,15 +5,15 @@ import gzip
 import socket
 import sqlite3
 import time
-from itertools import pairwise
 
 import pytest
 
+from .gaps import assert_spaced
 from .project import Project, until
 from .raw_server import serve_raw
 from .site import Page, Request, Site, html, redirect, serve_site
 from .stopwatch import slowness
-from .test_politeness import defs, min_gap
+from .test_politeness import defs
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -176,7 +176,7 @@ def test_five_redirects_of_a_robots_txt_are_followed(
     assert second_site.count("/robots.txt") == 0, "no page of that host is asked for"
     for host in hosts:
         times = sorted(exchange.started for exchange in host.exchanges)
-        assert min(b - a for a, b in pairwise(times)) >= min_gap(0.2)
+        assert_spaced(times, 0.2)
 
 
 # Its rules.
@@ -247,7 +247,7 @@ def test_redirects_of_a_sitemap_obey_the_target_s_rules_and_clock(
     assert second_site.exchanges[0].path == "/robots.txt"
     for host in (site, second_site):
         times = sorted(exchange.started for exchange in host.exchanges)
-        assert min(b - a for a, b in pairwise(times)) >= min_gap(0.2)
+        assert_spaced(times, 0.2)
 
 
 def test_a_sitemap_redirected_to_a_disallowed_url_is_skipped(project: Project, site: Site, second_site: Site) -> None:
