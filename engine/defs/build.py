@@ -25,6 +25,7 @@ from engine.defs.language import (
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.model.definition import (
     AppenderDef,
+    BlockSign,
     DataDef,
     Definitions,
     Expectation,
@@ -216,6 +217,8 @@ def _host(name: str, term: HostTerm, entry: Entry) -> HostRule:
         nofollow=_or_default(term.nofollow, True),
         private=term.private,
         throttle=term.throttle,
+        blocked=tuple(BlockSign(status=sign.status, match=sign.match) for sign in term.blocked or ()),
+        challenges=entry.node.text_of("blocked") != "false",
         place=entry.place,
     )
 

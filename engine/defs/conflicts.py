@@ -31,6 +31,9 @@ def check(root: YamlNode, problems: Problems) -> None:
     for name, host in root.entries_of("hosts"):
         _check_host(name, host.place, hosts, problems)
         _check_header_names(host.node, problems)
+        for sign in host.node.list_of("blocked"):
+            if sign.kind == "mapping" and not sign.entries:
+                problems.add(sign.place, "missing-key", "a sign needs `status`, `match` or both")
     _check_outputs(root, problems)
 
 

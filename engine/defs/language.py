@@ -1,9 +1,9 @@
 """The def language: the keys of each mapping and their types."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from engine.defs.scalars import (
     AnyText,
@@ -12,6 +12,7 @@ from engine.defs.scalars import (
     Duration,
     FilterPattern,
     HeaderValue,
+    HttpStatus,
     NonNegativeInteger,
     PatternText,
     Percentage,
@@ -24,6 +25,7 @@ from engine.defs.scalars import (
     Text,
     Url,
     Value,
+    none_if_false,
     optional,
 )
 from engine.model.output_type import OutputTypeName
@@ -153,6 +155,13 @@ class DataDefTerm(Term):
     expect: ExpectTerm = optional("What a run must give.")
 
 
+class BlockSignTerm(Term):
+    """An answer by which the site refuses the crawler: all keys of a sign must apply."""
+
+    status: HttpStatus = optional("The HTTP status.")
+    match: Text = optional("A text in the first 8 kB of the body, in capitals or not.")
+
+
 class HostTerm(Term):
     """Request policy for one host."""
 
@@ -172,6 +181,9 @@ class HostTerm(Term):
     nofollow: bool = optional("Whether to skip links marked nofollow; default true.")
     private: bool = optional("Whether the host may be at a private, loopback or other guarded address; default false.")
     throttle: Literal["auto", "off"] = optional("With auto, the delay follows the time the host takes to respond.")
+    blocked: Annotated[list[BlockSignTerm], BeforeValidator(none_if_false)] = optional(
+        "Further signs of an answer that blocks the crawler; false turns off the built-in ones."
+    )
 
 
 class AppenderTerm(Term):

@@ -31,6 +31,11 @@ def optional(description: str, default: Any = None, **limits: Any) -> Any:
     return Field(default, description=description, **limits)
 
 
+def none_if_false(value: Any) -> Any:
+    """A list that `false` makes empty."""
+    return [] if value is False else value
+
+
 def custom_error(code: str, message: str) -> PydanticCustomError:
     """A validation error with its code. `message` may contain braces."""
     return PydanticCustomError(code, "{message}", {"message": message})
@@ -160,4 +165,5 @@ Duration = Annotated[Text, AfterValidator(_parse_duration)]
 NonNegativeInteger = Annotated[int, Field(ge=0, le=MAX_INTEGER)]
 PositiveInteger = Annotated[int, Field(ge=1, le=MAX_INTEGER)]
 Priority = Annotated[int, Field(ge=-MAX_INTEGER, le=MAX_INTEGER)]
+HttpStatus = Annotated[int, Field(ge=100, le=599)]
 Delay = Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)]

@@ -57,6 +57,7 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
         "headers": [{"Accept-Language": "en"}],
         "cookies": [{"consent": "yes"}],
     },
+    "BlockSignTerm": {"status": [403], "match": ["verify you are human"]},
     "AppenderTerm": {"dataDefs": [["book"]], "delimiter": [",", ";", "\t"], "path": ["books.csv"]},
     "Defs": {"baseUrl": ["https://shop.example/"]},
 }
@@ -98,6 +99,9 @@ def build_json_schema() -> dict[str, Any]:
             terms[name]["properties"][key]["examples"] = values
     for name, constraints in _KEY_CONSTRAINTS.items():
         terms[name].update(constraints)
+    host_keys = terms["HostTerm"]["properties"]
+    signs = host_keys["blocked"]
+    host_keys["blocked"] = {"description": signs.pop("description"), "anyOf": [signs, {"const": False}]}
     return {"$schema": DIALECT, "title": "crawl-console defs", **schema}
 
 

@@ -46,6 +46,10 @@ class FetchResponse:
     """Why the redirect's target cannot be followed."""
     retry_after: float | None
     """Seconds the server asks to wait, ≥ 0, not capped."""
+    refusal: str | None = None
+    """Why it is no page but a refusal of the crawler."""
+    refuses_host: bool = False
+    """Whether that concerns all pages of the host."""
 
     def take_body(self) -> bytes:
         """The body, which is empty from now on: a large one must not stay in memory for the sake of its headers."""

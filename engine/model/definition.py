@@ -151,6 +151,15 @@ class LocatorGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSign:
+    """An answer with this status, and this text in the first 8 kB of its body, is a refusal of the crawler."""
+
+    status: int | None = None
+    match: str | None = None
+    """Compared without regard to case."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostRule:
     """Rules for one host. A `name` without a port matches every port. None: the setting of the same name."""
 
@@ -164,6 +173,10 @@ class HostRule:
     private: bool | None = field(default=None, metadata=ADDED_LATER)
     """Whether the host may be at a guarded address, such as one of the local network."""
     throttle: Literal["auto", "off"] | None = field(default=None, metadata=ADDED_LATER)
+    blocked: tuple[BlockSign, ...] = field(default=(), metadata=ADDED_LATER)
+    """Signs of a refusal, besides the built-in ones."""
+    challenges: bool = field(default=True, metadata=ADDED_LATER)
+    """Whether the built-in signs of a refusal apply."""
     place: SourcePosition = NO_POSITION
 
 

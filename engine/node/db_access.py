@@ -12,7 +12,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore, StoredBody
-from engine.store.tables import hosts, jobs
+from engine.store.tables import answers, hosts, jobs
 from engine.store.tables.hosts import StoredRobots
 from engine.store.transactions import page_limit
 
@@ -32,6 +32,10 @@ class DbAccess:
     def strikes(self, host: int) -> int:
         """Responses 429 or 503 in a row."""
         return hosts.get_backoff(self._reader, host)[0]
+
+    def recent_answers(self, host: int) -> tuple[int, int]:
+        """The number of the host's last answers, at most 20, and of those that refused the crawler."""
+        return answers.count_recent(self._reader, host)
 
     def robots(self, host: int) -> StoredRobots | Literal["OFF"] | None:
         """The host's robots.txt; None: not read yet; OFF: it does not apply."""

@@ -5,6 +5,7 @@ import time
 
 from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
+from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import retry_wait
 from engine.model.job import JobOrigin, JobState, LeasedJob
 from engine.node.page_extractor import PageExtraction
@@ -90,6 +91,23 @@ class OutcomeBuilder:
             job=job, state=JobState.READY, reason=reason, attempts=1, not_before=boottime() + wait, hops=job.hops,
             target=job.target, events=(event,), host_failed=True,
         )  # fmt: skip
+
+    def refused(self, job: LeasedJob, url: str, response: FetchResponse, hops: int) -> JobOutcome:
+        """The site refused the crawler. READY, behind the other jobs of its sequence, or FAILED: the last attempt."""
+        attempt, reason = job.attempts + 1, f"blocked: {response.refusal}"
+        if attempt >= self._max_attempts:
+            text = f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})"
+            outcome = self.ended(job, JobState.FAILED, text, url, hops=hops)
+        else:
+            event = self.event(job, "WARNING", f"{urls.without_credentials(url)}: {reason}; tried again later")
+            outcome = JobOutcome(
+                job=job, state=JobState.READY, reason=reason, hops=job.hops, target=job.target, events=(event,),
+                priority=-attempt,
+            )  # fmt: skip
+            if response.refuses_host:
+                outcome.not_before = boottime() + retry_wait(attempt, random.random())
+        outcome.attempts, outcome.blocked = 1, True
+        return outcome
 
     def postponed(self, job: LeasedJob) -> JobOutcome:
         """READY later: its body got no room in memory. That is nobody's failure, and no attempt."""

@@ -76,7 +76,7 @@ class PageFetcher:
             previous_url = chain.url
             try:
                 response = await self._sender.send(job, chain.url, chain.request)
-                if classify_status(response.status) != "redirect":
+                if response.refusal is not None or classify_status(response.status) != "redirect":
                     return FetchedPage(chain, response)
                 chain.advance(response)
             except HostBackingOff as backoff:

@@ -139,6 +139,8 @@ class Pipeline:
 
     async def _read_sitemap(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
         url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
+        if response.refusal is not None:
+            return self._outcomes.refused(job, url, response, hops)
         if classify_status(response.status) == "retry":
             return self._outcomes.retry(job, url, f"HTTP {response.status}")
         if classify_status(response.status) != "ok":
@@ -167,6 +169,8 @@ class Pipeline:
         """The outcome of a job from the final response of its fetch."""
         response, chain = fetched.response, fetched.chain
         url, hops, status = chain.url, chain.hops, response.status
+        if response.refusal is not None:
+            return self._outcomes.refused(job, url, response, hops)
         document = NewDocument(
             keys=tuple(reversed(chain.keys)),
             url=urls.without_credentials(url),

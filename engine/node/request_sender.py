@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from engine import urls
 from engine.fetch.byte_budget import BodyShare, ByteBudget
+from engine.fetch.challenge import REFUSAL_STATUSES, find_challenge
 from engine.fetch.client import Fetcher
 from engine.fetch.credentials import HostPart
 from engine.fetch.errors import AddressRefused
@@ -18,6 +19,9 @@ from engine.node.named_hosts import NamedHosts
 from engine.node.secrets import HostCredentials, SecretValues
 from engine.runtime.clock import boottime
 from engine.store.transactions.outcome import JobOutcome
+
+_REFUSALS = 5
+"""Of a host's last 20 answers, refused pages that concern the host if they are half of them, too."""
 
 
 @dataclass(slots=True)
@@ -107,9 +111,26 @@ class RequestSender:
         stats.responses += 1
         stats.seconds += response.elapsed
         stats.received += response.received
-        if response.status in OVERLOAD_STATUSES:
-            self._back_off(job, stats, sent_at, response.retry_after)
+        if job.kind is not JobKind.ROBOTS:
+            self._judge(job, host_key, response)
+        if response.refuses_host or response.status in OVERLOAD_STATUSES:
+            self._back_off(job, stats, sent_at, response)
         return response
+
+    def _judge(self, job: LeasedJob, host_key: str, response: FetchResponse) -> None:
+        """Note in the response whether it refuses the crawler, and whether for one page or for the host.
+
+        A refused page concerns the host once at least five of its last 20 answers are such, and half of them.
+        """
+        rule = self._def_cache.host_rule(job.defs_version, host_key)
+        if response.status in OVERLOAD_STATUSES:
+            response.refusal, response.refuses_host = f"HTTP {response.status}", True
+        elif (reason := find_challenge(response, rule)) is not None:
+            response.refusal, response.refuses_host = reason, True
+        elif rule.challenges and response.status in REFUSAL_STATUSES:
+            answers, refusals = self._db_access.recent_answers(job.host)
+            response.refusal = f"HTTP {response.status}"
+            response.refuses_host = refusals + 1 >= _REFUSALS and 2 * (refusals + 1) >= min(20, answers + 1)
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""
@@ -170,14 +191,15 @@ class RequestSender:
         await self._fetcher.aclose()
         self._host_gates.close()
 
-    def _back_off(self, job: LeasedJob, stats: _RequestStats, sent_at: float, retry_after: float | None) -> None:
+    def _back_off(self, job: LeasedJob, stats: _RequestStats, sent_at: float, response: FetchResponse) -> None:
         """Hold back the host at once, before this is committed: in this process, and through the clock in others."""
         gate = self._host_gates.gate_of(job)
         assert gate is not None, "it sent a request"
-        now = boottime()
+        now, retry_after = boottime(), response.retry_after
         until = now + host_backoff(self._db_access.strikes(job.host) + 1, retry_after)
         first, end = gate.strike(sent_at, until, until if retry_after is not None else now)
-        stats.throttled, stats.strike = True, stats.strike or first
+        stats.throttled = stats.throttled or response.status in OVERLOAD_STATUSES
+        stats.strike = stats.strike or first
         stats.backoff_until = end or None
 
 

@@ -52,7 +52,7 @@ def node(number, state="READY", role="RUNNER", **changes):
 def host(name, **changes):
     defaults = {
         "host": name, "running": 2, "waiting": 40, "delay": 0.5, "concurrency": 4, "next_in": None, "backoff": None,
-        "strikes": 0, "throttled": 0, "errors": 0, "robots": "known", "robots_status": 200,
+        "strikes": 0, "throttled": 0, "blocked": 0, "errors": 0, "robots": "known", "robots_status": 200,
         "pages": 100, "records": 100, "rejected": 0,
     }  # fmt: skip
     return HostRow(**{**defaults, **changes})
@@ -103,7 +103,7 @@ def snapshot(**changes):
         "paused_sequences": 1,
         "hosts": [
             host("shop.example:443", running=4, next_in=0.4),
-            host("img.example:443", backoff=24.0, throttled=31, errors=3, strikes=4, running=0),
+            host("img.example:443", backoff=24.0, throttled=31, blocked=31, errors=3, strikes=4, running=0),
             host("slow.example:80", delay=10.0, running=0, waiting=2, robots="wanted", robots_status=None),
         ],
     }  # fmt: skip

@@ -203,8 +203,8 @@ def test_the_same_page_in_two_groups_is_fetched_once(project: Project, site: Sit
     assert sorted(row["from"] for row in project.rows("both")) == ["one/a", "one/b", "two/c"]
 
 
-def test_a_forbidden_page_is_requested_once(project: Project, site: Site) -> None:
-    site["/p"] = Page("no", 403, delay=0.2)
+def test_a_page_that_fails_for_good_is_requested_once(project: Project, site: Site) -> None:
+    site["/p"] = Page("no", 418, delay=0.2)
     project.write(TWO_GROUPS.format(url=site.url("/p")))
     done = project.crawl(code=1)
     assert done.jobs == {"failed": 3}

@@ -86,7 +86,7 @@ def test_too_many_redirects_fail_with_the_reason(project: Project, httpbin: str)
 
 
 @pytest.mark.parametrize(
-    "attempts", [{400: 1, 401: 1, 403: 1, 404: 1, 410: 1, 418: 1, 500: 2}, {429: 2}, {503: 2}], ids=str
+    "attempts", [{400: 1, 401: 2, 403: 2, 404: 1, 410: 1, 418: 1, 500: 2}, {429: 2}, {503: 2}], ids=str
 )
 def test_error_statuses_fail_and_only_passing_ones_are_retried(
     project: Project, httpbin: str, attempts: dict[int, int]

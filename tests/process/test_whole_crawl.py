@@ -103,14 +103,14 @@ def test_outputs_of_every_kind_hold_the_same_rows(project: Project, site: Site) 
 
 def test_failed_jobs_exit_1_and_max_failed_allows_them(project: Project, site: Site) -> None:
     library = Library(site, shelves=1, books=4)
-    site["/book/0-2"] = Page("no", 403)
+    site["/book/0-2"] = Page("no", 418)
     project.write(library.defs())
     done = project.crawl(code=1)
     assert done.summary["state"] == "DONE"
     assert done.summary["exit_code"] == 1
     assert done.jobs == {"done": 4, "failed": 1}
     assert project.crawl("--max-failed", "1").summary["exit_code"] == 0
-    assert project.job(site.url("/book/0-2")) == {"state": "FAILED", "reason": "HTTP 403", "attempts": 1}
+    assert project.job(site.url("/book/0-2")) == {"state": "FAILED", "reason": "HTTP 418", "attempts": 1}
 
 
 def test_a_done_run_is_not_resumed(project: Project, site: Site) -> None:

@@ -16,7 +16,7 @@ class HostsTable(LineTable):
     COLUMNS = (
         Column("HOST", 0), Column("RUN", 5, right=True), Column("WAITING", 7, right=True),
         Column("DELAY", 6, right=True), Column("NEXT", 6, right=True), Column("BACKOFF", 7, right=True),
-        Column("429", 5, right=True), Column("ERR", 5, right=True), Column("ROBOTS", 10),
+        Column("BLOCKED", 7, right=True), Column("ERR", 5, right=True), Column("ROBOTS", 10),
         Column("PAGES/S", 7, right=True, min_pane_width=100), Column("STATE", 12, min_pane_width=110),
     )  # fmt: skip
     EMPTY = "no hosts yet"
@@ -94,7 +94,7 @@ def _host_row(host: HostRow, rate: float) -> Row:
             (format_age(host.delay) if host.delay else "-", "text" if host.delay else "dim"),
             (format_age(host.next_in) if host.next_in else "now", "text" if host.next_in else "dim"),
             (mark + format_age(host.backoff) if host.backoff else "-", "warn" if host.backoff else "dim"),
-            (format_count(host.throttled), "warn" if host.throttled else "dim"),
+            (format_count(host.blocked), "warn" if host.blocked else "dim"),
             (format_count(host.errors), "bad" if host.errors else "dim"),
             (robots, "dim"),
             (format_rate(rate), "text"),
@@ -102,7 +102,7 @@ def _host_row(host: HostRow, rate: float) -> Row:
         ),
         (
             host.host, host.running, host.waiting, host.delay, host.next_in, host.backoff,
-            host.throttled, host.errors, host.robots, rate, state[0],
+            host.blocked, host.errors, host.robots, rate, state[0],
         ),
         host,
     )  # fmt: skip

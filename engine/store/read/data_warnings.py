@@ -11,9 +11,9 @@ from engine.store.tables.runs import Baseline, Run
 
 _HOSTS = """
 SELECT h.key, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page') AS pages, h.records,
-    h.records_rejected, h.errors, h.gone
-FROM hosts h WHERE h.run = ? AND (h.errors > 0 OR h.gone > 0 OR h.records_rejected > 0)
-ORDER BY h.errors + h.gone DESC, h.id LIMIT 50
+    h.records_rejected, h.errors, h.gone, h.blocked
+FROM hosts h WHERE h.run = ? AND (h.errors > 0 OR h.gone > 0 OR h.blocked > 0 OR h.records_rejected > 0)
+ORDER BY h.errors + h.gone + h.blocked DESC, h.id LIMIT 50
 """
 _GROUPS_WITHOUT_PAGE = """
 SELECT grp FROM page_defs WHERE version = ?
@@ -28,6 +28,8 @@ MIN_PAGES = 20
 """Pages from which a dataDef without a row is a warning."""
 FAILING_SHARE = 0.2
 """The share of failed requests from which a host is a warning."""
+BLOCKED_SHARE = 0.1
+"""The share of refused requests from which a host is a warning."""
 FALLEN_SHARE = 0.5
 """The share of an earlier run's rows, or of its filled values, down to which a run is a warning."""
 MIN_FAILED = 5
@@ -53,8 +55,8 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         text = f"{drop.text} (it recovered)" if drop.ended else drop.text
         code = "dropped-field" if drop.field else "dropped-rows"
         warnings.append(DataWarning(code, text, data_def=drop.data_def, ended=drop.ended))
-    for key, pages, records, rejected, errors, gone in db.all(_HOSTS, (run.seq,)):
-        warnings += _of_host(str(key), int(pages), int(records), int(rejected), int(errors), int(gone))
+    for key, *counters in db.all(_HOSTS, (run.seq,)):
+        warnings += _of_host(str(key), *map(int, counters))
     for group, name in runs.list_empty_seeds(db, run.seq):
         warnings.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}"))
     if run.state in _ENDED:
@@ -99,11 +101,15 @@ def _of_comparison(now: Baseline, run: str, then: Baseline) -> Iterator[DataWarn
                 yield DataWarning("less-filled", text, data_def=name)
 
 
-def _of_host(host: str, pages: int, records: int, rejected: int, errors: int, gone: int) -> Iterator[DataWarning]:
+def _of_host(
+    host: str, pages: int, records: int, rejected: int, errors: int, gone: int, blocked: int
+) -> Iterator[DataWarning]:
     if rejected and rejected >= records:
         yield DataWarning("all-rejected", f"every record of {host} was rejected ({records:,})", host=host)
     failed = errors + gone
-    requests = failed + pages
+    requests = failed + pages + blocked
+    if blocked and blocked >= BLOCKED_SHARE * requests and (blocked >= MIN_FAILED or not pages):
+        yield DataWarning("blocked", f"{host} refused {blocked:,} of {requests:,} requests", host=host)
     if failed and failed >= FAILING_SHARE * requests and (failed >= MIN_FAILED or not pages):
         missing = f" ({gone:,} not found)" if gone else ""
         text = f"{failed:,} of {requests:,} requests to {host} failed{missing}"

@@ -28,7 +28,8 @@ FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
 _HOSTS = f"""
 SELECT h.key, {hosts.EFFECTIVE_DELAY},
     h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
-    h.errors, h.robots, h.robots_status, (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract'),
+    h.errors, h.blocked, h.robots, h.robots_status,
+    (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract'),
     (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract'),
     (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page'), h.records, h.records_rejected
 FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
@@ -112,6 +113,8 @@ class HostRow:
     strikes: int
     throttled: int
     errors: int
+    blocked: int
+    """Answers that refused the crawler."""
     robots: str
     robots_status: int | None
     pages: int
@@ -266,7 +269,22 @@ def _sequence_row(row: tuple[Any, ...]) -> SequenceRow:
 
 
 def _host_row(row: tuple[Any, ...]) -> HostRow:
-    key, delay, concurrency, next_at, backoff, strikes, throttled, errors, robots, status, taken, waiting, *counts = row
+    (
+        key,
+        delay,
+        concurrency,
+        next_at,
+        backoff,
+        strikes,
+        throttled,
+        errors,
+        blocked,
+        robots,
+        status,
+        taken,
+        waiting,
+        *counts,
+    ) = row
     now, running = boottime(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
 
     def seconds_until(moment: float | None) -> float | None:
@@ -275,7 +293,7 @@ def _host_row(row: tuple[Any, ...]) -> HostRow:
     return HostRow(
         host=key, running=running, waiting=int(waiting) + int(taken) - running, delay=delay, concurrency=concurrency,
         next_in=seconds_until(next_at), backoff=seconds_until(backoff), strikes=strikes, throttled=throttled,
-        errors=errors, robots=robots.lower(), robots_status=status,
+        errors=errors, blocked=blocked, robots=robots.lower(), robots_status=status,
         pages=int(counts[0]), records=counts[1], rejected=counts[2],
     )  # fmt: skip
 

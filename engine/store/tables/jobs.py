@@ -62,10 +62,11 @@ SELECT json_group_array(jobs.id) FROM f CROSS JOIN jobs
 WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED_STATES}
 """
 _FINISH = f"""
-WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason) AS ({{values}})
+WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document, defs, reason, priority)
+AS ({{values}})
 UPDATE jobs SET state = f.state, attempts = jobs.attempts + f.attempts, not_before = f.not_before, lease = NULL,
     hops = f.hops, target = f.target, document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason,
-    changed_at = {_NOW}
+    priority = coalesce(f.priority, jobs.priority), changed_at = {_NOW}
 FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED_STATES}
 """
 _MOVE = "UPDATE jobs SET sequence = ? WHERE id = ?"
@@ -92,7 +93,7 @@ RETURNING sequence
 _NEXT_DUE = "SELECT min(not_before) FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL"
 _REOPEN = f"""
 UPDATE jobs SET state = 'READY', attempts = 0, crashes = 0, hops = 0, target = NULL, not_before = NULL, reason = NULL,
-    changed_at = {_NOW}
+    priority = max(priority, 0), changed_at = {_NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.READY)} AND state <> 'TAKEN'
 """
 _FIND_ENDED = "SELECT id FROM jobs WHERE run = ? AND identity = ? AND state IN ('DONE', 'FAILED', 'SKIPPED')"
@@ -179,6 +180,8 @@ class JobUpdate(NamedTuple):
     document: int | None = None
     defs: int | None = None
     reason: str | None = None
+    priority: int | None = None
+    """None: it stays."""
 
 
 def add_links(db: Database, links: Sequence[NewLink]) -> None:

@@ -10,7 +10,7 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages import documents
 from engine.store.read import candidates
-from engine.store.tables import events, health, hosts, jobs, metrics, nodes, rows, sequences
+from engine.store.tables import answers, events, health, hosts, jobs, metrics, nodes, rows, sequences
 from engine.store.tables.events import Event
 from engine.store.tables.health import PageHealth
 from engine.store.tables.hosts import HostLatency
@@ -208,6 +208,9 @@ def _apply(
             hosts.add_gone(db, f.job.host, 1)
         if f.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, f)) is not None:
             touched_hosts.add(host)
+    answers.add(
+        db, [(f.job.host, f.blocked) for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP)]
+    )
     hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and f.document}, now)
     if any(f.job.throttled for f in accepted):
         hosts.adapt_paces(db, _host_latencies(accepted))
@@ -248,6 +251,7 @@ def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched_host
         id=f.job.id, lease=f.job.lease, state=f.state, attempts=f.attempts, not_before=f.not_before, sequence=sequence,
         hops=f.hops, target=f.target, document=f.page,
         defs=None if f.links_dropped else f.job.defs_version, reason=f.reason,
+        priority=f.priority,
     )  # fmt: skip
 
 

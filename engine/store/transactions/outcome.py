@@ -92,6 +92,10 @@ class JobOutcome:
     strike: bool = False
     """Whether that answer was the first of its burst, and lengthens the next backoff."""
     host_failed: bool = False
+    blocked: bool = False
+    """Whether the last answer refused the crawler."""
+    priority: int | None = None
+    """The job's new priority; None: it stays."""
     gone: bool = False
     """Whether its page was answered with 404 or 410."""
     refused_host: str | None = None

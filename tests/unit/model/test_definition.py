@@ -9,6 +9,7 @@ import pytest
 
 from engine.model.definition import (
     AppenderDef,
+    BlockSign,
     DataDef,
     Definitions,
     Expectation,
@@ -93,6 +94,7 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
     walk(FULL)
     parts = {
         AppenderDef,
+        BlockSign,
         DataDef,
         Expectation,
         Field,

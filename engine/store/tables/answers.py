@@ -1,0 +1,44 @@
+"""Writes how hosts answered: which of their last answers refused the crawler, and how many did."""
+
+from collections.abc import Iterable
+
+from engine.store.db.connector import Database
+
+_COUNTED = 20
+_MARK = 1 << _COUNTED
+"""The bit before the oldest of so many answers."""
+
+# a host that never refused has no answers noted: as many of its pages stand for them
+_NOTED = f"""
+CASE WHEN h.answers > 1 THEN h.answers
+    ELSE 1 << min({_COUNTED}, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page')) END
+"""
+_ADD = f"""
+WITH a (host, answers, refusals, bits) AS ({{values}}), n (host, refusals, noted) AS (
+    SELECT h.id, a.refusals, {_NOTED} << a.answers | a.bits FROM a CROSS JOIN hosts h ON h.id = a.host
+    WHERE a.refusals > 0 OR h.answers > 1)
+UPDATE hosts SET blocked = blocked + n.refusals,
+    answers = CASE WHEN n.noted < {2 * _MARK} THEN n.noted ELSE n.noted & {_MARK - 1} | {_MARK} END
+FROM n WHERE hosts.id = n.host
+"""
+_READ = f"SELECT {_NOTED} FROM hosts h WHERE h.id = ?"
+
+
+def add(db: Database, answers: Iterable[tuple[int, bool]]) -> None:
+    """Note answers of hosts, in their order: the host, and whether it refused the crawler."""
+    by_host: dict[int, list[bool]] = {}
+    for host, refused in answers:
+        by_host.setdefault(host, []).append(refused)
+    db.execute_values(_ADD, [_to_row(host, refusals) for host, refusals in by_host.items()])
+
+
+def _to_row(host: int, refusals: list[bool]) -> tuple[int, int, int, int]:
+    newest = refusals[-_COUNTED:]
+    return host, len(newest), sum(refusals), sum(refused << place for place, refused in enumerate(reversed(newest)))
+
+
+def count_recent(db: Database, host: int) -> tuple[int, int]:
+    """The number of the host's last answers, at most 20, and of those among them that refused the crawler."""
+    noted = int(db.value(_READ, (host,)) or 1)
+    count = noted.bit_length() - 1
+    return count, noted.bit_count() - 1
