@@ -34,7 +34,7 @@ class DbAccess:
         return hosts.get_backoff(self._reader, host)[0]
 
     def recent_answers(self, host: int) -> tuple[int, int]:
-        """The number of the host's last answers, at most 20, and of those that refused the crawler."""
+        """The host's last answers to first requests: their number, at most 20, and that of those that refused."""
         return answers.count_recent(self._reader, host)
 
     def robots(self, host: int) -> StoredRobots | Literal["OFF"] | None:

@@ -120,7 +120,8 @@ class RequestSender:
     def _judge(self, job: LeasedJob, host_key: str, response: FetchResponse) -> None:
         """Note in the response whether it refuses the crawler, and whether for one page or for the host.
 
-        A refused page concerns the host once at least five of its last 20 answers are such, and half of them.
+        A refused page concerns the host once at least five of its last 20 answers are such, and half of them. Answers
+        to further requests for a refused page do not count: where few pages are refused, they come one after another.
         """
         rule = self._def_cache.host_rule(job.defs_version, host_key)
         if response.status in OVERLOAD_STATUSES:
@@ -129,8 +130,9 @@ class RequestSender:
             response.refusal, response.refuses_host = reason, True
         elif rule.challenges and response.status in REFUSAL_STATUSES:
             answers, refusals = self._db_access.recent_answers(job.host)
+            own = int(job.attempts == 0)
             response.refusal = f"HTTP {response.status}"
-            response.refuses_host = refusals + 1 >= _REFUSALS and 2 * (refusals + 1) >= min(20, answers + 1)
+            response.refuses_host = refusals + own >= _REFUSALS and 2 * (refusals + own) >= min(20, answers + own)
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""

@@ -1,6 +1,7 @@
 """Writes how hosts answered: which of their last answers refused the crawler, and how many did."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from engine.store.db.connector import Database
 
@@ -24,21 +25,31 @@ FROM n WHERE hosts.id = n.host
 _READ = f"SELECT {_NOTED} FROM hosts h WHERE h.id = ?"
 
 
-def add(db: Database, answers: Iterable[tuple[int, bool]]) -> None:
-    """Note answers of hosts, in their order: the host, and whether it refused the crawler."""
-    by_host: dict[int, list[bool]] = {}
-    for host, refused in answers:
-        by_host.setdefault(host, []).append(refused)
-    db.execute_values(_ADD, [_to_row(host, refusals) for host, refusals in by_host.items()])
+class Answer(NamedTuple):
+    """The answer to a request for a page."""
+
+    host: int
+    is_first: bool
+    """Whether the page was asked for the first time. Others say little of the host: they are for pages it refused."""
+    refused: bool
 
 
-def _to_row(host: int, refusals: list[bool]) -> tuple[int, int, int, int]:
-    newest = refusals[-_COUNTED:]
-    return host, len(newest), sum(refusals), sum(refused << place for place, refused in enumerate(reversed(newest)))
+def add(db: Database, answers: Iterable[Answer]) -> None:
+    """Note answers, in their order."""
+    by_host: dict[int, list[Answer]] = {}
+    for answer in answers:
+        by_host.setdefault(answer.host, []).append(answer)
+    db.execute_values(_ADD, [_to_row(host, of_host) for host, of_host in by_host.items()])
+
+
+def _to_row(host: int, answers: list[Answer]) -> tuple[int, int, int, int]:
+    newest = [answer.refused for answer in answers if answer.is_first][-_COUNTED:]
+    bits = sum(refused << place for place, refused in enumerate(reversed(newest)))
+    return host, len(newest), sum(answer.refused for answer in answers), bits
 
 
 def count_recent(db: Database, host: int) -> tuple[int, int]:
-    """The number of the host's last answers, at most 20, and of those among them that refused the crawler."""
+    """The host's last answers to first requests: their number, at most 20, and that of those that refused."""
     noted = int(db.value(_READ, (host,)) or 1)
     count = noted.bit_length() - 1
     return count, noted.bit_count() - 1

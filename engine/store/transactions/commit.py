@@ -11,6 +11,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages import documents
 from engine.store.read import candidates
 from engine.store.tables import answers, events, health, hosts, jobs, metrics, nodes, rows, sequences
+from engine.store.tables.answers import Answer
 from engine.store.tables.events import Event
 from engine.store.tables.health import PageHealth
 from engine.store.tables.hosts import HostLatency
@@ -208,9 +209,8 @@ def _apply(
             hosts.add_gone(db, f.job.host, 1)
         if f.job.kind is JobKind.ROBOTS and (host := robots.apply_result(db, run, f)) is not None:
             touched_hosts.add(host)
-    answers.add(
-        db, [(f.job.host, f.blocked) for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP)]
-    )
+    pages = [f for f in accepted if f.fetches and f.job.kind in (JobKind.PAGE, JobKind.SITEMAP)]
+    answers.add(db, [Answer(f.job.host, f.job.attempts == 0, f.blocked) for f in pages])
     hosts.reset_strikes(db, {f.job.host for f in accepted if f.state is JobState.DONE and f.document}, now)
     if any(f.job.throttled for f in accepted):
         hosts.adapt_paces(db, _host_latencies(accepted))
