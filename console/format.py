@@ -1,8 +1,11 @@
 """Formats counts, sizes, times, plurals, bars and sparklines for people."""
 
+import math
 import time
 from collections.abc import Sequence
 from urllib.parse import unquote
+
+from engine.model.eta import Eta
 
 _SPARKS = "▁▂▃▄▅▆▇█"
 _UNITS = ("", "k", "M", "G", "T")
@@ -65,6 +68,24 @@ def format_clock(seconds: float | None) -> str:
         return "--:--:--"
     whole = int(seconds)
     return f"{whole // 3600:02}:{whole % 3600 // 60:02}:{whole % 60:02}" if whole < 360_000 else ">99h"
+
+
+def format_eta(eta: Eta) -> str:
+    """When a run ends: `3:12`, `≥ 3:12` while new pages appear, `paused`, `-` if that is unknown."""
+    if eta.seconds is None:
+        return "paused" if eta.bound_by == "paused" else "-"
+    minutes, seconds = divmod(math.ceil(eta.seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    clock = f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+    return clock if eta.exact else f"≥ {clock}"
+
+
+def describe_eta(eta: Eta) -> str:
+    """The same with what bounds it: `3:12, bound by img.example (delay 0.5 s)`."""
+    if eta.seconds is None or eta.bound_by is None:
+        return format_eta(eta)
+    host = eta.bound_by.removesuffix(":443").removesuffix(":80")
+    return f"{format_eta(eta)}, bound by {host}" + (f" ({eta.reason})" if eta.reason else "")
 
 
 def format_time(at: float) -> str:

@@ -59,9 +59,7 @@ class Progress:
     def _print_new_events(self, db: Database, run: int) -> None:
         """Print new events about locators, defs and outputs."""
         for kind in ("seed", "defs", "appender"):
-            for text in snapshot.list_event_texts(
-                db, run, kind, self._last_events.get(kind, self._start_event), _MAX_LISTED
-            ):
+            for text in events.list_texts(db, run, kind, self._last_events.get(kind, self._start_event), _MAX_LISTED):
                 self.print_message(f"  {clean(text)}")
             self._last_events[kind] = events.last_id(db)
 
@@ -139,7 +137,7 @@ class Progress:
             self._write(f"  … and {view.jobs['failed'] - _MAX_LISTED} more failed\n")
         for name, count in view.rejected.items():
             self._write(f"  {name}: {plural(count, 'record')} rejected\n")
-        for text in snapshot.list_event_texts(db, run, "row", self._start_event, _MAX_LISTED) if view.rejected else []:
+        for text in events.list_texts(db, run, "row", self._start_event, _MAX_LISTED) if view.rejected else []:
             self._write(f"    {clean(text)}\n")
         for warning in view.warnings:
             self._write(f"  WARNING {clean(warning.text)}\n")

@@ -10,6 +10,7 @@ from engine.store.tables.runs import MissedExpectation
 from engine.store.tables.samples import Sample
 from engine.store.transactions import page_limit
 from engine.supervise.expectations import find_missed
+from engine.supervise.forecast import Forecast
 from engine.supervise.health_watch import HealthWatch
 
 _SAMPLE_SECONDS = 5.0
@@ -26,6 +27,7 @@ class RunStats:
         self._page_count, self._row_count = self._read_totals()
         self._last_sample = (self._started_at, self._page_count, self._row_count)
         self._health_watch = HealthWatch(db, run)
+        self._forecast = Forecast(db)
 
     def record(self) -> None:
         """Record the time and the rates since the last call. Raises DatabaseBusy; the next call covers it."""
@@ -37,8 +39,11 @@ class RunStats:
             "rows_per_s": round(max(0, row_count - self._row_count) / elapsed, 2),
         }
         sample = self._next_sample(now, pages, row_count)
+        limit = self._settings.max_time
+        time_left = None if limit is None else max(0.0, limit - (now - self._started_at))
+        eta = self._forecast.estimate(runs.get(self._db, run), time_left)
         with self._db.transaction():
-            runs.add_time(self._db, run, elapsed, rates)
+            runs.add_time(self._db, run, elapsed, rates, eta)
             supervisors.record_clock(self._db)
             self._health_watch.update()
             if sample is not None:

@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from engine.model.eta import NO_ETA
 from engine.model.job_key import link_key
 from engine.model.node import Role
 from engine.model.run import RunState, Stage
@@ -100,7 +101,11 @@ class Load:
                 text = f"200 http://host{at % 500}.example/catalogue/item-{at}.html 31 ms 15 kB 3 rows"
                 events.add(db, run, [Event(now, "INFO", f"n{at % 16 + 1}", "page", text, at)] * part)
                 runs.add_time(
-                    db, run, 0.05, {"pages_per_s": JOBS_PER_S + at % 97 if part else 0.0, "rows_per_s": 60.0 * part}
+                    db,
+                    run,
+                    0.05,
+                    {"pages_per_s": JOBS_PER_S + at % 97 if part else 0.0, "rows_per_s": 60.0 * part},
+                    NO_ETA,
                 )
                 beats = [
                     (e, "READY", 0.1 + now * 7 % 3 / 10, 20 + at % 7, at // len(epochs), 0, 90_000_000 + at, 0.0,

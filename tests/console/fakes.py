@@ -13,6 +13,7 @@ from console.tui.options import ConsoleOptions
 from console.tui.state.source import AcceptedDefs
 from engine.errors import CrawlError
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from engine.model.eta import Eta
 from engine.model.job import Request
 from engine.model.run import RunState, Stage
 from engine.store.read.browse import DocumentDetail, JobDetail, JobLine, Listing
@@ -35,6 +36,7 @@ def run(**changes):
         "seq": 1, "id": "3f2a", "state": RunState.READY, "stage": Stage.RUNNING, "defs_version": 3, "seeded_version": 3,
         "base_url": None, "paused": None, "seconds": 754.0, "reason": None, "max_pages": None, "created_at": AT,
         "rates": {"pages_per_s": 42.1, "rows_per_s": 118.0},
+        "eta": Eta(296.0, "img.example:443", exact=False, reason="delay 0.5 s"),
     }  # fmt: skip
     values = {**dict.fromkeys(Run.__dataclass_fields__), **defaults, **changes}
     return Run(**{**values, "state": RunState(values["state"])})

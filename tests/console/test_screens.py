@@ -13,7 +13,7 @@ async def test_nodes_show_their_state_as_sign_and_word(tmp_path):
             assert state in text
         assert "finishing 1 job" in text
         assert "no beat; img.example/a.png" in text
-        assert "ready 12480 run 16 retry 41 failed 7" in text
+        assert "33,116 / ≥ 45,653  42.1 pg/s errors 0.0%  blocked 0  ETA ≥ 4:56" in text
         assert "4 Failed!7" in text
 
 

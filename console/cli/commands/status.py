@@ -1,13 +1,14 @@
 """The command `status`: shows the latest run; needs no supervisor and disturbs none."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from console.cli.options import common_options, validate_assignments
-from console.format import plural
+from console.format import describe_eta, plural
 from console.sanitize import clean
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
 def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]:
     """The object of `status --json`."""
     from console.client import supervisor_pid
+    from engine.model.eta import NO_ETA
     from engine.store.read.snapshot import build_report, rows_as_dicts
 
     pid = supervisor_pid(view)
@@ -53,6 +55,7 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "alarm": alarm,
         "sequences": rows_as_dicts(view.sequences),
         "hosts": rows_as_dicts(view.hosts),
+        "eta": asdict(view.run.eta if view.run and pid else NO_ETA),
         "rates": view.run.rates if view.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
         "defs_problems": view.defs_problems,
         "metrics": view.metrics,
@@ -74,6 +77,8 @@ def _lines(view: "Snapshot") -> list[str]:
         paused = f"  PAUSED: {plural(view.paused_sequences, 'sequence')}"
     jobs = ", ".join(f"{count} {name}" for name, count in view.jobs.items())
     lines = [f"run {run.id}  {run.state}{reason}  stage {run.stage}  defs v{run.defs_version}  {owner}{paused}", jobs]
+    if pid is not None and run.state.is_open:
+        lines.append(f"ETA {describe_eta(run.eta)}")
     if view.reextraction is not None:
         done, left = view.reextraction
         lines.append(f"re-extracting stored pages: {done:,} done, at least {left:,} left")

@@ -66,12 +66,6 @@ class Rates:
         """Pages a second by host, from each host's count so far."""
         return {host: self.hosts.setdefault(host, Rate()).update(count, at) for host, count in done.items()}
 
-    def eta(self, poll: PollResult) -> float | None:
-        """Seconds until no job is left at the current rate; None if nothing moves."""
-        left = poll.snapshot.jobs["ready"] + poll.snapshot.jobs["taken"]
-        rate = self.pages.per_second
-        return left / rate if left and rate > 0.01 and poll.supervisor_pid else None
-
 
 def pages_per_s(poll: PollResult) -> float:
     """The supervisor's last measurement; 0 without a supervisor."""

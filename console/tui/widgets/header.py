@@ -2,12 +2,18 @@
 
 from collections.abc import Iterable
 
-from console.format import format_clock, format_count, format_rate, progress_bar, sparkline
+from console.format import describe_eta, format_count, format_eta, format_rate, progress_bar, sparkline
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.line_canvas import Canvas, Line, Span
+from engine.model.eta import NO_ETA
 from engine.model.run import Stage
 
+_WIDE = 120
+"""Columns from which the bar is long."""
+_NARROW_BAR, _WIDE_BAR = 8, 30
+_BAD_SHARE = 0.2
+"""The share of failed requests from which it is shown as bad, as in the warnings."""
 _GOOD_STATES = {"RUNNING", "DONE", "CRAWL_COMPLETE"}
 _STAGE_LABELS = {
     "STOPPING_NODES_GRACEFUL": "STOPPING nodes",
@@ -28,7 +34,9 @@ class Header(Canvas):
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Draw two lines, or one in a low window."""
-        return [Line(fit_parts(self._run_parts(), width), "bar"), Line(fit_parts(self._job_parts(), width))][:height]
+        return [Line(fit_parts(self._run_parts(), width), "bar"), Line(fit_parts(self._job_parts(width), width))][
+            :height
+        ]
 
     def _run_parts(self) -> list[tuple[int, list[Span]]]:
         parts: list[tuple[int, list[Span]]] = [(7, [(" crawl-console", "title")])]
@@ -56,24 +64,29 @@ class Header(Canvas):
         parts += [(1, [("  ", ""), badge]) for badge in self.badges]
         return parts
 
-    def _job_parts(self) -> list[tuple[int, list[Span]]]:
+    def _job_parts(self, width: int) -> list[tuple[int, list[Span]]]:
         if self.last_poll is None or self.last_poll.snapshot.run is None:
             return []
-        snapshot, rates = self.last_poll.snapshot, self.rates
-        jobs = snapshot.jobs
+        snapshot, rates, run = self.last_poll.snapshot, self.rates, self.last_poll.snapshot.run
+        eta = run.eta if self.last_poll.supervisor_pid and run.state.is_open else NO_ETA
+        ended, total = _count_ended(snapshot.jobs), sum(snapshot.jobs.values())
+        grows = "≥ " if eta.seconds is not None and not eta.exact else ""
+        bar = progress_bar(done_ratio(snapshot.jobs), _WIDE_BAR if width >= _WIDE else _NARROW_BAR)
+        failed_role = "bad" if snapshot.failed_share >= _BAD_SHARE else "text"
         parts: list[tuple[int, list[Span]]] = [
-            (0, [(" ready ", "dim"), (format_count(jobs["ready"] - snapshot.delayed), "strong")]),
-            (1, [(" run ", "dim"), (format_count(jobs["taken"]), "strong")]),
-            (5, [(" retry ", "dim"), (format_count(snapshot.delayed), "warn" if snapshot.delayed else "text")]),
-            (1, [(" failed ", "dim"), (format_count(jobs["failed"]), "bad" if jobs["failed"] else "text")]),
-            (8, [(" done ", "dim"), (format_count(jobs["done"]), "text")]),
-            (2, [("  " + format_rate(pages_per_s(self.last_poll)), "strong"), (" pg/s ", "dim")]),
-            (6, [(sparkline(rates.recent_pages_per_s, 7), "accent")]),
-            (4, [(" " + format_rate(rows_per_s(self.last_poll)), "strong"), (" rows/s", "dim")]),
-            (3, [(" ETA ", "dim"), (format_clock(rates.eta(self.last_poll)), "strong")]),
+            (0, [(" " + bar, "good")]),
+            (0, [(f" {ended:,}", "strong"), (f" / {grows}{total:,}", "text")]),
+            (1, [("  " + format_rate(pages_per_s(self.last_poll)), "strong"), (" pg/s", "dim")]),
+            (5, [(" " + sparkline(rates.recent_pages_per_s, 7), "accent")]),
+            (7, [("  request", "dim")]),
+            (1, [(" errors ", "dim"), (f"{snapshot.failed_share:.1%}", failed_role)]),
+            (2, [("  blocked ", "dim"), (format_count(snapshot.blocked), "warn" if snapshot.blocked else "text")]),
+            (8, [("  running ", "dim"), (format_count(snapshot.jobs["taken"]), "text")]),
+            (9, [("  retry ", "dim"), (format_count(snapshot.delayed), "warn" if snapshot.delayed else "text")]),
+            (4, [("  " + format_rate(rows_per_s(self.last_poll)), "strong"), (" rows/s", "dim")]),
+            (1, [("  ETA ", "dim"), (format_eta(eta), "strong")]),
+            (3, [(describe_eta(eta).removeprefix(format_eta(eta)), "dim")]),
         ]
-        ratio = done_ratio(jobs)
-        parts.append((7, [(f"  {ratio * 100:3.0f}% ", "text"), (progress_bar(ratio, 20), "good")]))
         return parts
 
 
@@ -93,9 +106,12 @@ def run_state_span(poll: PollResult) -> Span:
 
 def done_ratio(jobs: dict[str, int]) -> float:
     """Return the share of the known jobs that have ended."""
-    ended = jobs["done"] + jobs["failed"] + jobs["skipped"]
     total = sum(jobs.values())
-    return ended / total if total else 0.0
+    return _count_ended(jobs) / total if total else 0.0
+
+
+def _count_ended(jobs: dict[str, int]) -> int:
+    return jobs["done"] + jobs["failed"] + jobs["skipped"]
 
 
 def fit_parts(parts: Iterable[tuple[int, list[Span]]], width: int) -> list[Span]:

@@ -34,6 +34,7 @@ SELECT h.key, {hosts.EFFECTIVE_DELAY},
     (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page'), h.records, h.records_rejected
 FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
 """
+_FAILED_REQUESTS = "SELECT total(errors + gone), total(blocked) FROM hosts WHERE run = ?"
 _NODES = """
 SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, replaces, reason, ended_at
 FROM nodes WHERE run = ? ORDER BY number
@@ -53,7 +54,6 @@ _FAILURES = """
 SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
 ORDER BY coalesce(changed_at, 0), id LIMIT ?
 """
-_EVENT_TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 
 _REPORTED_OUTPUT_KEYS = ("name", "rows", "bytes", "path", "backlog")
 _REPORTED_NODE_KEYS = ("id", "role", "state", "heart", "done", "failed")
@@ -163,6 +163,16 @@ class Snapshot:
     """How the records of each dataDef were filled."""
     warnings: list[DataWarning] = field(default_factory=list)
     """Signs that the data is not what the user expects."""
+    failed_requests: int = 0
+    """Requests that failed, or were answered with 404 or 410."""
+    blocked: int = 0
+    """Answers that refused the crawler."""
+
+    @property
+    def failed_share(self) -> float:
+        """Of all answers for pages, the share that failed."""
+        requests = self.jobs["done"] + self.failed_requests + self.blocked
+        return self.failed_requests / requests if requests else 0.0
 
 
 _NO_JOBS = {"done": 0, "failed": 0, "skipped": 0, "incomplete": 0, "ready": 0, "taken": 0}
@@ -184,6 +194,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         counts = rows.counts(db, current.seq)
         epoch = supervisors.current(db)
         data_defs = health.read(db, current.seq)
+        failed_requests, blocked = db.all(_FAILED_REQUESTS, (current.seq,))[0]
         return Snapshot(
             run=current,
             epoch=epoch,
@@ -210,6 +221,8 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             reextraction=_reextraction_progress(db, current.seq),
             data_defs=data_defs,
             warnings=find_warnings(db, current, data_defs),
+            failed_requests=int(failed_requests),
+            blocked=int(blocked),
             paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,
         )  # fmt: skip
 
@@ -301,11 +314,6 @@ def _host_row(row: tuple[Any, ...]) -> HostRow:
 def list_failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:
     """URL and reason of the first failed jobs."""
     return [(str(url), str(reason)) for url, reason in db.all(_FAILURES, (run, limit))]
-
-
-def list_event_texts(db: Database, run: int, kind: str, after: int, limit: int) -> list[str]:
-    """Distinct texts of the first events of a kind after an event id."""
-    return [str(row[0]) for row in db.all(_EVENT_TEXTS, (run, kind, after, limit))]
 
 
 def rows_as_dicts(

@@ -1,13 +1,15 @@
 """Writes the table `runs`: create, resume, change state and stage, end."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import orjson
 
 from engine.errors import CrawlError
+from engine.model.eta import NO_ETA, Eta
 from engine.model.run import RUN_TRANSITIONS, STAGE_TRANSITIONS, RunState, Stage
+from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
 from engine.store.db.transitions import source_states
 
@@ -97,6 +99,8 @@ class Run:
     created_at: float
     rates: dict[str, float]
     """`pages_per_s` and `rows_per_s` over the last seconds under a supervisor."""
+    eta: Eta = NO_ETA
+    """As the supervisor estimated it last."""
 
 
 def _to_run(row: tuple[object, ...] | None) -> Run | None:
@@ -104,7 +108,15 @@ def _to_run(row: tuple[object, ...] | None) -> Run | None:
         return None
     seq, id_, state, stage, *rest, rates = row
     parsed = orjson.loads(str(rates))
-    return Run(int(str(seq)), str(id_), RunState(str(state)), Stage(str(stage)), *rest, parsed)  # type: ignore[arg-type, call-arg]
+    eta = _since_then(Eta(**parsed.pop("eta", {})), float(parsed.pop("eta_at", 0.0)))
+    return Run(int(str(seq)), str(id_), RunState(str(state)), Stage(str(stage)), *rest, parsed, eta)  # type: ignore[arg-type, call-arg]
+
+
+def _since_then(eta: Eta, at: float) -> Eta:
+    """An estimate of that boot-time second, as it is now."""
+    if not eta.seconds:
+        return eta
+    return replace(eta, seconds=round(max(1.0, eta.seconds - max(0.0, boottime() - at)), 1))
 
 
 def latest(db: Database) -> Run | None:
@@ -255,9 +267,9 @@ def end(db: Database, seq: int, now: float) -> None:
     db.execute(_END, (now, seq))
 
 
-def add_time(db: Database, seq: int, seconds: float, rates: dict[str, float]) -> None:
-    """Add time under a supervisor, with the rates of the last seconds."""
-    db.execute(_ADD_TIME, (seconds, orjson.dumps(rates).decode(), seq))
+def add_time(db: Database, seq: int, seconds: float, rates: dict[str, float], eta: Eta) -> None:
+    """Add time under a supervisor, with the rates of the last seconds, and the estimate of its end."""
+    db.execute(_ADD_TIME, (seconds, orjson.dumps({**rates, "eta": eta, "eta_at": boottime()}).decode(), seq))
 
 
 def set_slots(db: Database, seq: int, slots: int) -> None:

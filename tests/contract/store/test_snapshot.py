@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from engine.model.definition import DataDef, Field
+from engine.model.eta import NO_ETA
 from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
 from engine.store.pages import documents
@@ -177,7 +178,7 @@ def test_pages_per_second_are_those_of_the_time_under_a_supervisor(store: StoreH
     store.seed(*[f"http://a/{i}" for i in range(6)])
     store.finish_all("http://a/")
     with store.db.transaction():
-        runs.add_time(store.db, store.run, 4.0, {"pages_per_s": 2.0, "rows_per_s": 0.0})
+        runs.add_time(store.db, store.run, 4.0, {"pages_per_s": 2.0, "rows_per_s": 0.0}, NO_ETA)
     result = snapshot.build_report(snapshot.read(store.db), exit_code=0)
     assert (result["seconds"], result["pages_per_s"]) == (4.0, 1.5)
     assert snapshot.build_report(snapshot.EMPTY_SNAPSHOT, exit_code=None)["pages_per_s"] == 0.0

@@ -1,0 +1,137 @@
+"""Estimates when a run will end: when the last of its hosts will have given its pages, at its own pace."""
+
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from engine.model.eta import NO_ETA, Eta
+from engine.model.run import RunState
+from engine.runtime.clock import boottime
+from engine.store.db.connector import Database
+from engine.store.read import pace
+from engine.store.read.pace import HostWork, RunWork
+from engine.store.tables.runs import Run
+
+_SMOOTHING_SECONDS = 15.0
+"""The time constant of a host's pace: what was measured so long ago counts a third."""
+_GROWTH_SECONDS, _GROWTH_PAGES = 5.0, 20
+"""New pages within this time, or since so many pages ended, mean that more are to come."""
+_COST_DIVISOR = 0.02
+"""The share of its time that the supervisor spends on this: with very many hosts it looks less often."""
+
+
+@dataclass(slots=True)
+class _HostPace:
+    """How fast a host gives pages while it does not rest, and how long it rested."""
+
+    ended: int
+    at: float
+    active_seconds: float = 0.0
+    pages_per_s: float = 0.0
+    rested_seconds: float = 0.0
+    rests: int = 0
+    is_resting: bool = False
+    counted: int = 0
+
+    def update(self, work: HostWork, now: float) -> None:
+        """Take a sample of its counters."""
+        passed, pages = now - self.at, work.ended - self.ended
+        resting = work.backoff_until is not None and work.backoff_until > now
+        if resting and not self.is_resting:
+            self.rests += 1
+        if self.is_resting or resting:
+            self.rested_seconds += passed
+        if not self.is_resting and passed > 0:
+            self.active_seconds += passed
+            # the mean at first, later the last seconds count most
+            weight = max(passed / self.active_seconds, min(1.0, passed / _SMOOTHING_SECONDS))
+            self.pages_per_s += (pages / passed - self.pages_per_s) * weight
+        self.counted += pages
+        self.ended, self.at, self.is_resting = work.ended, now, resting
+
+    def seconds_for(self, work: HostWork, now: float) -> float | None:
+        """Seconds until its pages have ended; None: nothing was measured."""
+        least = work.left * work.delay
+        backoff = max(0.0, (work.backoff_until or 0.0) - now)
+        if self.pages_per_s <= 0:
+            return least + backoff if least else None
+        # a host that rested once may not rest again; one that rested often will
+        rest = self.rested_seconds / self.counted * (self.rests - 1) / self.rests if self.counted and self.rests else 0
+        return max(least, work.left / self.pages_per_s) + max(backoff, rest * work.left)
+
+
+class Forecast:
+    """Of one run under one supervisor."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._paces: dict[int, _HostPace] = {}
+        self._run_pace: _HostPace | None = None
+        self._totals: deque[tuple[float, int, int]] = deque()
+        self._next_at = 0.0
+        self._eta = NO_ETA
+
+    def estimate(self, run: Run, max_time_left: float | None) -> Eta:
+        """The estimate of now. `max_time_left`: seconds that a limit of time leaves."""
+        now = boottime()
+        if now >= self._next_at:
+            started = time.perf_counter()
+            work = pace.read(self._db, run.seq, run.max_pages)
+            self._eta = self._judge(run, work, now, max_time_left)
+            self._next_at = now + (time.perf_counter() - started) / _COST_DIVISOR
+        return self._eta
+
+    def _judge(self, run: Run, work: RunWork, now: float, max_time_left: float | None) -> Eta:
+        for id_, host in work.hosts.items():
+            if id_ in self._paces:
+                self._paces[id_].update(host, now)
+            else:
+                self._paces[id_] = _HostPace(host.ended, now)
+        ended = sum(host.ended for host in work.hosts.values())
+        left = sum(host.left for host in work.hosts.values())
+        if self._run_pace is None:
+            self._run_pace = _HostPace(ended, now)
+        self._run_pace.update(HostWork(left, ended), now)
+        exact = not self._is_growing(now, ended, work.total) and run.state is not RunState.SEEDING
+        if run.paused or (work.paused and not left):
+            return Eta(None, "paused", exact=False, reason=run.paused)
+        if not left:
+            return Eta(0.0, exact=exact)
+        estimates = [
+            (seconds, host)
+            for id_, host in work.hosts.items()
+            if host.left and (seconds := self._paces[id_].seconds_for(host, now)) is not None
+        ]
+        seconds, last = max(estimates, key=lambda estimate: estimate[0], default=(0.0, None))
+        bound_by, reason = (last.key, _hold_of(last, now)) if last is not None else (None, None)
+        together = self._run_pace.seconds_for(HostWork(left, ended), now)
+        if len(estimates) < sum(1 for host in work.hosts.values() if host.left):
+            # of some host nothing is known: the nodes have not come to it
+            if together is None:
+                return Eta(None, exact=False)
+            if together > seconds:
+                seconds, bound_by, reason = together, "nodes", None
+        if work.run_room is not None and work.run_room < left and together is not None:
+            share = together * work.run_room / left
+            if share < seconds:
+                seconds, bound_by, reason = share, f"--max-pages {run.max_pages}", None
+        if max_time_left is not None and max_time_left < seconds:
+            seconds, bound_by, reason = max_time_left, "--max-time", None
+        return Eta(round(max(1.0, seconds), 1), bound_by, exact, reason)
+
+    def _is_growing(self, now: float, ended: int, total: int) -> bool:
+        self._totals.append((now, ended, total))
+        while len(self._totals) > 1 and self._is_past(self._totals[1], now, ended):
+            self._totals.popleft()
+        return total > self._totals[0][2]
+
+    @staticmethod
+    def _is_past(sample: tuple[float, int, int], now: float, ended: int) -> bool:
+        return now - sample[0] >= _GROWTH_SECONDS and ended - sample[1] >= _GROWTH_PAGES
+
+
+def _hold_of(host: HostWork, now: float) -> str | None:
+    backoff = (host.backoff_until or 0.0) - now
+    if backoff > 0:
+        return f"backoff {backoff:.0f} s"
+    return f"delay {host.delay:g} s" if host.delay else None
