@@ -18,6 +18,7 @@ from engine.append.files import inode_of
 from engine.append.lifeline import Lifeline
 from engine.append.only_new import OnlyNewFilter
 from engine.append.output_dir import OutputDir
+from engine.append.patience import Patience
 from engine.append.registry import create_writer
 from engine.append.turn_result import SupervisorGone, TurnResult
 from engine.append.writer import Batch, FileState, Writer
@@ -65,7 +66,7 @@ class AppenderLoop:
 
     def run(self) -> None:
         """Write until drained or until the supervisor is gone. Raises Fenced if another appender has taken over."""
-        idle = IDLE_MIN_SECONDS
+        idle, patience = IDLE_MIN_SECONDS, Patience()
         while not self._lifeline.supervisor_gone:
             self._heartbeat.tick()
             try:
@@ -79,6 +80,12 @@ class AppenderLoop:
             if not self._retry_at:
                 self._heartbeat.problem = ""
             if turn is TurnResult.IDLE and self._lifeline.draining:
+                return
+            if (
+                patience.is_over(failing=bool(self._retry_at))
+                and self._lifeline.draining
+                and turn is TurnResult.BLOCKED
+            ):
                 return
             self._heartbeat.state = "DONE" if turn is TurnResult.IDLE else "READY"
             if turn is TurnResult.IDLE or turn is TurnResult.BLOCKED:
@@ -203,7 +210,7 @@ class AppenderLoop:
                 own_rows = [row for row in own_rows if row[0] > output.cursor]
             new = self._only_new.filter_batch(output, own_rows)
             try:
-                state = self._writer_for(output).append(output, new) if new else _recorded_state(output)
+                state = self._writer_for(output).append(output, new) if new else FileState.recorded(output)
             except _WRITE_ERRORS as error:
                 self._handle_failure(output, error)
             else:
@@ -341,7 +348,3 @@ class AppenderLoop:
 def _fit_limit(count: int, characters: int) -> int:
     """The size of the next batch, in rows, if its rows are as large as these."""
     return max(MIN_ROWS, min(BATCH_ROWS, count * BATCH_CHARACTERS // max(1, characters)))
-
-
-def _recorded_state(output: Output) -> FileState:
-    return FileState(output.bytes, output.rows, output.inode or 0)

@@ -21,6 +21,11 @@ class FileState:
     rows: int
     inode: int
 
+    @classmethod
+    def recorded(cls, output: Output) -> "FileState":
+        """As the table has it."""
+        return cls(output.bytes, output.rows, output.inode or 0)
+
 
 class Writer(Protocol):
     """One output. Methods may raise OSError, DatabaseBusy or StorageError; the caller then closes it and retries."""

@@ -24,7 +24,7 @@ from engine.store.db.connector import Database
 from engine.store.db.retry_busy import retry_busy
 from engine.store.db.schema import CRAWL, PAGES, migrate_databases
 from engine.store.read.unsealed_jobs import has_unsealed_jobs
-from engine.store.tables import commands, events, hosts, jobs, runs, sequences, supervisors
+from engine.store.tables import commands, events, hosts, jobs, outputs, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.store.transactions import placement, robots
@@ -41,6 +41,7 @@ from engine.supervise.lock import Lock
 from engine.supervise.lock_watch import LockWatch
 from engine.supervise.log_rotation import LogRotation
 from engine.supervise.node_pool import NodePool
+from engine.supervise.outputs import check_writable
 from engine.supervise.reload.defs_sync import DefsSync
 from engine.supervise.reload.publish import PublishResult, publish_defs
 from engine.supervise.reload.reloader import Reloader, store_problems
@@ -296,6 +297,7 @@ def _begin_run(db: Database, options: RunOptions, folder: Path, defs: PreparedDe
             on_publish=partial(tracker.publish_steps, db, run.seq),
             graph=steps,
         )
+        check_writable(outputs.list_outputs(db, run.seq))
         # the settings may have changed since the last start
         for host in hosts.list_keys(db, run.seq):
             placement.apply_host_policy(

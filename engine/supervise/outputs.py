@@ -1,5 +1,8 @@
 """Declares the output files of a run: one per appender and dataDef with fields, or the file of `-o`."""
 
+import errno
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,27 @@ def declare_outputs(
                 ),
             )
     return declared
+
+
+def check_writable(declared: Iterable[Output]) -> None:
+    """Raise UsageError if a file of the outputs cannot be written. A full disk is no reason: it may have room later."""
+    for path in dict.fromkeys(Path(output.path) for output in declared):
+        problem = _write_problem(path)
+        if problem is not None:
+            raise UsageError(f"{path}: cannot be written: {problem}", "Choose another file, or fix its folder.")
+
+
+def _write_problem(path: Path) -> str | None:
+    if path.is_dir():
+        return "it is a folder"
+    folder = path.parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent  # the appender makes those that are missing
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return None if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE) else error.strerror
 
 
 def _merge_settings(recorded: Output | None, settings: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Turns locators into jobs, one batch per transaction, so that a crawl starts before seeding ends."""
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -33,6 +34,10 @@ from engine.supervise.url_list import read_urls
 
 _BATCH_SIZE = 2000
 _BATCH_SECONDS = 0.1
+_SMALL_GROUP = 20
+"""URLs of a group that is seeded together with others."""
+_MAX_TOGETHER = 50
+"""Such groups in one transaction: 0.1 s."""
 _MAX_REPORTED = 5
 
 
@@ -94,11 +99,14 @@ class Seeder:
         for group in self._definitions.locator_groups:
             if group.name in complete:  # before anything is seeded: the nodes lease its jobs already
                 yield from ([] for _ in self.secrets.recall(group, self._base))
-        for group, content_hash in groups:
-            if group.name not in complete:
-                yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=False))
-                yield from self._seed_group(group)
-                yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=True))
+        for together in _combine_small([(g, content_hash) for g, content_hash in groups if g.name not in complete]):
+            if len(together) > 1:
+                yield (yield from self._retry_busy(partial(self._write_groups, together)))
+                continue
+            ((group, content_hash),) = together
+            yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=False))
+            yield from self._seed_group(group)
+            yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=True))
         self.secrets.mark_complete()
         yield from self._retry_busy(self._mark_ready)
 
@@ -122,59 +130,84 @@ class Seeder:
         return []
 
     def _seed_group(self, group: LocatorGroup) -> Iterator[list[int]]:
-        priority = next((g.priority for g in self._definitions.task_groups if g.name == group.name), 0)
         self._empty_lists = []
         for locator in group.locators:
             is_empty = locator.from_file is not None
-            for kind, seeds in (
-                (JobKind.PAGE, self._locator_urls(group, locator)),
-                (JobKind.SITEMAP, self._resolve(group, iter([locator.sitemap] if locator.sitemap else []))),
-            ):
+            for kind, seeds in self._locator_seeds(group, locator):
                 while batch := _take_batch(seeds):
                     is_empty = False
-                    yield (
-                        yield from self._retry_busy(partial(self._write_batch, group, locator, batch, priority, kind))
-                    )
+                    yield (yield from self._retry_busy(partial(self._write_batch, group, locator, batch, kind)))
             if is_empty:
                 self._empty_lists.append("standard input" if locator.from_file == "-" else str(locator.from_file))
 
-    def _write_batch(
-        self, group: LocatorGroup, locator: Locator, batch: list[Seed], priority: int, kind: JobKind
-    ) -> list[int]:
-        run, seeded_hosts = self._run.seq, set()
+    def _write_groups(self, groups: list[tuple[LocatorGroup, str]]) -> list[int]:
+        """Seed small groups, and complete their checkpoints, in one transaction."""
+        seeded_hosts: set[int] = set()
+        batches = [
+            (group, locator, list(seeds), kind)
+            for group, _ in groups
+            for locator in group.locators
+            for kind, seeds in self._locator_seeds(group, locator)
+        ]
+        with self._placing():
+            for group, locator, seeds, kind in batches:
+                if seeds:
+                    seeded_hosts |= self._add_jobs(group, locator, seeds, kind)
+            self._empty_lists = []
+            for group, content_hash in groups:
+                self._complete(group, Checkpoint(step=SEEDER, group=group.name, content_hash=content_hash))
+            return self._ring(seeded_hosts)
+
+    def _write_batch(self, group: LocatorGroup, locator: Locator, batch: list[Seed], kind: JobKind) -> list[int]:
         self.secrets.share()
+        with self._placing():
+            return self._ring(self._add_jobs(group, locator, batch, kind))
+
+    @contextlib.contextmanager
+    def _placing(self) -> Iterator[None]:
+        """A transaction; what it places is cached once it is committed."""
         try:
             with self._db.transaction():
-                ids = {
-                    userinfo: locators.ensure(
-                        self._db, run, group.name, locator.name, encode_request(locator, userinfo)
-                    )
-                    for userinfo in {seed.userinfo for seed in batch}
-                }
-                new = []
-                for url, userinfo in batch:
-                    place = self._placements.find_or_create(
-                        self._db, group.name, urls.host_key(url), urls.origin(url), kind
-                    )
-                    seeded_hosts.add(place.host)
-                    plain = kind is JobKind.PAGE and locator.method == "GET" and locator.body is None
-                    method = locator.method if kind is JobKind.PAGE else kind
-                    new.append(
-                        NewLocator(
-                            run, place.sequence, priority, ids[userinfo], url,
-                            link_key(group.name, url) if plain else None,
-                            locator_key(group.name, locator.name, url, method, locator.body, account_of(userinfo)),
-                        )
-                    )  # fmt: skip
-                jobs.add_locators(self._db, new)
-                for key in hosts.mark_named(self._db, seeded_hosts):
-                    placement.readmit_host(self._db, run, key, self._placements.host_policy(key))
-                rung = sequences.ring_hosts(self._db, seeded_hosts, boottime())
+                yield
         except BaseException:
             self._placements.rollback_cache()
             raise
         self._placements.commit_cache()
-        return rung
+
+    def _add_jobs(self, group: LocatorGroup, locator: Locator, batch: list[Seed], kind: JobKind) -> set[int]:
+        """Create the jobs of seeds; returns their hosts."""
+        run, seeded_hosts = self._run.seq, set()
+        task_group = self._definitions.task_group(group.name)
+        priority = task_group.priority if task_group is not None else 0
+        ids = {
+            userinfo: locators.ensure(self._db, run, group.name, locator.name, encode_request(locator, userinfo))
+            for userinfo in {seed.userinfo for seed in batch}
+        }
+        new = []
+        for url, userinfo in batch:
+            place = self._placements.find_or_create(self._db, group.name, urls.host_key(url), urls.origin(url), kind)
+            seeded_hosts.add(place.host)
+            plain = kind is JobKind.PAGE and locator.method == "GET" and locator.body is None
+            method = locator.method if kind is JobKind.PAGE else kind
+            new.append(
+                NewLocator(
+                    run, place.sequence, priority, ids[userinfo], url, link_key(group.name, url) if plain else None,
+                    locator_key(group.name, locator.name, url, method, locator.body, account_of(userinfo)),
+                )
+            )  # fmt: skip
+        jobs.add_locators(self._db, new)
+        return seeded_hosts
+
+    def _ring(self, seeded_hosts: set[int]) -> list[int]:
+        for key in hosts.mark_named(self._db, seeded_hosts):
+            placement.readmit_host(self._db, self._run.seq, key, self._placements.host_policy(key))
+        return sequences.ring_hosts(self._db, seeded_hosts, boottime())
+
+    def _locator_seeds(self, group: LocatorGroup, locator: Locator) -> list[tuple[JobKind, Iterator[Seed]]]:
+        return [
+            (JobKind.PAGE, self._locator_urls(group, locator)),
+            (JobKind.SITEMAP, self._resolve(group, iter([locator.sitemap] if locator.sitemap else []))),
+        ]
 
     def _locator_urls(self, group: LocatorGroup, locator: Locator) -> Iterator[Seed]:
         for pattern in locator.urls:
@@ -197,14 +230,38 @@ class Seeder:
         checkpoint = Checkpoint(step=SEEDER, group=group.name, content_hash=content_hash)
         with self._db.transaction():
             if completed:
-                checkpoints.write(self._db, run, [replace(checkpoint, completed_at=time.time(), status="valid")])
-                runs.set_empty_seeds(self._db, run, group.name, self._empty_lists)
-            elif not any(
-                c.key == checkpoint.key and c.content_hash == content_hash
-                for c in checkpoints.list_checkpoints(self._db, run)
-            ):
+                self._complete(group, checkpoint)
+            elif not checkpoints.exists(self._db, run, SEEDER, group.name, content_hash):
                 checkpoints.write(self._db, run, [checkpoint])
         return []
+
+    def _complete(self, group: LocatorGroup, checkpoint: Checkpoint) -> None:
+        checkpoints.write(self._db, self._run.seq, [replace(checkpoint, completed_at=time.time(), status="valid")])
+        runs.set_empty_seeds(self._db, self._run.seq, group.name, self._empty_lists)
+
+
+def _combine_small(groups: list[tuple[LocatorGroup, str]]) -> Iterator[list[tuple[LocatorGroup, str]]]:
+    """The groups in order, neighbours together where they are small: each transaction waits for the disk."""
+    together: list[tuple[LocatorGroup, str]] = []
+    for entry in groups:
+        is_small = _is_small(entry[0])
+        if together and (not is_small or len(together) >= _MAX_TOGETHER):
+            yield together
+            together = []
+        if is_small:
+            together.append(entry)
+        else:
+            yield [entry]
+    if together:
+        yield together
+
+
+def _is_small(group: LocatorGroup) -> bool:
+    """Whether it has a few plain URLs: no list, no pattern, no password."""
+    patterns = [url for locator in group.locators for url in (*locator.urls, locator.sitemap or "")]
+    return len(patterns) <= _SMALL_GROUP and not any(
+        locator.from_file is not None or "{" in url or "@" in url for locator in group.locators for url in patterns
+    )
 
 
 def create_placements(run: int, definitions: Definitions, settings: Settings) -> PlacementCache:

@@ -9,6 +9,7 @@ import pytest
 from .library import ok
 from .project import Project
 from .site import Page, Request, Site, html
+from .stopwatch import slowness
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -186,3 +187,27 @@ def test_depth_and_locator_url_follow_the_links(project: Project, site: Site) ->
     assert [(r["url"], r["depth"], r["start"]) for r in sorted(project.rows("page"), key=lambda r: r["url"])] == [
         (site.url(f"/{n}"), str(n), site.url("/0")) for n in range(3)
     ]
+
+
+def test_many_groups_are_seeded_together(project: Project, site: Site) -> None:
+    site.fallback = lambda request: html("x")
+    groups = [f"g{number}" for number in range(200)]
+    project.write(
+        "\n".join(
+            [
+                "locatorGroups:",
+                *(f'  {name}: {{locators: [{{url: "{site.url(f"/{name}")}"}}]}}' for name in groups),
+                "taskGroups:",
+                *(f"  {name}: {{page: {{dataDef: page}}}}" for name in groups),
+                'dataDefs: {page: {fields: {url: {value: "%{document.url}"}}}}',
+                'hosts: {"127.0.0.1": {private: true, robots: false}}',
+            ]
+        )
+    )
+    assert project.crawl("--max-pages", "3", code=0).summary["state"] == "CANCELLED"
+    assert project.query("SELECT count(*), sum(completed) FROM checkpoints WHERE step_name = 'seeder'") == [(200, 200)]
+    assert project.query("SELECT count(*) FROM jobs WHERE origin = 'locator'") == [(200,)]
+    (seconds,) = project.query(
+        "SELECT max(at) FILTER (WHERE text = 'run READY') - min(at) FILTER (WHERE text = 'run SEEDING') FROM events"
+    )[0]
+    assert seconds / slowness() < 3, "one transaction for each group took 9 s"

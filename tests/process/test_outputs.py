@@ -7,13 +7,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from .library import Library
 from .project import Project, until
-from .site import Site
+from .site import Page, Site, html
+from .stopwatch import slowness
 from .test_deaths import library_of, start_crawl
 
 pytestmark = pytest.mark.timeout(120)
@@ -116,3 +119,35 @@ def test_a_process_whose_supervisor_died_before_its_message_exits_quietly(
     assert done.stderr == b""
     with contextlib.suppress(FileNotFoundError):
         assert not list(project.data.iterdir())
+
+
+@pytest.mark.parametrize("folder", ["/dev/null", "/proc"])
+def test_an_output_that_cannot_be_written_is_refused_at_the_start(project: Project, site: Site, folder: str) -> None:
+    library = Library(site, shelves=1, books=1)
+    project.write(library.defs())
+    done = project.start("-o", f"{folder}/x.csv").wait(20)
+    assert done.code == 2
+    assert f"{folder}/x" in done.err
+    assert "cannot be written" in done.err
+    assert site.paths == []
+
+
+def test_a_run_whose_output_fails_later_ends_and_the_next_run_writes_its_rows(project: Project, site: Site) -> None:
+    library = Library(site, shelves=2, books=3)
+    hold = threading.Event()
+    site["/book/1-2"] = Page(html("<b>x</b>"), hold=hold)
+    project.write(library.defs())
+    target = project.folder / "out"
+    running = project.start("-o", str(target / "rows.jsonl"))
+    assert until(lambda: "/book/1-2" in site.paths)
+    shutil.rmtree(target)
+    target.write_text("in the way")
+    hold.set()
+    ended_at = time.monotonic()
+    done = running.wait(40)
+    assert done.code == 3
+    assert (time.monotonic() - ended_at) / slowness() < 12
+    target.unlink()
+    project.crawl("-o", str(target / "rows.jsonl"), code=0)
+    ((stored,),) = project.query("SELECT count(*) FROM rows")
+    assert sum(len(path.read_text().splitlines()) for path in target.iterdir()) == stored

@@ -19,6 +19,7 @@ ON CONFLICT (run, step_name, grp) DO UPDATE SET completed = excluded.completed, 
     dependencies = excluded.dependencies, kept = excluded.kept
 """
 _COMPLETE = "SELECT 1 FROM checkpoints WHERE run = ? AND step_name = ? AND grp = ? AND content_hash = ? AND completed"
+_EXISTS = "SELECT 1 FROM checkpoints WHERE run = ? AND step_name = ? AND grp = ? AND content_hash = ?"
 _LIST = """
 SELECT step_name, grp, completed_at, validation_status, reason, content_hash, dependencies, kept
 FROM checkpoints WHERE run = ? ORDER BY grp, CASE step_name WHEN 'seeder' THEN 1 WHEN 'loader' THEN 2
@@ -97,6 +98,11 @@ def reopen(db: Database, run: int) -> None:
 def is_complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
     """Whether a step was completed with that content."""
     return db.one(_COMPLETE, (run, step, group, content_hash)) is not None
+
+
+def exists(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
+    """Whether a step is recorded with that content, complete or not."""
+    return db.one(_EXISTS, (run, step, group, content_hash)) is not None
 
 
 def list_checkpoints(db: Database, run: int) -> list[Checkpoint]:

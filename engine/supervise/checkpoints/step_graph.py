@@ -24,6 +24,10 @@ PAGE_STEPS = frozenset({LOADER, PARSER, FILTER, CONVERTER})
 """Steps whose change applies to later pages only: pages that are done keep their results."""
 
 
+_LinkHashes = dict[str, list[str]]
+"""By group: a hash for each link of its pages to one other group."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSpec:
     """A step as the defs define it. `dependencies` as in `Checkpoint`."""
@@ -60,9 +64,8 @@ def build_step_graph(definitions: Definitions, *, base_url: str | None, output: 
     located = {group.name: group for group in definitions.locator_groups}
     groups = {group.name: group for group in definitions.task_groups}
     names = list(dict.fromkeys([*located, *groups]))
-    feeders = {
-        name: tuple(f for f in names if f != name and _link_hashes(definitions, groups.get(f), name)) for name in names
-    }
+    links = _links_by_target(definitions, groups.values())
+    feeders = {name: tuple(f for f in links.get(name, {}) if f != name) for name in names}
     steps: list[StepSpec] = []
     for name in names:
         group = groups.get(name) or TaskGroup(name=name)
@@ -72,7 +75,7 @@ def build_step_graph(definitions: Definitions, *, base_url: str | None, output: 
             content = (
                 seeder_hash(located[name], base_url)
                 if step == SEEDER
-                else _content_hash(step, definitions, groups, group, output)
+                else _content_hash(step, definitions, links.get(name, {}), group, output)
             )
             fed = tuple(f"{feeder}/{LOADER}" for feeder in feeders[name]) if step == LOADER else ()
             steps.append(
@@ -93,19 +96,19 @@ def _group_steps(group: TaskGroup) -> list[str]:
 
 
 def _content_hash(
-    step: str, definitions: Definitions, groups: Mapping[str, TaskGroup], group: TaskGroup, output: Path | None
+    step: str, definitions: Definitions, links: _LinkHashes, group: TaskGroup, output: Path | None
 ) -> str:
     data_defs = _group_data_defs(definitions, group)
     match step:
         case "loader":
-            links = [link for f in groups.values() for link in _link_hashes(definitions, f, group.name)]
             # delays and concurrency do not change what is fetched
             rules = sorted(
                 (h.name, sorted(h.headers.items()), sorted(h.cookies.items()), h.robots, h.nofollow)
                 + (() if h.private is None else (h.private,))
                 for h in definitions.hosts
             )
-            return _hash(step, sorted(links), group.max_depth, group.max_pages, rules)
+            hashes = sorted(hash_ for of_group in links.values() for hash_ in of_group)
+            return _hash(step, hashes, group.max_depth, group.max_pages, rules)
         case "filter":
             return _hash(step, [(d.name, [definition_hash(f) for f in d.filters]) for d in data_defs])
         case "appender":
@@ -131,14 +134,15 @@ def _group_data_defs(definitions: Definitions, group: TaskGroup | None) -> list[
     return [data_def for name in names if (data_def := definitions.data_def(name)) is not None]
 
 
-def _link_hashes(definitions: Definitions, group: TaskGroup | None, target: str) -> list[str]:
-    """A hash for each link from the pages of one group to another."""
-    return [
-        _hash("link", group.name, data_def.block, definition_hash(link))
-        for data_def in _group_data_defs(definitions, group)
-        for link in data_def.links
-        if group is not None and (link.group or group.name) == target
-    ]
+def _links_by_target(definitions: Definitions, groups: Iterable[TaskGroup]) -> dict[str, _LinkHashes]:
+    """The links into each group."""
+    links: dict[str, _LinkHashes] = {}
+    for group in groups:
+        for data_def in _group_data_defs(definitions, group):
+            for link in data_def.links:
+                hash_ = _hash("link", group.name, data_def.block, definition_hash(link))
+                links.setdefault(link.group or group.name, {}).setdefault(group.name, []).append(hash_)
+    return links
 
 
 def _upstream_groups(name: str, feeders: Mapping[str, Iterable[str]]) -> frozenset[str]:

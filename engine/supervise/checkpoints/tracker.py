@@ -226,9 +226,11 @@ def _has_new_work(step: StepSpec, steps: StepGraph, now: RunProgress) -> bool:
 
 def _is_drained(group: str, entries: CheckpointMap, steps: StepGraph, now: RunProgress) -> bool:
     """Whether a group has no job left and can get no more."""
-    groups = {group, *steps.upstream[group]}
-    unseeded = any(c.step == SEEDER and c.group in groups and not c.completed for c in entries.values())
-    return now.seeded and not unseeded and not any(now.for_group(name).open for name in groups)
+    if not now.seeded:
+        return False
+    groups = (group, *steps.upstream[group])
+    seeders = (entries.get(f"{name}/{SEEDER}") for name in groups)
+    return not any(now.for_group(name).open for name in groups) and all(s is None or s.completed for s in seeders)
 
 
 def _dependent_reasons(changed: Iterable[str], steps: StepGraph, version: int) -> dict[str, str]:
