@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from console.cli.run_report import report_lines
-from console.format import plural
+from console.format import format_eta, plural, progress_bar
 from console.sanitize import clean
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
@@ -19,6 +19,7 @@ from engine.store.tables import events, runs
 from engine.urls import without_credentials
 
 _MAX_LISTED = 5
+_BAR = 12
 _EVENT_POLL_SECONDS = 0.5
 _REFRESH_SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
 
@@ -107,7 +108,7 @@ class Progress:
                 + "\n"
             )
         elif self._mode == "tty":
-            self._write(f"\r\x1b[K{_line(view, rate)}")
+            self._write(f"\r\x1b[K{_line_in_place(view, rate)}")
         else:
             self._write(_line(view, rate) + "\n")
 
@@ -142,7 +143,7 @@ class Progress:
         for warning in view.warnings:
             self._write(f"  WARNING {clean(warning.text)}\n")
         for output in view.appenders:
-            self._write(f"  {output.rows:>8} rows  {output.name}  {output.path}\n")
+            self._write(f"  {plural(output.rows, 'row'):>13}  {output.name}  {output.path}\n")
         if view.run.state in ("CANCELLED", "KILLED", "FAILED"):
             self._write("`crawl-console run` resumes it\n")
 
@@ -168,7 +169,14 @@ def _line(view: Snapshot, rate: float) -> str:
     jobs = view.jobs
     parts = [f"{jobs['done']} done", f"{jobs['taken']} running", f"{jobs['ready']} ready"]
     parts += [f"{jobs[name]} {name}" for name in ("failed", "skipped", "incomplete") if jobs[name]]
-    return f"{', '.join(parts + _pause_notes(view))}; {sum(view.rows.values())} rows; {rate:.1f} pages/s"
+    return f"{', '.join(parts + _pause_notes(view))}; {plural(sum(view.rows.values()), 'row')}; {rate:.1f} pages/s"
+
+
+def _line_in_place(view: Snapshot, rate: float) -> str:
+    """The line with a bar before it and the estimate of the end after it."""
+    ended, total = sum(view.jobs[state] for state in ("done", "failed", "skipped")), sum(view.jobs.values())
+    eta = format_eta(view.run.eta) if view.run is not None else "-"
+    return f"{progress_bar(ended / total if total else 0.0, _BAR)} {_line(view, rate)}; ETA {eta}"
 
 
 def _pause_notes(view: Snapshot) -> list[str]:

@@ -112,9 +112,11 @@ def _print_exit_summary(options: AttachOptions, stream: TextIO) -> None:
         else:
             reason = f": {run.reason}" if run.reason else ""
             jobs, rows = snapshot.jobs, sum(snapshot.rows.values())
-            result = f"{jobs['done']} done, {jobs['failed']} failed, {rows} rows"
+            result = f"{jobs['done']} done, {jobs['failed']} failed, {plural(rows, 'row')}"
             stream.write(clean(f"run {run.id} {run.state}{reason}; {result}") + "\n")
-            stream.writelines(clean(f"  {output.rows:>8} rows  {output.path}") + "\n" for output in snapshot.appenders)
+            stream.writelines(
+                clean(f"  {plural(output.rows, 'row'):>13}  {output.path}") + "\n" for output in snapshot.appenders
+            )
             if run.state != "DONE":
                 stream.write(f"`crawl-console run{data_flag}` resumes it\n")
         stream.flush()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from console.format import plural
 from console.sanitize import clean
 from console.tui.host import AppHost
 from console.tui.state.file_line import find_file_line
@@ -94,7 +95,7 @@ class DesktopActions:
         except OSError as error:
             self._app.show_toast(f"export: {path}: {error.strerror}", "error")
             return
-        self._app.show_toast(f"{len(rows)} rows: {path}")
+        self._app.show_toast(f"{plural(len(rows), 'row')}: {path}")
 
 
 def _editor_args(editor: str, path: Path, line: int) -> list[str]:

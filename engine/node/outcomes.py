@@ -37,7 +37,7 @@ class OutcomeBuilder:
     ) -> JobOutcome:
         """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`."""
         rows = sum(len(made.texts) for made in extraction.rows)
-        text = f"{status} {url} {fetch_time} {size / 1000:.0f} kB {rows} rows"
+        text = f"{status} {url} {fetch_time} {size / 1000:.0f} kB {rows} row{'' if rows == 1 else 's'}"
         replaced = f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced"
         problems = [note for note, applies in (("empty page", not size), (replaced, extraction.damaged)) if applies]
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from console.cli.options import common_options, validate_assignments
-from console.format import format_clock, format_date_time
+from console.format import format_clock, format_date_time, plural
 from console.sanitize import clean
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _run_lines(view: "Snapshot") -> list[str]:
         ", ".join(f"{count} {name}" for name, count in view.jobs.items()),
     ]
     lines += [
-        f"  {name}: {count} rows{f', {view.rejected[name]} rejected' if name in view.rejected else ''}"
+        f"  {name}: {plural(count, 'row')}{f', {view.rejected[name]} rejected' if name in view.rejected else ''}"
         for name, count in view.rows.items()
     ]
-    return lines + [f"  {a.name}: {a.rows} rows, {a.bytes} bytes  {a.path}" for a in view.appenders]
+    return lines + [f"  {a.name}: {plural(a.rows, 'row')}, {a.bytes} bytes  {a.path}" for a in view.appenders]

@@ -98,5 +98,5 @@ def _lines(view: "Snapshot") -> list[str]:
         f" {s.incomplete} incomplete{'  PAUSED' if s.paused else ''}"
         for s in view.sequences
     ]
-    lines += [f"  {a.name}: {a.rows} rows, {a.bytes} bytes  {a.path}" for a in view.appenders]
+    lines += [f"  {a.name}: {plural(a.rows, 'row')}, {a.bytes} bytes  {a.path}" for a in view.appenders]
     return lines + report_lines(view)

@@ -99,7 +99,7 @@ def _output_lines(outputs: Sequence[OutputRow], width: int) -> list[Line]:
             folder = path.parent
             parts = wrap_text(f"{folder}/", "text", max(20, width - 11))
             lines += [Line((("   files  " if not i else "          ", "dim"), part)) for i, part in enumerate(parts)]
-        size = f"{output.rows} rows, {format_size(output.bytes)}B"
+        size = f"{plural(output.rows, 'row')}, {format_size(output.bytes)}B"
         lines.append(Line(((f"          {path.name:<24} ", "strong"), (size, "dim"))))
     return lines
 

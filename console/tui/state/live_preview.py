@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from console.format import plural
 from console.sanitize import clean
 from console.tui.widgets.line_canvas import Span
 from engine.errors import CrawlError
@@ -66,7 +67,7 @@ def _preview_lines(preview: Preview) -> Iterator[Span]:
     duration = f"{preview.seconds * 1000:.0f} ms"
     yield f"{len(preview.pages)} pages: {changed}, {counts['same']} same; {duration}, nothing written", "strong"
     for name, count in preview.emptied.items():
-        yield f"✗ {name}: now empty in {count} rows that had a value", "bad"
+        yield f"✗ {name}: now empty in {plural(count, 'row')} that had a value", "bad"
     rejected = [rejection for page in preview.pages for rejection in page.rejected]
     for place, count in _count_texts([f"{r.field}: {r.reason}  {r.place}" for r in rejected]).items():
         yield f"✗ {place}" + (f"  ({count} records)" if count > 1 else ""), "bad"
@@ -79,7 +80,7 @@ def _page_lines(page: PagePreview, columns: Sequence[str], *, plain: bool) -> It
     shown = [change for change in page.changes if change.kind != "same"]
     if not shown and not page.problem and not plain:
         return
-    yield f"{clean(page.url)}  {len(page.rows)} rows, {page.links} links", "accent"
+    yield f"{clean(page.url)}  {plural(len(page.rows), 'row')}, {plural(page.links, 'link')}", "accent"
     if page.problem:
         yield f"  ✗ {page.problem}", "bad"
     for change in shown or page.changes[:_MAX_UNCHANGED_ROWS]:

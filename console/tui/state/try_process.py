@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 
+from console.format import plural
 from console.tui.widgets.line_canvas import Span
 
 _TIMEOUT = 20.0
@@ -33,7 +34,10 @@ def run_trial(data: Path, defs: Path, data_def: str, job: int) -> list[Span]:
 
 def _trial_lines(trial: dict[str, list[dict[str, object]]], data_def: str) -> Iterator[Span]:
     rows, links, rejected = trial["rows"], trial["links"], trial["rejected"]
-    yield f"{data_def}: {len(rows)} rows, {len(links)} links, {len(rejected)} rejected, nothing written", "strong"
+    yield (
+        f"{data_def}: {plural(len(rows), 'row')}, {plural(len(links), 'link')}, {len(rejected)} rejected, nothing written",
+        "strong",
+    )
     for reject in rejected[:_MAX_ROWS]:
         yield f"✗ {reject['field']}: {reject['reason']}  {reject['place']}", "bad"
     for number, row in enumerate(rows[:_MAX_ROWS], 1):
