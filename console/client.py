@@ -3,12 +3,13 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from engine.errors import StorageError, SupervisorNotRunning, UsageError, suggest
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
+from engine.runtime.clock import boottime
 from engine.runtime.process_identity import is_process_alive
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal
 from engine.store.db.schema import CRAWL, has_schema
@@ -18,6 +19,8 @@ from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
 from engine.store.tables import commands, runs, supervisors
 from engine.store.tables.runs import Run
 from engine.store.tables.supervisors import Epoch
+from engine.store.transactions import waits
+from engine.store.transactions.waits import WaitingPlace
 from engine.supervise.lock import read_holder
 from engine.urls import without_credentials
 
@@ -191,6 +194,22 @@ def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool
     raise SupervisorNotRunning(
         f"{data}: no answer within {_REPLY_TIMEOUT:g} s", "The supervisor may hang; see data/logs."
     )
+
+
+def explain_waits(db: Database, run: int, lines: Iterable[JobLine]) -> dict[int, str]:
+    """By id: why each waiting job of these is not fetched now."""
+    waiting = {j.id: (j, WaitingPlace(j.kind, j.group, j.host)) for j in lines if j.state == "READY"}
+    if waiting and not _has_supervisor(db):
+        return dict.fromkeys(waiting, "no supervisor runs: `crawl-console run` resumes it")
+    by_place = waits.explain(db, run, [place for _, place in waiting.values()], boottime())
+    return {
+        id_: (f"tried again in {line.wait:.1f} s; " if line.wait else "") + by_place[place]
+        for id_, (line, place) in waiting.items()
+    }
+
+
+def _has_supervisor(db: Database) -> bool:
+    return _living_pid(_identity(supervisors.current(db))) is not None
 
 
 def job_as_dict(line: JobLine) -> dict[str, Any]:

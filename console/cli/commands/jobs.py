@@ -1,7 +1,7 @@
 """The command `jobs`: lists the jobs of a run."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ _HEADING = "      ID  STATE       TRIES     AGE  GROUP         URL"
 )
 @match_option
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="At most N; default: all.")
+@click.option("--why", is_flag=True, help="Say why each waiting job is not fetched now.")
 @lines_option
 @run_option
 @common_options
@@ -42,6 +43,7 @@ def jobs(
     states: Sequence[str],
     pattern: str | None,
     limit: int | None,
+    why: bool,
     as_json: bool,
     run_id: str | None,
     data: Path,
@@ -49,7 +51,7 @@ def jobs(
 ) -> int:
     """List the jobs of a run; failed ones newest first."""
     from console.cli.output import write_lines, write_stderr
-    from console.client import open_latest_run
+    from console.client import explain_waits, open_latest_run
     from console.filter_syntax import job_filter
     from engine.store.read.browse import list_jobs
 
@@ -62,7 +64,8 @@ def jobs(
             page = list_jobs(db, run.seq, filter_, after=cursor, limit=size)
             if page.lines and not count and not as_json:
                 write_lines([_HEADING])
-            write_lines(map(_json, page.lines) if as_json else map(_line, page.lines))
+            reasons = explain_waits(db, run.seq, page.lines) if why else {}
+            write_lines(_json(line, reasons) if as_json else _line(line, reasons) for line in page.lines)
             count, cursor = count + len(page.lines), page.next
             if cursor is None:
                 break
@@ -71,15 +74,16 @@ def jobs(
     return 0
 
 
-def _json(line: "JobLine") -> str:
+def _json(line: "JobLine", reasons: Mapping[int, str]) -> str:
     import orjson
 
     from console.client import job_as_dict
 
-    return orjson.dumps(job_as_dict(line)).decode()
+    why = {"why": reasons[line.id]} if line.id in reasons else {}
+    return orjson.dumps(job_as_dict(line) | why).decode()
 
 
-def _line(line: "JobLine") -> str:
+def _line(line: "JobLine", reasons: Mapping[int, str]) -> str:
     age = "-" if line.changed_at is None else format_elapsed(time.time() - line.changed_at)
     details = [
         f"→ {without_credentials(line.target)}" if line.target else "",
@@ -87,6 +91,7 @@ def _line(line: "JobLine") -> str:
         f"{line.crashes} crashes" if line.crashes else "",
         f"waits {format_elapsed(line.wait)}" if line.wait else "",
         f"in {line.node}" if line.state == "TAKEN" else "",
+        reasons.get(line.id, ""),
     ]
     notes = "; ".join(detail for detail in details if detail)
     text = f"{line.id:>8}  {line.state:<10}  {line.attempts:>5}  {age:>6}  {line.group:<12}  "

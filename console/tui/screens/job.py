@@ -208,7 +208,7 @@ def _payload_lines(detail: JobDetail) -> Iterator[Span]:
         "crashes": str(line.crashes), "defs": f"v{detail.defs}" if detail.defs else "-",
         "changed": format_time(line.changed_at) if line.changed_at else "-",
         "again in": format_age(line.wait) if line.wait is not None else "-",
-    }  # fmt: skip
+    } | ({"waits": detail.why} if detail.why else {})  # fmt: skip
     for name, value in properties.items():
         yield f"{name:<11}{value}", "text"
     for name, value in request.headers:

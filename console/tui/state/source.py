@@ -1,11 +1,11 @@
 """The console's data source: a protocol, and its implementation on the database of a data dir."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from console.client import supervisor_pid
+from console.client import explain_waits, supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.store.db.connector import Database
@@ -142,7 +142,8 @@ class DatabaseSource:
         """One job in full."""
         pages = Database.open(self.data / PAGES, read_only=True, busy_seconds=_BUSY_SECONDS)
         try:
-            return browse.get_detail(self.db, id_, pages=pages)
+            detail = browse.get_detail(self.db, id_, pages=pages)
+            return detail and replace(detail, why=explain_waits(self.db, detail.run, [detail.line]).get(id_))
         finally:
             pages.close()
 

@@ -34,10 +34,8 @@ def run_trial(data: Path, defs: Path, data_def: str, job: int) -> list[Span]:
 
 def _trial_lines(trial: dict[str, list[dict[str, object]]], data_def: str) -> Iterator[Span]:
     rows, links, rejected = trial["rows"], trial["links"], trial["rejected"]
-    yield (
-        f"{data_def}: {plural(len(rows), 'row')}, {plural(len(links), 'link')}, {len(rejected)} rejected, nothing written",
-        "strong",
-    )
+    counts = f"{plural(len(rows), 'row')}, {plural(len(links), 'link')}, {len(rejected)} rejected"
+    yield f"{data_def}: {counts}, nothing written", "strong"
     for reject in rejected[:_MAX_ROWS]:
         yield f"✗ {reject['field']}: {reject['reason']}  {reject['place']}", "bad"
     for number, row in enumerate(rows[:_MAX_ROWS], 1):

@@ -152,6 +152,8 @@ class JobDetail:
     """Its events, oldest first: attempts and errors."""
     rows: tuple[tuple[int, str, str], ...]
     """Id, dataDef and JSON of its first rows."""
+    why: str | None = None
+    """Why it is not fetched now, if it waits."""
 
 
 def list_jobs(

@@ -14,7 +14,7 @@ from engine.store.tables import sequences as rings
 from engine.store.transactions import page_limit
 
 # where the robots.txt cannot be read, no page is sent: its jobs need no send times
-_SEQUENCE_STATE = f"""
+SEQUENCE_STATE = f"""
 SELECT s.run, s.kind, s.grp, s.ready, s.taken,
     s.paused OR s.absent = 1 OR (r.extract_only AND s.kind <> 'extract'), s.max_pages,
     h.id, {hosts.EFFECTIVE_DELAY}
@@ -49,8 +49,8 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class _SequenceState:
-    """A row of `_SEQUENCE_STATE`: a sequence, its host and its run."""
+class SequenceState:
+    """A row of `SEQUENCE_STATE`: a sequence, its host and its run."""
 
     run: int
     kind: str
@@ -155,10 +155,10 @@ def _remaining_request(request: LeaseRequest, taken: Sequence[LeasedJob]) -> Lea
 
 
 def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -> Lease:
-    row = db.one(_SEQUENCE_STATE, (sequence,))
+    row = db.one(SEQUENCE_STATE, (sequence,))
     if row is None:
         return Lease()
-    s = _SequenceState(*row)
+    s = SequenceState(*row)
     if s.kind == "extract":
         return _lease_extracts(db, request, sequence, s)
     due = _blocked_until(s, now)
@@ -203,7 +203,7 @@ def _lease_one(db: Database, request: LeaseRequest, sequence: int, now: float) -
     return Lease(taken, again, due or None, left_for_others=due == 0 and fair < min(allowed, s.ready))
 
 
-def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, s: _SequenceState) -> Lease:
+def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, s: SequenceState) -> Lease:
     """Lease re-extractions: they need no host and no delay; fetches come first."""
     limit = 0 if _is_suspended(s) else min(request.free_slots, request.batch)
     if s.active:
@@ -235,11 +235,11 @@ def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, s: _Sequ
     return Lease(taken, again)
 
 
-def _is_suspended(s: _SequenceState) -> bool:
+def _is_suspended(s: SequenceState) -> bool:
     return bool(s.run_paused or s.suspended) or s.run_state not in ("SEEDING", "READY", "DRAINING")
 
 
-def _blocked_until(s: _SequenceState, now: float) -> float | None:
+def _blocked_until(s: SequenceState, now: float) -> float | None:
     """When leases are possible. 0: now; a boot-time second: not before it; None: after some other event."""
     if _is_suspended(s):
         return None
@@ -252,7 +252,7 @@ def _blocked_until(s: _SequenceState, now: float) -> float | None:
     return 0
 
 
-def _allowed_jobs(s: _SequenceState, request: LeaseRequest) -> int:
+def _allowed_jobs(s: SequenceState, request: LeaseRequest) -> int:
     """Jobs the sequence may take: its quota, or more if no other waits; limited by its host's concurrency and delay."""
     most = min(request.free_slots, request.batch)
     allowed = lease_limit(active=s.active, slots=s.slots, running=s.taken, free=request.free_slots, batch=request.batch)
@@ -264,7 +264,7 @@ def _allowed_jobs(s: _SequenceState, request: LeaseRequest) -> int:
     return max(0, allowed)
 
 
-def _fair_share(s: _SequenceState, request: LeaseRequest) -> int:
+def _fair_share(s: SequenceState, request: LeaseRequest) -> int:
     """The rest of the node's share of the host's concurrency: in proportion to its slots, rounded up."""
     if not request.slots:
         return request.free_slots

@@ -1,0 +1,82 @@
+"""Says why waiting jobs are not leased: the rules of the lease, in its order, in words."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from engine.model.job import JobKind
+from engine.model.quota import quota
+from engine.store.db.connector import Database
+from engine.store.tables import sequences
+from engine.store.transactions import page_limit
+from engine.store.transactions.lease import SEQUENCE_STATE, SequenceState
+
+_SEQUENCE = """
+SELECT s.id, s.paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
+FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run
+WHERE s.run = ? AND s.kind = ? AND s.grp = ? AND h.key = ?
+"""
+
+
+class WaitingPlace(NamedTuple):
+    """The sequence in which a job waits."""
+
+    kind: str
+    group: str
+    host: str
+    """`name:port`."""
+
+
+def explain(db: Database, run: int, places: Iterable[WaitingPlace], now: float) -> dict[WaitingPlace, str]:
+    """By place: why its jobs are not leased; for jobs that only wait for a free slot, that.
+
+    `now`: boot-time seconds. Costs a few reads for each place.
+    """
+    return {place: _explain(db, run, place, now) for place in dict.fromkeys(places)}
+
+
+def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
+    row = db.one(_SEQUENCE, (run, place.kind, place.group, place.host))
+    if row is None:
+        return "its sequence is being created"
+    id_, paused, absent, extract_only, crawl_delay, throttled, blocked = row
+    s = SequenceState(*db.all(SEQUENCE_STATE, (id_,))[0])
+    if s.run_paused:
+        causes = {"operator": "by an operator", "disk": "until the disk has room"}
+        return "the run is paused " + " and ".join(causes.get(cause, cause) for cause in s.run_paused.split(", "))
+    if paused:
+        return "its sequence is paused by an operator"
+    if absent:
+        return f"the defs lack the group {place.group}"
+    if extract_only and place.kind != JobKind.EXTRACT:
+        return "this run fetches nothing"
+    if s.run_state not in ("SEEDING", "READY", "DRAINING"):
+        return "no run is in progress"
+    if place.kind == JobKind.EXTRACT:
+        return "it waits for a free slot; fetches come first"
+    if s.kind != JobKind.ROBOTS and s.robots == "WANTED":
+        return f"the robots.txt of {place.host} is being read"
+    if s.backoff_until is not None and s.backoff_until > now:
+        cause = "429 or 503" if throttled else "it refused the crawler" if blocked else "an answer"
+        return f"{place.host} rests for {s.backoff_until - now:.1f} s after {cause}"
+    if s.is_limited:
+        full = _full_limit(db, s)
+        if full is not None:
+            return full
+    if s.delay and s.next_at is not None and s.next_at > now + sequences.LOOKAHEAD:
+        cause = "Crawl-delay" if crawl_delay >= s.delay else "delay"
+        return f"{cause} {s.delay:g} s of {place.host}: the next request in {s.next_at - now:.1f} s"
+    if s.host_taken >= s.host_concurrency:
+        return f"{place.host} is at its concurrency of {s.host_concurrency}"
+    share = quota(s.active, s.slots)
+    if s.others_waiting and s.taken >= max(1, share * 9 // 10):
+        return f"the group has its quota of {share} slots, others wait"
+    return "it waits for a free slot"
+
+
+def _full_limit(db: Database, s: SequenceState) -> str | None:
+    room = page_limit.read_room(db, s.run, s.group, group_limit=s.max_pages, run_limit=None)
+    if not room.requests:
+        return f"maxPages {s.max_pages} of {s.group} is reached"
+    if not page_limit.read_room(db, s.run, s.group, group_limit=None, run_limit=s.run_max_pages).requests:
+        return f"--max-pages {s.run_max_pages} is reached"
+    return None
