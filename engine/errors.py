@@ -85,13 +85,19 @@ class Fenced(CrawlError):
     exit_code = 3
 
 
-def suggest(name: str, choices: list[str]) -> str:
-    """` (did you mean 'x'?)` with the closest valid name, else the valid names if they are few, else nothing."""
+def find_similar(name: str, choices: list[str]) -> str | None:
+    """The valid name that is most like another one; None if none is."""
     from difflib import get_close_matches  # rarely needed, and every command would pay for the import
 
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
-    if close:
-        return f" (did you mean '{close[0]}'?)"
+    return close[0] if close else None
+
+
+def suggest(name: str, choices: list[str]) -> str:
+    """` (did you mean 'x'?)` with the closest valid name, else the valid names if they are few, else nothing."""
+    similar = find_similar(name, choices)
+    if similar is not None:
+        return f" (did you mean '{similar}'?)"
     if choices and len(choices) <= 12:
         return f" (choose from {', '.join(sorted(choices))})"
     return ""

@@ -14,6 +14,11 @@ from engine.model.output_type import OUTPUT_TYPES
 from engine.urls import host_of, normalize
 
 MAX_NESTING = 2
+_DATE_LETTERS = {
+    "YYYY": "%Y", "yyyy": "%Y", "YY": "%y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "DD": "%d", "dd": "%d",
+    "HH": "%H", "mm": "%M", "ss": "%S",
+}  # fmt: skip
+"""Letters of other date languages, longest first, and the directives they stand for."""
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _BOOL_WORDS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
@@ -56,6 +61,9 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
         problems.add(node.place, "no-url", "a locator needs one of `url`, `urls`, `from`, `sitemap`")
     if node.get("urls") and not node.list_of("urls") and node.entries["urls"].node.kind == "list":
         _add_at_key(problems, node, "urls", "no-url", "the list of URLs is empty")
+    for url in (node.get("url"), *node.list_of("urls")):
+        if url is not None and url.kind == "scalar" and " " in url.text.strip():
+            problems.warn(url.place, "blank-in-url", "the URL has a blank, which is sent as %20")
     bodies = [key for key in node.entries if key in ("body", "form", "json")]
     for key in bodies[1:]:
         _add_at_key(problems, node, key, "conflict", f"`{key}` and `{bodies[0]}` both set the body; keep one")
@@ -105,8 +113,17 @@ def _check_data_def(name: str, place: SourcePosition, node: YamlNode, problems: 
     has_links = bool(node.list_of("links"))
     if not has_links and not any(True for _ in node.entries_of("fields")):
         problems.add(place, "no-fields", f"'{name}' has neither `fields` nor `links`; it extracts nothing")
+    query = node.get("query")
+    block = query.text_of("block") if query is not None else None
     for _, field in node.entries_of("fields"):
         _check_field(field.node, field.place, 0, problems)
+        if (
+            block
+            and not block.startswith("jmespath:")
+            and (field.node.text_of("selector") or "").startswith("jmespath:")
+        ):
+            message = "`jmespath:` reads JSON, and the block selects elements; use a CSS selector or `xpath:`"
+            _add_at_key(problems, field.node, "selector", "conflict", message)
 
 
 def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:
@@ -117,10 +134,21 @@ def _check_field(node: YamlNode, place: SourcePosition, depth: int, problems: Pr
     kind = node.text_of("type")
     if "format" in node.entries and kind != "date":
         _add_at_key(problems, node, "format", "conflict", "`format` needs `type: date`")
+    elif "format" in node.entries and "%" not in (text := node.text_of("format") or "%"):
+        message = f"`format`: '{text}' has no % directive; write {_with_directives(text)}"
+        problems.add(node.entries["format"].node.place, "bad-format", message)
+    if "join" in node.entries and (node.text_of("all") or "").lower() != "true":
+        problems.warn(node.key_place("join"), "no-effect", "`join` has no effect without `all: true`")
     if "fields" in node.entries:
         _check_nested(node, place, depth, problems)
     elif node.get("default") is not None:
         _check_default(node, kind or "str", problems)
+
+
+def _with_directives(text: str) -> str:
+    """A date format of letters, such as `YYYY-MM-DD`, in directives; an example if it is none."""
+    written = re.sub("|".join(_DATE_LETTERS), lambda match: _DATE_LETTERS[match.group()], text)
+    return written if "%" in written else "for example %d %B %Y"
 
 
 def _check_nested(node: YamlNode, place: SourcePosition, depth: int, problems: Problems) -> None:

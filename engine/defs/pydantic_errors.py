@@ -60,11 +60,18 @@ def _add_problem(detail: ErrorDetails, root: YamlNode, problems: Problems) -> No
         problems.add(node.place, code, f"`{shown}`: {detail['msg']}")
     elif kind == "model_type" and model is TaskGroupTerm and node.kind == "scalar" and not node.is_null:
         reserved = _keys_of(TaskGroupTerm)
+        if key == "dataDef":
+            problems.add(key_place, "unnamed-task", f"a task needs a name: write `page: {{dataDef: {node.text}}}`")
+            return
         message = f"'{shown}' is neither a reserved key of a task group nor a task{suggest(key, reserved)}"
         problems.add(key_place, "unknown-key", message)
     else:
         place = key_place if node.is_null else node.place
-        problems.add(place, "wrong-type", f"`{shown}` must be {_EXPECTED[kind]}, not {describe_value(node, path)}")
+        cure = ""
+        if len(path) >= 2 and path[-2] == "fields" and node.kind == "scalar" and not node.is_null:
+            cure = f"; write `{shown}: {{selector: {node.text}}}`"
+        text = f"`{shown}` must be {_EXPECTED[kind]}, not {describe_value(node, path)}{cure}"
+        problems.add(place, "wrong-type", text)
 
 
 def _add_unknown_key(key: str, place: SourcePosition, model: type[BaseModel] | None, problems: Problems) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from engine.defs.language import TaskGroupTerm
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import Entry, YamlNode
-from engine.errors import suggest
+from engine.errors import find_similar, suggest
 from engine.model.definition import SourcePosition
 
 _RESERVED_KEYS = frozenset(field.alias or name for name, field in TaskGroupTerm.model_fields.items())
@@ -15,11 +15,16 @@ def check(root: YamlNode, problems: Problems) -> None:
     """Checks all references between parts of the defs."""
     groups = [name for name, _ in root.entries_of("taskGroups")]
     data_defs = [name for name, _ in root.entries_of("dataDefs")]
+    mistyped: set[str | None] = set()
+    """Groups that another name was probably written for: that nothing leads to them follows from it."""
     for name, entry in root.entries_of("locatorGroups"):
         if name not in groups:
             message = f"no task group '{name}' defines what to do with these pages{suggest(name, groups)}"
             problems.add(entry.place, "unknown-group", message)
+            mistyped.add(find_similar(name, groups))
     for name, group in root.entries_of("taskGroups"):
+        if "dataDef" in group.node.entries:
+            continue  # reported with its cure: a task without a name
         if not any(True for _ in iter_tasks(group.node)) and group.node.kind == "mapping":
             message = f"'{name}' has no task; add one, such as `page: {{dataDef: NAME}}`"
             problems.add(group.place, "no-tasks", message)
@@ -27,10 +32,12 @@ def check(root: YamlNode, problems: Problems) -> None:
             _check_reference(task.node.get("dataDef"), data_defs, "unknown-data-def", "dataDef", problems)
     for _, data_def in root.entries_of("dataDefs"):
         _check_data_def(data_def.node, groups, problems)
+        links = [link.text_of("linkGroup") for link in data_def.node.list_of("links")]
+        mistyped |= {find_similar(name, groups) for name in links if name and name not in groups}
     for _, appender in root.entries_of("appenders"):
         for reference in appender.node.list_of("dataDefs"):
             _check_reference(reference, data_defs, "unknown-data-def", "dataDef", problems)
-    _check_reachable(root, problems)
+    _check_reachable(root, problems, mistyped)
     _check_unused(root, data_defs, problems)
 
 
@@ -66,7 +73,7 @@ def _check_is_one_of(
         problems.add(place, code, f"unknown {noun} '{name}'{suggest(name, names)}")
 
 
-def _check_reachable(root: YamlNode, problems: Problems) -> None:
+def _check_reachable(root: YamlNode, problems: Problems, mistyped: set[str | None]) -> None:
     """A task group is reachable through its own locators, or through a link from a reachable group."""
     groups = dict(root.entries_of("taskGroups"))
     reachable = {name for name, entry in root.entries_of("locatorGroups") if entry.node.list_of("locators")}
@@ -76,7 +83,7 @@ def _check_reachable(root: YamlNode, problems: Problems) -> None:
         reachable |= new
         todo += new
     for name, entry in groups.items():
-        if name not in reachable:
+        if name not in reachable and name not in mistyped:
             message = f"nothing leads to '{name}': add locators for it, or a link with `linkGroup: {name}`"
             problems.add(entry.place, "unreachable-group", message)
 
