@@ -54,6 +54,7 @@ _PAUSE = """
 UPDATE sequences SET paused = :paused WHERE run = :run AND paused <> :paused AND id IN (
     SELECT s.id FROM sequences s JOIN hosts h ON h.id = s.host
     WHERE s.run = :run AND :selector IN (CAST(s.id AS TEXT), s.grp, s.grp || '@' || h.key))
+RETURNING kind <> 'extract'
 """
 _GET_MAX_PAGES = "SELECT max_pages FROM sequences WHERE id = ?"
 _SET_MAX_PAGES = "UPDATE sequences SET max_pages = ? WHERE run = ? AND grp = ?"
@@ -184,8 +185,12 @@ def clear_rings(db: Database, run: int) -> None:
 
 
 def pause(db: Database, run: int, selector: str, paused: bool) -> int:
-    """Pause or resume the sequences that match an id, a group, or `group@host:port`; returns how many changed."""
-    return int(db.execute(_PAUSE, {"paused": int(paused), "run": run, "selector": selector}).rowcount)
+    """Pause or resume the sequences that match an id, a group, or `group@host:port`; returns how many changed.
+
+    Re-extractions of the same pages change with them, and are counted only where they are alone, as in `count_paused`.
+    """
+    fetching = [row[0] for row in db.all(_PAUSE, {"paused": int(paused), "run": run, "selector": selector})]
+    return sum(fetching) or len(fetching)
 
 
 def count_paused(db: Database, run: int) -> int:

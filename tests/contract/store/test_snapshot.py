@@ -140,7 +140,11 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(new_store: NewStore
 def test_paused_sequences_are_counted_until_the_run_is_done(new_store: NewStore) -> None:
     store = _busy(new_store)
     with store.db.transaction():
-        assert sequences.pause(store.db, store.run, "g@b:80", True) == 1
+        store.db.execute(
+            "INSERT INTO sequences (run, host, kind, grp) SELECT s.run, s.host, 'extract', s.grp"
+            " FROM sequences s JOIN hosts h ON h.id = s.host WHERE h.key = 'b:80' AND s.grp = 'g' LIMIT 1"
+        )
+        assert sequences.pause(store.db, store.run, "g@b:80", True) == 1, "its re-extraction is no other sequence"
         assert sequences.count_paused(store.db, store.run) == 1
     assert snapshot.read(store.db, limit=0).paused_sequences == 1
     with store.db.transaction():
