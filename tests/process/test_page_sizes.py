@@ -59,7 +59,7 @@ def test_small_and_large_pages_give_the_same(project: Project, site: Site, nofol
         assert (titles[f"/html/{size}"], titles[f"/feed/{size}"]) == ("A \ufffd", "Канал")
         assert site.count(f"/item/{size}") == 1
         [event] = [text for text in texts if text.startswith(f"200 {site.url('/html/')}{size} ")]
-        assert event.endswith("1 rows; 1 byte replaced; noindex")
+        assert event.endswith("1 row; 1 byte replaced; noindex")
         redirected = [reasons.get(site.url(f"/go/{size}/{kind}")) or "" for kind in ("in", "out")]
         if nofollow:
             assert redirected == ["", ""]
