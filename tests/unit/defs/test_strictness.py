@@ -339,34 +339,3 @@ def test_a_broken_file_does_not_hide_other_problems_or_cause_false_ones(tmp_path
         ("defs/shop.yml", "missing-key"),
         ("defs/shop.yml", "unknown-key"),
     ]
-
-
-START = 'locatorGroups: {a: {locators: [{url: "https://x.example/"}]}}\n'
-TASK = "taskGroups: {a: {t: {dataDef: d}}}\n"
-FIELD = "dataDefs: {d: {fields: {x: {selector: h1}}}}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (START + TASK + "dataDefs: {d: {fields: {x: {selector: a, type: date, format: 'YYYY-MM-DD'}}}}", "%Y-%m-%d"),
-        (START + TASK + "dataDefs: {d: {fields: {x: {selector: a, type: date, format: iso}}}}", "for example %d %B %Y"),
-        (START + TASK + "dataDefs: {d: {query: {block: li}, fields: {x: {selector: 'jmespath: a'}}}}", "reads JSON"),
-        (START + TASK + "dataDefs: {d: {fields: {x: {selector: a, join: '|'}}}}", "no effect without `all: true`"),
-        (START.replace("example/", "example/a b") + TASK + FIELD, "sent as %20"),
-        (START + TASK + 'dataDefs: {d: {fields: {x: {selector: a, match: "\\d+"}}}}', "two backslashes"),
-        (START.replace('"https://x.example/"', "https://x.example/{1..3}") + TASK + FIELD, "quote a URL"),
-        (START + TASK + "dataDefs:\n  d: {fields: {x: {selector: h1}}\n\n", "that begins in line 4"),
-        (START + TASK + "dataDefs: {d: {fields: {x: h1}}}", "write `x: {selector: h1}`"),
-        (START + "taskGroups: {a: {dataDef: d}}\n" + FIELD, "write `page: {dataDef: d}`"),
-        (START + "taskGroups: {aa: {t: {dataDef: d}}}\n" + FIELD, "did you mean 'aa'?"),
-    ],
-)
-def test_a_likely_mistake_has_one_message_with_its_cure(tmp_path: Path, text: str, words: str) -> None:
-    defs = write_defs(tmp_path, text)
-    try:
-        problems = list(load(defs).warnings)
-    except DefsError as error:
-        problems = [p for p in error.problems if p.code != "unused"]
-    assert len(problems) == 1, problems
-    assert words in problems[0].message
