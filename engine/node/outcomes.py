@@ -11,6 +11,7 @@ from engine.model.job import JobOrigin, JobState, LeasedJob
 from engine.node.page_extractor import PageExtraction
 from engine.runtime.clock import boottime
 from engine.store.tables.events import Event, Level
+from engine.store.tables.jobs import PRIORITY_RANGE
 from engine.store.transactions.outcome import JobOutcome
 
 _MAX_REJECTION_EVENTS = 5
@@ -79,34 +80,26 @@ class OutcomeBuilder:
             return self.retry(job, url, failure.reason)
         return self.failed(job, failure.reason, url)
 
-    def retry(self, job: LeasedJob, url: str, reason: str) -> JobOutcome:
-        """READY later, or FAILED after the last attempt."""
+    def retry(self, job: LeasedJob, url: str, reason: str, *, at_once: bool = False) -> JobOutcome:
+        """READY later, or with `at_once` now; FAILED after the last attempt."""
         attempt = job.attempts + 1
         if attempt >= self._max_attempts:
             return self.failed(job, f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})", url)
         wait = retry_wait(attempt, random.random())
         shown = urls.without_credentials(url)
-        event = self.event(job, "WARNING", f"{shown}: {reason}; attempt {attempt + 1} in {wait:.1f} s")
+        when = "after the other pages" if at_once else f"in {wait:.1f} s"
+        event = self.event(job, "WARNING", f"{shown}: {reason}; attempt {attempt + 1} {when}")
         return JobOutcome(
-            job=job, state=JobState.READY, reason=reason, attempts=1, not_before=boottime() + wait, hops=job.hops,
-            target=job.target, events=(event,), host_failed=True,
+            job=job, state=JobState.READY, reason=reason, attempts=1, not_before=None if at_once else boottime() + wait,
+            hops=job.hops, target=job.target, events=(event,), host_failed=True,
         )  # fmt: skip
 
-    def refused(self, job: LeasedJob, url: str, response: FetchResponse, hops: int) -> JobOutcome:
+    def refused(self, job: LeasedJob, url: str, response: FetchResponse) -> JobOutcome:
         """The site refused the crawler. READY, behind the other jobs of its sequence, or FAILED: the last attempt."""
-        attempt, reason = job.attempts + 1, f"blocked: {response.refusal}"
-        if attempt >= self._max_attempts:
-            text = f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})"
-            outcome = self.ended(job, JobState.FAILED, text, url, hops=hops)
-        else:
-            event = self.event(job, "WARNING", f"{urls.without_credentials(url)}: {reason}; tried again later")
-            outcome = JobOutcome(
-                job=job, state=JobState.READY, reason=reason, hops=job.hops, target=job.target, events=(event,),
-                priority=-attempt,
-            )  # fmt: skip
-            if response.refuses_host:
-                outcome.not_before = boottime() + retry_wait(attempt, random.random())
-        outcome.attempts, outcome.blocked = 1, True
+        outcome = self.retry(job, url, f"blocked: {response.refusal}", at_once=not response.refuses_host)
+        outcome.host_failed, outcome.blocked = False, True
+        if outcome.state is JobState.READY:
+            outcome.priority = job.priority - PRIORITY_RANGE
         return outcome
 
     def postponed(self, job: LeasedJob) -> JobOutcome:

@@ -140,7 +140,7 @@ class Pipeline:
     async def _read_sitemap(self, job: LeasedJob, fetched: FetchedPage) -> JobOutcome:
         url, hops, response = fetched.chain.url, fetched.chain.hops, fetched.response
         if response.refusal is not None:
-            return self._outcomes.refused(job, url, response, hops)
+            return self._outcomes.refused(job, url, response)
         if classify_status(response.status) == "retry":
             return self._outcomes.retry(job, url, f"HTTP {response.status}")
         if classify_status(response.status) != "ok":
@@ -170,7 +170,7 @@ class Pipeline:
         response, chain = fetched.response, fetched.chain
         url, hops, status = chain.url, chain.hops, response.status
         if response.refusal is not None:
-            return self._outcomes.refused(job, url, response, hops)
+            return self._outcomes.refused(job, url, response)
         document = NewDocument(
             keys=tuple(reversed(chain.keys)),
             url=urls.without_credentials(url),

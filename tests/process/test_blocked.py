@@ -11,7 +11,7 @@ pytestmark = pytest.mark.timeout(120)
 
 DEFS = """\
 locatorGroups: {{pages: {{locators: [{{urls: [{urls}]}}]}}}}
-taskGroups: {{pages: {{page: {{dataDef: page}}}}}}
+taskGroups: {{pages: {{priority: -3, page: {{dataDef: page}}}}}}
 dataDefs: {{page: {{fields: {{title: {{selector: h1, required: true}}}}}}}}
 hosts: {{"127.0.0.1": {{private: true, robots: false, concurrency: 2{host}}}}}
 """
@@ -121,5 +121,5 @@ def test_a_retried_page_has_its_place_in_the_queue_again(project: Project, site:
     crawl(project, attempts=2)
     site["/0"] = html("<h1>0</h1>")
     project.run_with_data("retry")
-    assert project.query("SELECT min(priority) FROM jobs") == [(0,)]
+    assert project.query("SELECT min(priority), max(priority) FROM jobs") == [(-3, -3)]
     assert project.crawl().jobs == {"done": 3}

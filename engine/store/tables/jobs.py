@@ -11,6 +11,8 @@ from engine.store.db.connector import Database, id_list, placeholders
 from engine.store.db.transitions import source_states
 from engine.store.tables import extracts
 
+PRIORITY_RANGE = 2**32
+"""More than two priorities of the defs can differ: a job lowered by it comes after all others of its sequence."""
 MAX_CRASHES = 3
 """Node deaths after which a job is FAILED: one while others were held, two while it was held alone."""
 
@@ -93,7 +95,8 @@ RETURNING sequence
 _NEXT_DUE = "SELECT min(not_before) FROM jobs WHERE run = ? AND state = 'READY' AND not_before IS NOT NULL"
 _REOPEN = f"""
 UPDATE jobs SET state = 'READY', attempts = 0, crashes = 0, hops = 0, target = NULL, not_before = NULL, reason = NULL,
-    priority = max(priority, 0), changed_at = {_NOW}
+    priority = priority + {PRIORITY_RANGE} * (({PRIORITY_RANGE // 2} - priority) / {PRIORITY_RANGE}),
+    changed_at = {_NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.READY)} AND state <> 'TAKEN'
 """
 _FIND_ENDED = "SELECT id FROM jobs WHERE run = ? AND identity = ? AND state IN ('DONE', 'FAILED', 'SKIPPED')"
