@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
 
 from engine.model.eta import Eta
@@ -96,6 +96,17 @@ def format_time(at: float) -> str:
 def format_date_time(at: float) -> str:
     """A wall-clock time with its date: `2024-05-01 12:04:31`."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def count_ended(jobs: Mapping[str, int]) -> int:
+    """How many jobs have ended, from the numbers of jobs by state."""
+    return jobs["done"] + jobs["failed"] + jobs["skipped"]
+
+
+def done_ratio(jobs: Mapping[str, int]) -> float:
+    """The share of the jobs that have ended, 0 to 1."""
+    total = sum(jobs.values())
+    return count_ended(jobs) / total if total else 0.0
 
 
 def progress_bar(share: float, width: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from console.cli.run_report import report_lines
-from console.format import format_eta, plural, progress_bar
+from console.format import done_ratio, format_eta, plural, progress_bar
 from console.sanitize import clean
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
@@ -174,9 +174,8 @@ def _line(view: Snapshot, rate: float) -> str:
 
 def _line_in_place(view: Snapshot, rate: float) -> str:
     """The line with a bar before it and the estimate of the end after it."""
-    ended, total = sum(view.jobs[state] for state in ("done", "failed", "skipped")), sum(view.jobs.values())
     eta = format_eta(view.run.eta) if view.run is not None else "-"
-    return f"{progress_bar(ended / total if total else 0.0, _BAR)} {_line(view, rate)}; ETA {eta}"
+    return f"{progress_bar(done_ratio(view.jobs), _BAR)} {_line(view, rate)}; ETA {eta}"
 
 
 def _pause_notes(view: Snapshot) -> list[str]:

@@ -18,10 +18,11 @@ from engine.node.host_gate import HostBackingOff, HostGates
 from engine.node.named_hosts import NamedHosts
 from engine.node.secrets import HostCredentials, SecretValues
 from engine.runtime.clock import boottime
+from engine.store.tables.answers import LAST_ANSWERS
 from engine.store.transactions.outcome import JobOutcome
 
-_REFUSALS = 5
-"""Of a host's last 20 answers, refused pages that concern the host if they are half of them, too."""
+_MIN_REFUSALS = 5
+"""Refused pages among a host's last answers from which they concern the host, if they are half of them, too."""
 
 
 @dataclass(slots=True)
@@ -130,9 +131,10 @@ class RequestSender:
             response.refusal, response.refuses_host = reason, True
         elif rule.challenges and response.status in REFUSAL_STATUSES:
             answers, refusals = self._db_access.recent_answers(job.host)
-            own = int(job.attempts == 0)
+            if job.attempts == 0:
+                answers, refusals = min(LAST_ANSWERS, answers + 1), refusals + 1
             response.refusal = f"HTTP {response.status}"
-            response.refuses_host = refusals + own >= _REFUSALS and 2 * (refusals + own) >= min(20, answers + own)
+            response.refuses_host = refusals >= _MIN_REFUSALS and 2 * refusals >= answers
 
     async def check_address(self, job: LeasedJob, url: str) -> None:
         """Raise AddressRefused if the address guard refuses the host now, and the defs do not name it."""

@@ -16,8 +16,8 @@ _SMOOTHING_SECONDS = 15.0
 """The time constant of a host's pace: what was measured so long ago counts a third."""
 _GROWTH_SECONDS, _GROWTH_PAGES = 5.0, 20
 """New pages within this time, or since so many pages ended, mean that more are to come."""
-_COST_DIVISOR = 0.02
-"""The share of its time that the supervisor spends on this: with very many hosts it looks less often."""
+_COST_SHARE = 0.02
+"""The share of its time that the supervisor spends on this: with very many hosts it estimates less often."""
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class Forecast:
             started = time.perf_counter()
             work = pace.read(self._db, run.seq, run.max_pages)
             self._eta = self._judge(run, work, now, max_time_left)
-            self._next_at = now + (time.perf_counter() - started) / _COST_DIVISOR
+            self._next_at = now + (time.perf_counter() - started) / _COST_SHARE
         return self._eta
 
     def _judge(self, run: Run, work: RunWork, now: float, max_time_left: float | None) -> Eta:
@@ -106,7 +106,7 @@ class Forecast:
         bound_by, reason = (last.key, _hold_of(last, now)) if last is not None else (None, None)
         together = self._run_pace.seconds_for(HostWork(left, ended), now)
         if len(estimates) < sum(1 for host in work.hosts.values() if host.left):
-            # of some host nothing is known: the nodes have not come to it
+            # some host has no pace yet: the nodes have not reached it
             if together is None:
                 return Eta(None, exact=False)
             if together > seconds:

@@ -40,6 +40,11 @@ _MAX_TOGETHER = 50
 """Such groups in one transaction: 0.1 s."""
 _MAX_REPORTED = 5
 
+_OpenGroup = tuple[LocatorGroup, str]
+"""A group that is not seeded yet, and the content hash of its seeder."""
+_Batch = tuple[LocatorGroup, Locator, list[Seed], JobKind]
+"""Seeds of a locator."""
+
 
 class Seeder:
     """Seeds the locators of one def version into a run, batch by batch. An interrupted batch is repeated."""
@@ -99,9 +104,11 @@ class Seeder:
         for group in self._definitions.locator_groups:
             if group.name in complete:  # before anything is seeded: the nodes lease its jobs already
                 yield from ([] for _ in self.secrets.recall(group, self._base))
-        for together in _combine_small([(g, content_hash) for g, content_hash in groups if g.name not in complete]):
+        open_groups = [(group, content_hash) for group, content_hash in groups if group.name not in complete]
+        for together in self._combine_small(open_groups):
             if len(together) > 1:
-                yield (yield from self._retry_busy(partial(self._write_groups, together)))
+                batches = self._read_groups(together)  # once: a busy database repeats the writing alone
+                yield (yield from self._retry_busy(partial(self._write_groups, together, batches)))
                 continue
             ((group, content_hash),) = together
             yield from self._retry_busy(partial(self._write_checkpoint, group, content_hash, completed=False))
@@ -140,20 +147,45 @@ class Seeder:
             if is_empty:
                 self._empty_lists.append("standard input" if locator.from_file == "-" else str(locator.from_file))
 
-    def _write_groups(self, groups: list[tuple[LocatorGroup, str]]) -> list[int]:
-        """Seed small groups, and complete their checkpoints, in one transaction."""
-        seeded_hosts: set[int] = set()
-        batches = [
-            (group, locator, list(seeds), kind)
+    def _combine_small(self, groups: list[_OpenGroup]) -> Iterator[list[_OpenGroup]]:
+        """The groups in order, neighbours together where they are small: each transaction waits for the disk."""
+        together: list[_OpenGroup] = []
+        for entry in groups:
+            is_small = self._is_small(entry[0])
+            if together and (not is_small or len(together) >= _MAX_TOGETHER):
+                yield together
+                together = []
+            if is_small:
+                together.append(entry)
+            else:
+                yield [entry]
+        if together:
+            yield together
+
+    def _is_small(self, group: LocatorGroup) -> bool:
+        """Whether it has a few plain URLs: no list, no pattern, and no password, which takes 10 ms to seal."""
+        if "@" in (self._base or "") or any(locator.from_file is not None for locator in group.locators):
+            return False
+        patterns = [url for locator in group.locators for url in (*locator.urls, locator.sitemap or "")]
+        return len(patterns) <= _SMALL_GROUP and not any("{" in url or "@" in url for url in patterns)
+
+    def _read_groups(self, groups: list[_OpenGroup]) -> list[_Batch]:
+        """The seeds of small groups."""
+        return [
+            (group, locator, batch, kind)
             for group, _ in groups
             for locator in group.locators
             for kind, seeds in self._locator_seeds(group, locator)
+            if (batch := list(seeds))
         ]
+
+    def _write_groups(self, groups: list[_OpenGroup], batches: list[_Batch]) -> list[int]:
+        """Seed small groups, and complete their checkpoints, in one transaction."""
+        seeded_hosts: set[int] = set()
+        self._empty_lists = []
         with self._placing():
-            for group, locator, seeds, kind in batches:
-                if seeds:
-                    seeded_hosts |= self._add_jobs(group, locator, seeds, kind)
-            self._empty_lists = []
+            for batch in batches:
+                seeded_hosts |= self._add_jobs(*batch)
             for group, content_hash in groups:
                 self._complete(group, Checkpoint(step=SEEDER, group=group.name, content_hash=content_hash))
             return self._ring(seeded_hosts)
@@ -238,30 +270,6 @@ class Seeder:
     def _complete(self, group: LocatorGroup, checkpoint: Checkpoint) -> None:
         checkpoints.write(self._db, self._run.seq, [replace(checkpoint, completed_at=time.time(), status="valid")])
         runs.set_empty_seeds(self._db, self._run.seq, group.name, self._empty_lists)
-
-
-def _combine_small(groups: list[tuple[LocatorGroup, str]]) -> Iterator[list[tuple[LocatorGroup, str]]]:
-    """The groups in order, neighbours together where they are small: each transaction waits for the disk."""
-    together: list[tuple[LocatorGroup, str]] = []
-    for entry in groups:
-        is_small = _is_small(entry[0])
-        if together and (not is_small or len(together) >= _MAX_TOGETHER):
-            yield together
-            together = []
-        if is_small:
-            together.append(entry)
-        else:
-            yield [entry]
-    if together:
-        yield together
-
-
-def _is_small(group: LocatorGroup) -> bool:
-    """Whether it has a few plain URLs: no list, no pattern, no password."""
-    patterns = [url for locator in group.locators for url in (*locator.urls, locator.sitemap or "")]
-    return len(patterns) <= _SMALL_GROUP and not any(
-        locator.from_file is not None or "{" in url or "@" in url for locator in group.locators for url in patterns
-    )
 
 
 def create_placements(run: int, definitions: Definitions, settings: Settings) -> PlacementCache:

@@ -77,11 +77,11 @@ def test_while_new_pages_appear_it_is_a_lower_bound(project: Project, site: Site
     site.fallback = tree
     project.write(DEFS.format(locators=f'{{url: "{site.url("/1")}"}}', slow=1))
     estimates, ended_at = watch(project)
-    known = [(ended_at - at, eta) for at, eta, done in estimates if done >= 20 and eta["seconds"] and at < ended_at]
-    assert any(not eta["exact"] for _, eta in known)
-    above = [(left, eta) for left, eta in known if eta["seconds"] > 1.1 * left + 1.5]
+    measured = [(ended_at - at, eta) for at, eta, done in estimates if done >= 20 and eta["seconds"] and at < ended_at]
+    assert any(not eta["exact"] for _, eta in measured)
+    above = [(left, eta) for left, eta in measured if eta["seconds"] > 1.1 * left + 1.5]
     assert not above
-    assert not any(eta["exact"] for left, eta in known if left > 5)
+    assert not any(eta["exact"] for left, eta in measured if left > 5)
 
 
 def test_a_paused_run_says_so_and_a_run_that_has_ended_has_no_estimate(project: Project, site: Site) -> None:

@@ -2,18 +2,26 @@
 
 from collections.abc import Iterable
 
-from console.format import describe_eta, format_count, format_eta, format_rate, progress_bar, sparkline
+from console.format import (
+    count_ended,
+    describe_eta,
+    done_ratio,
+    format_count,
+    format_eta,
+    format_rate,
+    progress_bar,
+    sparkline,
+)
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from engine.model.eta import NO_ETA
 from engine.model.run import Stage
+from engine.store.read.data_warnings import FAILING_SHARE
 
 _WIDE = 120
 """Columns from which the bar is long."""
 _NARROW_BAR, _WIDE_BAR = 8, 30
-_BAD_SHARE = 0.2
-"""The share of failed requests from which it is shown as bad, as in the warnings."""
 _GOOD_STATES = {"RUNNING", "DONE", "CRAWL_COMPLETE"}
 _STAGE_LABELS = {
     "STOPPING_NODES_GRACEFUL": "STOPPING nodes",
@@ -69,10 +77,10 @@ class Header(Canvas):
             return []
         snapshot, rates, run = self.last_poll.snapshot, self.rates, self.last_poll.snapshot.run
         eta = run.eta if self.last_poll.supervisor_pid and run.state.is_open else NO_ETA
-        ended, total = _count_ended(snapshot.jobs), sum(snapshot.jobs.values())
+        ended, total = count_ended(snapshot.jobs), sum(snapshot.jobs.values())
         grows = "≥ " if eta.seconds is not None and not eta.exact else ""
         bar = progress_bar(done_ratio(snapshot.jobs), _WIDE_BAR if width >= _WIDE else _NARROW_BAR)
-        failed_role = "bad" if snapshot.failed_share >= _BAD_SHARE else "text"
+        failed_role = "bad" if snapshot.failed_share >= FAILING_SHARE else "text"
         parts: list[tuple[int, list[Span]]] = [
             (0, [(" " + bar, "good")]),
             (0, [(f" {ended:,}", "strong"), (f" / {grows}{total:,}", "text")]),
@@ -102,16 +110,6 @@ def run_state_span(poll: PollResult) -> Span:
     if run.state.is_open and stage == "RUNNING":
         word = {"SEEDING": "SEEDING", "DRAINING": "DRAINING"}.get(str(run.state), "RUNNING")
     return word, "good" if word in _GOOD_STATES else "bad" if word in ("FAILED", "KILLED") else "warn"
-
-
-def done_ratio(jobs: dict[str, int]) -> float:
-    """Return the share of the known jobs that have ended."""
-    total = sum(jobs.values())
-    return _count_ended(jobs) / total if total else 0.0
-
-
-def _count_ended(jobs: dict[str, int]) -> int:
-    return jobs["done"] + jobs["failed"] + jobs["skipped"]
 
 
 def fit_parts(parts: Iterable[tuple[int, list[Span]]], width: int) -> list[Span]:

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from console.format import format_age, format_count, format_rate, progress_bar
+from console.format import done_ratio, format_age, format_count, format_rate, progress_bar
 from console.tui.state.alerts import Alarm
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
-from console.tui.widgets.header import done_ratio
 from console.tui.widgets.line_canvas import Line, Span, fit
 from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.pane import Pane

@@ -6,7 +6,7 @@ from engine.store.db.connector import Database, id_list
 from engine.store.tables import hosts, metrics
 
 _SEQUENCES = """
-SELECT host, grp, max_pages, paused OR absent, ready + delayed + taken, done + failed, skipped + incomplete
+SELECT host, grp, max_pages, paused OR absent = 1, ready + delayed + taken, done + failed, skipped + incomplete
 FROM sequences WHERE run = ? AND kind = 'page'
 """
 _WAITS = f"""
@@ -19,7 +19,7 @@ class HostWork:
     """The pages of a host."""
 
     left: float = 0.0
-    """Those that limits still allow, without those of paused sequences."""
+    """Those that limits still allow, without those of paused sequences and of groups that the defs lack."""
     ended: int = 0
     key: str = ""
     delay: float = 0.0
@@ -34,9 +34,9 @@ class RunWork:
     hosts: dict[int, HostWork]
     """By id; those with pages left have their limits, too."""
     total: int = 0
-    """All pages that are known."""
+    """All its pages so far."""
     paused: int = 0
-    """Pages of paused sequences."""
+    """Pages of such sequences."""
     run_room: float | None = None
     """Requests that the limit of the run still allows."""
 

@@ -5,14 +5,15 @@ from typing import NamedTuple
 
 from engine.store.db.connector import Database
 
-_COUNTED = 20
-_MARK = 1 << _COUNTED
+LAST_ANSWERS = 20
+"""How many answers of a host count."""
+_MARK = 1 << LAST_ANSWERS
 """The bit before the oldest of so many answers."""
 
 # a host that never refused has no answers noted: as many of its pages stand for them
 _NOTED = f"""
 CASE WHEN h.answers > 1 THEN h.answers
-    ELSE 1 << min({_COUNTED}, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page')) END
+    ELSE 1 << min({LAST_ANSWERS}, (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page')) END
 """
 _ADD = f"""
 WITH a (host, answers, refusals, bits) AS ({{values}}), n (host, refusals, noted) AS (
@@ -43,7 +44,7 @@ def add(db: Database, answers: Iterable[Answer]) -> None:
 
 
 def _to_row(host: int, answers: list[Answer]) -> tuple[int, int, int, int]:
-    newest = [answer.refused for answer in answers if answer.is_first][-_COUNTED:]
+    newest = [answer.refused for answer in answers if answer.is_first][-LAST_ANSWERS:]
     bits = sum(refused << place for place, refused in enumerate(reversed(newest)))
     return host, len(newest), sum(answer.refused for answer in answers), bits
 

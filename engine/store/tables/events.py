@@ -19,7 +19,7 @@ ORDER BY id {order} LIMIT ?
 _OF_JOB = "SELECT id, at, level, source, kind, job, text FROM events WHERE job = ? ORDER BY id DESC LIMIT ?"
 _WINDOW = 20_000
 _CHUNK = 1_000
-_EVENT_TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
+_TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
 
 
 class Event(NamedTuple):
@@ -98,6 +98,11 @@ def last_id(db: Database) -> int:
     return int(db.value(_LAST) or 0)
 
 
+def list_texts(db: Database, run: int, kind: str, after: int, limit: int) -> list[str]:
+    """Distinct texts of the first events of a kind after an event id."""
+    return [str(row[0]) for row in db.all(_TEXTS, (run, kind, after, limit))]
+
+
 def _to_listing(matches: list[tuple[int, Event]], next_: int | None, back: bool) -> EventListing:
     return EventListing(tuple(reversed(matches) if back else matches), next_)
 
@@ -105,8 +110,3 @@ def _to_listing(matches: list[tuple[int, Event]], next_: int | None, back: bool)
 def _to_event(row: tuple[Any, ...]) -> tuple[int, Event]:
     id_, at, level, source, kind, job, text = row
     return id_, Event(at, level, source, kind, text, job)
-
-
-def list_texts(db: Database, run: int, kind: str, after: int, limit: int) -> list[str]:
-    """Distinct texts of the first events of a kind after an event id."""
-    return [str(row[0]) for row in db.all(_EVENT_TEXTS, (run, kind, after, limit))]

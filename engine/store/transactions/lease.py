@@ -27,6 +27,8 @@ SELECT s.run, s.kind, s.grp, s.ready, s.taken,
 FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run WHERE s.id = ?
 """
 
+LEASING_STATES = ("SEEDING", "READY", "DRAINING")
+"""The states of a run in which its jobs are leased."""
 _RESERVED_SECONDS = 1.0
 """How far ahead a lease reserves the send times of a host with a delay."""
 _SKIP_BATCH = 5000
@@ -236,7 +238,7 @@ def _lease_extracts(db: Database, request: LeaseRequest, sequence: int, s: Seque
 
 
 def _is_suspended(s: SequenceState) -> bool:
-    return bool(s.run_paused or s.suspended) or s.run_state not in ("SEEDING", "READY", "DRAINING")
+    return bool(s.run_paused or s.suspended) or s.run_state not in LEASING_STATES
 
 
 def _blocked_until(s: SequenceState, now: float) -> float | None:

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from engine.model.job import JobKind
-from engine.model.quota import quota
+from engine.model.quota import lease_limit, quota
 from engine.store.db.connector import Database
 from engine.store.tables import sequences
 from engine.store.transactions import page_limit
-from engine.store.transactions.lease import SEQUENCE_STATE, SequenceState
+from engine.store.transactions.lease import LEASING_STATES, SEQUENCE_STATE, SequenceState
 
 _SEQUENCE = """
 SELECT s.id, s.paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
@@ -45,11 +45,11 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
         return "the run is paused " + " and ".join(causes.get(cause, cause) for cause in s.run_paused.split(", "))
     if paused:
         return "its sequence is paused by an operator"
-    if absent:
+    if absent == 1:
         return f"the defs lack the group {place.group}"
     if extract_only and place.kind != JobKind.EXTRACT:
         return "this run fetches nothing"
-    if s.run_state not in ("SEEDING", "READY", "DRAINING"):
+    if s.run_state not in LEASING_STATES:
         return "no run is in progress"
     if place.kind == JobKind.EXTRACT:
         return "it waits for a free slot; fetches come first"
@@ -67,9 +67,10 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
         return f"{cause} {s.delay:g} s of {place.host}: the next request in {s.next_at - now:.1f} s"
     if s.host_taken >= s.host_concurrency:
         return f"{place.host} is at its concurrency of {s.host_concurrency}"
-    share = quota(s.active, s.slots)
-    if s.others_waiting and s.taken >= max(1, share * 9 // 10):
-        return f"the group has its quota of {share} slots, others wait"
+    if s.others_waiting and not lease_limit(
+        active=s.active, slots=s.slots, running=s.taken, free=s.slots, batch=s.slots
+    ):
+        return f"the group has its quota of {quota(s.active, s.slots)} slots, others wait"
     return "it waits for a free slot"
 
 

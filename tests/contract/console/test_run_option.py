@@ -1,4 +1,4 @@
-"""`--run RUN`: commands that read look at an earlier run as well as at the latest."""
+"""`--run RUN`: commands that read show an earlier run as well as the latest."""
 
 import pytest
 
