@@ -55,7 +55,10 @@ def canaries(folder: Path) -> dict[str, list[str]]:
     files = [file for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]
     found: dict[str, list[str]] = {}
     for file in files:
-        content = file.read_bytes()
+        try:
+            content = file.read_bytes()
+        except FileNotFoundError:
+            continue  # a process that ended meanwhile removed its beat file
         for text, canary in texts.items():
             if text in content:
                 found.setdefault(canary, []).append(str(file.relative_to(folder)))
