@@ -95,6 +95,8 @@ class Settings:
     host_concurrency: int = 8
     live: str = "PT0S"
     on_reload: Literal["reextract", "new_only"] = "reextract"
+    on_save: Literal["publish", "ask"] = "publish"
+    """`ask`: saved defs wait until an operator publishes them."""
     refresh: float = 2.0
     parse_limit: float = 5.0
     """CPU seconds."""

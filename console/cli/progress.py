@@ -13,7 +13,7 @@ from console.format import done_ratio, format_eta, plural, progress_bar
 from console.sanitize import clean
 from engine.errors import CrawlError
 from engine.store.db.connector import Database
-from engine.store.read import snapshot
+from engine.store.read import failures, snapshot
 from engine.store.read.snapshot import Snapshot
 from engine.store.tables import events, runs
 from engine.urls import without_credentials
@@ -132,7 +132,7 @@ class Progress:
         self.print_message(f"run {view.run.id} {view.run.state}{suffix}; {view.run.seconds:.1f} s\n{_line(view, rate)}")
         for line in report_lines(view):
             self._write(f"{clean(line)}\n")
-        for url, failure in snapshot.list_failures(db, run, _MAX_LISTED) if view.jobs["failed"] else []:
+        for url, failure in failures.list_failures(db, run, _MAX_LISTED) if view.jobs["failed"] else []:
             self._write(f"  FAILED {clean(without_credentials(url))}: {clean(failure)}\n")
         if view.jobs["failed"] > _MAX_LISTED:
             self._write(f"  … and {view.jobs['failed'] - _MAX_LISTED} more failed\n")

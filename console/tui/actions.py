@@ -146,6 +146,23 @@ class Actions:
         if self._require_supervisor("reload") is not None:
             self.send_command("reload", {})
 
+    def publish_saved_defs(self) -> None:
+        """Publish the saved defs that wait; asks first on a screen that does not show what they change."""
+        poll = self._app.last_poll
+        saved = poll.waiting_defs if poll is not None and self._app.publishes_at_copy else None
+        if saved is None:
+            self._app.show_toast("y: copy the URL or line — not here", "warning")
+            return
+
+        def publish() -> None:
+            self._run_command("publish", lambda: self._control_client.send("reload", {"saved": saved["hash"]}))
+
+        if self._app.navigation.shows_plan:
+            publish()
+        else:
+            lines = [saved["text"], "Screen 5 shows what they change in stored pages."]
+            self.confirm_then("Publish the saved defs", lines, "Publish", publish)
+
     def retry(self, ids: Sequence[int], job_filter: JobFilter, *, marked: bool = False) -> None:
         """Ask, then make jobs READY again: those with these ids, else all that match.
 

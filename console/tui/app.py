@@ -137,6 +137,7 @@ class Console(App[int], inherit_bindings=False):
                 "retire": self.actions.remove_node,
                 "pause": self.actions.toggle_pause,
                 "reload": self.actions.reload,
+                "copy": self.actions.publish_saved_defs,
                 "suspend": self.action_suspend_process,
                 "quit": self.quit_flow.quit,
             },
@@ -146,6 +147,11 @@ class Console(App[int], inherit_bindings=False):
     def accepted_defs(self) -> AcceptedDefs | None:
         """The def version of the run."""
         return self.last_poll.accepted_defs if self.last_poll is not None else None
+
+    @property
+    def publishes_at_copy(self) -> bool:
+        """Whether `y` publishes saved defs instead of copying."""
+        return not self.options.read_only and self.last_poll is not None and self.last_poll.waiting_defs is not None
 
     def get_default_screen(self) -> MainScreen:
         """A screen without bindings."""

@@ -31,6 +31,11 @@ class Navigation:
         return len(self.view_stack)
 
     @property
+    def shows_plan(self) -> bool:
+        """Whether the visible view shows what saved defs would change."""
+        return self.top is not None and self.top.SHOWS_PLAN
+
+    @property
     def top(self) -> View | None:
         """The visible view."""
         return self.view_stack[-1] if self.view_stack else None

@@ -29,7 +29,7 @@ _PARAMETERS: Mapping[str, Mapping[str, _Parameter]] = MappingProxyType(
         "drain": {"node": _Parameter(str)},
         "restart": {"node": _Parameter(str)},
         "scale": {"count": _Parameter(int)},
-        "reload": {},
+        "reload": {"saved": _Parameter(str, required=False)},
         "pause": {"sequence": _Parameter(str, required=False)},
         "resume": {"sequence": _Parameter(str, required=False)},
     }

@@ -85,7 +85,7 @@ class CommandHandlers:
             case "scale":
                 return self._scale(control, arguments["count"])
             case "reload":
-                return self._reload(control, command.id)
+                return self._reload(control, command.id, arguments.get("saved"))
             case "pause" | "resume":
                 return self._pause(command.name == "pause", arguments.get("sequence"))
         raise AssertionError(command.name)
@@ -138,12 +138,12 @@ class CommandHandlers:
         started, drained = self._node_pool.scale(count)
         return True, f"{count} runners: {started} started, {drained} retired"
 
-    def _reload(self, control: RunControl, command: int) -> _Answer | None:
+    def _reload(self, control: RunControl, command: int, saved: str | None) -> _Answer | None:
         if control.exit_reason is not None:
             return False, "the run is stopping; `crawl-console extract` applies the defs on disk afterwards"
         if self._defs_sync.reloader is None:
             return False, "this run has no defs on disk to reload"
-        return self._defs_sync.reloader.request(command)
+        return self._defs_sync.reloader.request(command, saved)
 
     def _pause(self, paused: bool, sequence: str | None) -> _Answer:
         db, run = self._db, self._run

@@ -3,6 +3,7 @@
 COMMANDS = {
     "run": ("run:run", "Resume the unfinished run, else start a new one."),
     "check": ("check:check", "Validate defs."),
+    "plan": ("plan:plan", "Show what publishing the defs on disk would change."),
     "try": ("try_page:try_", "Show the rows and links of one page."),
     "shell": ("shell:shell", "Type selectors and see what they match on a page."),
     "status": ("status:status", "Show the state of the run."),

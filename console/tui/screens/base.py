@@ -21,6 +21,9 @@ class View(ConsoleWidget):
     SNAPSHOT_LIMIT = 60
     """How many sequences and hosts the snapshot holds for it."""
 
+    SHOWS_PLAN = False
+    """Whether it shows what saved defs would change."""
+
     can_focus = False
     last_poll: PollResult | None = None
 

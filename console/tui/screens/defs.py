@@ -49,6 +49,7 @@ class DefsView(View):
     """Files and dataDefs; below them problems, a file's text, or a preview."""
 
     NAME = "defs"
+    SHOWS_PLAN = True
     SNAPSHOT_LIMIT = 0
     HINTS = (
         ("↵", "text, or try"), ("e", "edit"), ("t", "try"), ("^r", "reload"), ("tab", "panes"), ("z", "zoom"),
@@ -68,6 +69,9 @@ class DefsView(View):
         self._last_stamp: tuple[tuple[str, int, int], ...] = ()
         self._preview_running = False
         self._zoomed = False
+        self._planned_hash = ""
+        """Of the saved defs that `_plan_lines` are about."""
+        self._plan_lines: Sequence[Span] = ()
 
     def compose(self) -> ComposeResult:
         """Three panes."""
@@ -103,10 +107,31 @@ class DefsView(View):
         self.data_defs.show(_data_def_rows(accepted, poll) if accepted else [])
         self.files.styles.height = min(len(self.files.rows), 8) + 1
         self.data_defs.styles.height = min(len(self.data_defs.rows), 8) + 1
+        saved = poll.waiting_defs
+        if saved is not None and saved["hash"] != self._planned_hash:
+            self._plan(saved["hash"])
         if self.text is None:
-            self.pane.heading = f"problems {len(problems)}" if problems else "problems"
-            self.pane.show([(_problem_text(p), "bad") for p in problems] or [_no_problems_span(accepted)])
+            if saved is not None:
+                self.pane.heading = f"saved {format_time(saved['at'])}, not published: y publishes"
+                self.pane.show(self._plan_lines)
+            else:
+                self.pane.heading = f"problems {len(problems)}" if problems else "problems"
+                self.pane.show([(_problem_text(p), "bad") for p in problems] or [_no_problems_span(accepted)])
         self.console_app.navigation.refresh_breadcrumbs()
+
+    def _plan(self, saved_hash: str) -> None:
+        """Compare stored pages with the saved defs, on a thread."""
+        from console.tui.state.saved_preview import preview_saved_defs
+
+        self._planned_hash, self._plan_lines = saved_hash, [("comparing stored pages…", "accent")]
+        app, options = self.console_app, self.console_app.options
+
+        def show(lines: Sequence[Span]) -> None:
+            if self._planned_hash == saved_hash:
+                self._plan_lines = lines
+                app.update_screen()
+
+        app.run_in_thread(lambda: app.call_in_app(show, preview_saved_defs(options.data, options.defs)))
 
     # --- keys
 

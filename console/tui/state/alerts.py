@@ -75,6 +75,9 @@ def _node_alarms(poll: PollResult) -> list[Alarm]:
 
 
 def _defs_alarms(poll: PollResult) -> list[Alarm]:
+    saved = poll.waiting_defs
+    if saved is not None:
+        return [Alarm("warn", f"defs saved, not published (y publishes, 5 shows): {saved['text']}")]
     problems = poll.snapshot.defs_problems
     if not problems:
         return []

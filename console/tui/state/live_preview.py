@@ -13,7 +13,8 @@ from console.format import plural
 from console.sanitize import clean
 from console.tui.widgets.line_canvas import Span
 from engine.errors import CrawlError
-from engine.preview.stored_pages import PagePreview, Preview, RowChange, preview_stored_pages
+from engine.preview.row_changes import RowChange
+from engine.preview.stored_pages import PagePreview, Preview, preview_stored_pages
 
 _MAX_UNCHANGED_ROWS = 5
 """How many unchanged rows a page shows if nothing changed anywhere."""
@@ -84,10 +85,11 @@ def _page_lines(page: PagePreview, columns: Sequence[str], *, plain: bool) -> It
     if page.problem:
         yield f"  ✗ {page.problem}", "bad"
     for change in shown or page.changes[:_MAX_UNCHANGED_ROWS]:
-        yield from _change_lines(change, columns)
+        yield from change_lines(change, columns)
 
 
-def _change_lines(change: RowChange, columns: Sequence[str]) -> Iterator[Span]:
+def change_lines(change: RowChange, columns: Sequence[str]) -> Iterator[Span]:
+    """A row's change: a line for each field of a changed row, else one line."""
     mark, style = _MARKS[change.kind]
     before, after = change.before or {}, change.after or {}
     if change.kind == "changed":

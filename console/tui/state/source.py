@@ -11,7 +11,7 @@ from engine.model.definition import Definitions
 from engine.store.db.connector import Database
 from engine.store.db.filter import JobFilter
 from engine.store.db.schema import CRAWL, PAGES, has_schema
-from engine.store.read import browse, snapshot
+from engine.store.read import browse, failures, snapshot
 from engine.store.read.browse import Cursor, JobDetail, Listing
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
 from engine.store.tables import events, samples, versions
@@ -86,6 +86,11 @@ class PollResult:
     requester: Any = None
     """Whose query it was: a result that arrives after the operator left the view is ignored."""
 
+    @property
+    def waiting_defs(self) -> dict[str, Any] | None:
+        """The saved defs that a living supervisor would publish: `hash`, `text`, `at`; None: none wait."""
+        return self.snapshot.defs_saved if self.supervisor_pid is not None else None
+
 
 class DatabaseSource:
     """Reads a data dir on one read-only connection."""
@@ -132,7 +137,7 @@ class DatabaseSource:
 
     def failure_reasons(self, run: int, limit: int) -> list[str]:
         """The reasons of the first failed jobs, one a job."""
-        return [reason for _, reason in snapshot.list_failures(self.db, run, limit)]
+        return [reason for _, reason in failures.list_failures(self.db, run, limit)]
 
     def jobs(self, run: int, job_filter: JobFilter, after: Cursor | None, limit: int, *, backwards: bool) -> Listing:
         """A page of the job list."""

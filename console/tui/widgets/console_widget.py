@@ -22,5 +22,8 @@ class ConsoleWidget(Widget):
         return cast("AppHost", self.app)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """A read-only console does not run actions that change the run: the key passes on to the app, which says so."""
-        return not (action in KEYS_BY_ID and changes_run(action) and self.console_app.options.read_only)
+        """Pass a key on to the app: one that changes the run in a read-only console, and `y` while saved defs wait."""
+        app = self.console_app
+        if action == "copy" and app.publishes_at_copy:
+            return False
+        return not (action in KEYS_BY_ID and changes_run(action) and app.options.read_only)

@@ -62,7 +62,10 @@ class Header(Canvas):
             owner = f"owner {self.last_poll.supervisor_pid}" if self.last_poll.supervisor_pid else "no supervisor"
             parts.append((4, [(f"  {owner}", "text" if self.last_poll.supervisor_pid else "bad")]))
             problems = len(self.last_poll.snapshot.defs_problems)
-            defs_state: Span = (f" {problems} problems", "bad") if problems else (" ok", "good")
+            saved = self.last_poll.snapshot.defs_saved is not None
+            defs_state: Span = (" saved, not published", "warn") if saved else (" ok", "good")
+            if problems:
+                defs_state = (f" {problems} problems", "bad")
             parts.append((2, [(f"  defs v{run.defs_version or '-'}", "text"), defs_state]))
             if (reextraction := self.last_poll.snapshot.reextraction) is not None:
                 done, pending = reextraction

@@ -50,11 +50,6 @@ JOIN data_defs d ON d.id = r.data_def GROUP BY d.name
 _MAX_BACKLOG = 10_001
 """Counts the pending rows of all dataDefs together up to this limit: a snapshot must stay cheap."""
 
-_FAILURES = """
-SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
-ORDER BY coalesce(changed_at, 0), id LIMIT ?
-"""
-
 _REPORTED_OUTPUT_KEYS = ("name", "rows", "bytes", "path", "backlog")
 _REPORTED_NODE_KEYS = ("id", "role", "state", "heart", "done", "failed")
 """Keys in the summary; `status --json` has all fields."""
@@ -156,6 +151,8 @@ class Snapshot:
     metrics: dict[str, Any]
     defs_problems: list[dict[str, Any]] = field(default_factory=list)
     """Why the defs on disk are not in use."""
+    defs_saved: dict[str, Any] | None = None
+    """Defs on disk that wait to be published: `hash`, `text` (what changes) and `at`."""
     reextraction: tuple[int, int] | None = None
     """Pages re-extracted since the defs changed, and pages found so far that are left; None: no re-extraction."""
     paused_sequences: int = 0
@@ -218,6 +215,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
                 metrics.count_takeovers(db, current.seq),
             ),
             defs_problems=orjson.loads(supervisors.get_meta(db, "defs_problems") or "[]"),
+            defs_saved=orjson.loads(supervisors.get_meta(db, "defs_saved") or "null"),
             reextraction=_reextraction_progress(db, current.seq),
             data_defs=data_defs,
             warnings=find_warnings(db, current, data_defs),
@@ -309,11 +307,6 @@ def _host_row(row: tuple[Any, ...]) -> HostRow:
         errors=errors, blocked=blocked, robots=robots.lower(), robots_status=status,
         pages=int(counts[0]), records=counts[1], rejected=counts[2],
     )  # fmt: skip
-
-
-def list_failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:
-    """URL and reason of the first failed jobs."""
-    return [(str(url), str(reason)) for url, reason in db.all(_FAILURES, (run, limit))]
 
 
 def rows_as_dicts(

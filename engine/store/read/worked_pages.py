@@ -1,7 +1,9 @@
 """Reads processed pages: their job, document and rows. Uses indexes only."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+
+import orjson
 
 from engine.model.job import StoredPage
 from engine.model.job_key import link_key
@@ -21,7 +23,19 @@ _ROWS = """
 SELECT CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
 WHERE r.job = ? AND d.name = ? ORDER BY r.id
 """
+# CROSS JOIN: a range of ids is read once; without it, the planner may start with another table
+_IN_RANGE = f"""{_JOB.replace("jobs j JOIN", "jobs j CROSS JOIN").replace("ON s.id", "ON +s.id")}
+WHERE j.id >= :start AND j.id < :end AND +j.run = :run AND j.state = 'DONE' AND s.kind = 'page'
+    AND s.grp IN (SELECT value FROM json_each(:groups)) ORDER BY j.id
+"""
+_IDS = """
+SELECT (SELECT id FROM jobs WHERE +run = :run ORDER BY id LIMIT 1),
+    (SELECT id FROM jobs WHERE +run = :run ORDER BY id DESC LIMIT 1)
+"""
 _BATCH, _MAX_SCANNED = 50, 1_000
+_RANGE = 1_000
+_PARTS = 20
+"""Ranges of jobs, spread over a run, that a sample is taken from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,44 @@ def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> 
                 break
         last, scanned = int(documents[-1][0]), scanned + len(documents)
     return list(pages.values())[:count]
+
+
+def iterate_done(db: Database, run: int, groups: Collection[str]) -> Iterator[WorkedPage]:
+    """All pages of these groups that are DONE in the run, oldest first."""
+    first, last = _read_ids(db, run)
+    for start in range(first, last + 1, _RANGE):
+        yield from _list_range(db, run, groups, start, start + _RANGE)
+
+
+def list_spread(db: Database, run: int, groups: Collection[str], count: int) -> list[WorkedPage]:
+    """At most `count` pages of each group that are DONE, spread over the run.
+
+    Reads a limited number of jobs, so that it is quick in a run of any size: of a large one, a group of few pages may
+    be missed.
+    """
+    first, last = _read_ids(db, run)
+    parts = min(_PARTS, count)
+    length = -(-(last + 1 - first) // parts)
+    chosen: dict[str, list[WorkedPage]] = {group: [] for group in groups}
+    spare: dict[str, list[WorkedPage]] = {group: [] for group in groups}
+    for part in range(parts):
+        start = first + part * length
+        for page in _list_range(db, run, groups, start, start + min(length, _RANGE)):
+            fits = len(chosen[page.group]) * parts < (part + 1) * count
+            (chosen if fits else spare)[page.group].append(page)
+    # a crawl that began lately has done pages in its first parts alone
+    filled = ([*chosen[group], *spare[group][: count - len(chosen[group])]] for group in groups)
+    return [page for pages in filled for page in sorted(pages, key=lambda page: page.job)]
+
+
+def _read_ids(db: Database, run: int) -> tuple[int, int]:
+    first, last = db.all(_IDS, {"run": run})[0]
+    return (1, 0) if first is None else (int(first), int(last))
+
+
+def _list_range(db: Database, run: int, groups: Collection[str], start: int, end: int) -> list[WorkedPage]:
+    parameters = {"run": run, "groups": orjson.dumps(list(groups)).decode(), "start": start, "end": end}
+    return [_to_worked_page(row) for row in db.all(_IN_RANGE, parameters)]
 
 
 def list_rows(db: Database, job: int, data_def: str) -> list[str]:

@@ -56,11 +56,17 @@ def set_meta(db: Database, name: str, value: str) -> None:
 def get_secret_salt(db: Database) -> bytes:
     """The salt of the hashes that stand for secrets in this data dir; created at the first call."""
     with db.transaction():
-        salt = get_meta(db, _SALT)
+        salt = find_secret_salt(db)
         if salt is None:
-            salt = secrets.token_hex(SALT_BYTES)
-            set_meta(db, _SALT, salt)
-    return bytes.fromhex(salt)
+            salt = secrets.token_bytes(SALT_BYTES)
+            set_meta(db, _SALT, salt.hex())
+    return salt
+
+
+def find_secret_salt(db: Database) -> bytes | None:
+    """The salt of the hashes that stand for secrets in this data dir; None: it has none yet."""
+    salt = get_meta(db, _SALT)
+    return None if salt is None else bytes.fromhex(salt)
 
 
 def record_clock(db: Database) -> None:

@@ -13,6 +13,11 @@ def stale_groups(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     return [group for group, page_hash in new.items() if group in old and old[group] != page_hash]
 
 
+def find_stale_groups(old: PreparedDefs, new: PreparedDefs) -> list[str]:
+    """The groups of `stale_groups`, of two sets of defs."""
+    return stale_groups(*({group.group: group.hash for group in defs.groups} for defs in (old, new)))
+
+
 def changed_data_defs(old: PreparedDefs, new: PreparedDefs) -> list[str]:
     """DataDefs that differ between the versions, in the order of the new ones."""
     names = dict.fromkeys([*new.data_defs, *old.data_defs])
@@ -65,6 +70,12 @@ def describe_changes(old: PreparedDefs, new: PreparedDefs, pages: int) -> str:
     return ", ".join(filter(None, changes)) or "nothing visible"
 
 
+def count_locators(old: Definitions, new: Definitions) -> tuple[int, int]:
+    """How many locators, as written in the defs, were added and removed."""
+    before, after = _locator_requests(old), _locator_requests(new)
+    return len(after - before), len(before - after)
+
+
 def pluralize(count: int, noun: str) -> str:
     """`1 page`, `1,204 pages`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -89,9 +100,8 @@ def _describe_data_def(before: DataDef | None, after: DataDef | None, name: str)
 
 
 def _describe_locators(before: Definitions, after: Definitions) -> list[str]:
-    old, new = _locator_requests(before), _locator_requests(after)
-    numbers = {"added": len(new - old), "removed": len(old - new)}
-    return [f"{pluralize(number, 'locator')} {verb}" for verb, number in numbers.items() if number]
+    numbers = zip(("added", "removed"), count_locators(before, after), strict=True)
+    return [f"{pluralize(number, 'locator')} {verb}" for verb, number in numbers if number]
 
 
 def _locator_requests(definitions: Definitions) -> set[tuple[str, str]]:

@@ -1,7 +1,11 @@
-"""Publishes the defs that the watcher loaded from disk, or rejects them and reports the problems."""
+"""Publishes the defs that the watcher loaded from disk, or rejects them and reports the problems.
+
+With the setting `on_save` at `ask`, saved defs wait: they are published at the command `reload` or SIGHUP.
+"""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
@@ -11,17 +15,29 @@ from engine.model.definition import Definitions, SourcePosition
 from engine.model.fingerprint import PreparedDefs
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import events, runs, supervisors
+from engine.store.tables import events, runs, sequences, supervisors
 from engine.store.tables.events import Event
+from engine.store.tables.runs import Run
 from engine.supervise.checkpoints.step_graph import StepGraph
+from engine.supervise.reload.diff import describe_changes, find_stale_groups
 from engine.supervise.reload.publish import PublishHook, publish_defs
 from engine.supervise.seeding import find_unseedable
 
 PROBLEMS_KEY = "defs_problems"
 """The metadata key for the problems of rejected defs."""
+SAVED_KEY = "defs_saved"
+"""The metadata key for defs on disk that are not published: their hash, the changes and the time, as JSON."""
 _MAX_REPORTED = 5
 _Outcome = tuple[bool, str]
 """Whether it was done, and a sentence for the operator."""
+
+
+class _Request(NamedTuple):
+    """A load that a command waits for."""
+
+    ticket: int
+    saved: str | None
+    """The hash of the defs that the operator saw; None: any."""
 
 
 class Reloader:
@@ -52,7 +68,8 @@ class Reloader:
         self._share_secrets = share_secrets
         self._on_publish = on_publish
         self._current = current
-        self._requests: dict[int, int] = {}
+        self._signal_ticket = 0
+        self._requests: dict[int, _Request] = {}
         self._results: dict[int, _Outcome] = {}
         self._load_result: LoadResult[StepGraph] | None = None
 
@@ -61,19 +78,22 @@ class Reloader:
         self._watcher.start()
 
     def check_now(self) -> None:
-        """Load the defs from disk, whether or not a file changed."""
-        self._watcher.request_load()
+        """Load and publish the defs from disk, whether or not a file changed."""
+        self._signal_ticket = self._watcher.request_load()
 
-    def request(self, command: int) -> tuple[bool, str] | None:
-        """Load the defs for a command; returns the outcome once it is available, else None."""
+    def request(self, command: int, saved: str | None = None) -> tuple[bool, str] | None:
+        """Load and publish the defs for a command; returns the outcome once it is available, else None.
+
+        `saved`: the hash of the defs that the operator saw; others are not published. None: whatever is on disk.
+        """
         if command in self._results:
             return self._results.pop(command)
         if command not in self._requests:
-            self._requests[command] = self._watcher.request_load()
+            self._requests[command] = _Request(self._watcher.request_load(), saved)
         return None
 
     def is_settled(self) -> bool:
-        """Whether the defs on disk are in force or were rejected."""
+        """Whether the defs on disk are in force, wait for an operator, or were rejected."""
         return self._load_result is None and self._watcher.settled()
 
     def stop(self) -> None:
@@ -90,31 +110,62 @@ class Reloader:
         if result is None:
             return None
         new = None
-        if result.edition is None or result.prepared is None:
-            outcome = self._reject(result.problems, now)
+        defs, run = result.edition, runs.get(self._db, self._run)
+        problems = result.problems if defs is None else self._find_unseedable(defs.definitions, run)
+        if defs is None or result.prepared is None or problems:
+            outcome = self._reject(problems, now)
+        elif self._must_ask(defs, result.ticket):
+            outcome = self._hold(defs, now)
         else:
-            outcome, new = self._publish(result.edition, result.prepared, result.problems, now)
+            outcome, new = self._publish(run, defs, result.prepared, result.problems, now)
         self._load_result = None
-        for command in [c for c, ticket in self._requests.items() if ticket <= result.ticket]:
+        if self._signal_ticket <= result.ticket:
+            self._signal_ticket = 0
+        for command in [c for c, request in self._requests.items() if request.ticket <= result.ticket]:
             del self._requests[command]
             self._results[command] = outcome
         return new
 
-    def _publish(
-        self, defs: PreparedDefs, steps: StepGraph, warnings: Sequence[Problem], now: float
-    ) -> tuple[_Outcome, tuple[Definitions, int] | None]:
-        db, run = self._db, runs.get(self._db, self._run)
+    def _find_unseedable(self, definitions: Definitions, run: Run) -> tuple[Problem, ...]:
         try:
-            unseedable = find_unseedable(defs.definitions, self._settings.base_url or run.base_url)
+            unseedable = find_unseedable(definitions, self._settings.base_url or run.base_url)
         except UsageError as error:
             unseedable = (SourcePosition(str(self._output_dir.name), 1, 1), error.message, error.remedy)
-        if unseedable is not None:
-            position, message, remedy = unseedable
-            problem = Problem(
-                file=position.file, line=position.line, column=position.column, code="unseedable",
-                message=f"{message}: {remedy}",
-            )  # fmt: skip
-            return self._reject([problem], now), None
+        if unseedable is None:
+            return ()
+        position, message, remedy = unseedable
+        problem = Problem(
+            file=position.file, line=position.line, column=position.column, code="unseedable",
+            message=f"{message}: {remedy}",
+        )  # fmt: skip
+        return (problem,)
+
+    def _must_ask(self, defs: PreparedDefs, ticket: int) -> bool:
+        """Whether these defs wait for an operator: what a request without a hash, or with theirs, does not publish."""
+        if self._settings.on_save == "publish" or defs.hash == self._current.hash:
+            return False
+        if 0 < self._signal_ticket <= ticket:
+            return False
+        answered = [request.saved for request in self._requests.values() if request.ticket <= ticket]
+        return all(saved not in (None, defs.hash) for saved in answered)
+
+    def _hold(self, defs: PreparedDefs, now: float) -> _Outcome:
+        """Keep the version in force, and tell viewers and the log what waits."""
+        done, stale = sequences.count_done_pages(self._db, self._run), find_stale_groups(self._current, defs)
+        pages = int(sum(done.get(group, 0) for group in stale)) if self._settings.on_reload == "reextract" else 0
+        text = describe_changes(self._current, defs, pages)
+        with self._db.transaction():
+            store_problems(self._db, [])
+            saved = {"hash": defs.hash, "text": text, "at": now}
+            supervisors.set_meta(self._db, SAVED_KEY, orjson.dumps(saved).decode())
+            event = f"defs saved, not published: {text}; `crawl-console plan` compares the rows, `reload` publishes"
+            events.add(self._db, self._run, [Event(now, "WARNING", "supervisor", "defs", event)])
+        return False, f"the defs were saved again since, and wait: {text}"
+
+    def _publish(
+        self, run: Run, defs: PreparedDefs, steps: StepGraph, warnings: Sequence[Problem], now: float
+    ) -> tuple[_Outcome, tuple[Definitions, int] | None]:
+        db = self._db
         self._share_secrets()
         with db.transaction():
             had_problems = supervisors.get_meta(db, PROBLEMS_KEY) not in (None, "[]")
@@ -145,10 +196,11 @@ class Reloader:
 
 
 def store_problems(db: Database, problems: Sequence[Problem]) -> None:
-    """Record the problems for viewers; none: the defs are valid."""
+    """Record the problems for viewers; none: the defs are valid. No saved defs wait any more."""
     records = [
         {"file": p.file, "line": p.line, "col": p.column, "code": p.code, "message": p.message}
         for p in problems
         if not p.warning
     ]
     supervisors.set_meta(db, PROBLEMS_KEY, orjson.dumps(records).decode())
+    supervisors.set_meta(db, SAVED_KEY, "null")

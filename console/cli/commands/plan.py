@@ -1,0 +1,88 @@
+"""The command `plan`: what publishing the defs on disk would change in a run. Fetches and writes nothing."""
+
+import contextlib
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from console.cli.options import common_options, defs_option, load_settings, run_option
+from console.cli.output import write_stderr
+from console.sanitize import clean
+
+if TYPE_CHECKING:
+    from engine.preview.plan import Plan
+
+_PROGRESS_PAGES = 100
+
+
+@click.command()
+@defs_option
+@click.option("--full", is_flag=True, help="Compare every page to be re-extracted, not a sample of each group.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object on one line.")
+@run_option
+@common_options
+def plan(defs: Path, full: bool, as_json: bool, run_id: str | None, data: Path, assign: Sequence[str]) -> int:
+    """Compare the defs on disk with those of the run. Exit 0: no difference, 1: differences, 2: invalid defs."""
+    import orjson
+
+    from console.client import open_latest_run
+    from console.plan_text import plan_lines
+    from engine.defs.loader import load
+    from engine.preview.extraction_client import ExtractionClient
+    from engine.preview.plan import plan_defs
+
+    loaded = load(defs)
+    for warning in loaded.warnings:
+        write_stderr(str(warning))
+    with (
+        open_latest_run(data, run_id=run_id) as (db, run),
+        ExtractionClient(load_settings(assign)) as client,
+        _count_pages(shown=full) as on_page,
+    ):
+        result = plan_defs(db, data, run, loaded.definitions, client, full=full, on_page=on_page)
+    if as_json:
+        click.echo(orjson.dumps(plan_as_dict(result)))
+    else:
+        for line, _ in plan_lines(result):
+            click.echo(clean(line))
+    return 1 if result.differs else 0
+
+
+def plan_as_dict(plan: "Plan") -> dict[str, Any]:
+    """The object of `plan --json`; the names are stable."""
+    return {
+        "version": plan.version,
+        "differs": plan.differs,
+        "changes": plan.text,
+        "pages": plan.pages,
+        "compared": plan.compared,
+        "unreadable": plan.unreadable,
+        "exact": plan.exact,
+        "rows": {
+            name: {"added": counts.added, "changed": counts.changed, "removed": counts.removed}
+            for name, counts in plan.rows.items()
+        },
+        "emptied": {name: dict(fields) for name, fields in plan.emptied.items()},
+        "locators": {"added": plan.locators_added, "removed": plan.locators_removed},
+    }
+
+
+@contextlib.contextmanager
+def _count_pages(*, shown: bool) -> Iterator[Callable[[], None]]:
+    """A function to call after each page; `shown`: it writes on the terminal how many there were."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    numbers = itertools.count(1)
+
+    def count_page() -> None:
+        number = next(numbers)
+        if number % _PROGRESS_PAGES == 0:
+            click.echo(f"\r{number:,} pages compared", err=True, nl=False)
+
+    yield count_page
+    click.echo("\r\x1b[K", err=True, nl=False)

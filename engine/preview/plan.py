@@ -1,0 +1,199 @@
+"""Plans a change of the defs: what publishing it would do to the rows of a run. Fetches and commits nothing."""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from engine.defs.sealing import seal_definitions
+from engine.errors import PageUnavailable, UsageError
+from engine.model.definition import Definitions
+from engine.model.fingerprint import PreparedDefs
+from engine.model.secret import SecretVault
+from engine.preview.extraction_client import ExtractionClient
+from engine.preview.page_trial import PageTrial
+from engine.preview.row_changes import RowChange, compare_rows
+from engine.preview.stored_pages import page_origin, stored_document
+from engine.store.db.connector import Database
+from engine.store.pages.documents import PageStore
+from engine.store.read import worked_pages
+from engine.store.read.worked_pages import WorkedPage
+from engine.store.tables import sequences, supervisors, versions
+from engine.store.tables.runs import Run
+from engine.supervise.reload.diff import count_locators, describe_changes, find_stale_groups
+
+SAMPLE_SIZE = 20
+"""Pages of a group that are compared without `full`."""
+_MAX_SAMPLE = 400
+_MAX_EXAMPLES = 50
+
+
+@dataclass(slots=True)
+class RowCounts:
+    """How many rows of a dataDef differ."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExamplePage:
+    """A page whose rows of one dataDef differ."""
+
+    url: str
+    data_def: str
+    changes: tuple[RowChange, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class Plan:
+    """The effect of publishing the defs on disk for a run."""
+
+    version: int
+    """The version in force."""
+    differs: bool
+    """Whether the defs differ in meaning from that version."""
+    text: str
+    """A sentence for the operator."""
+    pages: int
+    """Pages to re-extract, by the counters of the run."""
+    exact: bool
+    """Whether all of them were compared, not only a sample."""
+    locators_added: int
+    locators_removed: int
+    rows: dict[str, RowCounts]
+    """By dataDef, of the compared pages."""
+    keeps_pages: bool = False
+    """Whether done pages keep their rows: with the setting `on_reload` at `new_only`."""
+    compared: int = 0
+    unreadable: int = 0
+    """Pages that could not be extracted, and so keep their rows."""
+    emptied: dict[str, Counter[str]] = field(default_factory=dict)
+    """By dataDef and field: rows in which it had a value and has none now."""
+    examples: list[ExamplePage] = field(default_factory=list)
+    """The first pages with a difference."""
+
+    def add(self, page: str, data_def: str, columns: Iterable[str], changes: Iterable[RowChange]) -> None:
+        """Count the changes of one page. `columns`: the fields that the new dataDef still has."""
+        different = tuple(change for change in changes if change.kind != "same")
+        counts, fields = self.rows[data_def], set(columns)
+        for change in different:
+            counts.added += change.kind == "added"
+            counts.changed += change.kind == "changed"
+            counts.removed += change.kind == "vanished"
+            emptied = [name for name in change.emptied if name in fields]
+            if emptied:
+                self.emptied.setdefault(data_def, Counter()).update(emptied)
+        if different and len(self.examples) < _MAX_EXAMPLES:
+            self.examples.append(ExamplePage(page, data_def, different))
+
+
+def plan_defs(
+    db: Database, folder: Path, run: Run, definitions: Definitions, client: ExtractionClient, *,
+    full: bool = False, on_page: Callable[[], None] = lambda: None,
+) -> Plan:  # fmt: skip
+    """Extract stored pages that these defs would make stale, and compare their rows with the committed ones.
+
+    Without `full`, a sample of each group's pages. `folder`: the data dir of `db`. `on_page` is called after each page.
+    Raises UsageError if the run has no defs yet, and StorageError.
+    """
+    if run.defs_version is None:
+        raise UsageError(f"{folder}: no run yet", "Start one with `crawl-console run`.")
+    salt = supervisors.find_secret_salt(db)
+    sealed = definitions if salt is None else seal_definitions(definitions, SecretVault(salt))
+    current = PreparedDefs.from_definitions(versions.read(db, run.defs_version))
+    with contextlib.closing(PageStore(folder, read_only=True)) as bodies:
+        return _compare(
+            db, bodies, run, current, PreparedDefs.from_definitions(sealed), client, full=full, on_page=on_page
+        )
+
+
+def _compare(
+    db: Database, bodies: PageStore, run: Run, current: PreparedDefs, new: PreparedDefs, client: ExtractionClient, *,
+    full: bool, on_page: Callable[[], None],
+) -> Plan:  # fmt: skip
+    stale = find_stale_groups(current, new)
+    reextracts = client.settings.on_reload == "reextract"
+    done = sequences.count_done_pages(db, run.seq)
+    pages = int(sum(done.get(group, 0) for group in stale)) if reextracts else 0
+    added, removed = count_locators(current.definitions, new.definitions)
+    differs = current.hash != new.hash
+    plan = Plan(
+        version=run.defs_version or 0, differs=differs, pages=pages, exact=full or not stale,
+        text=describe_changes(current, new, pages) if differs else "no difference",
+        locators_added=added, locators_removed=removed, keeps_pages=not reextracts,
+        rows={name: RowCounts() for name in dict.fromkeys([*new.data_defs, *current.data_defs])},
+    )  # fmt: skip
+    comparison = _Comparison(db, bodies, run, new.definitions, _changed_tasks(current, new, stale), client)
+    for page in _select_pages(db, run.seq, comparison.groups, full=full):
+        try:
+            for name, columns, changes in list(comparison.compare(page)):
+                plan.add(page.url, name, columns, changes)
+            plan.compared += 1
+        except PageUnavailable:
+            plan.unreadable += 1
+        on_page()
+    return plan
+
+
+def _changed_tasks(current: PreparedDefs, new: PreparedDefs, stale: Iterable[str]) -> dict[str, list[str]]:
+    """By stale group: the dataDefs whose rows are extracted again, or vanish."""
+    before = {group.group: dict(group.data_defs) for group in current.groups}
+    after = {group.group: dict(group.data_defs) for group in new.groups}
+    changed = {
+        group: [
+            name
+            for name in dict.fromkeys([*after[group], *before[group]])
+            if before[group].get(name) != after[group].get(name)
+        ]
+        for group in stale
+    }
+    return {group: names for group, names in changed.items() if names}
+
+
+def _select_pages(db: Database, run: int, groups: list[str], *, full: bool) -> Iterable[WorkedPage]:
+    if not groups:
+        return ()
+    if full:
+        return worked_pages.iterate_done(db, run, groups)
+    return worked_pages.list_spread(db, run, groups, max(1, min(SAMPLE_SIZE, _MAX_SAMPLE // len(groups))))[:_MAX_SAMPLE]
+
+
+class _Comparison:
+    """Compares the rows of one page after another."""
+
+    def __init__(
+        self, db: Database, bodies: PageStore, run: Run, definitions: Definitions, tasks: dict[str, list[str]],
+        client: ExtractionClient,
+    ) -> None:  # fmt: skip
+        """`tasks`: by group, the dataDefs to compare."""
+        self.groups = list(tasks)
+        self._db = db
+        self._bodies = bodies
+        self._run = run
+        self._tasks = tasks
+        names = dict.fromkeys(name for names in tasks.values() for name in names)
+        self._data_defs = {name: definitions.data_def(name) for name in names}
+        self._trials = {
+            name: PageTrial(definitions, data_def, client)
+            for name, data_def in self._data_defs.items()
+            if data_def is not None
+        }
+        self._used = {g.name: {task.data_def for task in g.tasks} for g in definitions.task_groups}
+
+    def compare(self, page: WorkedPage) -> Iterator[tuple[str, tuple[str, ...], list[RowChange]]]:
+        """By changed dataDef of the page's group: its name, its columns, its row changes. Raises PageUnavailable."""
+        document, origin = stored_document(self._bodies, page), page_origin(page, self._run)
+        for name in self._tasks[page.group]:
+            data_def = self._data_defs[name]
+            after: Sequence[str] = ()
+            if data_def is not None and name in self._used[page.group]:
+                after = self._trials[name].run(document, origin).rows
+            before = worked_pages.list_rows(self._db, page.job, name)
+            yield (
+                name,
+                data_def.columns if data_def else (),
+                compare_rows(before, after, data_def.key if data_def else ()),
+            )

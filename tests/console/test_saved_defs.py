@@ -1,0 +1,39 @@
+"""The key `y` while saved defs wait to be published."""
+
+import pytest
+
+from tests.console.fakes import FakeSource, open_console, snapshot
+
+SAVED = {"hash": "abc", "text": "book: 1 field changed", "at": 1_700_000_000.0}
+
+
+async def test_y_publishes_saved_defs_after_asking(tmp_path):
+    source = FakeSource()
+    source.current = snapshot(defs_saved=SAVED, nodes=[])
+    async with open_console(tmp_path, source=source) as console:
+        assert "defs saved, not published (y publishes, 5 shows): book: 1 field changed" in console.screen()
+        await console.press("y")
+        assert "Publish the saved defs" in console.screen()
+        await console.press("n")
+        assert console.control_client.commands == []
+        await console.press("2", "y", "y")
+        await console.until(lambda: console.control_client.commands == [("reload", {"saved": "abc"})])
+
+
+async def test_y_on_the_defs_screen_publishes_what_it_shows(tmp_path):
+    source = FakeSource()
+    source.current = snapshot(defs_saved=SAVED)
+    async with open_console(tmp_path, source=source) as console:
+        await console.press("5", "y")
+        await console.until(lambda: console.control_client.commands == [("reload", {"saved": "abc"})])
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+async def test_y_copies_where_no_defs_wait_or_the_console_only_reads(tmp_path, read_only):
+    source = FakeSource()
+    source.current = snapshot(defs_saved=SAVED if read_only else None)
+    async with open_console(tmp_path, source=source, read_only=read_only) as console:
+        await console.press("y")
+        assert console.control_client.commands == []
+        assert "Publish" not in console.screen()
+        assert any("copied" in toast for toast in console.toasts())
