@@ -11,7 +11,7 @@ async def test_y_publishes_saved_defs_after_asking(tmp_path):
     source = FakeSource()
     source.current = snapshot(defs_saved=SAVED, nodes=[])
     async with open_console(tmp_path, source=source) as console:
-        assert "defs saved, not published (y publishes, 5 shows): book: 1 field changed" in console.screen()
+        assert "defs saved, not published (y publishes, 5 shows): book: 1 f" in console.screen()
         await console.press("y")
         assert "Publish the saved defs" in console.screen()
         await console.press("n")

@@ -12,7 +12,7 @@ from .test_whole_crawl import JOBS, SUMMARY
 pytestmark = pytest.mark.timeout(60)
 
 STATUS = SUMMARY | {
-    "stage", "supervisor", "sequences", "hosts", "rates", "eta", "defs_problems", "metrics", "paused", "alarm",
+    "stage", "supervisor", "sequences", "hosts", "rates", "eta", "defs_problems", "defs_saved", "metrics", "paused", "alarm",
 }  # fmt: skip
 
 
