@@ -25,7 +25,8 @@ from engine.supervise.lock import read_holder
 from engine.urls import without_credentials
 
 _READ_BUSY_SECONDS = 5.0
-_MAX_RUNS_LISTED = 5
+_MAX_RUNS_LISTED, _MAX_GROUPS_EXPLAINED = 5, 3
+_NO_SUPERVISOR = "no supervisor runs: `crawl-console run` resumes it"
 _REPLY_TIMEOUT, _REPLY_POLL_SECONDS = 10.0, 0.02
 
 
@@ -200,12 +201,20 @@ def explain_waits(db: Database, run: int, lines: Iterable[JobLine]) -> dict[int,
     """By id: why each waiting job of these is not fetched now."""
     waiting = {j.id: (j, WaitingPlace(j.kind, j.group, j.host)) for j in lines if j.state == "READY"}
     if waiting and not _has_supervisor(db):
-        return dict.fromkeys(waiting, "no supervisor runs: `crawl-console run` resumes it")
+        return dict.fromkeys(waiting, _NO_SUPERVISOR)
     by_place = waits.explain(db, run, [place for _, place in waiting.values()], boottime())
     return {
         id_: (f"tried again in {line.wait:.1f} s; " if line.wait else "") + by_place[place]
         for id_, (line, place) in waiting.items()
     }
+
+
+def explain_host(db: Database, run: int, host: str) -> list[str]:
+    """Why jobs of a host (`name:port`) wait, a line for each of its first groups; empty: none waits."""
+    reasons = waits.explain_host(db, run, host, boottime(), _MAX_GROUPS_EXPLAINED)
+    if reasons and not _has_supervisor(db):
+        return [_NO_SUPERVISOR]
+    return [f"{group}: {reason}" for group, reason in reasons]
 
 
 def _has_supervisor(db: Database) -> bool:

@@ -142,6 +142,7 @@ class FakeSource:
         self.error = None
         self.page_text = b"<title>Shop</title>\n<p>Tea</p>"
         self.samples_ = []
+        self.host_reasons = ["books: delay 0.5 s of shop.example:443: the next request in 0.4 s"]
         self.polls = 0
 
     def snapshot(self, limit):
@@ -194,6 +195,9 @@ class FakeSource:
 
     def document_body(self, document):
         return self.page_text
+
+    def host_waits(self, run, host):
+        return self.host_reasons
 
     def samples(self, run, since):
         return self.samples_

@@ -99,6 +99,21 @@ async def test_hosts_sort_and_filter(tmp_path):
         await console.until(lambda: "Jobs /host:" in console.screen())
 
 
+async def test_hosts_say_why_the_jobs_of_the_chosen_one_wait(tmp_path):
+    source = FakeSource()
+    source.host_reasons = [
+        "books: delay 0.5 s: the next request in 0.4 s",
+        "detail: its sequence is paused by an operator",
+    ]
+    async with open_console(tmp_path, screen="hosts", source=source) as console:
+        await console.until(lambda: "wait for shop.example:443:" in console.screen())
+        assert "books: delay 0.5 s: the next request" in console.screen()
+        assert "detail: its sequence is paused" in console.screen()
+        source.host_reasons = []
+        await console.press("down")
+        await console.until(lambda: "no job waits for img.example:443" in console.screen())
+
+
 async def test_jobs_are_filtered_and_a_bad_filter_is_reported(tmp_path):
     async with open_console(tmp_path, screen="jobs") as console:
         await console.until(lambda: "✗ failed" in console.screen())

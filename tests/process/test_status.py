@@ -12,7 +12,8 @@ from .test_whole_crawl import JOBS, SUMMARY
 pytestmark = pytest.mark.timeout(60)
 
 STATUS = SUMMARY | {
-    "stage", "supervisor", "sequences", "hosts", "rates", "eta", "defs_problems", "defs_saved", "metrics", "paused", "alarm",
+    "stage", "supervisor", "sequences", "hosts", "rates", "eta", "defs_problems", "defs_saved",
+    "metrics", "paused", "alarm",
 }  # fmt: skip
 
 

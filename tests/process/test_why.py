@@ -96,6 +96,17 @@ def test_pauses(project: Project, site: Site) -> None:
     crawl.end()
 
 
+def test_a_full_disk(project: Project, site: Site) -> None:
+    crawl = Crawl(project, site)
+    crawl.start(host="robots: false, concurrency: 1")
+    assert crawl.wait_for("concurrency")
+    crawl.end()
+    crawl.hold.clear()
+    crawl.start("--set", f"min_free={2**62}")
+    assert crawl.wait_for("the run is paused until the disk has room")
+    crawl.end()
+
+
 def test_page_limits(project: Project, site: Site) -> None:
     crawl = Crawl(project, site)
     crawl.start("--max-pages", "2")

@@ -1,13 +1,16 @@
 """Screen 3, Hosts: limits, waits, backoff, errors and speed of every host."""
 
+from dataclasses import dataclass
+
 from textual.app import ComposeResult
 
 from console.format import format_age, format_count, format_rate
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
-from console.tui.state.source import PollResult
+from console.tui.state.source import DataSource, PollResult, ViewQuery
+from console.tui.widgets.line_canvas import Canvas, Line
 from console.tui.widgets.line_table import Column, LineTable, Row
-from engine.store.read.snapshot import HostRow
+from engine.store.read.snapshot import HostRow, Snapshot
 
 
 class HostsTable(LineTable):
@@ -22,8 +25,31 @@ class HostsTable(LineTable):
     EMPTY = "no hosts yet"
 
 
+@dataclass(frozen=True, slots=True)
+class HostWaits:
+    """A query's result: why the jobs of a host wait."""
+
+    host: str
+    reasons: tuple[str, ...]
+
+
+class WaitsLines(Canvas):
+    """Why the jobs of the host under the cursor wait."""
+
+    waits: HostWaits | None = None
+
+    def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
+        """A line for each of its first groups."""
+        if self.waits is None:
+            return []
+        if not self.waits.reasons:
+            return [Line(((f"   no job waits for {self.waits.host}", "dim"),))]
+        heading = Line(((f"   jobs that wait for {self.waits.host}:", "dim"),))
+        return [heading, *(Line(((f"   {reason}", "text"),)) for reason in self.waits.reasons)][:height]
+
+
 class HostsView(View):
-    """A table with a filter."""
+    """A table with a filter, and why the jobs of the chosen host wait."""
 
     NAME = "hosts"
     SNAPSHOT_LIMIT = 1_000
@@ -33,10 +59,28 @@ class HostsView(View):
         ("q", "quit"),
     )  # fmt: skip
 
+    DEFAULT_CSS = "HostsView { layout: vertical; } HostsView HostsTable { height: 1fr; }"
+
     def compose(self) -> ComposeResult:
-        """One table."""
-        self.table = HostsTable()
-        yield self.table
+        """The table, and the reasons below it."""
+        self.table, self.waits = HostsTable(), WaitsLines()
+        self.waits.styles.height = 1
+        yield from (self.table, self.waits)
+
+    def view_query(self) -> ViewQuery | None:
+        """Why the jobs of the host under the cursor wait."""
+        return self._read_waits
+
+    def _read_waits(self, source: DataSource, snapshot: Snapshot) -> HostWaits | None:
+        row = self.table.row
+        if row is None or snapshot.run is None:
+            return None
+        return HostWaits(str(row.key), tuple(source.host_waits(snapshot.run.seq, str(row.key))))
+
+    def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
+        """Read the reasons of this host soon."""
+        event.stop()
+        self.console_app.navigation.refresh_query()
 
     def breadcrumb(self) -> str:
         """The number of hosts, or the filter."""
@@ -47,6 +91,10 @@ class HostsView(View):
 
     def show(self, poll: PollResult) -> None:
         """Show the hosts of a poll."""
+        if poll.requester is self and isinstance(poll.view_data, HostWaits):
+            self.waits.waits = poll.view_data
+            self.waits.styles.height = 1 + len(poll.view_data.reasons)
+            self.waits.redraw()
         if self.last_poll is not None and self.last_poll.snapshot is poll.snapshot and not self._filter_changed():
             return
         self.last_poll = poll

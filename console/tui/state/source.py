@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from console.client import explain_waits, supervisor_pid
+from console.client import explain_host, explain_waits, supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.store.db.connector import Database
@@ -55,6 +55,9 @@ class DataSource(Protocol):
 
     def job(self, id_: int) -> JobDetail | None:
         """One job in full."""
+
+    def host_waits(self, run: int, host: str) -> list[str]:
+        """Why the jobs of a host (`name:port`) wait, a line for each of its first groups."""
 
     def document_body(self, document: int) -> bytes | None:
         """A stored document's body; None if it is missing."""
@@ -151,6 +154,10 @@ class DatabaseSource:
             return detail and replace(detail, why=explain_waits(self.db, detail.run, [detail.line]).get(id_))
         finally:
             pages.close()
+
+    def host_waits(self, run: int, host: str) -> list[str]:
+        """Why the jobs of a host (`name:port`) wait, a line for each of its first groups."""
+        return explain_host(self.db, run, host)
 
     def samples(self, run: int, since: float) -> list[Sample]:
         """The run's samples since a moment."""

@@ -15,6 +15,10 @@ SELECT s.id, s.paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.b
 FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run
 WHERE s.run = ? AND s.kind = ? AND s.grp = ? AND h.key = ?
 """
+_PLACES = """
+SELECT s.kind, s.grp, h.key, s.ready > 0 FROM sequences s JOIN hosts h ON h.id = s.host
+WHERE s.run = ? AND h.key = ? AND s.ready + s.delayed > 0 ORDER BY s.ready DESC, s.id LIMIT ?
+"""
 
 
 class WaitingPlace(NamedTuple):
@@ -32,6 +36,17 @@ def explain(db: Database, run: int, places: Iterable[WaitingPlace], now: float) 
     `now`: boot-time seconds. Costs a few reads for each place.
     """
     return {place: _explain(db, run, place, now) for place in dict.fromkeys(places)}
+
+
+def explain_host(db: Database, run: int, host: str, now: float, limit: int) -> list[tuple[str, str]]:
+    """Group and reason of at most `limit` sequences of a host (`name:port`) that have waiting jobs."""
+    return [
+        (
+            str(group),
+            _explain(db, run, WaitingPlace(kind, group, key), now) if due else "its jobs are tried again later",
+        )
+        for kind, group, key, due in db.all(_PLACES, (run, host, limit))
+    ]
 
 
 def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:

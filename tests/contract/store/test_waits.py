@@ -1,0 +1,28 @@
+"""Why jobs wait, where no running crawl holds the moment still."""
+
+from collections.abc import Callable
+
+from engine.store.tables import sequences
+from engine.store.tables.hosts import HostPolicy
+from engine.store.transactions import waits
+from tests.contract.store.harness import StoreHarness
+
+
+def test_a_group_that_the_defs_lack(store: StoreHarness) -> None:
+    store.seed("http://a.test/1")
+    assert waits.explain_host(store.db, store.run, "a.test:80", store.now, 3) == [("g", "it waits for a free slot")]
+    with store.db.transaction():
+        sequences.set_groups(store.db, store.run, ["others"])
+    assert waits.explain_host(store.db, store.run, "a.test:80", store.now, 3) == [("g", "the defs lack the group g")]
+
+
+def test_a_host_is_explained_by_its_first_groups(new_store: Callable[..., StoreHarness]) -> None:
+    store = new_store(policies={"a.test:80": HostPolicy(delay=9.0, concurrency=1, robots=False)})
+    for number in range(5):
+        store.seed(*(f"http://a.test/{number}/{page}" for page in range(number + 1)), group=f"g{number}")
+    store.seed("http://b.test/1", group="other")
+    store.lease(store.sequence("http://a.test/", "g4"))
+    reasons = waits.explain_host(store.db, store.run, "a.test:80", store.now, 3)
+    assert {group for group, _ in reasons} == {"g4", "g3", "g2"}
+    assert all(reason == "delay 9 s of a.test:80: the next request in 9.0 s" for _, reason in reasons)
+    assert waits.explain_host(store.db, store.run, "none.test:80", store.now, 3) == []
