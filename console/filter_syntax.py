@@ -119,11 +119,35 @@ def parse_events(text: str) -> EventFilter:
     )
 
 
-def job_filter(pattern: str | None, states: Sequence[str] = ()) -> JobFilter:
-    """The jobs in one of the states whose URL or reason matches a pattern. Raises UsageError."""
-    terms = [f"state:{state}" for state in states] + ([pattern] if pattern else [])
-    searches = (TextSearch(pattern),) if pattern else ()
-    return JobFilter(text=" ".join(terms), states=GlobFilter(tuple(states)), searches=searches)
+def job_filter(match: str | None, states: Sequence[str] = ()) -> JobFilter:
+    """The filter of `--match`, for jobs in one of the states. Raises UsageError."""
+    given = [f"state:{state}" for state in states]
+    if match is None or _is_pattern(match, JOB_KEYS, JOB_NUMERIC_KEYS):
+        searches = (TextSearch(match),) if match else ()
+        text = " ".join([*given, *([match] if match else [])])
+        return JobFilter(text=text, states=GlobFilter(tuple(states)), searches=searches)
+    return parse(" ".join([*given, match]))
+
+
+def event_filter(match: str | None, levels: Sequence[str] = ()) -> EventFilter:
+    """The filter of `--match`, for events of one of the levels. Raises UsageError."""
+    given = [f"level:{level.lower()}" for level in levels]
+    if match is None or _is_pattern(match, EVENT_KEYS, ("age",)):
+        searches = (TextSearch(match),) if match else ()
+        return EventFilter(levels=GlobFilter(tuple(level.upper() for level in levels)), searches=searches)
+    return parse_events(" ".join([*given, match]))
+
+
+def _is_pattern(text: str, keys: Sequence[str], numbers: Sequence[str]) -> bool:
+    """Whether the text is one regular expression, spaces and all: it has no quotes, no `!`, and no key that exists."""
+    for term in _TERM.finditer(text.strip()):
+        word = term[3]
+        if term[1] or word is None or word.startswith('"'):
+            return False
+        key = _KEY_VALUE.fullmatch(word) or _COMPARISON.fullmatch(word)
+        if key is not None and key[1] in (*keys, *numbers):
+            return False
+    return True
 
 
 def _parse_terms(

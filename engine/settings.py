@@ -1,49 +1,18 @@
 """Loads and validates settings. Precedence: flag, CRAWL_* environment variable, crawl.toml, default."""
 
 import json
-import math
 import os
 import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from types import MappingProxyType
+from typing import Any, Literal, get_type_hints
 
 from engine import __version__
 from engine.errors import UsageError, suggest
-
-_PERCENTAGE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%", re.ASCII)
-_CONTACT = re.compile(r"https?://[!-'*-~]+|[!-'*-?A-~]+@[!-'*-?A-~]+")
-"""A URL or a mail address, without blanks and brackets, which would break the header it becomes part of."""
-
-
-def duration_seconds(text: str) -> float:
-    """Seconds of an ISO 8601 duration such as `PT15M` or `P1D`, at most 300 years.
-
-    Raises UsageError; years and months have no fixed length, and each number needs its unit.
-    """
-    if text == "PT0S":
-        return 0.0
-    invalid = UsageError(
-        f"'{text}' is not an ISO 8601 duration", "Write P1D for a day, PT12H for 12 hours, PT90S for 90 seconds."
-    )
-    if text[-1:].isdigit() or "-" in text:
-        raise invalid
-    from isoduration import parse_duration
-
-    try:
-        duration = parse_duration(text)
-        date, time = duration.date, duration.time
-        days = date.weeks * 7 + date.days
-        seconds = float(((days * 24 + time.hours) * 60 + time.minutes) * 60 + time.seconds)
-    except Exception as error:  # the parser also raises errors of its number reader
-        raise invalid from error
-    if date.years or date.months:
-        raise UsageError(f"'{text}' has years or months, which vary in length", "Write it in days, such as P30D.")
-    if not 0 <= seconds <= 1e10:
-        raise UsageError(f"'{text}' must be between 0 seconds and 300 years", "Write for example P30D.")
-    return seconds
+from engine.setting_values import duration_seconds, parse_share, parse_value
 
 
 def default_nodes() -> int:
@@ -145,18 +114,6 @@ class Settings:
         return cls(**values)
 
 
-_TIMES = frozenset({"delay", "deadline", "grace", "max_time", "parse_limit"})
-_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-_MINIMUMS: Mapping[str, float] = {
-    "nodes": 1, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
-    "max_body": 1, "max_redirects": 0, "max_failed": 0, "min_rows": 0, "delay": 0, "host_concurrency": 1,
-    "refresh": 0.1, "max_pages": 1, "max_time": 0.1, "min_free": 0, "parse_limit": 0.1, "parse_memory": 100_000_000,
-    "max_links": 0,
-}  # fmt: skip
-
-
 @dataclass(frozen=True, slots=True)
 class Setting:
     """One value and its origin: `flag`, `env CRAWL_X`, `crawl.toml`, `default`."""
@@ -166,64 +123,50 @@ class Setting:
     origin: str
 
 
-def parse_seconds(value: Any) -> float:
-    """Seconds of a number, of a number with one of the units ms, s, m, h, d, or of an ISO 8601 duration.
-
-    Raises ValueError.
-    """
-    text = str(value).strip()
-    match = _TIME.fullmatch(text)
-    if match is not None:
-        return float(match[1]) * _UNITS[match[2] or "s"]
-    if text.startswith("P"):
-        try:
-            return duration_seconds(text)
-        except UsageError as error:
-            raise ValueError(text) from error
-    return float(text)
-
-
-def parse_share(text: str) -> float:
-    """The share that a percentage such as `2.5%` stands for: 0 to 1. Raises ValueError."""
-    match = _PERCENTAGE.fullmatch(text.strip())
-    if match is None or float(match[1]) > 100:
-        raise ValueError(text)
-    return float(match[1]) / 100
-
-
 def load_settings(
-    flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, folder: Path = Path()
-) -> Settings:
-    """The settings in force. `flags` holds the values of the command line; None: not given.
+    assigned: Mapping[str, Any], *, flags: Mapping[str, Any] = MappingProxyType({}),
+    environment: Mapping[str, str] | None = None, folder: Path = Path(),
+) -> Settings:  # fmt: skip
+    """The settings in force. `assigned` holds the values of `--set`, `flags` those of own flags; None: not given.
 
-    Raises UsageError on an unknown name or an invalid value, naming its origin.
+    Raises UsageError on an unknown name or an invalid value, naming its place.
     """
-    return Settings(**{s.name: s.value for s in resolve_settings(flags, environment=environment, folder=folder)})
+    resolved = resolve_settings(assigned, flags=flags, environment=environment, folder=folder)
+    return Settings(**{setting.name: setting.value for setting in resolved})
 
 
 def resolve_settings(
-    flags: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, folder: Path = Path()
-) -> list[Setting]:
+    assigned: Mapping[str, Any], *, flags: Mapping[str, Any] = MappingProxyType({}),
+    environment: Mapping[str, str] | None = None, folder: Path = Path(),
+) -> list[Setting]:  # fmt: skip
     """Every setting with its origin, in order of declaration. Raises as `load_settings` does."""
     environment = os.environ if environment is None else environment
-    written = _read_toml(folder / "crawl.toml")
-    given = {name: value for name, value in flags.items() if value is not None}
-    for origin, names in (("--set", given), ("crawl.toml", written)):
-        for name in names:
-            _check_name(name, origin)
-    settings = []
+    path = folder / "crawl.toml"
+    text = _read_text(path)
+    written = _parse_toml(path, text)
+    for name in assigned:
+        _check_name(name, "--set")
+    for name in written:
+        _check_name(name, _place_in_toml(text, name))
+    settings, hints = [], get_type_hints(Settings)
     for field in fields(Settings):
         name, variable = field.name, f"CRAWL_{field.name.upper()}"
-        if name in given:
-            value, origin = given[name], "flag"
+        if flags.get(name) is not None:
+            value, origin, place = flags[name], "flag", f"--{name.replace('_', '-')}"
+        elif assigned.get(name) is not None:
+            value, origin, place = assigned[name], "flag", f"--set {name}"
         elif variable in environment:
-            value, origin = environment[variable], f"env {variable}"
+            value, origin, place = environment[variable], f"env {variable}", f"env {variable}"
         elif name in written:
-            value, origin = written[name], "crawl.toml"
+            value, origin, place = written[name], "crawl.toml", _place_in_toml(text, name)
         else:
             settings.append(Setting(name, default_nodes() if name == "nodes" else field.default, "default"))
             continue
-        settings.append(Setting(name, _parse_value(name, value, origin), origin))
+        try:
+            parsed = parse_value(name, hints[name], value, typed=origin == "crawl.toml")
+        except UsageError as error:
+            raise UsageError(f"{place}: {error.message}", error.remedy) from None
+        settings.append(Setting(name, parsed, origin))
     return settings
 
 
@@ -237,88 +180,30 @@ def parse_assignment(text: str) -> tuple[str, str]:
     return name, value.strip()
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read_text(path: Path) -> str:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return path.read_text("utf-8")
     except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {error}", "Fix the file, or delete it: every setting has a default.") from error
+
+
+def _parse_toml(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: {error}", "Fix the file, or delete it: every setting has a default.") from error
+
+
+def _place_in_toml(text: str, name: str) -> str:
+    """`crawl.toml:3`: where a key stands."""
+    key = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
+    number = next((number for number, line in enumerate(text.splitlines(), 1) if key.match(line)), 1)
+    return f"crawl.toml:{number}"
 
 
 def _check_name(name: str, origin: str) -> None:
     names = [f.name for f in fields(Settings)]
     if name not in names:
         raise UsageError(f"{origin}: unknown setting '{name}'{suggest(name, names)}", "See `docs/settings.md`.")
-
-
-def _parse_value(name: str, value: Any, origin: str) -> Any:
-    hint = get_type_hints(Settings)[name]
-    where = f"--set {name}" if origin == "flag" else origin
-    try:
-        parsed: Any = parse_seconds(value) if name in _TIMES and value not in ("", "none") else _coerce(hint, value)
-    except (ValueError, TypeError):
-        raise UsageError(f"{where}: {name} cannot be {value!r}", f"Use {_describe_expected(name, hint)}.") from None
-    if isinstance(parsed, float | int) and not (math.isfinite(parsed) and parsed >= _MINIMUMS.get(name, parsed)):
-        raise UsageError(f"{where}: {name} cannot be {value!r}", f"Use {_describe_expected(name, hint)}.")
-    if name == "live":
-        duration_seconds(parsed)
-    if name == "max_rejected" and parsed is not None:
-        try:
-            parse_share(parsed)
-        except ValueError:
-            raise UsageError(f"{where}: max_rejected cannot be {value!r}", "Use a percentage, such as 5%.") from None
-    if name == "contact" and parsed is not None and not _CONTACT.fullmatch(parsed):
-        raise UsageError(
-            f"{where}: contact cannot be {value!r}", "Use a URL (https://acme.example/bot) or a mail address."
-        )
-    return parsed
-
-
-def _describe_expected(name: str, hint: Any) -> str:
-    if get_origin(hint) is Literal:
-        return " or ".join(get_args(hint))
-    text = str(hint)
-    if "tuple" in text:
-        return 'a list of strings, as JSON: ["mail", "-s", "crawled", "me@acme.example"]'
-    kinds = {"bool": "true or false", "int": "an integer", "float": "a number"}
-    kind = next((words for part, words in kinds.items() if part in text), "a text")
-    if name in _TIMES:
-        return f"seconds, {_MINIMUMS[name]:g} or more, or a time such as 90s, 5m, 2h"
-    return f"{kind} of {_MINIMUMS[name]:g} or more" if name in _MINIMUMS else kind
-
-
-def _coerce(type_hint: Any, value: Any) -> Any:
-    if get_origin(type_hint) is Literal:
-        if value not in get_args(type_hint):
-            raise ValueError(value)
-        return value
-    hint = str(type_hint)
-    if "None" in hint and value in ("", "none"):
-        return None
-    if "tuple" in hint:
-        return _parse_strings(value)
-    if "bool" in hint:
-        if isinstance(value, bool):
-            return value
-        booleans = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if str(value).lower() not in booleans:
-            raise ValueError(value)
-        return booleans[str(value).lower()]
-    if isinstance(value, bool):
-        raise ValueError(value)
-    if "int" in hint:
-        return int(str(value).replace("_", ""))
-    if "float" in hint:
-        return float(value)
-    return str(value)
-
-
-def _parse_strings(value: Any) -> tuple[str, ...]:
-    """A list of strings, or the JSON of one; the first must not be blank."""
-    strings = json.loads(value) if isinstance(value, str) else value
-    if not isinstance(strings, list) or not strings or not all(isinstance(item, str) for item in strings):
-        raise ValueError(value)
-    if not strings[0].strip() or any("\0" in item for item in strings):
-        raise ValueError(value)
-    return tuple(strings)

@@ -30,7 +30,7 @@ class Seconds(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The seconds. Raises BadParameter."""
-        from engine.settings import parse_seconds
+        from engine.setting_values import parse_seconds
 
         try:
             seconds = parse_seconds(value)
@@ -45,7 +45,9 @@ defs_option = click.option(
 summary_option = click.option("--json", "as_json", is_flag=True, help="Print a summary object last on stdout.")
 lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 run_option = click.option("--run", "run_id", metavar="RUN", help="This run instead of the latest one; see `runs`.")
-match_option = click.option("--match", "pattern", metavar="RE", help="Only where the URL or the reason matches.")
+match_option = click.option(
+    "--match", metavar="FILTER", help="Only these: a regular expression for URL and reason, or terms as host:x age>5m."
+)
 
 
 def common_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -97,9 +99,7 @@ def load_settings(assign: Sequence[str], **flags: Any) -> Any:
     """The settings in force, including those of `--set` and of a command's own flags."""
     from engine.settings import load_settings, parse_assignment
 
-    return load_settings(
-        {**dict(parse_assignment(text) for text in assign), **{k: v for k, v in flags.items() if v is not None}}
-    )
+    return load_settings(dict(parse_assignment(text) for text in assign), flags=flags)
 
 
 def hide_base_url(arguments: Sequence[str], base_url: str | None) -> tuple[list[str], dict[str, str]]:

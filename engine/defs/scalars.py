@@ -14,7 +14,7 @@ from engine.defs.yaml_node import WrittenFloat, WrittenInt
 from engine.errors import UsageError, suggest
 from engine.extract.selector_syntax import pattern_problem, selector_problem
 from engine.model import variables
-from engine.settings import duration_seconds, parse_share
+from engine.setting_values import duration_seconds, parse_share
 from engine.urls import join, without_credentials
 
 MAX_INTEGER = 2**31 - 1

@@ -176,6 +176,9 @@ def test_a_bad_crawl_toml_is_reported(project: Project) -> None:
         done = project.run_command("run", "--no-ui")
         assert done.code == 2, done.err
         assert "crawl.toml" in done.err
+        checked = project.run_command("check", str(project.defs))
+        assert checked.code == 2
+        assert "crawl.toml" in checked.err
 
 
 def test_a_relative_url_without_a_base_is_a_warning(project: Project) -> None:

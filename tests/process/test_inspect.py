@@ -59,6 +59,10 @@ def test_failed_jobs_are_retried_after_the_run(project: Project, site: Site) -> 
     assert done.out.count("DONE") == 2
     assert len(lines(project.run_with_data("jobs", "--json", "--limit", "3").out)) == 3
     assert "not a regular expression" in project.run_with_data("jobs", "--match", "(").err
+    done = project.run_with_data("jobs", "--match", "host:127.0.0.1 attempts:1 SHELF/[0-1]$ !shelf/0")
+    assert len(done.out.splitlines()) == 2, done.err
+    assert project.run_with_data("jobs", "--match", "host:nowhere.example").out == ""
+    assert "unknown key" in project.run_with_data("jobs", "--match", "host:x colour:red").err
     assert project.run_with_data("retry", "--match", "nothing like it").out == "0 jobs are READY again\n"
     assert project.status()["state"] == "DONE"
 

@@ -1,3 +1,4 @@
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -6,7 +7,8 @@ import pytest
 
 from engine import __version__, settings
 from engine.errors import UsageError
-from engine.settings import Settings, default_nodes, duration_seconds, load_settings, parse_assignment, resolve_settings
+from engine.setting_values import duration_seconds
+from engine.settings import Settings, default_nodes, load_settings, parse_assignment, resolve_settings
 
 
 def _origins(resolved: list[settings.Setting]) -> dict[str, tuple[Any, str]]:
@@ -89,7 +91,7 @@ def test_the_error_names_the_variable_or_the_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="env CRAWL_NODES: nodes cannot be 'x'"):
         load_settings({}, environment={"CRAWL_NODES": "x"}, folder=tmp_path)
     (tmp_path / "crawl.toml").write_text("nodes = 'x'")
-    with pytest.raises(UsageError, match=r"crawl\.toml: nodes cannot be 'x'"):
+    with pytest.raises(UsageError, match=r"crawl\.toml:1: nodes cannot be 'x'"):
         load_settings({}, environment={}, folder=tmp_path)
 
 
@@ -101,7 +103,7 @@ def test_unknown_names_are_rejected_with_a_suggestion(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--set: unknown setting 'nodse' \(did you mean 'nodes'\?\)"):
         load_settings({"nodse": 3}, environment={}, folder=tmp_path)
     (tmp_path / "crawl.toml").write_text("dealy = 1")
-    with pytest.raises(UsageError, match=r"crawl\.toml: unknown setting 'dealy' \(did you mean 'delay'\?\)"):
+    with pytest.raises(UsageError, match=r"crawl\.toml:1: unknown setting 'dealy' \(did you mean 'delay'\?\)"):
         load_settings({}, environment={}, folder=tmp_path)
 
 
@@ -176,3 +178,31 @@ def test_without_a_contact_the_user_agent_is_the_name_alone(contact: str | None,
 def test_a_contact_that_is_no_url_or_address_is_refused(contact: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="contact cannot be"):
         load_settings({"contact": contact}, environment={}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('robots = "false"', "robots cannot be 'false'"),
+        ('nodes = "3"', "nodes cannot be '3'"),
+        ('user_agent = ""', "user_agent cannot be ''"),
+        ('user_agent = "a\\nb"', r"user_agent cannot be 'a\nb'"),
+        ('base_url = "example"', "base_url cannot be 'example'"),
+        ('live = "banana"', "live: 'banana' is not an ISO 8601 duration"),
+        ("colour = 1", "unknown setting 'colour'"),
+        ("[colour]", "unknown setting 'colour'"),
+    ],
+)
+def test_crawl_toml_is_checked_by_type_and_place(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "crawl.toml").write_text(f'# mine\ndelay = 0.5\nmax_pages = "none"\ndeadline = "1m"\n\n{line}\n')
+    with pytest.raises(UsageError, match=rf"^crawl\.toml:6: {re.escape(message)}"):
+        load_settings({}, environment={}, folder=tmp_path)
+
+
+def test_a_value_is_blamed_on_where_it_was_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^--base-url: base_url cannot be 'x'"):
+        load_settings({}, flags={"base_url": "x"}, environment={}, folder=tmp_path)
+    with pytest.raises(UsageError, match=r"^--set base_url: base_url cannot be 'x'"):
+        load_settings({"base_url": "x"}, environment={}, folder=tmp_path)
+    with pytest.raises(UsageError, match=r"^env CRAWL_BASE_URL: base_url cannot be 'x'"):
+        load_settings({}, environment={"CRAWL_BASE_URL": "x"}, folder=tmp_path)

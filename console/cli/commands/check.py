@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from console.cli.options import FilePath, common_options, validate_assignments
+from console.cli.options import FilePath, common_options, load_settings
 from console.format import plural
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int: 
     from engine.defs.loader import load
     from engine.errors import DefsError
 
-    validate_assignments(assign)
+    load_settings(assign)  # raises UsageError on what crawl.toml has wrong
     remedy = None
     try:
         loaded = load(defs)

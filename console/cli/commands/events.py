@@ -35,20 +35,19 @@ _TAIL_LINES = 10
 @click.command()
 @click.option("-f", "follow", is_flag=True, help="Follow new events until the run ends.")
 @click.option("--level", type=choice([level.lower() for level in _LEVELS]), help="Only this level and worse.")
-@click.option("--match", "pattern", metavar="RE", help="Only where the text matches.")
+@click.option("--match", metavar="FILTER", help="Only these: a regular expression for the text, or terms as source:n1.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="The last N; default: all, with -f 10.")
 @lines_option
 @run_option
 @common_options
 @empty_without_run
 def events(
-    follow: bool, level: str | None, pattern: str | None, limit: int | None, as_json: bool, run_id: str | None,
+    follow: bool, level: str | None, match: str | None, limit: int | None, as_json: bool, run_id: str | None,
     data: Path, assign: Sequence[str],
 ) -> int:  # fmt: skip
     """Show the events of a run, oldest first."""
     from console.client import open_latest_run
-    from console.filter_syntax import TextSearch
-    from engine.store.db.filter import EventFilter, GlobFilter
+    from console.filter_syntax import event_filter
     from engine.store.tables import events as table
     from engine.store.tables import runs
 
@@ -56,7 +55,7 @@ def events(
     if follow and run_id is not None:
         raise UsageError("-f follows the latest run", "Leave out --run, or -f.")
     levels = _LEVELS[_LEVELS.index(level.upper()) :] if level else ()
-    filter_ = EventFilter(levels=GlobFilter(levels), searches=(TextSearch(pattern),) if pattern else ())
+    filter_ = event_filter(match, levels)
     to_line = _json if as_json else _line
     try:
         with open_latest_run(data, run_id=run_id) as (db, run):

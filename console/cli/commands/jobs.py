@@ -41,7 +41,7 @@ _HEADING = "      ID  STATE       TRIES     AGE  GROUP         URL"
 @empty_without_run
 def jobs(
     states: Sequence[str],
-    pattern: str | None,
+    match: str | None,
     limit: int | None,
     why: bool,
     as_json: bool,
@@ -56,7 +56,7 @@ def jobs(
     from engine.store.read.browse import list_jobs
 
     validate_assignments(assign)
-    filter_ = job_filter(pattern, [state.lower() for state in states])
+    filter_ = job_filter(match, [state.lower() for state in states])
     with open_latest_run(data, run_id=run_id) as (db, run):
         count, cursor = 0, None
         while limit is None or count < limit:

@@ -4,7 +4,7 @@ import pytest
 
 from console.cli.main import main
 from engine.store.tables import runs
-from tests.contract.store.harness import StoreHarness
+from tests.contract.store.harness import StoreHarness, failed
 
 
 def invoke(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -30,6 +30,21 @@ def test_an_earlier_run_is_read(store: StoreHarness, capsys: pytest.CaptureFixtu
     assert (code, out) == (2, "")
     assert "unknown run 'nothing'" in error
     assert earlier in error
+
+
+def test_only_the_latest_run_is_retried(store: StoreHarness, capsys: pytest.CaptureFixture[str]) -> None:
+    store.seed("http://a/first")
+    (job,) = store.take("http://a/first")
+    store.commit(failed(job))
+    first, data = runs.get(store.db, store.run).id, ("--data", str(store.folder))
+    assert invoke(capsys, "retry", "--run", first, *data)[:2] == (0, "1 job is READY again\n")
+    (job,) = store.take("http://a/first")
+    store.commit(failed(job))
+    with store.db.transaction():
+        newer = runs.create(store.db, None, 2.0).id
+    code, out, error = invoke(capsys, "retry", "--run", first, *data)
+    assert (code, out) == (2, "")
+    assert f"cannot be resumed: {newer} is newer" in error
 
 
 def test_following_takes_no_run(store: StoreHarness, capsys: pytest.CaptureFixture[str]) -> None:

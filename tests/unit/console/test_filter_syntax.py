@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.filter_syntax import SearchPattern, TextSearch, job_filter, parse, parse_events
+from console.filter_syntax import SearchPattern, TextSearch, event_filter, job_filter, parse, parse_events
 from engine.errors import UsageError
 from engine.store.db.filter import Comparison, GlobFilter, JobFilter
 
@@ -89,11 +89,22 @@ def test_an_unknown_key_lists_the_valid_ones() -> None:
     assert "age>" in caught.value.remedy
 
 
-def test_a_match_pattern_is_not_parsed_as_terms() -> None:
-    filter_ = job_filter("a host:b", ["failed"])
-    assert filter_.searches == (TextSearch("a host:b"),)
+@pytest.mark.parametrize("pattern", ["a b", "retry:", "^run .* DONE$", "http://x/1", "HTTP 50[0-9]", "x>1"])
+def test_a_match_without_keys_is_one_regular_expression(pattern: str) -> None:
+    filter_ = job_filter(pattern, ["failed"])
+    assert filter_.searches == (TextSearch(pattern),)
     assert filter_.states == GlobFilter(("failed",))
-    assert filter_.text == "state:failed a host:b"
+    assert filter_.text == f"state:failed {pattern}"
+    assert event_filter(pattern, ["WARNING", "ERROR"]).searches == (TextSearch(pattern),)
+
+
+def test_a_match_with_keys_is_a_filter() -> None:
+    filter_ = job_filter("time host:b attempts>2 !robots", ["failed"])
+    assert filter_ == parse("state:failed time host:b attempts>2 !robots")
+    assert job_filter("state:done", ["failed"]).states == GlobFilter(("failed", "done"))
+    assert event_filter("source:n1 kind:page", ["ERROR"]) == parse_events("level:error source:n1 kind:page")
+    with pytest.raises(UsageError, match="unknown key 'colour'"):
+        job_filter("host:b colour:red")
 
 
 def test_a_slow_pattern_is_stopped() -> None:

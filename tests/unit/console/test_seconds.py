@@ -4,7 +4,8 @@ import pytest
 
 from console.cli.main import main
 from engine.errors import UsageError
-from engine.settings import load_settings, parse_seconds
+from engine.setting_values import parse_seconds
+from engine.settings import load_settings
 
 
 @pytest.mark.parametrize(
