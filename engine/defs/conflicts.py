@@ -30,6 +30,7 @@ def check(root: YamlNode, problems: Problems) -> None:
             _add_at_key(problems, group.node, "locators", "no-url", "the list of locators is empty")
         for locator in group.node.list_of("locators"):
             _check_locator(locator, problems)
+    _check_sessions(root, problems)
     for name, data_def in root.entries_of("dataDefs"):
         _check_data_def(name, data_def.place, data_def.node, problems)
     hosts: dict[str, SourcePosition] = {}
@@ -71,6 +72,19 @@ def _check_locator(node: YamlNode, problems: Problems) -> None:
         for part in _iter_scalars(node.entries["json"].node):
             _check_env_variables(part, problems)
     _check_header_names(node, problems)
+
+
+def _check_sessions(root: YamlNode, problems: Problems) -> None:
+    """Warn where a POST may log in for other pages: cookies stay in the node that received them."""
+    locators = [locator for _, group in root.entries_of("locatorGroups") for locator in group.node.list_of("locators")]
+    has_links = any(data_def.node.get("links") for _, data_def in root.entries_of("dataDefs"))
+    for locator in locators:
+        method = locator.get("method")
+        if method is not None and method.text.upper() == "POST" and (len(locators) > 1 or has_links):
+            message = (
+                "if this request logs in, run with --nodes 1: a node sends only the cookies that it received itself"
+            )
+            problems.warn(method.place, "session-cookies", message)
 
 
 def _check_env_variables(node: YamlNode, problems: Problems) -> None:

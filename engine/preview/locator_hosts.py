@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from engine import urls
+from engine.defs.url_list import read_urls
 from engine.defs.url_patterns import expand
 from engine.errors import UsageError
 from engine.model.definition import Definitions, Locator
-from engine.supervise.url_list import read_urls
 
 
 def locator_hosts(definitions: Definitions, base_url: str | None) -> frozenset[str]:
@@ -24,6 +24,6 @@ def _written_urls(locator: Locator) -> Iterator[str]:
         yield locator.sitemap
     if locator.from_file and locator.from_file != "-":
         try:
-            yield from read_urls(locator.from_file)
+            yield from (url for _, url in read_urls(locator.from_file))
         except UsageError:
             return  # a crawl reports it; here it only names no host

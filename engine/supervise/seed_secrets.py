@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from engine import urls
+from engine.defs.url_list import read_urls
 from engine.errors import UsageError
 from engine.model.definition import LocatorGroup
 from engine.model.secret import SecretVault
-from engine.supervise.url_list import read_urls
 
 _SLICE_SECONDS = 0.1
 
@@ -59,7 +59,7 @@ class SeedSecrets:
         if content in self._recalled:
             return
         deadline = time.monotonic() + _SLICE_SECONDS
-        for url in read_urls(path):
+        for _, url in read_urls(path):
             if "@" in url:
                 full = urls.join(base, url) if base else urls.normalize(url)
                 if full is not None:

@@ -11,7 +11,6 @@ import orjson
 
 from engine import urls
 from engine.defs.loader import find_relative_urls
-from engine.defs.url_patterns import expand
 from engine.errors import UsageError
 from engine.fetch.host_policy import resolve_host_policy
 from engine.model.definition import Definitions, Locator, LocatorGroup, SourcePosition
@@ -29,11 +28,9 @@ from engine.store.tables.runs import Run
 from engine.store.transactions import placement
 from engine.store.transactions.placement import PlacementCache
 from engine.supervise.checkpoints.step_graph import SEEDER, seeder_hash
+from engine.supervise.seed_reader import SeedReader, take_batch
 from engine.supervise.seed_secrets import Seed, SeedSecrets
-from engine.supervise.url_list import read_urls
 
-_BATCH_SIZE = 2000
-_BATCH_SECONDS = 0.1
 _SMALL_GROUP = 20
 """URLs of a group that is seeded together with others."""
 _MAX_TOGETHER = 50
@@ -55,26 +52,19 @@ class Seeder:
     ) -> None:  # fmt: skip
         """`previous`: the seeder of the version before; its unread part of stdin is kept."""
         self._db = db
-        self._stdin: Iterator[str] | None = previous.stdin if previous is not None else None
         self._run = run
         self._definitions = definitions
         self._base = run.base_url or definitions.base_url
         self._version = version
         self._placements = placements
         self.secrets = secrets
+        self.reader: SeedReader = SeedReader(
+            self._base, secrets, previous.reader.stdin if previous is not None else None
+        )
         self._batches = self._seed_all()
-        self.problems: list[str] = []
-        """Locators that gave no job, with the reason."""
         self._empty_lists: list[str] = []
         """Of the group that is seeded: the lists of URLs that gave none."""
         self.done = False
-
-    @property
-    def stdin(self) -> Iterator[str]:
-        """The URLs on standard input, shared by successive seeders."""
-        if self._stdin is None:
-            self._stdin = read_urls("-")
-        return self._stdin
 
     def step(self) -> list[int]:
         """Write one batch; returns the sequences to ring. Sets `done` after the last."""
@@ -86,15 +76,16 @@ class Seeder:
 
     def record_problems(self) -> None:
         """Record the first problems as events. Raises DatabaseBusy, with all problems kept."""
-        if not self.problems:
+        problems = self.reader.problems
+        if not problems:
             return
-        texts = self.problems[:_MAX_REPORTED]
-        if len(self.problems) > _MAX_REPORTED:
-            texts.append(f"{len(self.problems) - _MAX_REPORTED} more seeds give no job")
+        texts = problems[:_MAX_REPORTED]
+        if len(problems) > _MAX_REPORTED:
+            texts.append(f"{len(problems) - _MAX_REPORTED} more seeds give no job")
         with self._db.transaction():
             found = [Event(time.time(), "ERROR", "supervisor", "seed", text) for text in texts]
             events.add(self._db, self._run.seq, found)
-        self.problems = []
+        problems.clear()
 
     def _seed_all(self) -> Iterator[list[int]]:
         run = self._run.seq
@@ -140,8 +131,8 @@ class Seeder:
         self._empty_lists = []
         for locator in group.locators:
             is_empty = locator.from_file is not None
-            for kind, seeds in self._locator_seeds(group, locator):
-                while batch := _take_batch(seeds):
+            for kind, seeds in self.reader.list_seeds(locator):
+                while batch := take_batch(seeds):
                     is_empty = False
                     yield (yield from self._retry_busy(partial(self._write_batch, group, locator, batch, kind)))
             if is_empty:
@@ -175,7 +166,7 @@ class Seeder:
             (group, locator, batch, kind)
             for group, _ in groups
             for locator in group.locators
-            for kind, seeds in self._locator_seeds(group, locator)
+            for kind, seeds in self.reader.list_seeds(locator)
             if (batch := list(seeds))
         ]
 
@@ -234,27 +225,6 @@ class Seeder:
         for key in hosts.mark_named(self._db, seeded_hosts):
             placement.readmit_host(self._db, self._run.seq, key, self._placements.host_policy(key))
         return sequences.ring_hosts(self._db, seeded_hosts, boottime())
-
-    def _locator_seeds(self, group: LocatorGroup, locator: Locator) -> list[tuple[JobKind, Iterator[Seed]]]:
-        return [
-            (JobKind.PAGE, self._locator_urls(group, locator)),
-            (JobKind.SITEMAP, self._resolve(group, iter([locator.sitemap] if locator.sitemap else []))),
-        ]
-
-    def _locator_urls(self, group: LocatorGroup, locator: Locator) -> Iterator[Seed]:
-        for pattern in locator.urls:
-            yield from self._resolve(group, expand(pattern))
-        if locator.from_file is not None:
-            lines = self.stdin if locator.from_file == "-" else read_urls(locator.from_file)
-            yield from self._resolve(group, lines)
-
-    def _resolve(self, group: LocatorGroup, seeds: Iterator[str]) -> Iterator[Seed]:
-        for url in seeds:
-            full = urls.join(self._base, url) if self._base else urls.normalize(url)
-            if full is None:
-                self.problems.append(f"{group.name}: no usable URL: {urls.without_credentials(url)[:200]}")
-            else:
-                yield self.secrets.split(full)
 
     def _write_checkpoint(self, group: LocatorGroup, content_hash: str, *, completed: bool) -> list[int]:
         """Record the seeder's checkpoint of a group; an invalid one stays invalid until it is complete."""
@@ -330,14 +300,3 @@ def encode_request(locator: Locator, userinfo: str = "") -> str:
     if userinfo:
         request["userinfo"] = userinfo
     return orjson.dumps(request).decode()
-
-
-def _take_batch(seeds: Iterator[Seed]) -> list[Seed]:
-    """The next batch: smaller where each URL has a password of its own, since sealing one takes 10 ms."""
-    deadline = time.monotonic() + _BATCH_SECONDS
-    batch: list[Seed] = []
-    for seed in seeds:
-        batch.append(seed)
-        if len(batch) >= _BATCH_SIZE or (seed.userinfo and time.monotonic() > deadline):
-            break
-    return batch

@@ -8,7 +8,7 @@ import pytest
 
 from .library import Library
 from .project import Project
-from .site import Site
+from .site import Site, html
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -194,3 +194,23 @@ def test_a_relative_url_without_a_base_is_a_warning(project: Project) -> None:
     assert "relative URL '/shelf'" in refused.err
     project.write(GOOD.replace("http://127.0.0.1:1/", "/shelf") + "baseUrl: http://127.0.0.1:1/\n")
     assert project.run_command("check", str(project.defs)).err == ""
+
+
+def test_bad_lines_of_a_seed_file_are_named(project: Project, site: Site) -> None:
+    lines = ["# books", site.url("/book/1"), "", "htp//typo", *["mailto:a@b"] * 6, "http://me:secret@[/"]
+    (project.defs / "seeds.txt").write_text("\n".join(lines))
+    site["/book/1"] = html("<h1>x</h1>")
+    defs = """
+    locatorGroups: {g: {locators: [{name: l, from: seeds.txt}]}}
+    taskGroups: {g: {t: {dataDef: d}}}
+    dataDefs: {d: {fields: {x: {selector: h1}}}}
+    hosts: {"127.0.0.1": {robots: false}}
+    """
+    project.write(defs)
+    done = project.run_command("check", str(project.defs))
+    assert done.code == 0
+    assert "defs/seeds.txt:4:1: warning bad-seed no usable URL: htp//typo; a relative one needs `baseUrl:`" in done.err
+    assert len([line for line in done.err.splitlines() if "bad-seed" in line]) == 5
+    running = project.start().wait()
+    assert "defs/seeds.txt:4: no usable URL: htp//typo" in running.err
+    assert "secret" not in running.err

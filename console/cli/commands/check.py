@@ -1,5 +1,7 @@
 """The command `check`: reports every problem of the defs at once."""
 
+import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +10,8 @@ import click
 
 from console.cli.options import FilePath, common_options, load_settings
 from console.format import plural
+
+_MAX_SEEDS_READ, _MAX_SEED_WARNINGS = 100_000, 5
 
 if TYPE_CHECKING:
     from engine.errors import Problem
@@ -29,7 +33,8 @@ def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int: 
     remedy = None
     try:
         loaded = load(defs)
-        problems = [*loaded.warnings, *_missing_base_warnings(loaded.definitions)]
+        definitions = loaded.definitions
+        problems = [*loaded.warnings, *_missing_base_warnings(definitions), *_seed_warnings(definitions)]
     except DefsError as error:
         problems, remedy = error.problems, error.remedy
     valid = remedy is None
@@ -41,7 +46,6 @@ def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int: 
     if remedy is not None:
         click.echo(remedy, err=True)
         return 2
-    definitions = loaded.definitions
     click.echo(
         f"ok: {plural(len(definitions.files), 'file')}, {plural(len(definitions.locator_groups), 'locator group')},"
         f" {plural(len(definitions.task_groups), 'task group')}, {plural(len(definitions.data_defs), 'dataDef')}"
@@ -59,6 +63,32 @@ def _missing_base_warnings(definitions: "Definitions") -> "Iterator[Problem]":
         yield Problem(
             file=place.file, line=place.line, column=place.column, code="no-base", message=message, warning=True
         )
+
+
+def _seed_warnings(definitions: "Definitions") -> "Iterator[Problem]":
+    """The first lines of each seed file that give no job."""
+    from engine import urls
+    from engine.defs.url_list import read_urls, shown_path
+    from engine.errors import Problem, UsageError
+
+    def lines_of(file: str) -> "Iterator[tuple[int, str]]":
+        with contextlib.suppress(UsageError):  # the loader warns of a missing file
+            yield from itertools.islice(read_urls(file), _MAX_SEEDS_READ)
+
+    base = definitions.base_url
+    needs_base = "" if base else "; a relative one needs `baseUrl:` or --base-url"
+    files = {locator.from_file for group in definitions.locator_groups for locator in group.locators}
+    for file in sorted(files - {None, "-"}, key=str):
+        bad = (
+            (n, url)
+            for n, url in lines_of(str(file))
+            if (urls.join(base, url) if base else urls.normalize(url)) is None
+        )
+        for number, url in itertools.islice(bad, _MAX_SEED_WARNINGS):
+            message = f"no usable URL: {urls.without_credentials(url)[:200]}{needs_base}"
+            yield Problem(
+                file=shown_path(str(file)), line=number, column=1, code="bad-seed", message=message, warning=True
+            )
 
 
 def problem_as_dict(problem: "Problem") -> dict[str, object]:

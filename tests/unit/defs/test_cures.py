@@ -25,6 +25,12 @@ FIELD = "dataDefs: {d: {fields: {x: {selector: h1}}}}\n"
         (START + TASK + 'dataDefs: {d: {fields: {x: {selector: a, match: "\\d+"}}}}', "two backslashes"),
         (START.replace('"https://x.example/"', "https://x.example/{1..3}") + TASK + FIELD, "quote a URL"),
         (START + TASK + "dataDefs:\n  d: {fields: {x: {selector: h1}}\n\n", "that begins in line 4"),
+        (
+            START.replace("]}}", ", {url: 'https://x.example/login', method: POST, form: {user: me}}]}}")
+            + TASK
+            + FIELD,
+            "run with --nodes 1",
+        ),
         (START + TASK + "dataDefs: {d: {fields: {x: h1}}}", "write `x: {selector: h1}`"),
         (START + "taskGroups: {a: {dataDef: d}}\n" + FIELD, "write `page: {dataDef: d}`"),
         (START + "taskGroups: {aa: {t: {dataDef: d}}}\n" + FIELD, "did you mean 'aa'?"),

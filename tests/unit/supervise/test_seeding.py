@@ -18,7 +18,7 @@ from engine.store.db.schema import CRAWL, migrate_databases
 from engine.store.tables import checkpoints, runs, sequences, versions
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.placement import PlacementCache
-from engine.supervise import seed_secrets, seeding
+from engine.supervise import seed_reader, seed_secrets
 from engine.supervise.seed_secrets import SeedSecrets
 from engine.supervise.seeding import Seeder, encode_request
 
@@ -87,7 +87,7 @@ def test_every_url_of_every_locator_becomes_a_job_and_the_run_ready(harness: See
 def test_steps_return_the_sequences_to_ring_while_seeding_continues(
     harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seeding, "_BATCH_SIZE", 2)
+    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
     made = harness.seeding(SHOP)
     rung = []
     while not made.done:
@@ -113,7 +113,7 @@ def test_a_complete_group_is_not_seeded_again(harness: SeedingHarness) -> None:
 def test_an_interrupted_group_is_seeded_again_without_duplicates(
     harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(seeding, "_BATCH_SIZE", 2)
+    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
     made = harness.seeding(SHOP)
     for _ in range(2):
         made.step()
@@ -127,7 +127,7 @@ def test_an_interrupted_group_is_seeded_again_without_duplicates(
 def test_a_busy_database_delays_seeding_and_loses_no_seed(
     harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch, at: int
 ) -> None:
-    monkeypatch.setattr(seeding, "_BATCH_SIZE", 2)
+    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 2)
     made = harness.seeding(SHOP)
     for _ in range(at):
         made.step()
@@ -163,8 +163,8 @@ def test_equivalent_urls_are_one_job_and_bad_ones_are_reported(harness: SeedingH
     urls = ("HTTP://A:80/x/../1", "http://a/1#top", "mailto:x@y", "nothing", "http://a/1 ")
     made = harness.seed(LocatorGroup(name="g", locators=(Locator(name="l", urls=urls),)))
     assert harness.urls() == ["http://a/1"]
-    assert len(made.problems) == 2
-    assert made.problems[0] == "g: no usable URL: mailto:x@y"
+    assert len(made.reader.problems) == 2
+    assert made.reader.problems[0].endswith(": no usable URL: mailto:x@y")
 
 
 def test_urls_come_from_a_file_one_per_line(harness: SeedingHarness, tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_sitemap_and_a_page_at_one_url_are_two_jobs(harness: SeedingHarness) -
 
 
 def test_seeds_are_never_all_in_memory(harness: SeedingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seeding, "_BATCH_SIZE", 100)
+    monkeypatch.setattr(seed_reader, "_BATCH_SIZE", 100)
     made = harness.seeding(LocatorGroup(name="g", locators=(Locator(name="l", urls=("http://a/{1..90000}",)),)))
     for _ in range(3):
         made.step()
@@ -233,7 +233,7 @@ def test_credentials_are_sealed_and_shared_before_their_jobs_exist(harness: Seed
     assert secrets >= 2
     assert jobs == 0
     assert harness.shared[-1][0] == len(harness.vault.values_from(0)) == 5
-    assert not seeder.problems
+    assert not seeder.reader.problems
 
 
 def test_a_list_with_passwords_is_read_again_for_jobs_of_an_earlier_start(harness: SeedingHarness) -> None:
@@ -304,4 +304,4 @@ def test_a_bad_url_is_reported_without_its_password(harness: SeedingHarness) -> 
     listed = harness.folder / "list.txt"
     listed.write_text("http://us:canary@[/\n")
     group = LocatorGroup(name="g", locators=(Locator(name="l", from_file=str(listed)),))
-    assert harness.seed(group).problems == ["g: no usable URL: http://[/"]
+    assert harness.seed(group).reader.problems == [f"{listed}:1: no usable URL: http://[/"]

@@ -7,13 +7,22 @@ from pathlib import Path
 from engine.errors import UsageError
 
 
-def read_urls(path: str) -> Iterator[str]:
-    """The URLs of a file, or of stdin for `-`; skips blank lines and lines that start with #. Raises UsageError."""
+def read_urls(path: str) -> Iterator[tuple[int, str]]:
+    """Line number and URL of a file's lines, or of stdin for `-`; skips blank lines and lines that start with #.
+
+    Raises UsageError.
+    """
     try:
         with sys.stdin if path == "-" else Path(path).open(encoding="utf-8", errors="replace") as file:
-            for line in file:
+            for number, line in enumerate(file, 1):
                 text = line.strip().removeprefix("\ufeff")
                 if text and not text.startswith("#"):
-                    yield text
+                    yield number, text
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "Fix the `from` of the locator, or the file.") from error
+
+
+def shown_path(path: str) -> str:
+    """The path of a list for messages: relative to the current folder where the list is in it."""
+    shown = Path(path)
+    return str(shown.relative_to(Path.cwd()) if shown.is_relative_to(Path.cwd()) else shown)
