@@ -40,7 +40,12 @@ def check(root: YamlNode, problems: Problems) -> None:
     custom = dict(root.entries_of("steps"))
     for name, entry in custom.items():
         problems.add(entry.place, "not-built", f"'{name}': custom step sets are not implemented yet; remove it")
-        _check_step_set(entry, (), problems)
+        bases = [base for base in STEP_SETS if entry.node.get(base) is not None]
+        if bases and set(entry.node.entries) == set(bases):  # a set that changes built-in ones
+            for base in bases:
+                _check_step_set(entry.node.entries[base], STEP_SETS[base], problems)
+        else:
+            _check_step_set(entry, (), problems)
     names = sorted({*STEP_SETS, *custom})
     for _, group in root.entries_of("taskGroups"):
         for task in group.node.entries.values():

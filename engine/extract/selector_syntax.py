@@ -70,10 +70,28 @@ def _css_problem(text: str) -> str | None:
             match = pattern.search(text)
             if match:
                 return hint.format(*match.groups())
-        return f"not a CSS selector: {_shorten(text)}"
+        return f"not a CSS selector: {_shorten(text)}{_css_break(text)}"
     except ValueError as error:
         return f"not a CSS selector: {error}"
     return None
+
+
+def _css_break(text: str) -> str:
+    """Where a parser that keeps positions gives up; empty where it does not."""
+    import cssselect
+
+    try:
+        cssselect.parse(text)
+    except cssselect.SelectorSyntaxError as error:
+        at = re.search(r" at (\d+)>?$", str(error))
+        return _describe_break(text, int(at[1])) if at else ""
+    return ""
+
+
+def _describe_break(text: str, index: int) -> str:
+    if index >= len(text):
+        return "; it breaks off at its end"
+    return f"; it breaks at character {index + 1}, `{_shorten(text[index:])}`"
 
 
 def _xpath_problem(text: str) -> str | None:
@@ -88,7 +106,10 @@ def _xpath_problem(text: str) -> str | None:
             # only when its step matches a node.
             etree.XPath(part, regexp=False)(document)
     except (etree.XPathError, ValueError) as error:
-        return f"not an XPath expression: {str(error).lower()} in {_shorten(text)}"
+        place = ""
+        if isinstance(error, etree.XPathSyntaxError) and part == text:
+            place = next((_describe_break(text, entry.column) for entry in error.error_log), "")
+        return f"not an XPath expression: {str(error).lower()} in {_shorten(text)}{place}"
     return None
 
 
@@ -119,7 +140,9 @@ def _jmespath_problem(text: str) -> str | None:
         jmespath.compile(text)
     except (JMESPathError, ValueError, RecursionError) as error:
         lines = str(error).splitlines()
-        return f"not a JMESPath expression: {lines[0].rstrip(': ') if lines else 'nested too deep'}"
+        reason = lines[0].partition(": Parse error at")[0].rstrip(": ") if lines else "nested too deep"
+        index = getattr(error, "lex_position", None)
+        return f"not a JMESPath expression: {reason}{'' if index is None else _describe_break(text, int(index))}"
     return None
 
 

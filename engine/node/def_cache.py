@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.extract.records import RecordExtractor
+from engine.extract.selector_syntax import JMESPATH_PREFIX
 from engine.fetch.credentials import find_plain_hosts
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash
@@ -27,6 +28,8 @@ class CompiledDataDef:
     data_def: str
     id: int
     extractor: RecordExtractor
+    json_selector: str = ""
+    """`block`, or the first field, that selects with `jmespath:`."""
 
 
 class DefCache:
@@ -133,9 +136,14 @@ class DefCache:
         if key not in self._compiled_by_hash:
             id_ = self._ensure_data_def(data_def)
             extractor = RecordExtractor(data_def, priorities, max_links=self._settings.max_links)
-            self._compiled_by_hash[key] = CompiledDataDef(name, id_, extractor)
+            self._compiled_by_hash[key] = CompiledDataDef(name, id_, extractor, _find_json_selector(data_def))
         return self._compiled_by_hash[key]
 
     def _ensure_data_def(self, data_def: DataDef) -> int:
         with self._db_lock:
             return versions.ensure_data_def(self._db, data_def)
+
+
+def _find_json_selector(data_def: DataDef) -> str:
+    selectors = [("block", data_def.block), *((field.name, field.selector) for field in data_def.fields)]
+    return next((name for name, text in selectors if (text or "").strip().startswith(JMESPATH_PREFIX)), "")

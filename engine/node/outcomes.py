@@ -44,6 +44,7 @@ class OutcomeBuilder:
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
         events = [self.event(job, "WARNING" if problems else "INFO", "; ".join([text, *notes]))]
         events += [self.event(job, "WARNING", text, "row") for text in describe_rejections(extraction, url)]
+        events += [self.event(job, "WARNING", f"{warning}: {url}", "row") for warning in extraction.warnings]
         if extraction.dropped_links:
             events.append(
                 self.event(job, "WARNING", f"{extraction.dropped_links:,} links beyond max_links dropped on {url}")

@@ -31,6 +31,7 @@ from engine.node.extraction_request import ExtractionRequest
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
 from engine.node.lines import cut_in_pieces, take_first
 from engine.node.seen_set import SeenSet
+from engine.node.selector_warnings import SelectorWarnings
 from engine.settings import Settings
 from engine.store.pages.body import Body
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts
@@ -64,6 +65,8 @@ class PageExtraction:
     """How the records were filled."""
     later_children: Iterator[tuple[ChildJob, ...]] | None = None
     """Further children in pieces, made when they are committed."""
+    warnings: tuple[str, ...] = ()
+    """What the operator should know of these dataDefs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class PageExtractor:
         self._pool = pool
         self._answer_budget = answer_budget
         self._run = run
+        self._selector_warnings = SelectorWarnings()
         self._max_links = def_cache.max_links
         self._run_time = run_time
 
@@ -178,6 +182,7 @@ class PageExtractor:
             share,
             _page_counts(compiled, answer.counts),
             later_children,
+            self._selector_warnings.warn(compiled, answer.page_kind),
         )
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
@@ -251,6 +256,7 @@ class PageExtractor:
             extracted.dropped_links,
             extracted.noindex,
             counts=_page_counts(compiled, extracted.counts),
+            warnings=self._selector_warnings.warn(compiled, page.kind),
         )
 
     def _child_pieces(self, job: LeasedJob, columns: wire.LinkColumns) -> Iterator[tuple[ChildJob, ...]]:

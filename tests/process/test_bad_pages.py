@@ -243,3 +243,23 @@ def random_pages(project: Project, site: Site, seed: int) -> None:
     project.assert_clean(done)
     project.assert_no_process_left(2)
     assert "internal error" not in str(project.query("SELECT reason FROM jobs WHERE reason IS NOT NULL"))
+
+
+def test_a_json_selector_on_html_is_said_once(project: Project, site: Site) -> None:
+    defs = """
+    locatorGroups: {{g: {{locators: [{{name: l, url: "{url}/p/{{1..6}}"}}]}}}}
+    taskGroups: {{g: {{t: {{dataDef: d}}, u: {{dataDef: e}}}}}}
+    dataDefs:
+      d: {{fields: {{title: {{selector: h1}}, price: {{selector: "jmespath: price"}}}}}}
+      e: {{fields: {{title: {{selector: h1}}}}}}
+    hosts: {{"127.0.0.1": {{robots: false}}}}
+    """
+    for number in range(1, 7):
+        # the larger ones are extracted in a process of their own
+        site[f"/p/{number}"] = html(f"<h1>{number}</h1>" + "<p>x</p>" * (20_000 if number % 2 else 1))
+    project.write(defs.format(url=site.url("")))
+    project.crawl(nodes=1)
+    query = "SELECT text FROM events WHERE text LIKE '%jmespath%'"
+    ((text,),) = project.query(query)
+    assert text.startswith("d.price: `jmespath:` reads JSON, and this page is HTML: http://127.0.0.1")
+    assert project.count_rows("d").total() == 6

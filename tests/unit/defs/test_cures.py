@@ -44,3 +44,17 @@ def test_a_likely_mistake_has_one_message_with_its_cure(tmp_path: Path, text: st
         problems = [p for p in error.problems if p.code != "unused"]
     assert len(problems) == 1, problems
     assert words in problems[0].message
+
+
+def test_a_step_set_that_changes_a_built_in_one_is_no_step(tmp_path: Path) -> None:
+    mark = "mark: {class: DataFilter, previous: filter, next: appender}"
+    defs = write_defs(tmp_path, START + TASK + FIELD + f"steps: {{mine: {{jsoupDefault: {{{mark}}}}}}}\n")
+    with pytest.raises(DefsError) as caught:
+        load(defs)
+    assert [problem.code for problem in caught.value.problems] == ["not-built"]
+    defs = write_defs(
+        tmp_path, START + TASK + FIELD + f"steps: {{mine: {{jsoupDefault: {{{mark.replace('er, n', ', n')}}}}}}}\n"
+    )
+    with pytest.raises(DefsError) as caught:
+        load(defs)
+    assert "unknown step 'filt'" in str(caught.value)

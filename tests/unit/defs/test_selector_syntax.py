@@ -91,3 +91,21 @@ def test_each_parser_is_imported_only_when_needed() -> None:
         "['selectolax', 'jmespath']",
         "['selectolax', 'lxml', 'jmespath']",
     ]
+
+
+@pytest.mark.parametrize(
+    ("selector", "place"),
+    [
+        ("article..product[", "it breaks at character 9, `.product[`"),
+        ("div:nth-child(", "it breaks off at its end"),
+        ("li > > a", "it breaks at character 6, `> a`"),
+        ("xpath: //a]/b", "it breaks at character 4, `]/b`"),
+        ("xpath: //a[@b=", "it breaks off at its end"),
+        ("jmespath: a..b", "it breaks at character 3, `.b`"),
+        ("jmespath: a.b[", "it breaks off at its end"),
+    ],
+)
+def test_a_selector_that_breaks_is_cut_where_it_does(selector: str, place: str) -> None:
+    problem = selector_problem(selector)
+    assert problem is not None
+    assert problem.endswith(f"; {place}")
