@@ -4,10 +4,12 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from engine.errors import StorageError, SupervisorNotRunning, UsageError, suggest
+from engine.model.run import Stage
 from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import is_process_alive
@@ -15,7 +17,7 @@ from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_
 from engine.store.db.schema import CRAWL, has_schema
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
-from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
+from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
 from engine.store.tables import commands, runs, supervisors
 from engine.store.tables.runs import Run
 from engine.store.tables.supervisors import Epoch
@@ -141,6 +143,25 @@ def has_supervisor(db: Database) -> bool:
 def supervisor_pid(view: Snapshot) -> int | None:
     """The pid of the living supervisor of a snapshot; None where there is none."""
     return _living_pid(_identity(view.epoch))
+
+
+def end_orphans(view: Snapshot) -> Snapshot:
+    """The snapshot as it is true: what a supervisor that is gone recorded as alive has ended with it."""
+    if view.run is None or supervisor_pid(view) is not None:
+        return view
+    return replace(
+        view,
+        run=view.run if view.run.stage == Stage.SHUTDOWN_COMPLETE else replace(view.run, stage=Stage.INTERRUPTED),
+        nodes=[node if node.pid is None else _end_node(node) for node in view.nodes],
+        appenders=[replace(output, pid=None, beat_age=None) for output in view.appenders],
+    )
+
+
+def _end_node(node: NodeRow) -> NodeRow:
+    reason = node.reason or "its supervisor is gone"
+    return replace(
+        node, state="DEAD", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, now="", reason=reason
+    )  # fmt: skip
 
 
 def lock_holder_pid(data: Path) -> int | None:

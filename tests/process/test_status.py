@@ -65,3 +65,26 @@ def test_during_and_after_a_run(project: Project, site: Site) -> None:
     assert all(node["pid"] is None for node in status["nodes"])
     project.crawl("--backups", "1")
     assert project.status()["state"] == "DONE"
+
+
+def test_nothing_seems_alive_after_the_death_of_the_supervisor(project: Project, site: Site) -> None:
+    library = Library(site, shelves=8, books=8, delay=0.2)
+    project.write(library.defs())
+    running = project.start()
+    assert until(lambda: len(site.paths) > 6)
+    running.send(signal.SIGKILL)
+    running.process.wait()
+    status = project.status()
+    assert status["supervisor"] is None
+    assert status["stage"] == "INTERRUPTED"
+    assert {(node["state"], node["heart"], node["pid"]) for node in status["nodes"]} == {("DEAD", "ASYSTOLE", None)}
+    assert {appender["pid"] for appender in status["appenders"]} == {None}
+    text = project.run_with_data("status").out
+    assert "stage INTERRUPTED" in text
+    assert "no supervisor" in text
+    assert "`crawl-console run` resumes it" in text
+    assert "HEALTHY" not in text
+    library.set_delay(0)
+    project.assert_no_process_left()
+    project.crawl()
+    assert project.count_rows("entry", "book") == library.rows()
