@@ -70,7 +70,12 @@ def parse_share(text: str) -> float:
     return float(match[1]) / 100
 
 
-_TIMES = frozenset({"delay", "deadline", "grace", "max_time", "parse_limit"})
+_TIMES = frozenset(
+    {
+        "delay", "deadline", "file_drain", "grace", "heart_timeout", "max_time", "node_drain", "parse_limit",
+        "start_timeout", "stop_within",
+    }
+)  # fmt: skip
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)\s*(ms|s|m|h|d)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -78,7 +83,7 @@ _MINIMUMS: Mapping[str, float] = {
     "nodes": 1, "backups": 0, "concurrency": 1, "batch": 1, "grace": 0, "deadline": 0.1, "max_attempts": 1,
     "max_body": 1, "max_redirects": 0, "max_failed": 0, "min_rows": 0, "delay": 0, "host_concurrency": 1,
     "refresh": 0.1, "max_pages": 1, "max_time": 0.1, "min_free": 0, "parse_limit": 0.1, "parse_memory": 100_000_000,
-    "max_links": 0,
+    "max_links": 0, "stop_within": 1, "node_drain": 1, "file_drain": 1, "heart_timeout": 0.5, "start_timeout": 1,
 }  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from engine import __version__
 from engine.errors import UsageError, suggest
 from engine.setting_values import duration_seconds, parse_share, parse_value
 
+_STOP_RESERVE = 3.0
+
 
 def default_nodes() -> int:
     """One node for each usable CPU, at least 2, at most 4."""
@@ -43,6 +45,12 @@ class Settings:
     concurrency: int = 32
     batch: int = 32
     grace: float = 25.0
+    stop_within: float | None = None
+    """Seconds in which a stop that was asked for ends; None: 28, or what `grace` needs."""
+    node_drain: float = 1800.0
+    file_drain: float = 300.0
+    heart_timeout: float = 1.0
+    start_timeout: float = 20.0
     deadline: float = 30.0
     max_attempts: int = 4
     max_body: int = 10_000_000
@@ -100,6 +108,21 @@ class Settings:
     def max_rejected_share(self) -> float | None:
         """`max_rejected` as a share of 1."""
         return None if self.max_rejected is None else parse_share(self.max_rejected)
+
+    @property
+    def stop_seconds(self) -> float:
+        """Seconds in which a stop that was asked for ends."""
+        return max(28.0, self.grace + _STOP_RESERVE) if self.stop_within is None else self.stop_within
+
+    @property
+    def stop_reserve(self) -> float:
+        """Seconds at the end of a stop in which no job runs any more: for commits, files and the end of processes."""
+        return min(_STOP_RESERVE, self.stop_seconds / 2)
+
+    @property
+    def job_grace(self) -> float:
+        """`grace`, as far as the whole stop allows it."""
+        return min(self.grace, self.stop_seconds - self.stop_reserve)
 
     def to_json(self) -> str:
         """The form in which child processes receive the settings."""

@@ -73,7 +73,7 @@ class NodeProcess:
     def _shut_down(self) -> None:
         """Let jobs finish within the grace, commit them, and record the shutdown."""
         orphaned = self._intake.orphaned
-        grace = ORPHAN_SECONDS / 2 if orphaned.is_set() else self._parts.settings.grace
+        grace = ORPHAN_SECONDS / 2 if orphaned.is_set() else self._parts.settings.job_grace
         deadline = time.monotonic() + grace
         self._finish_jobs(grace, deadline)
         self._committer.stop()

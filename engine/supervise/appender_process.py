@@ -13,6 +13,7 @@ from engine.supervise.child_process import (
     CRASH_LIMIT,
     HEALTHY_SECONDS,
     ChildProcess,
+    HeartbeatMonitor,
     create_beat_file,
     restart_delay,
     spawn,
@@ -48,7 +49,10 @@ class AppenderProcess:
             first_line=self._settings.to_json(),
             log=self._folder / "logs" / "appender.log",
         )  # fmt: skip
-        self.child = ChildProcess("appender", epoch, 0, Role.RUNNER, process, beat_path, time.monotonic())
+        self.child = ChildProcess(
+            "appender", epoch, 0, Role.RUNNER, process, beat_path, time.monotonic(),
+            heartbeat=HeartbeatMonitor.from_settings(self._settings),
+        )  # fmt: skip
         self._restart_at = None
         self._db.best_effort_write(
             lambda: nodes.record_appender_spawn(self._db, epoch, process.pid, identity_of(process.pid))

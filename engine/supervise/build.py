@@ -157,7 +157,7 @@ def build_supervisor(
         checkpoints=checkpoints,
         defs_sync=defs_sync,
         commands=CommandHandlers(
-            db, run=run.seq, epoch=begun.epoch, grace=settings.grace, node_pool=node_pool, defs_sync=defs_sync
+            db, run=run.seq, epoch=begun.epoch, grace=settings.job_grace, node_pool=node_pool, defs_sync=defs_sync
         ),
         disk=DiskGuard(db, folder, run.seq, settings.min_free),
         lock_watch=LockWatch(db, node_pool),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
@@ -17,18 +17,15 @@ from engine.model.node import HeartbeatState, Role
 from engine.model.secret import SecretVault
 from engine.runtime.beat_file import Beat, BeatWriter, read_beat
 from engine.runtime.process_identity import identity_of
+from engine.settings import Settings
 from engine.store.db.retry_busy import DiskFull
 from engine.supervise.lifeline_writer import LifelineWriter
 
 ChildKind = Literal["node", "appender"]
 
-BEAT_TIMEOUT = 1.0
-"""Seconds without a new beat that count as one missed timeout."""
 MISSED_LIMIT = 3
 _RECOVERY_SECONDS = 1.0
 """Seconds of fresh beats (ten ticks) after which the count of missed timeouts is reset."""
-_STARTUP_SECONDS = 20.0
-"""Seconds that a process has for its first beat: a start on a loaded machine is slow."""
 
 CRASH_LIMIT = 5
 HEALTHY_SECONDS = 60.0
@@ -60,6 +57,10 @@ class HeartbeatMonitor:
     Silence counts only while the observer itself ran: a stopped observer declares nothing dead.
     """
 
+    timeout: float = 1.0
+    """Seconds without a new beat that count as one missed timeout."""
+    start_timeout: float = 20.0
+    """Seconds that a process has for its first beat: a start on a loaded machine is slow."""
     number: int = -1
     seen_at: float = field(default_factory=time.monotonic)
     observed_at: float | None = None
@@ -71,22 +72,27 @@ class HeartbeatMonitor:
     heart: HeartbeatState = HeartbeatState.NEWBORN
     beat: Beat | None = None
 
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "HeartbeatMonitor":
+        """A monitor with the timeouts of the settings."""
+        return cls(timeout=settings.heart_timeout, start_timeout=settings.start_timeout)
+
     def observe(self, beat: Beat | None, now: float) -> HeartbeatState:
         """Judge the latest beat. ASYSTOLE means dead."""
-        elapsed = min(max(0.0, now - (self.seen_at if self.observed_at is None else self.observed_at)), BEAT_TIMEOUT)
+        elapsed = min(max(0.0, now - (self.seen_at if self.observed_at is None else self.observed_at)), self.timeout)
         self.observed_at = now
         if beat is not None and beat.number != self.number:
             self.number, self.seen_at, self.beat, self.has_beaten = beat.number, now, beat, True
             self.silence = 0.0
         else:
             self.silence += elapsed
-        limit = BEAT_TIMEOUT if self.has_beaten else _STARTUP_SECONDS / MISSED_LIMIT
+        limit = self.timeout if self.has_beaten else self.start_timeout / MISSED_LIMIT
         if self.silence >= limit - 1e-6:
             self.silence, self.healthy_seconds = 0.0, 0.0
             self.missed += 1
             self.heart = HeartbeatState.ASYSTOLE if self.missed >= MISSED_LIMIT else HeartbeatState.ARRHYTHMIA
         elif self.has_beaten and self.heart is not HeartbeatState.ASYSTOLE:
-            self.healthy_seconds = self.healthy_seconds + elapsed if self.age(now) < BEAT_TIMEOUT / 2 else 0.0
+            self.healthy_seconds = self.healthy_seconds + elapsed if self.age(now) < self.timeout / 2 else 0.0
             if self.missed == 0 or self.healthy_seconds >= _RECOVERY_SECONDS - 1e-6:
                 self.missed, self.heart = 0, HeartbeatState.HEALTHY
         return self.heart
@@ -119,7 +125,8 @@ class ChildProcess:
     """It ended itself with a reported error."""
     kill_reason: str = ""
     """Why the supervisor killed it, for example a missing beat; empty if it did not."""
-    heartbeat: HeartbeatMonitor = field(default_factory=HeartbeatMonitor)
+    _: KW_ONLY
+    heartbeat: HeartbeatMonitor
     recorded_heart: HeartbeatState = HeartbeatState.NEWBORN
     """The heartbeat state in the tables."""
     lifeline: LifelineWriter | None = None

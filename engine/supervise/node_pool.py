@@ -22,6 +22,7 @@ from engine.supervise.child_process import (
     CRASH_LIMIT,
     HEALTHY_SECONDS,
     ChildProcess,
+    HeartbeatMonitor,
     create_beat_file,
     restart_delay,
     spawn,
@@ -120,7 +121,10 @@ class NodePool:
             log=self._folder / "logs" / f"n{number}.log",
             wakeup_fd=self._wakeup_fd,
         )  # fmt: skip
-        child = ChildProcess("node", epoch, number, role, process, beat_path, time.monotonic(), replaces, crashes)
+        child = ChildProcess(
+            "node", epoch, number, role, process, beat_path, time.monotonic(), replaces, crashes,
+            heartbeat=HeartbeatMonitor.from_settings(self._settings),
+        )  # fmt: skip
         if process.stdin is not None:
             child.lifeline = LifelineWriter(process.stdin)
         child.send_secrets(self._vault, complete=self._secrets_complete)

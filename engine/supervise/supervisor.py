@@ -28,12 +28,9 @@ from engine.supervise.run_end import RunEnd
 from engine.supervise.run_stats import RunStats
 from engine.supervise.seeding import Seeder
 from engine.supervise.stages import ACTIVE_STAGES, FORCED_TRANSITIONS, StageTracker
+from engine.supervise.stop_deadlines import StopDeadlines
 from engine.supervise.wal_guard import WalGuard
 
-_NODE_DRAIN_SECONDS, _APPENDER_DRAIN_SECONDS = 1800.0, 300.0
-_FORCE_SECONDS = 10.0
-_SHUTDOWN_MARGIN_SECONDS = 5.0
-"""Time that nodes have beyond the grace of their jobs: to commit and to report their end."""
 _RECORD_SECONDS = 1.0
 _KILL_RETRY_SECONDS = 3.0
 
@@ -70,7 +67,7 @@ class Supervisor:
         self.disk = disk
         self._db = db
         self._folder = folder
-        self._settings = settings
+        self._deadlines = StopDeadlines(settings)
         self._lock = lock
         self._queue_maintainer = queue_maintainer
         self._robots_refresh = robots_refresh
@@ -138,8 +135,8 @@ class Supervisor:
                 _STAGE_HANDLERS.get(stage, Supervisor._idle)(self)
         except DatabaseBusy as busy:
             self._lock_watch.warn(f"{busy.message}; retrying")
-            spare = _FORCE_SECONDS if self.node_pool.any_alive else 0.0
-            if self.stage not in ACTIVE_STAGES and time.monotonic() > self._deadline + spare:
+            limit = self._deadlines.busy(self._deadline, processes_alive=self.node_pool.any_alive)
+            if self.stage not in ACTIVE_STAGES and time.monotonic() > limit:
                 self._abandon(busy)
 
     def stop(self, exit_reason: ExitReason, reason: str | None = None) -> None:
@@ -148,8 +145,9 @@ class Supervisor:
         A finished crawl that still writes its files gets the grace for that; a run that already stops is left alone.
         """
         if self.exit_reason in (None, ExitReason.COMPLETE) and self.stage is not Stage.RELEASING_LOCK:
+            self._deadlines.bound(time.monotonic())
             if self.exit_reason is ExitReason.COMPLETE:
-                self._deadline = min(self._deadline, time.monotonic() + self._settings.grace + _SHUTDOWN_MARGIN_SECONDS)
+                self._deadline = min(self._deadline, self._deadlines.nodes(time.monotonic()))
             self.exit_reason, self.reason = exit_reason, reason
 
     def request_kill(self, reason: str) -> None:
@@ -230,11 +228,7 @@ class Supervisor:
 
     def _stop_nodes(self) -> None:
         self._enter_stage(Stage.STOPPING_NODES_GRACEFUL)
-        self._deadline = time.monotonic() + (
-            _NODE_DRAIN_SECONDS
-            if self.exit_reason is ExitReason.COMPLETE
-            else self._settings.grace + _SHUTDOWN_MARGIN_SECONDS
-        )
+        self._deadline = self._deadlines.nodes(time.monotonic())
         for node in self.node_pool.nodes:
             node.stop()
 
@@ -244,7 +238,7 @@ class Supervisor:
             self._stop_appender()
         elif time.monotonic() > self._deadline:
             self._enter_stage(Stage.STOPPING_NODES_FORCEFUL, "nodes did not stop in time; forcing them")
-            self._deadline = time.monotonic() + _FORCE_SECONDS
+            self._deadline = self._deadlines.nodes_forced(time.monotonic())
             for node in self.node_pool.nodes:
                 node.stop()
 
@@ -257,8 +251,7 @@ class Supervisor:
 
     def _stop_appender(self) -> None:
         self._enter_stage(Stage.STOPPING_APPENDER_GRACEFUL)
-        natural = self.exit_reason is ExitReason.COMPLETE
-        self._deadline = time.monotonic() + (_APPENDER_DRAIN_SECONDS if natural else max(self._settings.grace, 30.0))
+        self._deadline = self._deadlines.files(time.monotonic())
 
     def _await_appender(self) -> None:
         self._record_progress()
@@ -266,7 +259,7 @@ class Supervisor:
             self._enter_stage(Stage.RELEASING_LOCK)
         elif time.monotonic() > self._deadline:
             self._enter_stage(Stage.STOPPING_APPENDER_FORCEFUL, "the appender did not stop in time; forcing it")
-            self._deadline = time.monotonic() + _FORCE_SECONDS
+            self._deadline = self._deadlines.files_forced(time.monotonic())
 
     def _force_appender(self) -> None:
         if time.monotonic() > self._deadline:

@@ -53,6 +53,7 @@ _MIN_TICK_SECONDS = 0.005
     help="How progress is shown on stderr.",
 )
 @click.option("--grace", type=Seconds(0), metavar="S", help="Seconds running jobs may take after a cancel.")
+@click.option("--stop-within", type=Seconds(1), metavar="S", help="Seconds a stop may take in all; default 28.")
 @click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
 @click.option("--min-rows", type=click.IntRange(0), metavar="N", help="Exit 1 if a complete run has fewer rows.")
 @click.option("--max-rejected", metavar="P", help="Exit 1 if a greater share of the records is rejected, such as 5%.")

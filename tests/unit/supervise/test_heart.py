@@ -4,6 +4,7 @@ import pytest
 
 from engine.model.node import HeartbeatState
 from engine.runtime.beat_file import Beat
+from engine.settings import Settings
 from engine.supervise.child_process import HeartbeatMonitor
 
 
@@ -25,6 +26,16 @@ def watch(monitor: HeartbeatMonitor, beat: Beat | None, since: float, until: flo
     for i in range(1, round((until - since) * 10) + 1):
         heart = monitor.observe(beat, since + i / 10)
     return heart
+
+
+def test_the_timeouts_are_settings() -> None:
+    monitor = HeartbeatMonitor.from_settings(Settings(heart_timeout=3.0, start_timeout=6.0))
+    monitor.seen_at = 0.0
+    assert watch(monitor, None, 0.0, 5.9) is HeartbeatState.ARRHYTHMIA
+    assert monitor.observe(_beat(1), 6.0) is HeartbeatState.ARRHYTHMIA
+    assert watch(monitor, _beat(1), 6.0, 8.9) is HeartbeatState.HEALTHY
+    assert watch(monitor, _beat(1), 8.9, 9.2) is HeartbeatState.ARRHYTHMIA
+    assert watch(monitor, _beat(1), 9.2, 15.2) is HeartbeatState.ASYSTOLE
 
 
 def test_a_process_has_twenty_seconds_for_its_first_beat() -> None:

@@ -1,0 +1,44 @@
+"""`--stop-within`: a stop ends in time, whichever process hangs, and nothing is lost."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from .library import Library
+from .project import Project, Running, until
+from .site import Page, Site, html
+
+pytestmark = pytest.mark.timeout(120)
+LIMIT = 4.0
+SPARE = 1.5
+"""Seconds for a loaded machine, and for the start and end of the command."""
+
+
+def start(project: Project, site: Site, hold: threading.Event) -> tuple[Library, Running]:
+    library = Library(site, shelves=4, books=5)
+    site["/book/3-4"] = Page(html("<b>ISBN 003-4</b>"), hold=hold)
+    project.write(library.defs())
+    running = project.start("--stop-within", f"{LIMIT:g}")
+    assert until(lambda: len(set(site.paths)) >= library.size), running.err
+    assert until(lambda: project.query("SELECT total(done) FROM sequences WHERE kind = 'page'")[0][0] >= 20)
+    return library, running
+
+
+@pytest.mark.parametrize("hangs", ["a page", "append", "node"])
+def test_a_stop_ends_in_time(project: Project, site: Site, hangs: str) -> None:
+    hold = threading.Event()
+    library, running = start(project, site, hold)
+    for pid in project.children(hangs) if hangs != "a page" else ():
+        os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    running.send(signal.SIGTERM)
+    running.process.wait(30)
+    assert time.monotonic() - began < LIMIT + SPARE
+    assert running.process.returncode == 143
+    project.assert_no_process_left()
+    hold.set()
+    project.crawl()
+    assert project.count_rows("entry", "book") == library.rows()
