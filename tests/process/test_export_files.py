@@ -12,7 +12,7 @@ import pytest
 
 from .library import Library
 from .project import Project, until
-from .site import Page, Site
+from .site import Page, Site, html
 from .small_disk import small_disk
 
 pytestmark = pytest.mark.timeout(60)
@@ -123,3 +123,31 @@ def test_links_and_permissions_are_kept(project: Project) -> None:
         assert done.code == 0, done.err
         assert done.out.startswith("isbn,") == (name == "/dev/stdout")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_a_run_writes_its_rows_to_stdout(project: Project, site: Site) -> None:
+    site.fallback = lambda request: Page(html(f"<h1>{request.path[1:]}</h1>"))
+    defs = """
+    locatorGroups: {{g: {{locators: [{{url: "{url}/{{1..20}}"}}]}}}}
+    taskGroups: {{g: {{t: {{dataDef: page}}{more}}}}}
+    dataDefs: {{page: {{fields: {{title: {{selector: h1}}}}}}, other: {{fields: {{x: {{selector: h1}}}}}}}}
+    hosts: {{"127.0.0.1": {{robots: false}}}}
+    """
+    one = defs.format(url=site.url(""), more="").replace(", other: {fields: {x: {selector: h1}}}", "")
+    project.write(one)
+    where = ("run", "--defs", str(project.defs), "--data", str(project.data), "--nodes", "1", "-o", "-")
+    done = project.run_command(*where)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0] == "title"
+    assert sorted(map(int, lines[1:])) == list(range(1, 21))
+    assert not (project.folder / "-").exists()
+    refused = project.run_command(*where, "--json")
+    assert refused.code == 2
+    assert "-o - and --json exclude each other" in refused.err
+    project.write(defs.format(url=site.url(""), more=", u: {dataDef: other}"))
+    site.clear_log()
+    refused = project.run_command(*where, "--fresh")
+    assert refused.code == 2
+    assert "-o - writes one dataDef, and the defs have other, page" in refused.err
+    assert site.paths == []

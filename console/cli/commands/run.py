@@ -57,7 +57,10 @@ _MIN_TICK_SECONDS = 0.005
 @click.option("--max-failed", type=click.IntRange(0), metavar="N", help="Failed jobs that still exit 0.")
 @click.option("--min-rows", type=click.IntRange(0), metavar="N", help="Exit 1 if a complete run has fewer rows.")
 @click.option("--max-rejected", metavar="P", help="Exit 1 if a greater share of the records is rejected, such as 5%.")
-@click.option("-o", "output", type=FilePath(dir_okay=False), help="Rows to FILE.csv, .jsonl or .db.")
+@click.option(
+    "-o", "output", type=FilePath(allow_dash=True, dir_okay=False),
+    help="Rows to FILE.csv, .jsonl or .db; - is stdout, as CSV, at the end.",
+)  # fmt: skip
 @click.option("--only-new", is_flag=True, help="Write only rows that no earlier run has.")
 @click.option("--max-pages", type=click.IntRange(1), metavar="N", help="Stop gracefully after N requests for pages.")
 @click.option("--max-time", type=Seconds(0.1), metavar="S", help="Stop gracefully after S seconds, or 5m, 2h.")
@@ -70,6 +73,10 @@ def run(
 ) -> int:  # fmt: skip
     """Resume the unfinished run, else start a new one; attach the console."""
     settings = load_settings(assign, **flags)
+    rows_to_stdout = output is not None and str(output) == "-"
+    if rows_to_stdout and (as_json or only_new):
+        raise UsageError(f"-o - and {'--json' if as_json else '--only-new'} exclude each other", "Give -o a file.")
+    no_ui = no_ui or rows_to_stdout
     if not no_ui and not as_json and interactive(read_only=read_only):
         from console.tui.attach import AttachOptions, attach
 
@@ -84,8 +91,8 @@ def run(
         raise UsageError("--read-only needs the console", "Without one, use `crawl-console status`.")
     return run_headless(
         HeadlessOptions(
-            defs=defs, data=data, settings=settings, fresh=fresh, output=output, only_new=only_new, json=as_json,
-            progress=progress,
+            defs=defs, data=data, settings=settings, fresh=fresh, output=None if rows_to_stdout else output,
+            rows_to_stdout=rows_to_stdout, only_new=only_new, json=as_json, progress=progress,
         )
     )  # fmt: skip
 
@@ -99,6 +106,7 @@ class HeadlessOptions:
     settings: Settings
     fresh: bool = False
     output: Path | None = None
+    rows_to_stdout: bool = False
     only_new: bool = False
     json: bool = False
     progress: str = "auto"
@@ -131,6 +139,7 @@ def run_headless(options: HeadlessOptions) -> int:
             return signals.exit_code  # a signal ended its wait for a busy database
         raise
     from console.cli.progress import Progress
+    from console.cli.stdout_rows import write_rows
     from engine.store.db.connector import Database
     from engine.store.db.schema import CRAWL, checkpoint_wal
 
@@ -152,6 +161,8 @@ def run_headless(options: HeadlessOptions) -> int:
         raise
     progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
     summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
+    if options.rows_to_stdout:
+        write_rows(db, supervisor.run.seq)
     db.close()
     checkpoint_wal(options.data)  # the last process that had it open was read-only and could not do it
     try:
@@ -165,6 +176,7 @@ def run_headless(options: HeadlessOptions) -> int:
 
 
 def _build_supervisor(options: HeadlessOptions, lock: Lock, signals: "_Signals") -> Any:
+    from console.cli.stdout_rows import only_data_def
     from engine.defs.loader import load
     from engine.defs.watcher import fingerprint_files
     from engine.supervise.build import RunOptions, build_supervisor
@@ -176,6 +188,8 @@ def _build_supervisor(options: HeadlessOptions, lock: Lock, signals: "_Signals")
         raise UsageError(
             f"unknown dataDef '{options.data_def}'{suggest(options.data_def, names)}", "Check its name in the defs."
         )
+    if options.rows_to_stdout:
+        only_data_def(loaded.definitions)  # before anything is fetched
     for warning in loaded.warnings if options.messages_enabled else ():
         write_stderr(str(warning))
     return build_supervisor(

@@ -1,0 +1,31 @@
+"""`run -o -`: the rows of a run to stdout as CSV, once it has ended."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from engine.errors import UsageError
+
+if TYPE_CHECKING:
+    from engine.model.definition import DataDef, Definitions
+    from engine.store.db.connector import Database
+
+
+def only_data_def(definitions: "Definitions") -> "DataDef":
+    """The one dataDef with fields: a stream has one header. Raises UsageError where there are none or several."""
+    with_fields = [data_def for data_def in definitions.data_defs if data_def.fields]
+    if len(with_fields) != 1:
+        listed = ", ".join(data_def.name for data_def in with_fields) or "none"
+        raise UsageError(f"-o - writes one dataDef, and the defs have {listed}", "Use `export DATADEF` after the run.")
+    return with_fields[0]
+
+
+def write_rows(db: "Database", run: int) -> None:
+    """Write all rows that the run has by now. Raises UsageError if it has several dataDefs, after a reload."""
+    from engine.append.export import export
+    from engine.store.tables import versions
+    from engine.supervise.outputs import output_settings
+
+    data_def = only_data_def(versions.read(db, versions.current(db, run)))
+    settings = output_settings(data_def)
+    export(db, run, data_def.name, settings["columns"], settings["joins"], "csv", sys.stdout.buffer)
+    sys.stdout.flush()
