@@ -14,7 +14,7 @@ from engine.runtime.beat_file import SUPERVISOR_BEAT, read_beat
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import is_process_alive
 from engine.store.db.connector import BUSY_SECONDS, Database, DatabaseBusy, has_no_wal
-from engine.store.db.schema import CRAWL, has_schema
+from engine.store.db.schema import CRAWL, has_schema, require_current
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, Snapshot
@@ -130,6 +130,7 @@ def read_snapshot(data: Path) -> Snapshot:
     if db is None:
         return EMPTY_SNAPSHOT
     try:
+        require_current(db)
         return snapshot.read(db)
     finally:
         db.close()

@@ -21,13 +21,20 @@ class LogFile:
         self._partial = b""
 
     def seek_last_lines(self, lines: int) -> None:
-        """Seek to the last `lines` lines, as far as the last block of the file holds them."""
+        """Seek to the last `lines` lines, read block by block from the end."""
         self._open()
-        if self._file is not None:
-            size = self._file.seek(0, os.SEEK_END)
-            start = self._file.seek(max(0, size - _BLOCK))
-            ends = [at for at, byte in enumerate(self._file.read(_BLOCK)) if byte == 10]
-            self._file.seek(start + ends[-lines - 1] + 1 if len(ends) > lines else start)
+        if self._file is None:
+            return
+        start, missing = self._file.seek(0, os.SEEK_END), lines + 1
+        while start and missing:
+            size = min(_BLOCK, start)
+            start = self._file.seek(start - size)
+            block = self._file.read(size)
+            ends = [at for at, byte in enumerate(block) if byte == 10][-missing:]
+            missing -= len(ends)
+            if not missing:
+                start += ends[0] + 1
+        self._file.seek(start)
 
     def read(self, *, include_partial: bool) -> Iterator[str]:
         """Lines written since the last call; a last line without newline if `include_partial`. Raises StorageError."""

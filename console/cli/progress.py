@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from engine.urls import without_credentials
 
 _MAX_LISTED = 5
 _BAR = 12
+_SHOWN_KINDS = ("seed", "defs", "appender")
+_LIVE_KINDS = (*_SHOWN_KINDS, "data")
+"""Kinds of events that are printed when they come; the summary of the end has those of the data itself."""
 _EVENT_POLL_SECONDS = 0.5
 _REFRESH_SECONDS = {"tty": 0.5, "plain": 5.0, "json": 1.0}
 
@@ -57,9 +61,9 @@ class Progress:
         self._write(f"run {view.run.id} {verb}: {details}\n")
         self._print_new_events(db, run)
 
-    def _print_new_events(self, db: Database, run: int) -> None:
-        """Print new events about locators, defs and outputs."""
-        for kind in ("seed", "defs", "appender"):
+    def _print_new_events(self, db: Database, run: int, kinds: Sequence[str] = _LIVE_KINDS) -> None:
+        """Print new events of these kinds."""
+        for kind in kinds:
             for text in events.list_texts(db, run, kind, self._last_events.get(kind, self._start_event), _MAX_LISTED):
                 self.print_message(f"  {clean(text)}")
             self._last_events[kind] = events.last_id(db)
@@ -126,7 +130,7 @@ class Progress:
             self._write(orjson.dumps({"at": time.time(), **_counts(view)}).decode() + "\n")
             return
         assert view.run is not None
-        self._print_new_events(db, run)
+        self._print_new_events(db, run, _SHOWN_KINDS)
         suffix = f": {reason}" if reason else ""
         rate = view.jobs["done"] / view.run.seconds if view.run.seconds else 0.0
         self.print_message(f"run {view.run.id} {view.run.state}{suffix}; {view.run.seconds:.1f} s\n{_line(view, rate)}")

@@ -83,6 +83,7 @@ class RunEnd:
             end = Event(now, "INFO" if complete else "WARNING", "supervisor", "run", text)
             runs.set_missed(self._db, run, missed)
             runs.set_baseline(self._db, run, build_baseline(self._db, run) if complete else None)
+            self._stats.log_warnings()
             events.add(self._db, run, [*self._stats.noindex_events(), *_missed_events(missed, now), end])
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self._db, self._epoch, now)

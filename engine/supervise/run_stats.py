@@ -12,6 +12,7 @@ from engine.store.transactions import page_limit
 from engine.supervise.expectations import find_missed
 from engine.supervise.forecast import Forecast
 from engine.supervise.health_watch import HealthWatch
+from engine.supervise.warning_log import WarningLog
 
 _SAMPLE_SECONDS = 5.0
 
@@ -27,6 +28,7 @@ class RunStats:
         self._page_count, self._row_count = self._read_totals()
         self._last_sample = (self._started_at, self._page_count, self._row_count)
         self._health_watch = HealthWatch(db, run)
+        self._warning_log = WarningLog(db, run)
         self._forecast = Forecast(db)
 
     def record(self) -> None:
@@ -48,6 +50,7 @@ class RunStats:
             self._health_watch.update()
             if sample is not None:
                 samples.add(self._db, run, sample)
+                self._warning_log.update()
         if sample is not None:
             self._last_sample = (now, pages, row_count)
         self._recorded_at, self._page_count, self._row_count = now, pages, row_count
@@ -82,6 +85,10 @@ class RunStats:
         if seconds is not None and time.monotonic() - self._started_at >= seconds:
             return f"--max-time {seconds:g} s reached"
         return None
+
+    def log_warnings(self) -> None:
+        """Log the warnings about the data that are new since the last sample, in the open transaction."""
+        self._warning_log.update()
 
     def find_missed(self, *, complete: bool) -> list[MissedExpectation]:
         """What the defs and settings expect of the rows, and is not met."""

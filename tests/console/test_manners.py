@@ -139,6 +139,14 @@ def test_terminals_without_utf8_are_detected(monkeypatch, encoding, lang, plain)
     assert ascii_only() == plain
 
 
+def test_a_rate_of_updates_without_a_console_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--no-ui", "--refresh", "2", "--data", str(tmp_path / "data")])
+    assert ended.value.code == 2
+    assert "--refresh needs the console" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
+
+
 def test_read_only_without_a_terminal_is_refused(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["run", "--read-only", "--data", str(tmp_path / "data")])

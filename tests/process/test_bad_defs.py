@@ -75,6 +75,10 @@ def test_each_mistake_is_reported_with_its_position(project: Project, name: str)
 
 def test_mistakes_as_json(project: Project) -> None:
     project.write(MISTAKES["unknown field key"][0])
+    assert project.run_command("check", "--defs", str(project.defs)).code == 2
+    both = project.run_command("check", str(project.defs), "--defs", str(project.defs))
+    assert both.code == 2
+    assert "DEFS and --defs are the same" in both.err
     done = project.run_command("check", str(project.defs), "--json")
     assert done.code == 2
     assert done.summary["ok"] is False

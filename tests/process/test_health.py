@@ -121,14 +121,18 @@ def test_a_site_that_gives_half_of_what_it_gave_before_is_a_warning(project: Pro
 
 
 def test_a_selector_that_breaks_during_the_run_is_a_warning(project: Project, site: Site) -> None:
-    library = Library(site, shelves=1, books=500, delay=0.1)
+    library = Library(site, shelves=1, books=500, delay=0.3)
     for book in range(200, 500):
-        site[f"/book/0-{book}"] = Page("<u>new markup</u>", delay=0.1)
+        site[f"/book/0-{book}"] = Page("<u>new markup</u>", delay=0.3)
     defs = library.defs(concurrency=16).replace(", more: {dataDef: nothing}", "")
     project.write(defs.replace("isbn: {selector: b, required: true}", "isbn: {selector: b}"))
     running = project.start()
     assert until(lambda: warnings(project.status()) == [("dropped-field", "book", None)], 30)
+    assert until(lambda: "book.isbn was filled in " in running.err), "said while it runs"
+    assert not running.exited
     done = running.wait()
+    logged = [line for line in project.run_with_data("events", "--level", "warning").out.splitlines() if "isbn" in line]
+    assert len(logged) == 1
     [warning] = done.summary["warnings"]
     assert warning["text"].startswith("book.isbn was filled in ")
     assert not warning["ended"]

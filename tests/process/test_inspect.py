@@ -95,6 +95,14 @@ def test_failed_jobs_are_retried_after_the_run(project: Project, site: Site) -> 
     assert [event["source"] for event in last] == ["supervisor"]
     assert project.run_with_data("logs", "n99").code == 2
     assert project.run_with_data("logs").code == 0
+    (project.data / "logs" / "n88.log").write_text("".join(f"{n:>70}\n" for n in range(5_000)), "utf-8")
+    shown = project.run_with_data("logs", "n88", "--limit", "2000").out.split()
+    assert shown == [str(n) for n in range(3_000, 5_000)]
+    assert project.run_with_data("logs", "n88", "--limit", "9999").out.split()[0] == "0"
+    assert lines(project.run_with_data("logs", "--limit", "1", "--json").out)[-1] == {
+        "process": "n88",
+        "line": f"{4999:>70}",
+    }
 
 
 def test_a_retry_during_a_run_is_fetched_at_once(project: Project, site: Site) -> None:

@@ -91,3 +91,21 @@ def test_a_run_with_passwords_in_the_urls_of_its_jobs_is_not_resumed(project: Pr
     project.start("--fresh").wait()
     assert set(crawl.site.paths) == crawl.pages()
     assert project.query("SELECT value FROM meta WHERE name = 'sealed_run'") == [("3",)]
+
+
+def test_status_reads_no_other_schema_in_silence(project: Project, tmp_path: Path) -> None:
+    for name in (CRAWL, PAGES):
+        project.data.mkdir(exist_ok=True)
+        with closing(sqlite3.connect(project.data / name)) as old:
+            old.executescript((DUMPS / "schema-1" / name.replace(".db", ".sql")).read_text("utf-8"))
+    done = project.run_with_data("status")
+    assert done.code == 3
+    assert "made by an older crawl-console (schema 1 of " in done.err
+    assert "bug" not in done.err
+    assert project.run_with_data("jobs").code == 0
+    with closing(sqlite3.connect(project.data / CRAWL)) as newer:
+        newer.execute("PRAGMA user_version = 99")
+    for command in ("status", "jobs", "runs", "export", "state"):
+        done = project.run_with_data(command)
+        assert done.code == 3, command
+        assert "made by a newer crawl-console (schema 99" in done.err

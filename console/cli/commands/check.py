@@ -19,16 +19,20 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("defs", type=FilePath(), default=Path("defs"))
+@click.argument("defs", type=FilePath(), required=False)
+@click.option("--defs", "defs_flag", type=FilePath(), help="The same as DEFS, as in other commands.")
 @click.option("--json", "as_json", is_flag=True, help="Print the problems as one JSON object.")
 @common_options
-def check(defs: Path, as_json: bool, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
+def check(defs: Path | None, defs_flag: Path | None, as_json: bool, data: Path, assign: Sequence[str]) -> int:  # noqa: ARG001
     """Validate defs; exit 2 with problems."""
     import orjson
 
     from engine.defs.loader import load
-    from engine.errors import DefsError
+    from engine.errors import DefsError, UsageError
 
+    if defs is not None and defs_flag is not None:
+        raise UsageError("DEFS and --defs are the same", "Give one of them.")
+    defs = defs or defs_flag or Path("defs")
     load_settings(assign)  # raises UsageError on what crawl.toml has wrong
     remedy = None
     try:

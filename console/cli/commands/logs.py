@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from console.cli.log_reader import LogFile
-from console.cli.options import common_options, validate_assignments
+from console.cli.options import common_options, lines_option, validate_assignments
 from console.cli.output import write_lines, write_stderr
 from console.sanitize import clean
 from engine.errors import StorageError, UsageError, suggest
@@ -20,10 +20,15 @@ _TAIL_LINES = 10
 @click.command()
 @click.argument("node", required=False)
 @click.option("-f", "follow", is_flag=True, help="Follow new lines until the run ends.")
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="The last N lines of each; default: all, with -f 10."
+)
+@lines_option
 @common_options
-def logs(node: str | None, follow: bool, data: Path, assign: Sequence[str]) -> int:
+def logs(node: str | None, follow: bool, limit: int | None, as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Show the log files of all processes, or of one NODE (such as n2, or appender)."""
     validate_assignments(assign)
+    tail = limit or (_TAIL_LINES if follow else None)
     folder = data / "logs"
     names = [path.stem for path in _log_files(folder)]
     waits = follow and _has_supervisor(data)
@@ -40,11 +45,11 @@ def logs(node: str | None, follow: bool, data: Path, assign: Sequence[str]) -> i
             for path in _log_files(folder):
                 if node in (None, path.stem) and path.stem not in files:
                     files[path.stem] = LogFile(path)
-                    if first and follow:
-                        files[path.stem].seek_last_lines(_TAIL_LINES)
+                    if first and tail is not None:
+                        files[path.stem].seek_last_lines(tail)
             for stem in sorted(files, key=_natural_key):
                 for line in files[stem].read(include_partial=not alive):
-                    write_lines([clean(line) if node else clean(f"{stem}: {line}")])
+                    write_lines([_json(stem, line) if as_json else clean(line if node else f"{stem}: {line}")])
             first = False
             if not alive:
                 return 0
@@ -54,6 +59,12 @@ def logs(node: str | None, follow: bool, data: Path, assign: Sequence[str]) -> i
     finally:
         for file in files.values():
             file.close()
+
+
+def _json(process: str, line: str) -> str:
+    import orjson
+
+    return orjson.dumps({"process": process, "line": line}).decode()
 
 
 def _log_files(folder: Path) -> list[Path]:

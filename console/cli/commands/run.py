@@ -87,6 +87,8 @@ def run(
                 hertz=settings.refresh, fresh=fresh, read_only=read_only, max_failed=settings.max_failed,
             )
         )  # fmt: skip
+    if flags.get("refresh") is not None:
+        raise UsageError("--refresh needs the console", "Leave it out: a headless run updates nothing.")
     if read_only:
         raise UsageError("--read-only needs the console", "Without one, use `crawl-console status`.")
     return run_headless(

@@ -10,7 +10,7 @@ from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.store.db.connector import Database
 from engine.store.db.filter import JobFilter
-from engine.store.db.schema import CRAWL, PAGES, has_schema
+from engine.store.db.schema import CRAWL, PAGES, has_schema, require_current
 from engine.store.read import browse, failures, snapshot
 from engine.store.read.browse import Cursor, JobDetail, Listing
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
@@ -121,6 +121,7 @@ class DatabaseSource:
             return EMPTY_SNAPSHOT
         key = (self.db.data_version, limit)
         if key != self._snapshot_key or self._has_waits:
+            require_current(self.db)
             self._last_snapshot = snapshot.read(self.db, limit=limit)
             self._snapshot_key = key
             self._has_waits = any(host.next_in or host.backoff for host in self._last_snapshot.hosts)

@@ -109,5 +109,21 @@ def checkpoint_wal(folder: Path) -> None:
 
 
 def has_schema(database: Database) -> bool:
-    """Whether the tables exist; another process may be creating them."""
-    return bool(database.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"))
+    """Whether crawl.db has its tables; another process may be creating them.
+
+    Raises StorageError if it is newer than this program.
+    """
+    if not database.value("SELECT count(*) FROM sqlite_schema WHERE name = 'runs'"):
+        return False
+    check_version(database, len(MIGRATIONS[CRAWL]))
+    return True
+
+
+def require_current(database: Database) -> None:
+    """Raise StorageError if crawl.db is of an earlier schema: what is read of it here may not be there yet."""
+    version, newest = check_version(database, len(MIGRATIONS[CRAWL])), len(MIGRATIONS[CRAWL])
+    if version < newest:
+        raise StorageError(
+            f"{database.path}: made by an older crawl-console (schema {version} of {newest})",
+            "The next `crawl-console run` updates it; until then, `jobs`, `runs` and `export` read it.",
+        )
