@@ -147,12 +147,12 @@ def supervisor_pid(view: Snapshot) -> int | None:
 
 
 def end_orphans(view: Snapshot) -> Snapshot:
-    """The snapshot as it is true: what a supervisor that is gone recorded as alive has ended with it."""
-    if view.run is None or supervisor_pid(view) is not None:
+    """A snapshot without a living supervisor, as it is true: what was recorded as alive has ended with it."""
+    if view.run is None or view.run.stage == Stage.SHUTDOWN_COMPLETE:
         return view
     return replace(
         view,
-        run=view.run if view.run.stage == Stage.SHUTDOWN_COMPLETE else replace(view.run, stage=Stage.INTERRUPTED),
+        run=replace(view.run, stage=Stage.INTERRUPTED),
         nodes=[node if node.pid is None else _end_node(node) for node in view.nodes],
         appenders=[replace(output, pid=None, beat_age=None) for output in view.appenders],
     )

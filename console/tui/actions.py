@@ -7,7 +7,7 @@ from typing import Any
 
 from console.format import plural
 from console.tui.host import AppHost
-from console.tui.screens.dialogs import confirm_dialog
+from console.tui.screens.dialogs import confirm_dialog, kill_dialog
 from console.tui.state.control import ControlClient
 from console.tui.state.source import PollResult
 from console.tui.widgets.bars import HintBar
@@ -110,9 +110,29 @@ class Actions:
         ]
         self.confirm_then(f"Kill {plural(len(nodes), 'node')}", lines, "Kill", kill_each, destructive=True)
 
-    def confirm_kill_run(self) -> None:
-        """Ask, then kill the run."""
-        self.confirm_kill([])
+    def choose_kill(self, node: str) -> None:
+        """Ask whether to kill this node or the whole run; names what is lost."""
+        poll = self._require_supervisor("kill")
+        if poll is None:
+            return
+        in_flight = {each.id: each.in_flight for each in poll.snapshot.nodes}
+        lines = [
+            f"{node} stops immediately: {plural(in_flight.get(node, 0), 'job')} in flight run again elsewhere;"
+            " a new node replaces it.",
+            f"The whole run: all processes stop; {plural(sum(in_flight.values()), 'job')} in flight run again when it"
+            " resumes.",
+        ]
+        arguments = {"node": {"node": node}, "run": {}}
+
+        def kill(answer: str | None) -> None:
+            if answer in arguments:
+                self.send_command("kill", arguments[answer])
+
+        self._app.open_dialog(kill_dialog(node, lines), kill)
+
+    def refuse_kill(self) -> None:
+        """Say where `X` kills."""
+        self._app.show_toast("X kills on screen 1 (Nodes): a node, or the whole run", "warning")
 
     def toggle_pause(self) -> None:
         """Pause the run, or resume it."""

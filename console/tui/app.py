@@ -132,7 +132,7 @@ class Console(App[int], inherit_bindings=False):
                 "freeze": self.toggle_freeze,
                 "theme": self.use_next_theme,
                 "cancel": self.actions.confirm_cancel,
-                "kill": self.actions.confirm_kill_run,
+                "kill": self.actions.refuse_kill,
                 "add": self.actions.add_node,
                 "retire": self.actions.remove_node,
                 "pause": self.actions.toggle_pause,
@@ -257,6 +257,8 @@ class Console(App[int], inherit_bindings=False):
         if self.last_poll is not None and not self.frozen:
             reason = self.poll_failure[1] if self.poll_failure else ""
             self.alarms = current_alarms(self.last_poll, stale_seconds=stale, reason=reason)
+        elif self.poll_failure and self.last_poll is None:
+            self.alarms = [Alarm("bad", self.poll_failure[1])]
         self._frame.update(
             self.last_poll, self.alarms, stale_seconds=stale, frozen=self.frozen, read_only=self.options.read_only
         )

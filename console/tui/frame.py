@@ -23,8 +23,8 @@ class Frame:
         self.tabs = Tabs()
         self.body = Container(id="body")
         self.alarm_bar = AlarmBar()
-        self.prompt = Prompt()
         self.hints = HintBar()
+        self.prompt = Prompt(self.hints.show_problem)
         self.alarm_bar.display = self.prompt.display = False
 
     def widgets(self) -> Iterator[Widget]:

@@ -64,6 +64,7 @@ def _view_commands(app: AppHost, snapshot: Snapshot) -> Iterator[PaletteCommand]
 
 def _node_commands(app: AppHost, snapshot: Snapshot) -> Iterator[PaletteCommand]:
     send = app.actions.send_command
+    yield PaletteCommand("kill the run", "immediately; asks first", partial(app.actions.confirm_kill, []))
     for node in snapshot.nodes:
         if node.state not in _ENDED:
             yield PaletteCommand(

@@ -294,9 +294,8 @@ async def open_console(tmp_path: Path, *, size=(80, 24), source=None, control_cl
     app = Console(ConsoleOptions(**{**defaults, **options}, config=config), source, control_client, clock)
     async with app.run_test(size=size, notifications=True) as pilot:
         console = ConsoleDriver(app, pilot, source, control_client)
-        await console.until(
-            lambda: app.last_poll is not None and app.navigation.view_stack and app.navigation.view_stack[-1].is_mounted
-        )
+        polled = (lambda: app.poll_failure is not None) if source.error else (lambda: app.last_poll is not None)
+        await console.until(lambda: polled() and app.navigation.view_stack and app.navigation.view_stack[-1].is_mounted)
         await console.settle()
         yield console
     assert not app._exception, app._exception

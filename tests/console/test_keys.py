@@ -45,7 +45,8 @@ async def test_the_panel_shows_every_key(tmp_path):
         (("minus",), ("scale", {"count": 3})),
         (("ctrl+r",), ("reload", {})),
         (("c", "y"), ("cancel", {})),
-        (("X", "y"), ("kill", {})),
+        (("X", "w"), ("kill", {})),
+        (("down", "X", "k"), ("kill", {"node": "n2"})),
         (("space", "X", "y"), ("kill", {"node": "n1"})),
         (("tab", "tab", "p"), ("pause", {"sequence": 1})),
         (("tab", "tab", "down", "p"), ("resume", {"sequence": 2})),
@@ -71,6 +72,22 @@ async def test_a_dialog_that_is_not_confirmed_changes_nothing(tmp_path, keys):
         await console.press(*keys)
         assert console.control_client.commands == []
         assert "NODE" in console.screen()
+
+
+async def test_x_kills_on_the_nodes_screen_alone(tmp_path):
+    async with open_console(tmp_path) as console:
+        for screen in "234567":
+            await console.press(screen, "X")
+            await console.until(lambda: any("X kills on screen 1" in toast for toast in console.toasts()))
+        assert console.control_client.commands == []
+
+
+async def test_the_key_panel_scrolls_at_once_in_a_low_window(tmp_path):
+    async with open_console(tmp_path, size=(80, 24)) as console:
+        await console.press("question_mark")
+        assert "quit: detach" not in console.screen()
+        await console.press("pagedown", "pagedown")
+        await console.until(lambda: "quit: detach" in console.screen())
 
 
 async def test_a_kill_says_what_is_lost(tmp_path):

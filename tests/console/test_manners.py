@@ -35,7 +35,7 @@ async def test_a_dead_supervisor_is_reported_with_a_remedy(tmp_path):
         console.source.supervisor = None
         await console.until(lambda: "OWNER GONE" in console.text()[0])
         assert "`crawl-console run`" in console.screen()
-        await console.press("x")
+        await console.press("c")
         assert console.control_client.commands == []
         assert any("no supervisor" in toast for toast in console.toasts())
 

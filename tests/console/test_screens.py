@@ -124,7 +124,11 @@ async def test_jobs_are_filtered_and_a_bad_filter_is_reported(tmp_path):
         await console.press("slash")
         await console.type(" colour:red")
         await console.press("enter")
-        await console.until(lambda: any("unknown key 'colour'" in toast for toast in console.toasts()))
+        await console.until(lambda: "✗ unknown key 'colour'" in console.screen())
+        await console.type("c")
+        assert "state:ready colour:redc" in console.screen(), "typed text never becomes a command"
+        assert "✗ unknown key" not in console.screen()
+        await console.press("escape")
         await console.press("escape")
         await console.until(lambda: "item/1" in console.screen())
 
@@ -238,3 +242,28 @@ async def test_a_data_dir_without_a_run(tmp_path):
         assert "no run yet" in console.screen()
         await console.press("2", "3", "4", "5", "6", "7", "1", "c")
         assert any("no supervisor is running" in toast for toast in console.toasts())
+
+
+async def test_an_empty_table_under_a_filter_says_what_there_is_without_it(tmp_path):
+    async with open_console(tmp_path, screen="failed") as console:
+        await console.press("slash")
+        await console.type("nowhere")
+        await console.press("enter")
+        await console.until(lambda: "nothing matches /nowhere (7 failed)" in console.screen())
+        assert "nothing failed" not in console.screen()
+
+
+async def test_the_nodes_of_a_lost_supervisor_are_gone(tmp_path):
+    source = FakeSource()
+    source.supervisor = None
+    async with open_console(tmp_path, source=source) as console:
+        await console.until(lambda: "its supervisor is gone" in console.screen())
+        assert "ready" not in "".join(line for line in console.text() if " n1 " in line)
+        assert not any("not replaced" in alarm.text for alarm in console.app.alarms)
+
+
+async def test_a_database_that_cannot_be_read_is_named(tmp_path):
+    source = FakeSource()
+    source.error = "/data/crawl.db: damaged (file is not a database)"
+    async with open_console(tmp_path, source=source) as console:
+        await console.until(lambda: "damaged (file is not a database)" in console.screen())

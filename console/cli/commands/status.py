@@ -25,10 +25,12 @@ def status(as_json: bool, data: Path, assign: Sequence[str]) -> int:
     """Show the run as the console does."""
     import orjson
 
-    from console.client import end_orphans, read_snapshot, supervisor_alarm
+    from console.client import end_orphans, read_snapshot, supervisor_alarm, supervisor_pid
 
     validate_assignments(assign)
-    view = end_orphans(read_snapshot(data))
+    view = read_snapshot(data)
+    if supervisor_pid(view) is None:
+        view = end_orphans(view)
     alarm = supervisor_alarm(data, view)
     if as_json:
         click.echo(orjson.dumps(status_as_dict(view, alarm)))

@@ -171,7 +171,13 @@ class DefsView(View):
             raise SkipAction
 
     def action_edit(self) -> None:
-        """Edit the file under the cursor, at the line of its first problem."""
+        """Edit the dataDef under the cursor where it is defined, or the file there at the line of its first problem."""
+        accepted, chosen = self.console_app.accepted_defs, self.data_defs.row
+        if self.screen.focused is self.data_defs and accepted is not None and chosen is not None:
+            data_def = accepted.definitions.data_def(str(chosen.key))
+            if data_def is not None and data_def.place.file:
+                self.console_app.desktop.edit_file((Path(data_def.place.file), data_def.place.line))
+                return
         row = self.files.row
         if row is None:
             self.console_app.desktop.edit_file(None)

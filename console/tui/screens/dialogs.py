@@ -72,6 +72,12 @@ def confirm_dialog(title: str, lines: Sequence[str], yes: str, *, destructive: b
     return Dialog(title, lines, (("y", "yes", yes), ("n", "no", "Cancel")), destructive=destructive)
 
 
+def kill_dialog(node: str, lines: Sequence[str]) -> Dialog:
+    """A dialog that returns `node`, `run` or `no`; Cancel has the focus."""
+    buttons = (("k", "node", f"Kill {node}"), ("w", "run", "Kill the whole run"), ("n", "no", "Cancel"))
+    return Dialog("Kill", lines, buttons, destructive=True)
+
+
 def quit_dialog(lines: Sequence[str]) -> Dialog:
     """A dialog that returns `detach`, `stop`, `kill` or `stay`."""
     return Dialog(

@@ -34,6 +34,10 @@ class KeyPanel(ModalScreen[None]):
             box.border_subtitle = Content("esc closes")
             yield Static(Content(self._key_text()), markup=False)
 
+    def on_mount(self) -> None:
+        """Let the keys scroll it at once."""
+        self.query_one(VerticalScroll).focus()
+
     def _key_text(self) -> str:
         width = min(150, self.app.size.width * 96 // 100) - 6
         columns = max(1, min(4, width // 35))

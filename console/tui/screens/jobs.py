@@ -13,7 +13,6 @@ from console.tui.state.job_window import JobWindow, WindowPage
 from console.tui.state.source import PollResult, ViewQuery
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.line_table import Column, LineTable, Row
-from engine.errors import CrawlError
 from engine.store.db.filter import ALL_JOBS, JobFilter
 from engine.store.read.browse import JobLine
 from engine.urls import without_credentials
@@ -193,12 +192,22 @@ class JobsView(View):
 
     def _update_table(self, moved: int) -> None:
         table, now = self.table, time.time()
+        table.empty_text = self._empty_text()
         rows = [_failed_row(j, now) if self.NAME == "failed" else _job_row(j, now) for j in self.window.lines]
         if table.all_marked:
             table.marks = {row.key for row in rows}
         table.show(rows)
         if moved and not rows:
             table.action_top()
+
+    def _empty_text(self) -> str:
+        """What an empty table says: under a filter, how many jobs there are without it."""
+        typed = self.filter_text.removeprefix(self.base_filter).strip()
+        if not typed or self.last_poll is None:
+            return self.table.EMPTY
+        jobs = self.last_poll.snapshot.jobs
+        others = f"{jobs['failed']:,} failed" if self.NAME == "failed" else f"{sum(jobs.values()):,} jobs"
+        return f"nothing matches /{typed} ({others})"
 
     def _status_note(self) -> Span:
         if self.window.searching:
@@ -218,12 +227,8 @@ class JobsView(View):
         self.console_app.prompt.ask(label, typed, lambda text: self.apply_filter(f"{self.base_filter} {text}".strip()))
 
     def apply_filter(self, text: str) -> None:
-        """Show the jobs that match a filter."""
-        try:
-            job_filter = parse(text)
-        except CrawlError as error:
-            self.console_app.show_toast(f"{error.message}. {error.remedy}", "error")
-            return
+        """Show the jobs that match a filter. Raises UsageError if it is none."""
+        job_filter = parse(text)
         self.filter_text = text
         self.table.all_marked, self.table.marks = False, set()
         self.window.reset(job_filter)

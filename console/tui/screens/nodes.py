@@ -226,9 +226,13 @@ class NodesView(View):
         self.nodes.marks.clear()
 
     def action_kill(self) -> None:
-        """Kill the marked nodes, or the run if none is marked."""
+        """Kill the marked nodes; without marks, ask whether the node under the cursor or the whole run."""
         marked = sorted(str(key) for key in self.nodes.marks)
-        self.console_app.actions.confirm_kill(marked)
+        row = self.nodes.row
+        if marked or row is None or row.subject.state in _ENDED_STATES:
+            self.console_app.actions.confirm_kill(marked)
+        else:
+            self.console_app.actions.choose_kill(str(row.key))
 
     def action_pause(self) -> None:
         """Pause or resume the focused sequence; elsewhere the app pauses the run."""

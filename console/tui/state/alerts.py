@@ -60,6 +60,8 @@ def _run_alarms(poll: PollResult) -> list[Alarm]:
 
 
 def _node_alarms(poll: PollResult) -> list[Alarm]:
+    if poll.supervisor_pid is None:
+        return []  # they ended with their supervisor, which has an alarm of its own
     replaced = {node.replaces: node.id for node in poll.snapshot.nodes if node.replaces}
     alarms = []
     for node in poll.snapshot.nodes:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from console.client import end_orphans
 from console.tui.state.source import AcceptedDefs, DataSource, PollResult, ViewQuery, describe_error
 
 DEFAULT_SNAPSHOT_LIMIT = 200
@@ -66,6 +67,8 @@ class Poller:
         requester, query, limit = self._request
         snapshot = self._source.snapshot(limit)
         supervisor_pid = self._source.supervisor_pid(snapshot)
+        if supervisor_pid is None:
+            snapshot = end_orphans(snapshot)
         version = snapshot.run.defs_version if snapshot.run is not None else None
         if version is not None and (self._accepted_defs is None or self._accepted_defs.version != version):
             self._accepted_defs = self._source.accepted_defs(version)

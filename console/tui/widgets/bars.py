@@ -77,13 +77,16 @@ class AlarmBar(Canvas):
 
 
 class HintBar(Canvas):
-    """Shows the main keys of the view, or a note while the console waits for something."""
+    """Shows the main keys of the view, a note while the console waits for something, or a problem of typed text."""
 
     hints: Sequence[tuple[str, str]] = ()
     note = ""
+    problem = ""
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
         """Draw one line."""
+        if self.problem:
+            return [Line(((f" ✗ {self.problem}", "bad"),), "bar")]
         if self.note:
             return [Line(((f" {self.note}", "strong"),), "bar")]
         parts: list[tuple[int, list[Span]]] = [
@@ -91,3 +94,9 @@ class HintBar(Canvas):
             for rank, (key, label) in enumerate(self.hints, 1)
         ]
         return [Line(fit_parts(parts, width), "bar")]
+
+    def show_problem(self, text: str) -> None:
+        """Show why a typed text is not accepted; empty: it may be."""
+        if text != self.problem:
+            self.problem = text
+            self.redraw()

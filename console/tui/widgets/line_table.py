@@ -46,6 +46,8 @@ class LineTable(ScrollPane):
 
     COLUMNS: Sequence[Column] = ()
     EMPTY = "nothing here yet"
+    empty_text = ""
+    """Instead of `EMPTY`, where it is set."""
     HAS_HEADING = True
     NEWEST_FIRST = False
     """Whether a cursor on the first row stays on the first row when new rows come before it."""
@@ -162,7 +164,7 @@ class LineTable(ScrollPane):
         self._first_visible = max(0, min(self._first_visible, self._cursor, len(self.rows) - page))
         self._first_visible = max(self._first_visible, self._cursor - page + 1)
         if not self.rows:
-            text = f"no row matches {self.filter_text}" if self.filter_text else self.EMPTY
+            text = f"no row matches {self.filter_text}" if self.filter_text else self.empty_text or self.EMPTY
             return [*lines, Line((("   " + text, "dim"),))]
         cell_indexes = {id(c): i for i, c in enumerate(self.COLUMNS)}
         indexes = [cell_indexes[id(c)] for c in columns]

@@ -6,12 +6,16 @@ from typing import Any
 from textual.widget import Widget
 from textual.widgets import Input
 
+from engine.errors import UsageError
+
 
 class Prompt(Input):
     """Passes the submitted text to a callback and returns the focus to the widget that had it."""
 
-    def __init__(self) -> None:
+    def __init__(self, show_problem: Callable[[str], None]) -> None:
+        """`show_problem` shows why a text is not accepted, at an empty text no more."""
         super().__init__(id="prompt", compact=True, select_on_focus=False)
+        self._show_problem = show_problem
         self._callback: Callable[[str], Any] | None = None
         self._previous_focus: Widget | None = None
 
@@ -26,17 +30,25 @@ class Prompt(Input):
         self.cursor_position = len(value)
 
     def submit(self, value: str) -> None:
-        """Close the prompt and call the callback."""
-        callback = self._callback
+        """Call the callback and close the prompt. A text that is not accepted stays: no key of it becomes a command."""
+        if self._callback is not None:
+            try:
+                self._callback(value)
+            except UsageError as error:
+                self._show_problem(f"{error.message}. {error.remedy}")
+                return
         self.close()
-        if callback is not None:
-            callback(value)
+
+    def on_input_changed(self) -> None:
+        """A changed text may be right."""
+        self._show_problem("")
 
     def close(self) -> None:
         """Hide the prompt without calling the callback."""
         if not self.display:
             return
         self._callback = None
+        self._show_problem("")
         self.display = False
         if self._previous_focus is not None and self._previous_focus.is_attached:
             self.screen.set_focus(self._previous_focus)
