@@ -1,6 +1,7 @@
 """Formats counts, sizes, times, plurals, bars and sparklines for people."""
 
 import math
+import re
 import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import unquote
@@ -10,6 +11,7 @@ from engine.model.eta import Eta
 _SPARKS = "▁▂▃▄▅▆▇█"
 _UNITS = ("", "k", "M", "G", "T")
 _SIBILANTS = ("s", "x", "ch", "sh")
+_URL = re.compile(r"https?://\S*[^\s;,:]")
 
 
 def format_count(number: float) -> str:
@@ -131,6 +133,24 @@ def short_url(url: str) -> str:
         return unquote(rest, errors="strict") if "%" in rest else rest
     except UnicodeDecodeError:
         return rest
+
+
+def shorten_middle(url: str, width: int) -> str:
+    """A URL without scheme in at most `width` characters, where that is possible: host, `…`, and its end."""
+    if len(url) <= width:
+        return url
+    host, slash, path = url.partition("/")
+    end = width - len(host) - 3
+    return f"{host}{slash}…{path[-end:]}" if slash and end > 3 else url[: max(1, width - 1)] + "…"
+
+
+def shorten_line(text: str, width: int) -> str:
+    """A line of the log with its first URL readable, and short enough for `width` characters where it can be."""
+    match = _URL.search(text)
+    if match is None:
+        return text
+    rest = len(text) - len(match[0])
+    return text[: match.start()] + shorten_middle(short_url(match[0]), max(20, width - rest)) + text[match.end() :]
 
 
 def plural(number: int, noun: str) -> str:

@@ -76,3 +76,7 @@ HEARTBEAT_TRANSITIONS: dict[HeartbeatState, frozenset[HeartbeatState]] = {
     HeartbeatState.ASYSTOLE: frozenset(),
     HeartbeatState.APPARENT_DEATH: frozenset(),
 }
+
+
+KILLED_BY_OPERATOR = "killed by an operator"
+"""The reason of a node's end that an operator ordered."""

@@ -38,7 +38,7 @@ class OutcomeBuilder:
     ) -> JobOutcome:
         """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`."""
         rows = sum(len(made.texts) for made in extraction.rows)
-        text = f"{status} {url} {fetch_time} {size / 1000:.0f} kB {rows} row{'' if rows == 1 else 's'}"
+        text = f"{status} {fetch_time:>7} {size / 1000:4.0f} kB {rows:3} row{' ' if rows == 1 else 's'}  {url}"
         replaced = f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced"
         problems = [note for note, applies in (("empty page", not size), (replaced, extraction.damaged)) if applies]
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
@@ -81,14 +81,14 @@ class OutcomeBuilder:
             return self.retry(job, url, failure.reason)
         return self.failed(job, failure.reason, url)
 
-    def retry(self, job: LeasedJob, url: str, reason: str, *, at_once: bool = False) -> JobOutcome:
-        """READY later, or with `at_once` now; FAILED after the last attempt."""
+    def retry(self, job: LeasedJob, url: str, reason: str, *, at_once: bool = False, when: str = "") -> JobOutcome:
+        """READY later, or with `at_once` now; FAILED after the last attempt. `when`: for the event."""
         attempt = job.attempts + 1
         if attempt >= self._max_attempts:
             return self.failed(job, f"{reason} ({attempt} attempt{'s' if attempt > 1 else ''})", url)
         wait = retry_wait(attempt, random.random())
         shown = urls.without_credentials(url)
-        when = "after the other pages" if at_once else f"in {wait:.1f} s"
+        when = when or f"in {wait:.1f} s"
         event = self.event(job, "WARNING", f"{shown}: {reason}; attempt {attempt + 1} {when}")
         return JobOutcome(
             job=job, state=JobState.READY, reason=reason, attempts=1, not_before=None if at_once else boottime() + wait,
@@ -97,7 +97,14 @@ class OutcomeBuilder:
 
     def refused(self, job: LeasedJob, url: str, response: FetchResponse) -> JobOutcome:
         """The site refused the crawler. READY, behind the other jobs of its sequence, or FAILED: the last attempt."""
-        outcome = self.retry(job, url, f"blocked: {response.refusal}", at_once=not response.refuses_host)
+        when = "after the other pages"
+        if response.refuses_host:
+            when = "after its host's rest"
+            if response.retry_after is not None:
+                when += f": {response.retry_after:.0f} s at least"
+        outcome = self.retry(
+            job, url, f"blocked: {response.refusal}", at_once=not response.refuses_host, when=when
+        )  # fmt: skip
         outcome.host_failed, outcome.blocked = False, True
         if outcome.state is JobState.READY:
             outcome.priority = job.priority - PRIORITY_RANGE

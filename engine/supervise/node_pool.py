@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.model.node import HeartbeatState, NodeState, Role
+from engine.model.node import KILLED_BY_OPERATOR, HeartbeatState, NodeState, Role
 from engine.model.secret import SecretVault
 from engine.runtime.clock import boottime
 from engine.runtime.process_identity import identity_of
@@ -254,6 +254,8 @@ class NodePool:
         early = code == -signal.SIGTERM and child.stop_requested and state is NodeState.STARTING
         if state is NodeState.SHUTDOWN or early:
             return _GRACEFUL_END, False
+        if child.killed_by_operator:
+            return KILLED_BY_OPERATOR, True
         child.reported_failure = code == _FATAL_EXIT_CODE
         cause = f"signal {-code}" if code < 0 else f"exit code {code}"
         return f"died: {cause}", not child.stop_requested
@@ -293,7 +295,7 @@ class NodePool:
             promoted = self._promote_backup() if lost and child.role is Role.RUNNER else None
             self._update_slots()
             rung = sequences.ring_all(self._db, self._run, boottime())
-            level: Level = "ERROR" if crashed else "INFO"
+            level: Level = "ERROR" if crashed and not child.killed_by_operator else "INFO"
             self._add_event(level, f"{child.name} {reason}" + (f"; {freed} jobs requeued" if freed else ""))
         if promoted is not None:
             missing = Role.BACKUP_RUNNER

@@ -46,7 +46,7 @@ def node(number, state="READY", role="RUNNER", **changes):
     defaults = {
         "id": f"n{number}", "role": role, "state": state, "heart": "HEALTHY", "done": 11_204, "failed": 2,
         "pid": 4000 + number, "beat_age": 0.3, "in_flight": 8, "rss": 87_031_808, "lag": 0.0,
-        "now": f"https://shop.example/item/8812{number}", "replaces": None, "reason": None,
+        "now": f"https://shop.example/item/8812{number}", "replaces": None, "reason": None, "past": False,
     }  # fmt: skip
     return NodeRow(**{**defaults, **changes})
 
@@ -129,10 +129,13 @@ class FakeSource:
         self.current = snapshot()
         self.supervisor = 4121
         self.lines = [
-            (1, Event(AT, "INFO", "n1", "page", "200 https://shop.example/item/88121 84 ms 12 kB 24 rows", 1)),
+            (1, Event(AT, "INFO", "n1", "page", "200   84 ms   12 kB  24 rows  https://shop.example/item/88121", 1)),
             (2, Event(AT + 1, "ERROR", "n1", "page", "item price: no match '.price' defs/shop.yaml:31:12", 2)),
             (3, Event(AT + 2, "WARNING", "supervisor", "node", "n5 died: SIGKILL", None)),
-            (4, Event(AT + 3, "INFO", "n2", "page", "200 https://shop.example/item/88122 91 ms 11 kB 20 rows", 3)),
+            (
+                4,
+                Event(AT + 3, "INFO", "n2", "page", "200   91 ms   11 kB  20 rows  https://shop.example/item/88122", 3),
+            ),
         ]
         self.jobs_ = [
             line(1),

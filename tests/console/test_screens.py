@@ -65,7 +65,7 @@ async def test_tab_shows_the_next_pane_in_a_narrow_window(tmp_path):
         await console.until(lambda: "sequences 2" in console.screen())
         assert "‖ detail" in console.screen()
         await console.press("tab", "tab", "tab", "tab")
-        await console.until(lambda: "alarms" in console.screen() and "n5 dead" in console.screen())
+        await console.until(lambda: "alarms" in console.screen() and "alarms 3" in console.screen())
 
 
 async def test_wide_windows_show_all_panes(tmp_path):

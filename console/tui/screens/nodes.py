@@ -1,6 +1,7 @@
 """Screen 1, Nodes: all nodes; sequences, hosts, appender, throughput, alarms and log as space allows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from textual import events
@@ -29,6 +30,7 @@ _STATE_LABELS = {
 _ROLE_LABELS = {"INITIAL": "new", "RUNNER": "runner", "BACKUP_RUNNER": "backup"}
 _SIDE_WIDTH, _WIDE_MIN_WIDTH, _SPLIT_MIN_HEIGHT = 56, 124, 9
 _ENDED_STATES = ("TERMINATED", "DEAD", "FAILED")
+_MAX_ENDED_SHOWN = 4
 
 
 class NodesTable(LineTable):
@@ -47,11 +49,28 @@ class NodesTable(LineTable):
         self.rates = rates
 
     def update_from(self, poll: PollResult) -> None:
-        """Show the nodes of a poll: live ones and crashed ones; stopped ones only if there are no others."""
+        """Show the nodes of a poll: live ones, then the dead in one line; ended ones only if there are no others."""
         nodes = poll.snapshot.nodes
         replaced = {node.replaces: node.id for node in nodes if node.replaces}
-        shown = [n for n in nodes if n.state != "TERMINATED"] or nodes[-4:]
-        self.show_filtered([self._node_row(n, replaced.get(n.id)) for n in shown])
+        dead = [node for node in nodes if node.state in ("DEAD", "FAILED")]
+        live = [node for node in nodes if node.state not in _ENDED_STATES]
+        shown = live or nodes[-_MAX_ENDED_SHOWN:]
+        rows = [self._node_row(node, replaced.get(node.id)) for node in shown]
+        if live and dead:
+            rows.append(self._dead_row(dead, replaced))
+        self.show_filtered(rows)
+
+    def _dead_row(self, dead: Sequence[NodeRow], replaced: Mapping[str, str]) -> Row:
+        """The dead nodes in one line; it stands for the last of them."""
+        row = self._node_row(dead[-1], replaced.get(dead[-1].id))
+        if len(dead) == 1:
+            return row
+        reasons = ", ".join(f"{node.id} {node.reason or 'unknown reason'}" for node in reversed(dead))
+        cells = list(row.cells)
+        cells[0], cells[2], cells[-1] = (f"{len(dead)}✗", "dim"), (f"✗ {len(dead)} dead", "dim"), (reasons, "dim")
+        cells[5] = (format_count(sum(node.done for node in dead)), "dim")
+        cells[6] = (format_count(sum(node.failed for node in dead)), "dim")
+        return replace(row, cells=tuple(cells))
 
     def _node_row(self, node: NodeRow, replaced_by: str | None) -> Row:
         ended = node.state in _ENDED_STATES

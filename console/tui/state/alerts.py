@@ -5,8 +5,10 @@ from typing import Literal
 
 from console.format import plural
 from console.tui.state.source import PollResult
+from engine.model.node import KILLED_BY_OPERATOR
 from engine.model.run import Stage
 
+_AT_WORK = ("READY", "DONE", "STANDBY")
 _MAX_HOST_ALARMS = 3
 _GROUP_HOSTS_ABOVE = 5
 _MAX_WARNINGS = 3
@@ -62,12 +64,14 @@ def _run_alarms(poll: PollResult) -> list[Alarm]:
 def _node_alarms(poll: PollResult) -> list[Alarm]:
     if poll.supervisor_pid is None:
         return []  # they ended with their supervisor, which has an alarm of its own
-    replaced = {node.replaces: node.id for node in poll.snapshot.nodes if node.replaces}
+    replaced = {node.replaces: node for node in poll.snapshot.nodes if node.replaces}
     alarms = []
     for node in poll.snapshot.nodes:
         if node.state in ("DEAD", "FAILED"):
             by = replaced.get(node.id)
-            outcome = f"replaced by {by}" if by else "not replaced"
+            if node.past or node.reason == KILLED_BY_OPERATOR or (by is not None and by.state in _AT_WORK):
+                continue  # the past, an order, or made good
+            outcome = f"{by.id} is starting" if by else "not replaced"
             alarms.append(
                 Alarm("warn" if by else "bad", f"{node.id} dead: {node.reason or 'unknown reason'}; {outcome}")
             )

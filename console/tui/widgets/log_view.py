@@ -9,7 +9,7 @@ from textual.actions import SkipAction
 from textual.message import Message
 
 from console.filter_syntax import SearchPattern
-from console.format import format_time
+from console.format import format_time, shorten_line
 from console.sanitize import clean
 from console.tui.state.log_buffer import LEVELS, MAX_LINES, LogBuffer, LogFilter, compile_pattern
 from console.tui.widgets.line_canvas import Line, Span
@@ -174,7 +174,8 @@ class LogPane(ScrollPane):
         event = self._matching_lines[index][1]
         is_cursor = index == self._cursor and self.has_focus and not self.following
         role = _LEVEL_ROLES[event.level]
-        text, size = clean(event.text), max(10, width - _HEAD_WIDTH)
+        size = max(10, width - _HEAD_WIDTH)
+        text = clean(event.text if self.wrap else shorten_line(event.text, size))
         parts = [text[i : i + size] for i in range(0, len(text), size)] if self.wrap and len(text) > size else [text]
         head: list[Span] = [
             (">" if is_cursor else " ", "accent"),

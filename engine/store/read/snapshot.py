@@ -36,7 +36,8 @@ FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
 """
 _FAILED_REQUESTS = "SELECT total(errors + gone), total(blocked) FROM hosts WHERE run = ?"
 _NODES = """
-SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, replaces, reason, ended_at
+SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, replaces, reason, ended_at,
+    supervisor < (SELECT max(epoch) FROM supervisors)
 FROM nodes WHERE run = ? ORDER BY number
 """
 _OUTPUTS = "SELECT appender, data_def, type, path, rows, bytes, cursor, dirty FROM outputs WHERE run = ? ORDER BY id"
@@ -75,6 +76,8 @@ class NodeRow:
     now: str
     replaces: str | None
     reason: str | None
+    past: bool
+    """Whether an earlier supervisor started it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +267,9 @@ def _read_nodes(db: Database, run: int) -> list[NodeRow]:
             id=f"n{number}", role=role, state=state, heart=heart, done=done, failed=failed,
             pid=pid if ended is None else None, beat_age=age if ended is None else None,
             in_flight=held if ended is None else 0, rss=rss, lag=lag, now=now if ended is None else "",
-            replaces=None if replaces is None else f"n{replaces}", reason=reason,
+            replaces=None if replaces is None else f"n{replaces}", reason=reason, past=bool(past),
         )
-        for number, role, state, heart, done, failed, pid, age, held, rss, lag, now, replaces, reason, ended
+        for number, role, state, heart, done, failed, pid, age, held, rss, lag, now, replaces, reason, ended, past
         in db.all(_NODES, (run,))
     ]  # fmt: skip
 

@@ -79,10 +79,13 @@ def test_nodes_show_their_life_and_the_dead_no_pid(new_store: NewStore) -> None:
     assert snapshot.rows_as_dicts([one])[0] == {
         "id": "n1", "role": "RUNNER", "state": "READY", "heart": "HEALTHY", "done": 10, "failed": 1, "pid": 4711,
         "beat_age": 0.2, "in_flight": 3, "rss": 5000, "lag": 0.01, "now": "http://a/", "replaces": None,
-        "reason": None,
+        "reason": None, "past": False,
     }  # fmt: skip
     assert (two.state, two.pid, two.beat_age, two.reason) == ("DEAD", None, None, "died: signal 9")
     assert (three.id, three.replaces, three.state) == ("n3", "n2", "STARTING")
+    with store.db.transaction():
+        supervisors.begin(store.db, "boot:2:2", store.run, 7.0)
+    assert {node.past for node in snapshot.read(store.db).nodes} == {True}
 
 
 def test_appenders_show_what_is_written_and_what_is_behind(new_store: NewStore) -> None:

@@ -1,0 +1,52 @@
+"""Alarms end when their cause ends; the past and what an operator ordered are none."""
+
+import pytest
+
+from console.tui.state.alerts import current_alarms
+from console.tui.state.source import PollResult
+from tests.console.fakes import FakeSource, node, open_console, snapshot
+
+DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: signal 9"}
+
+
+def node_alarms(*nodes):
+    poll = PollResult(0.0, 0.0, snapshot(nodes=list(nodes), hosts=[], paused_sequences=0), 4121)
+    return [(alarm.level, alarm.text) for alarm in current_alarms(poll)]
+
+
+def test_a_death_is_an_alarm_until_its_replacement_is_at_work():
+    assert node_alarms(node(1, **DEAD)) == [("bad", "n1 dead: died: signal 9; not replaced")]
+    starting = node(2, "STARTING", replaces="n1")
+    assert node_alarms(node(1, **DEAD), starting) == [("warn", "n1 dead: died: signal 9; n2 is starting")]
+    assert node_alarms(node(1, **DEAD), node(2, replaces="n1")) == []
+
+
+@pytest.mark.parametrize("changes", [{"past": True}, {"reason": "killed by an operator"}])
+def test_the_past_and_an_order_are_no_alarm(changes):
+    assert node_alarms(node(1, **{**DEAD, **changes})) == []
+
+
+async def test_dead_nodes_take_one_line_below_the_living(tmp_path):
+    source = FakeSource()
+    dead = [node(number, **{**DEAD, "done": 10, "failed": 1}) for number in range(1, 31)]
+    source.current = snapshot(nodes=[*dead, node(31), node(32)])
+    async with open_console(tmp_path, source=source) as console:
+        await console.until(lambda: " n31 " in console.screen())
+        lines = [line for line in console.text() if " ✗ " in line]
+        assert len(lines) == 1
+        assert "✗ 30 dead" in lines[0]
+        assert "300" in lines[0]
+        assert "n30 died: signal 9, n29" in lines[0]
+        assert console.screen().index(" n32 ") < console.screen().index("30 dead")
+
+
+async def test_the_log_says_what_matters_first_at_80_columns(tmp_path):
+    source = FakeSource()
+    url = "https://shop.example/catalogue/a%20long/" + "way/" * 20 + "page-31"
+    id_, event = source.lines[0]
+    source.lines[0] = (id_, event._replace(text=f"200   84 ms   12 kB  24 rows  {url}"))
+    async with open_console(tmp_path, source=source, screen="log") as console:
+        await console.until(lambda: "page-31" in console.screen())
+        [line] = [line for line in console.text() if "page-31" in line]
+        assert len(line) <= 80
+        assert "200   84 ms   12 kB  24 rows  shop.example/…" in line
