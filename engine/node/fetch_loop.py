@@ -166,7 +166,7 @@ class FetchLoop(threading.Thread):
         except Exception as error:
             _log.exception("job %s %s", job.id, job.url)
             reason = f"internal error: {type(error).__name__}: {error}"[:300]
-            event = Event(time.time(), "ERROR", self._source, "page", f"FAILED {job.url}: {reason}", job.id)
+            event = Event(time.time(), "ERROR", self._source, "page", f"FAILED: {reason}  {job.url}", job.id)
             outcome = JobOutcome(
                 job=job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,), host_failed=True,
                 requests=int(slot.sending),

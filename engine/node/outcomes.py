@@ -89,7 +89,7 @@ class OutcomeBuilder:
         wait = retry_wait(attempt, random.random())
         shown = urls.without_credentials(url)
         when = when or f"in {wait:.1f} s"
-        event = self.event(job, "WARNING", f"{shown}: {reason}; attempt {attempt + 1} {when}")
+        event = self.event(job, "WARNING", f"{reason}; attempt {attempt + 1} {when}  {shown}")
         return JobOutcome(
             job=job, state=JobState.READY, reason=reason, attempts=1, not_before=None if at_once else boottime() + wait,
             hops=job.hops, target=job.target, events=(event,), host_failed=True,
@@ -100,7 +100,7 @@ class OutcomeBuilder:
         when = "after the other pages"
         if response.refuses_host:
             when = "after its host's rest"
-            if response.retry_after is not None:
+            if response.retry_after:
                 when += f": {response.retry_after:.0f} s at least"
         outcome = self.retry(
             job, url, f"blocked: {response.refusal}", at_once=not response.refuses_host, when=when
@@ -126,7 +126,7 @@ class OutcomeBuilder:
     def ended(self, job: LeasedJob, state: JobState, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
         """The job ends in this state, for this reason."""
         level: Level = "ERROR" if state is JobState.FAILED else "INFO"
-        event = self.event(job, level, f"{state} {urls.without_credentials(url)}: {reason}")
+        event = self.event(job, level, f"{state}: {reason}  {urls.without_credentials(url)}")
         return JobOutcome(job=job, state=state, reason=reason, hops=hops, events=(event,))
 
     def event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:

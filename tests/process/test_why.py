@@ -81,6 +81,8 @@ def test_a_backoff_and_its_cause(project: Project, site: Site) -> None:
     site.fallback = lambda request: Page("later", 429, {"Retry-After": "20"})
     crawl.start()
     assert crawl.wait_for("after 429 or 503")
+    waits = project.run_with_data("events", "--match", "attempt 2").out
+    assert "blocked: HTTP 429; attempt 2 after its host's rest: 20 s at least  http" in waits
     crawl.end()
 
 
