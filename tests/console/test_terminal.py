@@ -177,3 +177,27 @@ def test_a_dumb_terminal_runs_headless_and_says_so(folder):
         assert b"?1049h" not in shown.raw
     finally:
         shown.end()
+
+
+def test_a_data_def_is_edited_where_it_is_defined(folder):
+    (folder / "defs").mkdir()
+    (folder / "defs" / "a.yml").write_text(
+        "locatorGroups: {g: {locators: [{url: 'http://127.0.0.1:1/'}]}}\ntaskGroups: {g: {t: {dataDef: book}}}\n"
+    )
+    (folder / "defs" / "b.yml").write_text("# books\n\ndataDefs:\n  book: {fields: {title: {selector: h1}}}\n")
+    (folder / "editor.py").write_text("import sys\nopen('arguments', 'w').write(' '.join(sys.argv[1:]))\n")
+    crawl = console(folder, "run", "--no-ui", "--set", "max_attempts=1")
+    assert crawl.wait() == 1
+    environ = {"EDITOR": f"{sys.executable} {folder / 'editor.py'}", "VISUAL": ""}
+    shown = console(folder, "run", "--read-only", environ=environ)
+    try:
+        shown.press("5")
+        shown.until("book")
+        shown.press("\t")
+        shown.press("e")
+        shown.until("b.yml: edited")
+        assert (folder / "arguments").read_text().endswith("b.yml")
+        shown.press("q")
+        assert shown.wait() == 0
+    finally:
+        shown.end()
