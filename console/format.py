@@ -15,9 +15,9 @@ _URL = re.compile(r"https?://\S*[^\s;,:]")
 
 
 def format_count(number: float) -> str:
-    """A count in at most 6 characters: `12480`, `1.25M`."""
+    """A count in at most 6 characters: `12,480`, `1.25M`."""
     if abs(number) < 100_000:
-        return str(int(number))
+        return f"{int(number):,}"
     return _format_scaled(number, 1000.0)
 
 
@@ -133,6 +133,14 @@ def short_url(url: str) -> str:
         return unquote(rest, errors="strict") if "%" in rest else rest
     except UnicodeDecodeError:
         return rest
+
+
+def middle(text: str, width: int) -> str:
+    """A name in at most `width` characters: its start and its end, which tell it from others."""
+    if len(text) <= width:
+        return text
+    end = max(1, (width - 1) // 2)
+    return f"{text[: max(0, width - 1 - end)]}…{text[-end:]}"
 
 
 def shorten_middle(url: str, width: int) -> str:

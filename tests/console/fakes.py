@@ -17,8 +17,10 @@ from engine.model.eta import Eta
 from engine.model.job import Request
 from engine.model.run import RunState, Stage
 from engine.store.read.browse import DocumentDetail, JobDetail, JobLine, Listing
+from engine.store.read.data_warnings import DataWarning
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, HostRow, NodeRow, OutputRow, SequenceRow
 from engine.store.tables.events import Event
+from engine.store.tables.health import DataDefHealth
 from engine.store.tables.runs import Run
 from engine.store.tables.samples import Sample
 from engine.store.tables.supervisors import Epoch
@@ -84,6 +86,11 @@ def snapshot(**changes):
         "delayed": 41,
         "rows": {"book": 31_412},
         "rejected": {"book": 3},
+        "data_defs": {
+            "book": DataDefHealth(11_000, 31_415, 3, {"title": 0, "stock": 283}, frozenset()),
+            "detail": DataDefHealth(900, 900, 0, {"isbn": 900}, frozenset()),
+        },
+        "warnings": [DataWarning("empty-field", "detail.isbn was never filled in 900 records", data_def="detail")],
         "appenders": [output()],
         "nodes": [
             node(1),

@@ -10,7 +10,7 @@ DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: si
 
 
 def node_alarms(*nodes):
-    poll = PollResult(0.0, 0.0, snapshot(nodes=list(nodes), hosts=[], paused_sequences=0), 4121)
+    poll = PollResult(0.0, 0.0, snapshot(nodes=list(nodes), hosts=[], warnings=[], paused_sequences=0), 4121)
     return [(alarm.level, alarm.text) for alarm in current_alarms(poll)]
 
 

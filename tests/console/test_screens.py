@@ -64,13 +64,29 @@ async def test_tab_shows_the_next_pane_in_a_narrow_window(tmp_path):
         await console.press("tab", "tab")
         await console.until(lambda: "sequences 2" in console.screen())
         assert "‖ detail" in console.screen()
-        await console.press("tab", "tab", "tab", "tab")
-        await console.until(lambda: "alarms" in console.screen() and "alarms 3" in console.screen())
+        await console.press("tab", "tab")
+        await console.until(lambda: "LEAST FILLED" in console.screen())
+        [book] = [line for line in console.text() if "   book " in line]
+        assert book.split() == ["book", "31,412", "3", "stock", "99.1%"]
+        [detail] = [line for line in console.text() if "   detail " in line]
+        assert detail.split() == ["detail", "0", "0", "!", "isbn", "0.0%"]
+        await console.press("tab", "tab", "tab")
+        await console.until(lambda: "alarms 4" in console.screen())
 
 
 async def test_wide_windows_show_all_panes(tmp_path):
     async with open_console(tmp_path, size=(160, 48)) as console:
-        for title in ("sequences 2", "hosts 3", "appender", "last flush 4.2 ms", "throughput", "alarms", "log all"):
+        for title in (
+            "sequences 2",
+            "hosts 3",
+            "output",
+            "flush 4.2 ms",
+            "LEAST FILLED",
+            "BYTES/S",
+            "throughput",
+            "alarms",
+            "log all",
+        ):
             assert title in console.screen()
 
 

@@ -16,6 +16,7 @@ from console.tui.state.filters import node_filter, sequence_filter
 from console.tui.state.log_buffer import LogBuffer, LogFilter
 from console.tui.state.rates import Rates
 from console.tui.state.source import PollResult, ViewQuery
+from console.tui.widgets.data_pane import DataPane
 from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.log_view import LogPane
 from console.tui.widgets.pane import Pane
@@ -138,11 +139,12 @@ class NodesView(View):
         self.log_pane = LogPane(self.log_buffer, id="log")
         self.sequences = SequencesTable(id="sequences")
         self.hosts = HostsPane(id="hosts")
+        self.data = DataPane(id="data-defs")
         self.outputs = OutputsPane(self.rates, id="outputs")
         self.throughput = ThroughputPane(self.rates, id="speed")
         self.alarms = AlarmsPane(id="alarms")
         self._lower_pane = self.log_pane
-        yield from (self.nodes, self.log_pane, self.sequences, self.hosts, self.outputs, self.throughput, self.alarms)
+        yield from self.panes()
 
     def breadcrumb(self) -> str:
         """Nodes."""
@@ -156,7 +158,7 @@ class NodesView(View):
         """Give each pane what it draws."""
         self.last_poll = poll
         self.alarms.alarms = self.console_app.alarms
-        for pane in (self.nodes, self.sequences, self.hosts, self.outputs, self.throughput):
+        for pane in (self.nodes, self.sequences, self.hosts, self.data, self.outputs, self.throughput):
             pane.update_from(poll)
         self.log_pane.pull_lines()
         self.alarms.redraw()
@@ -164,7 +166,10 @@ class NodesView(View):
 
     def panes(self) -> Sequence[Pane]:
         """All panes: in a narrow window `tab` shows the next one."""
-        return [self.nodes, self.log_pane, self.sequences, self.hosts, self.outputs, self.throughput, self.alarms]
+        return [
+            self.nodes, self.log_pane, self.sequences, self.hosts, self.data, self.outputs, self.throughput,
+            self.alarms,
+        ]  # fmt: skip
 
     # --- arrangement
 
@@ -185,7 +190,8 @@ class NodesView(View):
             return
         focused = self.screen.focused
         alone = focused if (self.zoomed or height < _SPLIT_MIN_HEIGHT) and focused in self.panes() else None
-        counts = (len(self.nodes.rows), len(self.outputs.outputs), min(6, self.alarms.line_count(_SIDE_WIDTH - 1)))
+        alarm_lines = min(6, self.alarms.line_count(_SIDE_WIDTH - 1))
+        counts = (len(self.nodes.rows), len(self.outputs.outputs), alarm_lines, len(self.data.lines_))
         arrangement = (width, height, alone, self._lower_pane, *counts)
         if arrangement == self._last_arrangement:
             return
@@ -209,12 +215,13 @@ class NodesView(View):
                 pane.styles.width, pane.styles.height = place[2], place[3]
 
     def _side_places(
-        self, x: int, width: int, height: int, counts: tuple[int, int, int]
+        self, x: int, width: int, height: int, counts: tuple[int, int, int, int]
     ) -> dict[Widget, tuple[int, int, int, int]]:
-        """The right side from the bottom: alarms, throughput, appender, hosts; sequences take the rest."""
+        """The right side from the bottom: alarms, throughput, output, data, hosts; sequences take the rest."""
         heights = {
             self.alarms: 1 + max(1, counts[2]), self.throughput: max(3, min(9, height // 5)),
-            self.outputs: 1 + max(1, min(6, counts[1])), self.hosts: max(3, min(10, height // 4)),
+            self.outputs: 1 + max(1, min(6, counts[1])), self.data: 1 + max(1, min(6, counts[3])),
+            self.hosts: max(3, min(10, height // 4)),
         }  # fmt: skip
         places: dict[Widget, tuple[int, int, int, int]] = {}
         bottom = height

@@ -15,13 +15,16 @@ class Pane(Canvas):
         """Return the text on the rule."""
         return self.TITLE
 
-    def rule(self, width: int, title: str | None = None, note: str = "") -> Line:
-        """Return the first line of the pane. A mark shows the focus without colour."""
+    def rule(self, width: int, title: str | None = None, note: str = "", headings: str = "") -> Line:
+        """Return the first line of the pane, `headings` at its right. A mark shows the focus without colour."""
         focused = self.has_focus
         text = f"─{'▌' if focused else ' '}{title if title is not None else self.title()} "
         spans: list[Span] = [(text, "title" if focused else "accent")]
         if note:
             spans.append((f"─ {note} ", "dim"))
+        if headings:
+            left = sum(len(part) for part, _ in spans)
+            return Line((*spans, ("─" * (width - left - len(headings)), "dim"), (headings, "dim")))
         return Line((*spans, ("─" * width, "dim")))
 
     def on_focus(self, _event: events.Focus) -> None:

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from typing import Any
 
-from console.format import done_ratio, format_age, format_count, format_rate, progress_bar
+from console.format import done_ratio, format_age, format_count, format_rate, format_size, middle, progress_bar
 from console.tui.state.alerts import Alarm
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
-from console.tui.widgets.line_canvas import Line, Span, fit
+from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.pane import Pane
+from engine.store.read.data_warnings import FAILING_SHARE
 from engine.store.read.snapshot import HostRow, OutputRow, SequenceRow
 
+_STATE_WIDTH = 18
 _JOB_COUNTERS = ("done", "failed", "skipped", "incomplete", "ready", "taken")
 
 
@@ -60,7 +62,7 @@ def _sequence_row(s: SequenceRow) -> Row:
 class OutputsPane(Pane):
     """Lists the outputs of the appender with rows, speed and backlog."""
 
-    TITLE = "appender"
+    TITLE = "output"
 
     def __init__(self, rates: Rates, **named: Any) -> None:
         super().__init__(**named)
@@ -77,22 +79,22 @@ class OutputsPane(Pane):
         note = ""
         if self.outputs:
             flush = self.outputs[0].flush_ms
-            alive = self.outputs[0].pid is not None
-            note = (f"last flush {flush:.1f} ms" if flush is not None else "no flush yet") if alive else "not running"
-        lines = [self.rule(width, note=note)]
+            note = "not running" if self.outputs[0].pid is None else "" if flush is None else f"flush {flush:.1f} ms"
+        headings = f"{'ROWS':>7}{'ROWS/S':>8}{'BYTES/S':>9}{'BACKLOG':>9}"
+        lines = [self.rule(width, note=note, headings=headings)]
         if not self.outputs:
             return [*lines, Line((("   none yet", "dim"),))]
-        name_width = max(8, width - 32)
+        name_width = max(6, width - 3 - len(headings))
         for output in self.outputs:
-            backlog = "10k+" if output.backlog > 10_000 else str(output.backlog)
-            speed = self.rates.outputs.get(output.name)
+            backlog = "rebuilt" if output.rebuilding else "10k+" if output.backlog > 10_000 else str(output.backlog)
+            rows, size = self.rates.outputs.get(output.name), self.rates.sizes.get(output.name)
             lines.append(
                 Line((
-                    ("   " + fit(output.name, name_width), "text"),
+                    (f"   {middle(output.name, name_width):<{name_width}}", "text"),
                     (f"{format_count(output.rows):>7}", "strong"),
-                    (f"{format_rate(speed.per_second if speed else 0):>8}/s", "accent"),
-                    (f" +{backlog}", "warn" if output.backlog > 1000 or output.rebuilding else "dim"),
-                    (" rebuilt" if output.rebuilding else "", "warn"),
+                    (f"{format_rate(rows.per_second if rows else 0):>8}", "accent"),
+                    (f"{format_size(size.per_second if size else 0):>9}", "dim"),
+                    (f"{backlog:>9}", "warn" if output.backlog > 1000 or output.rebuilding else "dim"),
                 ))
             )  # fmt: skip
         return lines[:height]
@@ -111,7 +113,9 @@ class HostsPane(Pane):
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Draw one line per host."""
-        lines = [self.rule(width, f"hosts {len(self.hosts)}" if self.hosts else "hosts")]
+        headings = f"{'DONE':>7}{'ERR':>7}  {'STATE':<{_STATE_WIDTH - 2}}"
+        lines = [self.rule(width, f"hosts {len(self.hosts)}" if self.hosts else "hosts", headings=headings)]
+        name_width = max(6, width - 3 - len(headings))
         for host in self.hosts[: height - 1]:
             if host.backoff:
                 state: Span = (f"↓ backs off {format_age(host.backoff)}", "warn")
@@ -121,7 +125,16 @@ class HostsPane(Pane):
                 state = (f"▶ {host.running} of {host.concurrency}", "good")
             else:
                 state = ("● waits", "text") if host.waiting else ("○ idle", "dim")
-            lines.append(Line((("   " + fit(host.host, max(8, width - 24)), "text"), state)))
+            requests = host.pages + host.errors + host.blocked
+            failed = (host.errors + host.blocked) / requests if requests else 0.0
+            lines.append(
+                Line((
+                    (f"   {middle(host.host, name_width):<{name_width}}", "text"),
+                    (f"{format_count(host.pages):>7}", "strong"),
+                    (f"{failed:>7.1%}", "bad" if failed >= FAILING_SHARE else "dim"),
+                    ("  " + state[0], state[1]),
+                ))
+            )  # fmt: skip
         return lines
 
 
