@@ -5,6 +5,8 @@ import re
 from ada_url import URL, join_url, normalize_url
 
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
+_LOGIN = re.compile(r"(?!mailto:|sips?:|xmpp:|data:|javascript:|urn:)[^/?#@]*:[^/?#]*@", re.IGNORECASE)
+"""`user:password@` at the start of a text that lacks the scheme of a URL."""
 _USERINFO = re.compile(r"^\s*([a-z][a-z0-9+.-]*:[/\\]+)?.*@", re.IGNORECASE | re.DOTALL)
 
 
@@ -75,6 +77,9 @@ def without_credentials(url: str) -> str:
     """The URL without `user:password@`, for logs and events; of an invalid URL, all up to the last `@` is removed."""
     if "@" not in url:
         return url
+    login = _LOGIN.match(url)
+    if login is not None and "//" not in login[0]:  # no URL: a parser would take `user:` for its scheme
+        return url[login.end() :]
     try:
         parsed = URL(url)
         if not (parsed.username or parsed.password):

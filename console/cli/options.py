@@ -125,6 +125,18 @@ def hide_base_url(arguments: Sequence[str], base_url: str | None) -> tuple[list[
     return kept, {"CRAWL_BASE_URL": base_url}
 
 
+def without_option(arguments: Sequence[str], option: str) -> list[str]:
+    """The arguments of a new process without an option and its value, which concern this process alone."""
+    kept: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == option:
+            next(words, None)
+        elif not word.startswith(f"{option}="):
+            kept.append(word)
+    return kept
+
+
 def validate_assignments(assign: Sequence[str]) -> None:
     """Check `--set` for a command that uses no setting: it works even where crawl.toml is damaged."""
     from engine.settings import parse_assignment

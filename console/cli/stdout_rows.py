@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING
 
+from console.cli.output import redirect_to_devnull, write_stderr
 from engine.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,16 @@ def only_data_def(definitions: "Definitions") -> "DataDef":
 
 
 def write_rows(db: "Database", run: int) -> None:
-    """Write all rows that the run has by now. Raises UsageError if it has several dataDefs, after a reload."""
+    """Write all rows that the run has by now. What prevents that is said on stderr: the run has ended as it has."""
+    try:
+        _write(db, run)
+    except BrokenPipeError:  # the reader has what it wanted
+        redirect_to_devnull(sys.stdout)
+    except UsageError as error:
+        write_stderr(str(error))
+
+
+def _write(db: "Database", run: int) -> None:
     from engine.append.export import export
     from engine.store.tables import versions
     from engine.supervise.outputs import output_settings

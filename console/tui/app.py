@@ -5,7 +5,6 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextvars import copy_context
-from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
@@ -115,7 +114,7 @@ class Console(App[int], inherit_bindings=False):
         self.theme = options.config.theme
         self._ascii_filters = [AsciiFilter()] if options.ascii_only else []
         self.poller = Poller(source, options.hertz, self._post_result, self._post_failure, clock)
-        self._frame = Frame(project_name(options.data), self.rates)
+        self._frame = Frame(options.data, self.rates)
         self.prompt = self._frame.prompt
         self.navigation = Navigation(
             self, poller=self.poller, body=self._frame.body, tabs=self._frame.tabs, hints=self._frame.hints
@@ -256,7 +255,9 @@ class Console(App[int], inherit_bindings=False):
         stale = self.clock() - self.poll_failure[0] if self.poll_failure else None
         if self.last_poll is not None and not self.frozen:
             reason = self.poll_failure[1] if self.poll_failure else ""
-            self.alarms = current_alarms(self.last_poll, stale_seconds=stale, reason=reason)
+            self.alarms = current_alarms(
+                self.last_poll, stale_seconds=stale, reason=reason, read_only=self.options.read_only
+            )
         elif self.poll_failure and self.last_poll is None:
             self.alarms = [Alarm("bad", self.poll_failure[1])]
         self._frame.update(
@@ -341,9 +342,3 @@ class Console(App[int], inherit_bindings=False):
         self.theme, self.theme_styles = name, ThemeStyles(name)
         for canvas in self.query(Canvas):
             canvas.repaint()
-
-
-def project_name(data: Path) -> str:
-    """The name of the data dir, or of its parent if it is just called `data`."""
-    path = data.absolute()
-    return path.parent.name if path.name == "data" else path.name

@@ -13,6 +13,7 @@ from console.format import plural
 from console.sanitize import clean
 from console.tui import spawn
 from engine.errors import LockHeld
+from engine.settings import Settings
 
 _EXIT_TIMEOUT = 5.0
 
@@ -29,7 +30,7 @@ class AttachOptions:
     hertz: float = 2.0
     read_only: bool = False
     fresh: bool = False
-    max_failed: int = 0
+    settings: Settings = field(default_factory=Settings)
 
 
 def attach(options: AttachOptions) -> int:
@@ -77,7 +78,7 @@ def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
     app = Console(
         ConsoleOptions(
             data=options.data, defs=options.defs, hertz=options.hertz, config=user_config, owner=owner,
-            read_only=options.read_only, ascii_only=terminal.ascii_only(), max_failed=options.max_failed,
+            read_only=options.read_only, ascii_only=terminal.ascii_only(), settings=options.settings,
         ),
         DatabaseSource(options.data),
         LocalControlClient(options.data),

@@ -1,6 +1,7 @@
 """The frame around the views: header and tabs above, alarm bar, prompt and hint bar below."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from textual.containers import Container
 from textual.widget import Widget
@@ -17,9 +18,9 @@ from console.tui.widgets.prompt import Prompt
 class Frame:
     """Builds the frame's widgets and keeps them up to date."""
 
-    def __init__(self, project: str, rates: Rates) -> None:
+    def __init__(self, data: Path, rates: Rates) -> None:
         self.header = Header()
-        self.header.project, self.header.rates = project, rates
+        self.header.project, self.header.rates = project_name(data), rates
         self.tabs = Tabs()
         self.body = Container(id="body")
         self.alarm_bar = AlarmBar()
@@ -66,3 +67,9 @@ def _reload_note(poll: PollResult) -> str:
     """When the defs were reloaded last."""
     accepted = poll.accepted_defs
     return f"reload {format_time(accepted.at)}" if accepted is not None and accepted.version > 1 else ""
+
+
+def project_name(data: Path) -> str:
+    """The name of the data dir, or of its parent if it is just called `data`."""
+    path = data.absolute()
+    return path.parent.name if path.name == "data" else path.name

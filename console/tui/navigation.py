@@ -33,7 +33,7 @@ class Navigation:
     @property
     def shows_plan(self) -> bool:
         """Whether the visible view shows what saved defs would change."""
-        return self.top is not None and self.top.SHOWS_PLAN
+        return self.top is not None and self.top.shows_plan
 
     @property
     def top(self) -> View | None:

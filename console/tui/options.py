@@ -1,9 +1,10 @@
 """The options of a console."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from console.tui.config import Config
+from engine.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,4 +19,4 @@ class ConsoleOptions:
     """Whether this console started the supervisor: then `q` asks what happens to the run."""
     read_only: bool = False
     ascii_only: bool = False
-    max_failed: int = 0
+    settings: Settings = field(default_factory=Settings)

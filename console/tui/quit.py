@@ -52,7 +52,7 @@ class QuitFlow:
             return 0
         missed = any(warning.code == "expectation" for warning in poll.snapshot.warnings)
         if run.state == "DONE":
-            return int(missed or poll.snapshot.jobs["failed"] > options.max_failed)
+            return int(missed or poll.snapshot.jobs["failed"] > options.settings.max_failed)
         if run.state == "CANCELLED":
             return int(missed) if (run.reason or "").startswith("--max") else 143
         return 137 if run.state == "KILLED" else 3

@@ -117,7 +117,7 @@ class PageTrial:
             locator_url=origin.locator_url,
             depth=origin.depth,
             run=origin.run,
-            run_time=origin.run_time,
+            run_time=settings.run_time or origin.run_time,
             nofollow=nofollow,
             meta_nofollow=settings.meta_nofollow,
             meta_noindex=settings.meta_noindex,

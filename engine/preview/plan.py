@@ -53,6 +53,8 @@ class Plan:
 
     version: int
     """The version in force."""
+    hash: str
+    """Of the defs that would be published."""
     differs: bool
     """Whether the defs differ in meaning from that version."""
     text: str
@@ -121,7 +123,7 @@ def _compare(
     added, removed = count_locators(current.definitions, new.definitions)
     differs = current.hash != new.hash
     plan = Plan(
-        version=run.defs_version or 0, differs=differs, pages=pages, exact=full or not stale,
+        version=run.defs_version or 0, hash=new.hash, differs=differs, pages=pages, exact=full or not stale,
         text=describe_changes(current, new, pages) if differs else "no difference",
         locators_added=added, locators_removed=removed, keeps_pages=not reextracts,
         rows={name: RowCounts() for name in dict.fromkeys([*new.data_defs, *current.data_defs])},
@@ -135,6 +137,7 @@ def _compare(
         except PageUnavailable:
             plan.unreadable += 1
         on_page()
+    plan.exact = full or plan.compared + plan.unreadable >= pages
     return plan
 
 

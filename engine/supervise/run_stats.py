@@ -52,6 +52,7 @@ class RunStats:
                 samples.add(self._db, run, sample)
                 self._warning_log.update()
         if sample is not None:
+            self._warning_log.confirm()
             self._last_sample = (now, pages, row_count)
         self._recorded_at, self._page_count, self._row_count = now, pages, row_count
 
@@ -87,7 +88,7 @@ class RunStats:
         return None
 
     def log_warnings(self) -> None:
-        """Log the warnings about the data that are new since the last sample, in the open transaction."""
+        """Log the warnings about the data that are new since the last sample, in the last transaction of the run."""
         self._warning_log.update()
 
     def find_missed(self, *, complete: bool) -> list[MissedExpectation]:

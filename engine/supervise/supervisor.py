@@ -125,19 +125,27 @@ class Supervisor:
         self._log_rotation.check()
         self._wal_guard.check()
         self._stages.flush()
-        try:
-            self._lock_watch.kill_stalled_writer()
-            self.disk.record()
-            self._commands.handle_new(self)
-            stage = None
-            while stage is not self.stage:
-                stage = self.stage
-                _STAGE_HANDLERS.get(stage, Supervisor._idle)(self)
-        except DatabaseBusy as busy:
-            self._lock_watch.warn(f"{busy.message}; retrying")
-            limit = self._deadlines.busy(self._deadline, processes_alive=self.node_pool.any_alive)
-            if self.stage not in ACTIVE_STAGES and time.monotonic() > limit:
-                self._abandon(busy)
+        for work in (self._serve_operator, self._advance):  # a lock that delays the first must not delay a stop
+            try:
+                work()
+            except DatabaseBusy as busy:
+                self._lock_watch.warn(f"{busy.message}; retrying")
+                limit = self._deadlines.busy(self._deadline, processes_alive=self.node_pool.any_alive)
+                if self.stage not in ACTIVE_STAGES and time.monotonic() > limit:
+                    self._abandon(busy)
+                    return
+
+    def _serve_operator(self) -> None:
+        self._lock_watch.kill_stalled_writer()
+        self.disk.record()
+        self._commands.handle_new(self)
+
+    def _advance(self) -> None:
+        """Do the work of the stage, and of each that follows without waiting."""
+        stage = None
+        while stage is not self.stage:
+            stage = self.stage
+            _STAGE_HANDLERS.get(stage, Supervisor._idle)(self)
 
     def stop(self, exit_reason: ExitReason, reason: str | None = None) -> None:
         """Stop gracefully: take no new job, let jobs in flight finish, keep all that is committed.

@@ -1,6 +1,5 @@
 """Logs each warning about the data of a run when it first shows, so that a headless run says it at once."""
 
-import re
 import time
 
 from engine.store.db.connector import Database
@@ -8,7 +7,7 @@ from engine.store.read.data_warnings import DataWarning, find_warnings
 from engine.store.tables import events, health, runs
 from engine.store.tables.events import Event, Level
 
-_FIGURES = re.compile(r"[0-9][0-9,.]*")
+_Identity = tuple[str | None, ...]
 
 
 class WarningLog:
@@ -17,24 +16,29 @@ class WarningLog:
     def __init__(self, db: Database, run: int) -> None:
         self._db = db
         self._run = run
-        self._ended: dict[tuple[str | None, ...], bool] = {}
-        """By what a warning says apart from its figures, which grow: whether its end is logged, too."""
+        self._logged: dict[_Identity, bool] = {}
+        """By what a warning is about: whether its end is logged, too."""
+        self._written: dict[_Identity, bool] = {}
 
     def update(self) -> None:
-        """Add an event for each warning that is new or has ended, in the open transaction."""
+        """Add an event for each warning that is new or has ended, in the open transaction; then call `confirm`."""
+        self._written = {}
         new: list[Event] = []
         for warning in find_warnings(self._db, runs.get(self._db, self._run), health.read(self._db, self._run)):
             if warning.code == "expectation":
                 continue  # the end of the run logs it as an error
-            key = _identity(warning)
-            if key not in self._ended or self._ended[key] is not warning.ended:
-                self._ended[key] = warning.ended
+            if self._logged.get(_identity(warning)) is not warning.ended:
+                self._written[_identity(warning)] = warning.ended
                 level: Level = "INFO" if warning.ended else "WARNING"
                 new.append(Event(time.time(), level, "supervisor", "data", warning.text))
         if new:
             events.add(self._db, self._run, new)
 
+    def confirm(self) -> None:
+        """The transaction of the last update is committed: its warnings are not logged again."""
+        self._logged |= self._written
+        self._written = {}
 
-def _identity(warning: DataWarning) -> tuple[str | None, ...]:
-    text = warning.text.removesuffix(" (it recovered)")
-    return warning.code, warning.data_def, warning.host, _FIGURES.sub("", text)
+
+def _identity(warning: DataWarning) -> _Identity:
+    return warning.code, warning.data_def, warning.host, warning.subject

@@ -2,6 +2,7 @@
 
 import pytest
 
+from console.tui.state.saved_preview import SavedPreview
 from tests.console.fakes import FakeSource, open_console, snapshot
 
 SAVED = {"hash": "abc", "text": "book: 1 field changed", "at": 1_700_000_000.0}
@@ -24,7 +25,17 @@ async def test_y_on_the_defs_screen_publishes_what_it_shows(tmp_path):
     source = FakeSource()
     source.current = snapshot(defs_saved=SAVED)
     async with open_console(tmp_path, source=source) as console:
-        await console.press("5", "y")
+        await console.press("5")
+        view = console.app.navigation.views["defs"]
+        await console.until(lambda: view._saved_preview is not None)
+        view._saved_preview = SavedPreview("other", [("a plan of other files", "text")])
+        await console.press("y")
+        assert "Publish the saved defs" in console.screen(), "what is shown is not what waits"
+        await console.press("n")
+        view._saved_preview = SavedPreview("abc", [("book: +1 ~0 −0", "text")])
+        await console.settle()
+        assert "book: +1" in console.screen()
+        await console.press("y")
         await console.until(lambda: console.control_client.commands == [("reload", {"saved": "abc"})])
 
 

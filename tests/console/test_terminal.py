@@ -201,3 +201,18 @@ def test_a_data_def_is_edited_where_it_is_defined(folder):
         assert shown.wait() == 0
     finally:
         shown.end()
+
+
+def test_a_console_with_its_own_rate_starts_a_supervisor(folder):
+    (folder / "defs").mkdir()
+    (folder / "defs" / "a.yml").write_text(
+        "locatorGroups: {g: {locators: [{url: 'http://127.0.0.1:1/'}]}}\ntaskGroups: {g: {t: {dataDef: book}}}\n"
+        "dataDefs: {book: {fields: {title: {selector: h1}}}}\n"
+    )
+    shown = console(folder, "run", "--refresh", "4", "--set", "max_attempts=1")
+    try:
+        shown.until("DONE")
+        shown.press("q")
+        assert shown.wait() == 1
+    finally:
+        shown.end()

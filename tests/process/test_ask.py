@@ -195,3 +195,27 @@ def test_a_plan_of_secrets_compares_what_is_stored(project: Project, site: Site)
     assert plan(project, code=0)["differs"] is False
     project.write(text.replace("Bearer abc", "Bearer abd"))
     assert plan(project, code=1)["locators"] == {"added": 1, "removed": 1}
+
+
+def test_a_small_plan_is_exact_and_reads_the_run_time_of_the_settings(project: Project, site: Site) -> None:
+    library = Library(site, shelves=1, books=2)
+    text = library.defs().replace("title: {selector: a}", "title: {selector: a}\n      at: {value: '%{run.time}'}")
+    project.write(text)
+    (project.folder / "crawl.toml").write_text("run_time = '2024-01-31T09:05:00Z'\n")
+    project.crawl()
+    project.write(text.replace("selector: i, match", "selector: u, match"))
+    result = plan(project, code=1)
+    assert result["exact"] is True
+    assert result["rows"]["entry"] == {"added": 0, "changed": 2, "removed": 0}
+    assert result["emptied"] == {"entry": {"price": 2}}
+    project.write(text.replace("{selector: a}", "{selector: 'a:first-child'}"))
+    assert plan(project, code=1)["rows"]["entry"] == {"added": 0, "changed": 0, "removed": 0}
+
+
+def test_nothing_waits_once_the_supervisor_is_gone(gated: GatedCrawl, project: Project) -> None:
+    running = gated.start(*ASK)
+    gated.write(with_changed_field(gated.library.defs()))
+    assert until(lambda: project.status()["defs_saved"])
+    gated.finish(running)
+    assert project.status()["defs_saved"] is None
+    assert "not published" not in project.run_with_data("status").out

@@ -6,6 +6,8 @@ import os
 import signal
 import sqlite3
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -142,6 +144,12 @@ def test_a_run_writes_its_rows_to_stdout(project: Project, site: Site) -> None:
     assert lines[0] == "title"
     assert sorted(map(int, lines[1:])) == list(range(1, 21))
     assert not (project.folder / "-").exists()
+    piped = subprocess.run(
+        f"{sys.executable} -m console {' '.join(where)} --fresh --min-rows 99 | head -1; exit ${{PIPESTATUS[0]}}",
+        shell=True, executable="/bin/bash", cwd=project.folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert piped.stdout == "title\n"
+    assert piped.returncode == 1, "the exit code is that of the run"
     refused = project.run_command(*where, "--json")
     assert refused.code == 2
     assert "-o - and --json exclude each other" in refused.err

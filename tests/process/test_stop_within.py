@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sqlite3
 import threading
 import time
 
@@ -37,6 +38,28 @@ def test_a_stop_ends_in_time(project: Project, site: Site, hangs: str) -> None:
     running.send(signal.SIGTERM)
     running.process.wait(30)
     assert time.monotonic() - began < LIMIT + SPARE
+    assert running.process.returncode == 143
+    project.assert_no_process_left()
+    hold.set()
+    project.crawl()
+    assert project.count_rows("entry", "book") == library.rows()
+
+
+def test_a_foreign_lock_does_not_delay_the_stop(project: Project, site: Site) -> None:
+    hold = threading.Event()
+    library, running = start(project, site, hold)
+    foreign = sqlite3.connect(project.data / "crawl.db", isolation_level=None, timeout=5)
+    try:
+        foreign.execute(
+            "INSERT INTO commands (supervisor, name, arguments, given_at) SELECT max(epoch), 'cancel', '{}', 0"
+            " FROM supervisors"
+        )
+        foreign.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
+        running.process.wait(30)
+        assert time.monotonic() - began < LIMIT + SPARE
+    finally:
+        foreign.close()
     assert running.process.returncode == 143
     project.assert_no_process_left()
     hold.set()

@@ -125,3 +125,16 @@ def test_join_keeps_fragment_and_scheme_when_asked() -> None:
 def test_is_http_url_checks_the_scheme() -> None:
     assert urls.is_http_url("HTTPS://x") and urls.is_http_url("http://x")
     assert not urls.is_http_url("ftp://x") and not urls.is_http_url("/http://x") and not urls.is_http_url("")
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("bob:secret@shop.example", "shop.example"),
+        ("bob:secret@shop.example/a?b@c", "shop.example/a?b@c"),
+        ("mailto:a@b.example", "mailto:a@b.example"),
+        ("bob:se@cret@shop.example", "shop.example"),
+    ],
+)
+def test_a_login_without_a_scheme_is_never_shown(written: str, shown: str) -> None:
+    assert urls.without_credentials(written) == shown

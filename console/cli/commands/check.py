@@ -16,6 +16,7 @@ _MAX_SEEDS_READ, _MAX_SEED_WARNINGS = 100_000, 5
 if TYPE_CHECKING:
     from engine.errors import Problem
     from engine.model.definition import Definitions
+    from engine.settings import Settings
 
 
 @click.command()
@@ -33,12 +34,16 @@ def check(defs: Path | None, defs_flag: Path | None, as_json: bool, data: Path, 
     if defs is not None and defs_flag is not None:
         raise UsageError("DEFS and --defs are the same", "Give one of them.")
     defs = defs or defs_flag or Path("defs")
-    load_settings(assign)  # raises UsageError on what crawl.toml has wrong
+    settings = load_settings(assign)  # raises UsageError on what crawl.toml has wrong
     remedy = None
     try:
         loaded = load(defs)
         definitions = loaded.definitions
-        problems = [*loaded.warnings, *_missing_base_warnings(definitions), *_seed_warnings(definitions)]
+        problems = [
+            *loaded.warnings,
+            *_missing_base_warnings(definitions, settings),
+            *_seed_warnings(definitions, settings),
+        ]
     except DefsError as error:
         problems, remedy = error.problems, error.remedy
     valid = remedy is None
@@ -57,19 +62,19 @@ def check(defs: Path | None, defs_flag: Path | None, as_json: bool, data: Path, 
     return 0
 
 
-def _missing_base_warnings(definitions: "Definitions") -> "Iterator[Problem]":
+def _missing_base_warnings(definitions: "Definitions", settings: "Settings") -> "Iterator[Problem]":
     """Warnings only: `run` may get its base URL from a flag."""
     from engine.defs.loader import find_relative_urls
     from engine.errors import Problem
 
-    for place, url in find_relative_urls(definitions):
+    for place, url in () if settings.base_url else find_relative_urls(definitions):
         message = f"relative URL '{url}': `run` needs --base-url, or write `baseUrl:`"
         yield Problem(
             file=place.file, line=place.line, column=place.column, code="no-base", message=message, warning=True
         )
 
 
-def _seed_warnings(definitions: "Definitions") -> "Iterator[Problem]":
+def _seed_warnings(definitions: "Definitions", settings: "Settings") -> "Iterator[Problem]":
     """The first lines of each seed file that give no job."""
     from engine import urls
     from engine.defs.url_list import read_urls, shown_path
@@ -79,7 +84,7 @@ def _seed_warnings(definitions: "Definitions") -> "Iterator[Problem]":
         with contextlib.suppress(UsageError):  # the loader warns of a missing file
             yield from itertools.islice(read_urls(file), _MAX_SEEDS_READ)
 
-    base = definitions.base_url
+    base = settings.base_url or definitions.base_url
     needs_base = "" if base else "; a relative one needs `baseUrl:` or --base-url"
     files = {locator.from_file for group in definitions.locator_groups for locator in group.locators}
     for file in sorted(files - {None, "-"}, key=str):

@@ -23,6 +23,7 @@ from console.cli.options import (
     hide_base_url,
     load_settings,
     summary_option,
+    without_option,
 )
 from console.cli.output import write_stderr
 from console.terminal import interactive
@@ -80,14 +81,14 @@ def run(
     if not no_ui and not as_json and interactive(read_only=read_only):
         from console.tui.attach import AttachOptions, attach
 
-        arguments, environment = hide_base_url(context.obj, settings.base_url)
+        arguments, environment = hide_base_url(without_option(context.obj, "--refresh"), settings.base_url)
         return attach(
             AttachOptions(
                 data=data, defs=defs, arguments=[*arguments, "--no-ui"], environment=environment,
-                hertz=settings.refresh, fresh=fresh, read_only=read_only, max_failed=settings.max_failed,
+                hertz=settings.refresh, fresh=fresh, read_only=read_only, settings=settings,
             )
         )  # fmt: skip
-    if flags.get("refresh") is not None:
+    if no_ui and flags.get("refresh") is not None:
         raise UsageError("--refresh needs the console", "Leave it out: a headless run updates nothing.")
     if read_only:
         raise UsageError("--read-only needs the console", "Without one, use `crawl-console status`.")
@@ -164,6 +165,7 @@ def run_headless(options: HeadlessOptions) -> int:
     progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
     summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
     if options.rows_to_stdout:
+        signals.restore()  # the run has ended: a reader that stalls must not make it immortal
         write_rows(db, supervisor.run.seq)
     db.close()
     checkpoint_wal(options.data)  # the last process that had it open was read-only and could not do it
@@ -241,6 +243,11 @@ class _Signals:
     def count(self) -> int:
         """The number of signals received."""
         return len(self._received)
+
+    def restore(self) -> None:
+        """From now on a signal ends the program."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
 
     def dispatch(self, supervisor: Any, progress: Any) -> None:
         """Pass new signals on to the supervisor; print a message for the first."""

@@ -60,7 +60,7 @@ def status_as_dict(view: "Snapshot", alarm: str | None = None) -> dict[str, Any]
         "eta": asdict(view.run.eta if view.run and pid else NO_ETA),
         "rates": view.run.rates if view.run and pid else {"pages_per_s": 0.0, "rows_per_s": 0.0},
         "defs_problems": view.defs_problems,
-        "defs_saved": view.defs_saved,
+        "defs_saved": view.defs_saved if pid else None,
         "metrics": view.metrics,
     }
 
@@ -88,7 +88,7 @@ def _lines(view: "Snapshot") -> list[str]:
     if view.defs_problems:
         lines.append("the defs on disk have problems and are not in force:")
         lines += [f"  {p['file']}:{p['line']}:{p['col']}: {p['code']} {p['message']}" for p in view.defs_problems]
-    if view.defs_saved is not None:
+    if view.defs_saved is not None and pid is not None:
         lines.append(f"defs saved, not published: {view.defs_saved['text']}")
     lines += [f"WARNING {warning.text}" for warning in view.warnings]
     if pid is None and run.state != "DONE":

@@ -21,11 +21,13 @@ class View(ConsoleWidget):
     SNAPSHOT_LIMIT = 60
     """How many sequences and hosts the snapshot holds for it."""
 
-    SHOWS_PLAN = False
-    """Whether it shows what saved defs would change."""
-
     can_focus = False
     last_poll: PollResult | None = None
+
+    @property
+    def shows_plan(self) -> bool:
+        """Whether it shows what the saved defs that wait would change."""
+        return False
 
     def breadcrumb(self) -> str:
         """The view's part of the breadcrumbs."""

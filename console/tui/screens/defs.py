@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.actions import SkipAction
 from textual.app import ComposeResult
@@ -17,7 +17,11 @@ from console.tui.widgets.line_canvas import Span
 from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.text_view import TextView
 
+if TYPE_CHECKING:
+    from console.tui.state.saved_preview import SavedPreview
+
 _MAX_LINES = 2_000
+_COMPARING: Span = ("comparing stored pages…", "accent")
 _CHECK_INTERVAL = 0.1
 """Seconds between two checks of the files while a preview is open."""
 
@@ -49,7 +53,6 @@ class DefsView(View):
     """Files and dataDefs; below them problems, a file's text, or a preview."""
 
     NAME = "defs"
-    SHOWS_PLAN = True
     SNAPSHOT_LIMIT = 0
     HINTS = (
         ("↵", "text, or try"), ("e", "edit"), ("t", "try"), ("^r", "reload"), ("tab", "panes"), ("z", "zoom"),
@@ -69,9 +72,10 @@ class DefsView(View):
         self._last_stamp: tuple[tuple[str, int, int], ...] = ()
         self._preview_running = False
         self._zoomed = False
-        self._planned_hash = ""
-        """Of the saved defs that `_plan_lines` are about."""
-        self._plan_lines: Sequence[Span] = ()
+        self._compared_hash = ""
+        """Of the saved defs for which the last comparison began."""
+        self._comparing = False
+        self._saved_preview: SavedPreview | None = None
 
     def compose(self) -> ComposeResult:
         """Three panes."""
@@ -86,6 +90,15 @@ class DefsView(View):
         """The accepted version."""
         accepted = self.console_app.accepted_defs
         return f"Defs v{accepted.version}" if accepted else "Defs"
+
+    @property
+    def shows_plan(self) -> bool:
+        """Whether the pane shows what the saved defs that wait would change."""
+        poll, preview = self.last_poll, self._saved_preview
+        saved = poll.waiting_defs if poll is not None else None
+        if saved is None or preview is None or self._comparing or self.text is not None or not self.pane.display:
+            return False
+        return bool(preview.hash == saved["hash"])
 
     def view_query(self) -> ViewQuery | None:
         """The files on disk."""
@@ -108,30 +121,33 @@ class DefsView(View):
         self.files.styles.height = min(len(self.files.rows), 8) + 1
         self.data_defs.styles.height = min(len(self.data_defs.rows), 8) + 1
         saved = poll.waiting_defs
-        if saved is not None and saved["hash"] != self._planned_hash:
-            self._plan(saved["hash"])
+        if saved is not None and saved["hash"] != self._compared_hash and not self._comparing:
+            self._compare_saved(saved["hash"])
         if self.text is None:
             if saved is not None:
-                self.pane.heading = f"saved {format_time(saved['at'])}, not published: y publishes"
-                self.pane.show(self._plan_lines)
+                keys = "" if self.console_app.options.read_only else ": y publishes"
+                self.pane.heading = f"saved {format_time(saved['at'])}, not published{keys}"
+                preview = self._saved_preview
+                self.pane.show(preview.lines if preview and not self._comparing else [_COMPARING])
             else:
                 self.pane.heading = f"problems {len(problems)}" if problems else "problems"
                 self.pane.show([(_problem_text(p), "bad") for p in problems] or [_no_problems_span(accepted)])
         self.console_app.navigation.refresh_breadcrumbs()
 
-    def _plan(self, saved_hash: str) -> None:
-        """Compare stored pages with the saved defs, on a thread."""
-        from console.tui.state.saved_preview import preview_saved_defs
+    def _compare_saved(self, saved_hash: str) -> None:
+        """Compare stored pages with the saved defs, on a thread; one comparison at a time."""
+        from console.tui.state.saved_preview import SavedPreview, preview_saved_defs
 
-        self._planned_hash, self._plan_lines = saved_hash, [("comparing stored pages…", "accent")]
         app, options = self.console_app, self.console_app.options
+        self._compared_hash, self._comparing = saved_hash, True
 
-        def show(lines: Sequence[Span]) -> None:
-            if self._planned_hash == saved_hash:
-                self._plan_lines = lines
-                app.update_screen()
+        def show(preview: SavedPreview) -> None:
+            self._comparing, self._saved_preview = False, preview
+            app.update_screen()
 
-        app.run_in_thread(lambda: app.call_in_app(show, preview_saved_defs(options.data, options.defs)))
+        app.run_in_thread(
+            lambda: app.call_in_app(show, preview_saved_defs(options.data, options.defs, options.settings))
+        )
 
     # --- keys
 

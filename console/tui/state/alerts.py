@@ -23,13 +23,15 @@ class Alarm:
     text: str
 
 
-def current_alarms(poll: PollResult, *, stale_seconds: float | None = None, reason: str = "") -> list[Alarm]:
+def current_alarms(
+    poll: PollResult, *, stale_seconds: float | None = None, reason: str = "", read_only: bool = False
+) -> list[Alarm]:
     """All alarms, by area. `stale_seconds`: the age of the last good poll, if a later one failed."""
     return [
         *_staleness_alarms(stale_seconds, reason),
         *_run_alarms(poll),
         *_node_alarms(poll),
-        *_defs_alarms(poll),
+        *_defs_alarms(poll, read_only=read_only),
         *_host_alarms(poll),
         *_data_alarms(poll),
         *_sequence_alarms(poll),
@@ -80,10 +82,11 @@ def _node_alarms(poll: PollResult) -> list[Alarm]:
     return sorted(alarms, key=lambda alarm: alarm.level)
 
 
-def _defs_alarms(poll: PollResult) -> list[Alarm]:
+def _defs_alarms(poll: PollResult, *, read_only: bool) -> list[Alarm]:
     saved = poll.waiting_defs
     if saved is not None:
-        return [Alarm("warn", f"defs saved, not published (y publishes, 5 shows): {saved['text']}")]
+        keys = "5 shows" if read_only else "y publishes, 5 shows"
+        return [Alarm("warn", f"defs saved, not published ({keys}): {saved['text']}")]
     problems = poll.snapshot.defs_problems
     if not problems:
         return []

@@ -1,5 +1,7 @@
 """The preview of saved defs that wait to be published: their plan, and pages whose rows differ."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from console.client import open_latest_run
@@ -18,14 +20,25 @@ _MAX_CHANGES = 5
 """Changed rows that are shown of a page."""
 
 
-def preview_saved_defs(data: Path, defs: Path) -> list[Span]:
-    """The lines to show. May take seconds: for a worker thread."""
+@dataclass(frozen=True, slots=True)
+class SavedPreview:
+    """The preview of the defs on disk, as they were when it was made."""
+
+    hash: str
+    """Of these defs; empty where they could not be compared."""
+    lines: Sequence[Span]
+
+
+def preview_saved_defs(data: Path, defs: Path, settings: Settings) -> SavedPreview:
+    """Compare stored pages with the defs on disk. May take seconds: for a worker thread."""
     try:
-        with open_latest_run(data) as (db, run), ExtractionClient(Settings()) as client:
+        with open_latest_run(data) as (db, run), ExtractionClient(settings) as client:
             plan = plan_defs(db, data, run, load(defs).definitions, client)
     except CrawlError as error:
-        return [(line, "bad") for line in str(error).splitlines()]
-    return [*plan_lines(plan), *_example_lines(plan)]
+        return SavedPreview("", [(line, "bad") for line in str(error).splitlines()])
+    except Exception as error:  # a comparison that fails must not end the console
+        return SavedPreview("", [(f"{type(error).__name__}: {error}", "bad")])
+    return SavedPreview(plan.hash, [*plan_lines(plan), *_example_lines(plan)])
 
 
 def _example_lines(plan: Plan) -> list[Span]:

@@ -62,7 +62,7 @@ class Header(Canvas):
             owner = f"owner {self.last_poll.supervisor_pid}" if self.last_poll.supervisor_pid else "no supervisor"
             parts.append((4, [(f"  {owner}", "text" if self.last_poll.supervisor_pid else "bad")]))
             problems = len(self.last_poll.snapshot.defs_problems)
-            saved = self.last_poll.snapshot.defs_saved is not None
+            saved = self.last_poll.waiting_defs is not None
             defs_state: Span = (" saved, not published", "warn") if saved else (" ok", "good")
             if problems:
                 defs_state = (f" {problems} problems", "bad")

@@ -23,6 +23,7 @@ from engine.store.db.filter import (
 )
 from engine.store.pages import documents
 from engine.store.read import candidates
+from engine.store.read.job_range import find_first_id
 from engine.store.tables import events, rows
 from engine.store.tables.events import Event
 
@@ -68,7 +69,6 @@ _SUM_COUNTERS = """
 SELECT {sums} FROM sequences s JOIN hosts h ON h.id = s.host WHERE s.run = ?{conditions}
 """
 _LINES_BY_ID = f"SELECT {_COLUMNS} FROM jobs j {_JOINS} WHERE j.id IN ({{ids}})"
-_RUN_FROM = "SELECT id, run FROM jobs WHERE id >= ? ORDER BY id LIMIT 1"
 _LAST_ID = "SELECT max(id) FROM jobs"
 _JOB_DETAIL = f"SELECT {_COLUMNS}, j.run, j.document, j.defs, l.name, l.request, j.root FROM jobs j {_JOINS}\
  LEFT JOIN locators l ON l.id = j.locator WHERE j.id = ?"
@@ -252,7 +252,7 @@ def _iter_chunks(
         if sum(_count_by_state(db, run, of_all_kinds).values()) <= _MAX_INDEXED:
             ids = " UNION ALL ".join(_ID_QUERIES[name].format(run=int(run)) for name in sorted(states))
     if ids is None:
-        low, high = _find_first_id(db, run, high), _find_first_id(db, run + 1, high) - 1
+        low, high = find_first_id(db, run, high), find_first_id(db, run + 1, high) - 1
     if after is not None:
         low, high = (low, min(high, after.id - 1)) if backwards else (max(low, after.id + 1), high)
     while low <= high:
@@ -317,19 +317,6 @@ def _count_by_state(db: Database, run: int, job_filter: JobFilter) -> dict[str, 
         _SUM_COUNTERS.format(sums=", ".join(f"total(s.{name})" for name in names), conditions=sql), (run, *values)
     )
     return dict(zip(names, map(int, sums or ()), strict=True))
-
-
-def _find_first_id(db: Database, run: int, last: int) -> int:
-    """The first job id of this run or a later one: jobs are created for the newest run only, so ids follow runs."""
-    low, high = 1, last + 1
-    while low < high:
-        middle = (low + high) // 2
-        row = db.one(_RUN_FROM, (middle,))
-        if row is None or row[1] >= run:
-            high = middle
-        else:
-            low = row[0] + 1
-    return low
 
 
 def _to_line(row: Sequence[Any]) -> JobLine:

@@ -46,6 +46,8 @@ class DataWarning:
     host: str | None = None
     ended: bool = False
     """Whether it was noticed during the run, and is over."""
+    subject: str | None = None
+    """The field, group or list of seeds that it is about."""
 
 
 def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -> list[DataWarning]:
@@ -54,11 +56,11 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
     for drop in runs.list_drops(db, run.seq):
         text = f"{drop.text} (it recovered)" if drop.ended else drop.text
         code = "dropped-field" if drop.field else "dropped-rows"
-        warnings.append(DataWarning(code, text, data_def=drop.data_def, ended=drop.ended))
+        warnings.append(DataWarning(code, text, drop.data_def, ended=drop.ended, subject=drop.field or None))
     for key, *counters in db.all(_HOSTS, (run.seq,)):
         warnings += _of_host(str(key), *map(int, counters))
     for group, name in runs.list_empty_seeds(db, run.seq):
-        warnings.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}"))
+        warnings.append(DataWarning("empty-seeds", f"no URL in {name}, the seeds of the group {group}", subject=name))
     if run.state in _ENDED:
         warnings += [DataWarning("expectation", *missed) for missed in runs.list_missed(db, run.seq)]
     if run.state is RunState.DONE:
@@ -66,7 +68,7 @@ def find_warnings(db: Database, run: Run, data_defs: dict[str, DataDefHealth]) -
         if comparable is not None:
             warnings += _of_comparison(*comparable)
         for (group,) in db.all(_GROUPS_WITHOUT_PAGE, (run.defs_version, run.seq)):
-            warnings.append(DataWarning("group-without-page", f"no page of the group {group} was done"))
+            warnings.append(DataWarning("group-without-page", f"no page of the group {group} was done", subject=group))
     return warnings
 
 
@@ -80,7 +82,9 @@ def _of_data_def(name: str, data_def: DataDefHealth) -> Iterator[DataWarning]:
         return
     for field, missing in data_def.missing.items():
         if missing >= records and field not in data_def.defaulted:
-            yield DataWarning("empty-field", f"{name}.{field} was never filled in {records:,} records", data_def=name)
+            yield DataWarning(
+                "empty-field", f"{name}.{field} was never filled in {records:,} records", name, subject=field
+            )
 
 
 def _of_comparison(now: Baseline, run: str, then: Baseline) -> Iterator[DataWarning]:
@@ -98,7 +102,7 @@ def _of_comparison(now: Baseline, run: str, then: Baseline) -> Iterator[DataWarn
             share, share_then = given.filled.get(field, 0) / given.records, filled / earlier.records
             if 0 < share <= share_then * FALLEN_SHARE:  # one that is never filled is a warning of its own
                 text = f"{name}.{field} is filled in {share:.0%} of the records; in run {run} in {share_then:.0%}"
-                yield DataWarning("less-filled", text, data_def=name)
+                yield DataWarning("less-filled", text, name, subject=field)
 
 
 def _of_host(

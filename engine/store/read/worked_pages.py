@@ -8,6 +8,7 @@ import orjson
 from engine.model.job import StoredPage
 from engine.model.job_key import link_key
 from engine.store.db.connector import Database, placeholders
+from engine.store.read.job_range import find_first_id
 
 _JOB = """
 SELECT j.id, j.run, s.grp, j.depth, j.state, j.url, l.name, coalesce(r.url, j.url), d.id, d.url, d.status,
@@ -28,10 +29,7 @@ _IN_RANGE = f"""{_JOB.replace("jobs j JOIN", "jobs j CROSS JOIN").replace("ON s.
 WHERE j.id >= :start AND j.id < :end AND +j.run = :run AND j.state = 'DONE' AND s.kind = 'page'
     AND s.grp IN (SELECT value FROM json_each(:groups)) ORDER BY j.id
 """
-_IDS = """
-SELECT (SELECT id FROM jobs WHERE +run = :run ORDER BY id LIMIT 1),
-    (SELECT id FROM jobs WHERE +run = :run ORDER BY id DESC LIMIT 1)
-"""
+_LAST_ID = "SELECT max(id) FROM jobs"
 _BATCH, _MAX_SCANNED = 50, 1_000
 _RANGE = 1_000
 _PARTS = 20
@@ -111,8 +109,8 @@ def list_spread(db: Database, run: int, groups: Collection[str], count: int) -> 
 
 
 def _read_ids(db: Database, run: int) -> tuple[int, int]:
-    first, last = db.all(_IDS, {"run": run})[0]
-    return (1, 0) if first is None else (int(first), int(last))
+    last = int(db.value(_LAST_ID) or 0)
+    return find_first_id(db, run, last), find_first_id(db, run + 1, last) - 1
 
 
 def _list_range(db: Database, run: int, groups: Collection[str], start: int, end: int) -> list[WorkedPage]:

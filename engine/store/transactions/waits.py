@@ -16,8 +16,8 @@ FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run
 WHERE s.run = ? AND s.kind = ? AND s.grp = ? AND h.key = ?
 """
 _PLACES = """
-SELECT s.kind, s.grp, h.key, s.ready > 0 FROM sequences s JOIN hosts h ON h.id = s.host
-WHERE s.run = ? AND h.key = ? AND s.ready + s.delayed > 0 ORDER BY s.ready DESC, s.id LIMIT ?
+SELECT s.kind, s.grp, h.key, s.ready > 0 FROM hosts h CROSS JOIN sequences s ON s.host = h.id
+WHERE h.run = ? AND h.key = ? AND s.ready + s.delayed > 0 ORDER BY s.ready DESC, s.id LIMIT ?
 """
 
 
@@ -42,7 +42,7 @@ def explain_host(db: Database, run: int, host: str, now: float, limit: int) -> l
     """Group and reason of at most `limit` sequences of a host (`name:port`) that have waiting jobs."""
     return [
         (
-            str(group),
+            str(group) or str(kind),
             _explain(db, run, WaitingPlace(kind, group, key), now) if due else "its jobs are tried again later",
         )
         for kind, group, key, due in db.all(_PLACES, (run, host, limit))

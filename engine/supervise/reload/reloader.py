@@ -4,6 +4,7 @@ With the setting `on_save` at `ask`, saved defs wait: they are published at the 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -105,8 +106,10 @@ class Reloader:
 
         `now`: wall clock. Raises DatabaseBusy; the next tick retries.
         """
-        self._load_result = self._watcher.take_result() or self._load_result
-        result = self._load_result
+        newer, waiting = self._watcher.take_result(), self._load_result
+        if newer is not None and waiting is not None:
+            newer = replace(newer, ticket=max(newer.ticket, waiting.ticket))  # it answers what the older one would have
+        result = self._load_result = newer or waiting
         if result is None:
             return None
         new = None

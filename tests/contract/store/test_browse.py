@@ -12,6 +12,7 @@ from engine.store.db.schema import PAGES
 from engine.store.pages.documents import PageStore
 from engine.store.read import browse
 from engine.store.read.browse import Cursor
+from engine.store.read.job_range import find_first_id
 from engine.store.tables.events import Event
 from engine.store.tables.hosts import HostPolicy
 from tests.contract.store.harness import Page, StoreHarness, again, document, failed
@@ -131,8 +132,8 @@ def test_jobs_of_other_runs_are_not_listed_nor_passed(mixed: StoreHarness) -> No
     mixed.seed("http://a/new", "http://a/new2")
     new = [i for i, u in mixed.jobs("id, url") if "new" in u]
     assert listed(mixed) == new
-    assert browse._find_first_id(mixed.db, mixed.run, 99) == new[0]
-    assert browse._find_first_id(mixed.db, old, 99) == 1
+    assert find_first_id(mixed.db, mixed.run, 99) == new[0]
+    assert find_first_id(mixed.db, old, 99) == 1
     mixed.run = old
     assert set(listed(mixed)) == {i for i, u in mixed.jobs("id, url") if "new" not in u}
 

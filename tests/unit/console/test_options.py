@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.cli.options import hide_base_url
+from console.cli.options import hide_base_url, without_option
 
 SECRET = "http://us:canary@h/"
 
@@ -24,3 +24,8 @@ def test_a_base_url_with_a_password_moves_to_the_environment(arguments: list[str
 def test_other_arguments_stay(base_url: str | None) -> None:
     arguments = ["run", "--base-url", str(base_url)]
     assert hide_base_url(arguments, base_url) == (arguments, {})
+
+
+def test_an_option_of_the_console_alone_is_not_passed_on() -> None:
+    words = ["run", "--refresh", "0.5", "--nodes", "2", "--refresh=3", "--defs", "x"]
+    assert without_option(words, "--refresh") == ["run", "--nodes", "2", "--defs", "x"]

@@ -1,0 +1,50 @@
+"""Each warning is logged once, whatever digits its names have, and not lost with a transaction."""
+
+from dataclasses import replace
+
+import pytest
+
+from engine.model.definition import Task, TaskGroup
+from engine.model.record import RecordCounts
+from engine.store.tables import events, health, runs, versions
+from engine.store.tables.health import PageHealth
+from engine.supervise.warning_log import WarningLog
+from tests.contract.store.harness import DEFS, StoreHarness
+
+
+def logged(store: StoreHarness) -> list[str]:
+    return sorted(events.list_texts(store.db, store.run, "data", 0, 99))
+
+
+def count_pages(store: StoreHarness, *, missing: tuple[tuple[str, int], ...]) -> None:
+    group = TaskGroup(name="g", tasks=(Task(name="t", data_def="book"),))
+    with store.db.transaction():
+        runs.set_version(store.db, store.run, versions.publish(store.db, replace(DEFS, task_groups=(group,)), 1.0))
+    store.seed("http://a/1")
+    (job,) = store.take("http://a/1")
+    store.commit(store.done(job))
+    with store.db.transaction():
+        health.add(store.db, store.run, [PageHealth(job.id, job.host, store.book, RecordCounts(30, 0, missing))])
+
+
+def test_fields_that_differ_by_a_digit_have_their_own_warnings(store: StoreHarness) -> None:
+    count_pages(store, missing=(("price1", 30), ("price2", 30), ("title", 0)))
+    log = WarningLog(store.db, store.run)
+    for _ in range(3):
+        with store.db.transaction():
+            log.update()
+        log.confirm()
+    assert logged(store) == [f"book.price{n} was never filled in 30 records" for n in (1, 2)]
+
+
+def test_a_warning_whose_transaction_failed_is_logged_by_the_next(store: StoreHarness) -> None:
+    count_pages(store, missing=(("price", 30),))
+    log = WarningLog(store.db, store.run)
+    with pytest.raises(RuntimeError), store.db.transaction():
+        log.update()
+        raise RuntimeError
+    assert logged(store) == []
+    with store.db.transaction():
+        log.update()
+    log.confirm()
+    assert logged(store) == ["book.price was never filled in 30 records"]
