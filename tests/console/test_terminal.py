@@ -211,7 +211,7 @@ def test_a_console_with_its_own_rate_starts_a_supervisor(folder):
     )
     shown = console(folder, "run", "--refresh", "4", "--set", "max_attempts=1")
     try:
-        shown.until("DONE")
+        shown.until("q quits, esc shows the screens")
         shown.press("q")
         assert shown.wait() == 1
     finally:
