@@ -1,0 +1,91 @@
+"""An order to publish outlives a busy database and further saves."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from engine.defs.watcher import DefsWatcher, LoadResult
+from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
+from engine.model.fingerprint import PreparedDefs
+from engine.settings import Settings
+from engine.store.db.connector import Database, DatabaseBusy
+from engine.store.db.schema import CRAWL
+from engine.store.tables import versions
+from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
+from engine.supervise.reload.reloader import Reloader
+from tests.contract.store.harness import DEFS, StoreHarness
+
+GROUP = TaskGroup(name="g", tasks=(Task(name="t", data_def="book"),))
+
+
+class StandInWatcher:
+    """Hands over the results it is given: what a save brings at which moment is not to be had of a real one."""
+
+    def __init__(self) -> None:
+        self.result: LoadResult[StepGraph] | None = None
+        self.requests = 0
+
+    def take_result(self) -> LoadResult[StepGraph] | None:
+        result, self.result = self.result, None
+        return result
+
+    def request_load(self) -> int:
+        self.requests += 1
+        return self.requests
+
+    def save(self, field: str, *, ticket: int = 0) -> Definitions:
+        data_def = DataDef(name="book", fields=(Field(name=field),))
+        definitions = replace(DEFS, data_defs=(data_def,), task_groups=(GROUP,), _index={})
+        graph = build_step_graph(definitions, base_url=None, output=None)
+        self.result = LoadResult(
+            edition=PreparedDefs.from_definitions(definitions), prepared=graph, problems=(), ticket=ticket
+        )
+        return definitions
+
+
+@pytest.fixture
+def watcher() -> StandInWatcher:
+    return StandInWatcher()
+
+
+@pytest.fixture
+def reloader(store: StoreHarness, watcher: StandInWatcher) -> Reloader:
+    def ignore(graph: StepGraph, version: int, *, reextract: bool) -> None: ...
+
+    output = store.folder / "output" / "x"
+    output.mkdir(parents=True)
+    return Reloader(
+        Database.open(store.folder / CRAWL, busy_seconds=0.1), store.run, cast("DefsWatcher[StepGraph]", watcher),
+        Settings(on_save="ask"), output_dir=output, output_file=None, share_secrets=cast(Callable[[], Any], list),
+        on_publish=ignore, current=PreparedDefs.from_definitions(DEFS),
+    )  # fmt: skip
+
+
+def test_a_command_that_a_busy_database_delays_is_answered(
+    store: StoreHarness, watcher: StandInWatcher, reloader: Reloader
+) -> None:
+    assert reloader.request(7) is None
+    watcher.save("first", ticket=1)
+    with store.db.transaction(), pytest.raises(DatabaseBusy):
+        reloader.tick(1.0)
+    newest = watcher.save("second")
+    assert reloader.tick(2.0) is not None
+    assert versions.read(store.db, versions.current(store.db, store.run)).data_defs == newest.data_defs
+    answer = reloader.request(7)
+    assert answer is not None
+    assert answer[0]
+
+
+def test_a_save_without_an_order_waits(store: StoreHarness, watcher: StandInWatcher, reloader: Reloader) -> None:
+    before = versions.current(store.db, store.run)
+    saved = watcher.save("first")
+    assert reloader.tick(1.0) is None
+    assert versions.current(store.db, store.run) == before
+    reloader.check_now()
+    watcher.save("first", ticket=1)
+    assert reloader.tick(2.0) is not None
+    assert versions.read(store.db, versions.current(store.db, store.run)).data_defs == saved.data_defs
+    watcher.save("second")
+    assert reloader.tick(3.0) is None, "a signal publishes once"
