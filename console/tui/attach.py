@@ -74,7 +74,7 @@ def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
     from console.tui.state.control import LocalControlClient
     from console.tui.state.source import DatabaseSource
 
-    user_config = config.load()
+    user_config = config.load(data=options.data)
     app = Console(
         ConsoleOptions(
             data=options.data, defs=options.defs, hertz=options.hertz, config=user_config, owner=owner,

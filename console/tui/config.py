@@ -1,4 +1,4 @@
-"""Reads the user's `console.toml` (keys, theme, mouse), and saves the last screen and theme beside it."""
+"""Reads the user's `console.toml` (keys, theme, mouse); keeps the last theme, and the last screen of each data dir."""
 
 import contextlib
 import os
@@ -12,7 +12,9 @@ import orjson
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
 from console.tui.themes import DEFAULT_THEME, THEMES
 
-_CONFIG_FILE, _STATE_FILE = "console.toml", "console-state.json"
+_CONFIG_FILE, _STATE_FILE = "console.toml", "console.json"
+_MAX_DATA_DIRS = 50
+"""Data dirs whose last screen is kept."""
 
 
 @dataclass(slots=True)
@@ -24,6 +26,10 @@ class Config:
     screen: str = "nodes"
     keys: dict[str, str] = field(default_factory=dict)
     mouse: bool = True
+    state_path: Path | None = None
+    """Where theme and screens are kept; None: nowhere."""
+    data_dir: str = ""
+    """The data dir, as a key of the kept screens."""
     problems: list[str] = field(default_factory=list)
 
 
@@ -33,15 +39,21 @@ def default_folder() -> Path:
     return Path(base) / "crawl-console"
 
 
-def load(folder: Path | None = None) -> Config:
-    """Read both files; what cannot be read becomes a problem and is left out."""
+def default_state_path() -> Path:
+    """The file of theme and screens: below `$XDG_STATE_HOME`, else below `~/.local/state`."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "crawl-console" / _STATE_FILE
+
+
+def load(folder: Path | None = None, *, data: Path = Path("data"), state_path: Path | None = None) -> Config:
+    """Read both files; what cannot be read becomes a problem and is left out. `data`: the data dir."""
     config = Config(folder if folder is not None else default_folder())
-    with contextlib.suppress(OSError, ValueError):
-        saved = orjson.loads((config.folder / _STATE_FILE).read_bytes())
-        if isinstance(saved, dict) and saved.get("screen") in SCREEN_NAMES:
-            config.screen = saved["screen"]
-        if isinstance(saved, dict) and saved.get("theme") in THEMES:
-            config.theme = saved["theme"]
+    config.state_path, config.data_dir = state_path or default_state_path(), str(data.absolute())
+    saved = _read_state(config.state_path)
+    if saved["screens"].get(config.data_dir) in SCREEN_NAMES:
+        config.screen = saved["screens"][config.data_dir]
+    if saved["theme"] in THEMES:
+        config.theme = saved["theme"]
     try:
         settings = tomllib.loads((config.folder / _CONFIG_FILE).read_text("utf-8"))
     except FileNotFoundError:
@@ -71,6 +83,21 @@ def _apply(config: Config, settings: dict[str, Any]) -> None:
 
 def save_state(config: Config, *, theme: str, screen: str) -> None:
     """Save theme and screen for the next start; a folder that cannot be written is ignored."""
+    if config.state_path is None:
+        return
+    screens = _read_state(config.state_path)["screens"]
+    screens.pop(config.data_dir, None)
+    screens[config.data_dir] = screen
+    kept = dict(list(screens.items())[-_MAX_DATA_DIRS:])
     with contextlib.suppress(OSError):
-        config.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (config.folder / _STATE_FILE).write_bytes(orjson.dumps({"theme": theme, "screen": screen}))
+        config.state_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config.state_path.write_bytes(orjson.dumps({"theme": theme, "screens": kept}))
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    """Theme and screens; empty where they cannot be read."""
+    with contextlib.suppress(OSError, ValueError):
+        saved = orjson.loads(path.read_bytes())
+        if isinstance(saved, dict) and isinstance(saved.get("screens"), dict):
+            return {"theme": saved.get("theme"), "screens": saved["screens"]}
+    return {"theme": None, "screens": {}}

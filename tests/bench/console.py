@@ -128,6 +128,7 @@ class Screen:
         if self.pid == 0:
             os.environ |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"}
             os.environ["XDG_CONFIG_HOME"] = str(folder / "config")
+            os.environ["XDG_STATE_HOME"] = str(folder / "state")
             os.execv(sys.executable, [sys.executable, "-m", "console", "--read-only", "--data", str(folder), *flags])
         fcntl.ioctl(self._tty, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 

@@ -4,7 +4,7 @@ import pytest
 
 from console.tui.state.alerts import current_alarms
 from console.tui.state.source import PollResult
-from tests.console.fakes import FakeSource, node, open_console, snapshot
+from tests.console.fakes import FakeSource, host, node, open_console, snapshot
 
 DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: signal 9"}
 
@@ -50,3 +50,20 @@ async def test_the_log_says_what_matters_first_at_80_columns(tmp_path):
         [line] = [line for line in console.text() if "page-31" in line]
         assert len(line) <= 80
         assert "200   84 ms   12 kB  24 rows  shop.example/…" in line
+
+
+@pytest.mark.parametrize(
+    ("hosts", "words"),
+    [
+        ([host("a:80", next_in=0.4), host("b:80", backoff=9.0)], "next in 0.4s: a:80's delay"),
+        ([host("b:80", backoff=9.0)], "next in 9.0s: b:80 rests"),
+        ([host("a:80", running=4, waiting=3)], "a:80 is at its concurrency of 4"),
+        ([host("a:80", waiting=0)], "no job is ready"),
+    ],
+)
+async def test_an_idle_node_says_why(tmp_path, hosts, words):
+    source = FakeSource()
+    source.current = snapshot(nodes=[node(1, "DONE", now="", in_flight=0)], hosts=hosts)
+    async with open_console(tmp_path, source=source, size=(120, 40)) as console:
+        await console.until(lambda: f"{words}" in console.screen())
+        assert "○ idle" in console.screen()

@@ -233,11 +233,16 @@ async def test_rows_are_exported(tmp_path):
         await console.until(lambda: len(list(path.parent.iterdir())) == 2)
 
 
-async def test_themes_change_and_are_saved(tmp_path):
-    async with open_console(tmp_path) as console:
+async def test_the_theme_and_the_screen_of_each_data_dir_are_kept(tmp_path):
+    kept, data = tmp_path / "state" / "console.json", tmp_path / "shop"
+    config = load(tmp_path / "config", data=data, state_path=kept)
+    async with open_console(tmp_path, config=config) as console:
         await console.press("T", "3")
-    again = load(tmp_path / "config")
+    again = load(tmp_path / "config", data=data, state_path=kept)
     assert (again.theme, again.screen) == ("day", "hosts")
+    other = load(tmp_path / "config", data=tmp_path / "other", state_path=kept)
+    assert (other.theme, other.screen) == ("day", "nodes")
+    assert not (tmp_path / "config").exists(), "the state is not configuration"
 
 
 async def test_a_user_keymap(tmp_path):
@@ -333,6 +338,9 @@ async def test_clicks_select_tabs_and_rows(tmp_path):
 
 
 def test_a_damaged_state_file_is_ignored(tmp_path):
-    (tmp_path / "console-state.json").write_text('["screen"]')
-    assert load(tmp_path) == Config(tmp_path)
+    path = tmp_path / "console.json"
+    for damaged in ('["screen"]', '{"screens": 3}', '{"theme": "loud", "screens": {"/data": "none"}}'):
+        path.write_text(damaged)
+        config = load(tmp_path, data=Path("/data"), state_path=path)
+        assert config == Config(tmp_path, state_path=path, data_dir="/data")
     assert KEYS_BY_ID["cancel"].keys == "c"

@@ -33,7 +33,7 @@ async def test_an_ended_run_with_ready_jobs_is_not_reported_as_a_crash(tmp_path)
 async def test_a_dead_supervisor_is_reported_with_a_remedy(tmp_path):
     async with open_console(tmp_path) as console:
         console.source.supervisor = None
-        await console.until(lambda: "OWNER GONE" in console.text()[0])
+        await console.until(lambda: "SUPERVISOR LOST" in console.text()[0])
         assert "`crawl-console run`" in console.screen()
         await console.press("c")
         assert console.control_client.commands == []

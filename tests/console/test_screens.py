@@ -9,7 +9,7 @@ from tests.console.fakes import FakeSource, line, node, open_console, run, sampl
 async def test_nodes_show_their_state_as_sign_and_word(tmp_path):
     async with open_console(tmp_path) as console:
         text = console.screen()
-        for state in ("▶ ready", "◐ drain", "● done", "! stale", "✗ dead", "○ standby", "SIGKILL · replaced by n7"):
+        for state in ("▶ ready", "◐ drain", "○ idle", "! stale", "✗ dead", "○ standby", "SIGKILL · replaced by n7"):
             assert state in text
         assert "finishing 1 job" in text
         assert "no beat; img.example/a.png" in text

@@ -45,7 +45,7 @@ def filled(data):
 @pytest.fixture
 def console(tmp_path):
     filled(tmp_path / "data")
-    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state")}
     shown = Terminal(["--read-only", "--data", str(tmp_path / "data")], environ=environ, cwd=tmp_path)
     yield shown
     shown.end()

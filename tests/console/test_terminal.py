@@ -30,7 +30,12 @@ def folder(tmp_path):
 
 
 def console(folder, *arguments, **options):
-    environ = {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(PROJECT), **options.pop("environ", {})}
+    environ = {
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "PYTHONPATH": str(PROJECT),
+        **options.pop("environ", {}),
+    }
     command = [*arguments, "--data", str(folder / "data")]
     return Terminal(command, environ=environ, cwd=folder, **options)
 
@@ -72,7 +77,7 @@ def test_attach_drain_kill_detach_and_cancel(folder):
     again = console(folder, "run")
     try:
         again.until("RUNNING")
-        again.until(f"owner {supervisor.pid}")
+        again.until(f"supervisor {supervisor.pid}")
         again.press("c")
         again.until("Cancel the run")
         again.press("y")
@@ -103,7 +108,7 @@ def test_signals_restore_the_terminal_and_do_not_stop_the_crawl(folder):
     try:
         shown.until("RUNNING")
         os.kill(holder.pid, signal.SIGKILL)
-        shown.until("OWNER GONE")
+        shown.until("SUPERVISOR LOST")
         shown.until("`crawl-console run` resumes the run")
         os.kill(shown.pid, signal.SIGHUP)
         assert shown.wait() == 129

@@ -21,10 +21,10 @@ from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.log_view import LogPane
 from console.tui.widgets.pane import Pane
 from console.tui.widgets.panels import AlarmsPane, HostsPane, OutputsPane, SequencesTable, ThroughputPane
-from engine.store.read.snapshot import NodeRow
+from engine.store.read.snapshot import HostRow, NodeRow
 
 _STATE_LABELS = {
-    "STARTING": ("… starting", "dim"), "READY": ("▶ ready", "good"), "DONE": ("● done", "text"),
+    "STARTING": ("… starting", "dim"), "READY": ("▶ ready", "good"), "DONE": ("○ idle", "dim"),
     "STANDBY": ("○ standby", "accent"), "DRAINING": ("◐ drain", "warn"), "SHUTDOWN": ("■ stopping", "warn"),
     "TERMINATED": ("□ ended", "dim"), "DEAD": ("✗ dead", "bad"), "FAILED": ("✗ failed", "bad"),
 }  # fmt: skip
@@ -56,7 +56,8 @@ class NodesTable(LineTable):
         dead = [node for node in nodes if node.state in ("DEAD", "FAILED")]
         live = [node for node in nodes if node.state not in _ENDED_STATES]
         shown = live or nodes[-_MAX_ENDED_SHOWN:]
-        rows = [self._node_row(node, replaced.get(node.id)) for node in shown]
+        idle = _idle_reason(poll.snapshot.hosts)
+        rows = [self._node_row(node, replaced.get(node.id), idle) for node in shown]
         if live and dead:
             rows.append(self._dead_row(dead, replaced))
         self.show_filtered(rows)
@@ -73,7 +74,7 @@ class NodesTable(LineTable):
         cells[6] = (format_count(sum(node.failed for node in dead)), "dim")
         return replace(row, cells=tuple(cells))
 
-    def _node_row(self, node: NodeRow, replaced_by: str | None) -> Row:
+    def _node_row(self, node: NodeRow, replaced_by: str | None, idle: str = "") -> Row:
         ended = node.state in _ENDED_STATES
         node_rate = self.rates.nodes.get(node.id)
         rate = node_rate.per_second if node_rate and not ended else 0.0
@@ -90,7 +91,7 @@ class NodesTable(LineTable):
                 (format_count(node.failed), "bad" if node.failed else "dim"),
                 (format_count(node.in_flight), "text" if node.in_flight else "dim"),
                 (format_size(node.rss) if node.rss else "-", "dim"),
-                (_activity(node, replaced_by), "text" if not ended else "dim"),
+                (_activity(node, replaced_by, idle), "text" if not ended else "dim"),
             ),
             (
                 int(node.id[1:]), node.role, node.state, node.beat_age, rate, node.done,
@@ -100,7 +101,22 @@ class NodesTable(LineTable):
         )  # fmt: skip
 
 
-def _activity(node: NodeRow, replaced_by: str | None) -> str:
+def _idle_reason(hosts: Sequence[HostRow]) -> str:
+    """Why a node has nothing to do: what holds the host that is free first."""
+    waiting = [host for host in hosts if host.waiting]
+    if not waiting:
+        return "no job is ready"
+    first = min(waiting, key=lambda host: max(host.backoff or 0.0, host.next_in or 0.0))
+    if first.backoff:
+        return f"next in {format_age(first.backoff)}: {first.host} rests"
+    if first.next_in:
+        return f"next in {format_age(first.next_in)}: {first.host}'s delay"
+    if first.running >= first.concurrency:
+        return f"{first.host} is at its concurrency of {first.concurrency}"
+    return "takes the next job"
+
+
+def _activity(node: NodeRow, replaced_by: str | None, idle: str) -> str:
     state, held = node.state, node.in_flight
     if state in ("DEAD", "FAILED"):
         return (node.reason or "unknown reason") + (f" · replaced by {replaced_by}" if replaced_by else "")
@@ -112,7 +128,7 @@ def _activity(node: NodeRow, replaced_by: str | None) -> str:
         return f"no beat; {short_url(node.now)}"
     if state == "STANDBY":
         return "replaces a dead runner"
-    return short_url(node.now) if node.now else "starting" if state == "STARTING" else "idle"
+    return short_url(node.now) if node.now else "starting" if state == "STARTING" else idle
 
 
 class NodesView(View):

@@ -59,7 +59,7 @@ class Header(Canvas):
             if run.paused:
                 parts.append((1, [(f"  ‖ PAUSED {run.paused.replace('operator', '').strip(', ')}".rstrip(), "warn")]))
             parts.append((3, [(f"  run {run.id}", "text")]))
-            owner = f"owner {self.last_poll.supervisor_pid}" if self.last_poll.supervisor_pid else "no supervisor"
+            owner = f"supervisor {self.last_poll.supervisor_pid}" if self.last_poll.supervisor_pid else "no supervisor"
             parts.append((4, [(f"  {owner}", "text" if self.last_poll.supervisor_pid else "bad")]))
             problems = len(self.last_poll.snapshot.defs_problems)
             saved = self.last_poll.waiting_defs is not None
@@ -108,7 +108,7 @@ def run_state_span(poll: PollResult) -> Span:
         return "no run", "dim"
     stage = str(run.stage)
     if run.state.is_open and poll.supervisor_pid is None:
-        return ("RESUMABLE", "warn") if stage == Stage.SHUTDOWN_COMPLETE else ("OWNER GONE", "bad")
+        return ("RESUMABLE", "warn") if stage == Stage.SHUTDOWN_COMPLETE else ("SUPERVISOR LOST", "bad")
     word = _STAGE_LABELS.get(stage, stage) if run.state.is_open and stage != "RUNNING" else str(run.state)
     if run.state.is_open and stage == "RUNNING":
         word = {"SEEDING": "SEEDING", "DRAINING": "DRAINING"}.get(str(run.state), "RUNNING")

@@ -157,13 +157,17 @@ class Reloader:
         done, stale = sequences.count_done_pages(self._db, self._run), find_stale_groups(self._current, defs)
         pages = int(sum(done.get(group, 0) for group in stale)) if self._settings.on_reload == "reextract" else 0
         text = describe_changes(self._current, defs, pages)
+        outcome = False, f"the defs were saved again since, and wait: {text}"
+        earlier = orjson.loads(supervisors.get_meta(self._db, SAVED_KEY) or "null")
+        if earlier is not None and earlier["hash"] == defs.hash:
+            return outcome  # saved again with the same meaning
         with self._db.transaction():
             store_problems(self._db, [])
             saved = {"hash": defs.hash, "text": text, "at": now}
             supervisors.set_meta(self._db, SAVED_KEY, orjson.dumps(saved).decode())
             event = f"defs saved, not published: {text}; `crawl-console plan` compares the rows, `reload` publishes"
             events.add(self._db, self._run, [Event(now, "WARNING", "supervisor", "defs", event)])
-        return False, f"the defs were saved again since, and wait: {text}"
+        return outcome
 
     def _publish(
         self, run: Run, defs: PreparedDefs, steps: StepGraph, warnings: Sequence[Problem], now: float

@@ -12,7 +12,7 @@ from engine.model.fingerprint import PreparedDefs
 from engine.settings import Settings
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from engine.store.tables import versions
+from engine.store.tables import events, versions
 from engine.supervise.checkpoints.step_graph import StepGraph, build_step_graph
 from engine.supervise.reload.reloader import Reloader
 from tests.contract.store.harness import DEFS, StoreHarness
@@ -83,6 +83,10 @@ def test_a_save_without_an_order_waits(store: StoreHarness, watcher: StandInWatc
     saved = watcher.save("first")
     assert reloader.tick(1.0) is None
     assert versions.current(store.db, store.run) == before
+    watcher.save("first")
+    assert reloader.tick(1.5) is None
+    waiting = [text for text in events.list_texts(store.db, store.run, "defs", 0, 9) if "not published" in text]
+    assert len(waiting) == 1, "saved again with the same meaning"
     reloader.check_now()
     watcher.save("first", ticket=1)
     assert reloader.tick(2.0) is not None
