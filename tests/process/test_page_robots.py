@@ -20,7 +20,9 @@ def ok(request: Request) -> Page:
 
 
 def page_event(project: Project, path: str) -> tuple[str, str]:
-    [(level, text)] = project.query(f"SELECT level, text FROM events WHERE kind = 'page' AND text LIKE '%{path} %'")
+    [(level, text)] = project.query(
+        f"SELECT level, text FROM events WHERE kind = 'page' AND (text LIKE '%{path}' OR text LIKE '%{path};%')"
+    )
     return str(level), str(text)
 
 
