@@ -164,12 +164,12 @@ def run_headless(options: HeadlessOptions) -> int:
         raise
     progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
     summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
-    if options.rows_to_stdout:
-        signals.restore()  # the run has ended: a reader that stalls must not make it immortal
-        write_rows(db, supervisor.run.seq)
-    db.close()
-    checkpoint_wal(options.data)  # the last process that had it open was read-only and could not do it
     try:
+        if options.rows_to_stdout:
+            signals.restore()  # the run has ended: a reader that stalls must not make it immortal
+            write_rows(db, supervisor.run.seq)
+        db.close()
+        checkpoint_wal(options.data)  # the last process that had it open was read-only and could not do it
         if options.json:
             sys.stdout.write(summary + "\n")
             sys.stdout.flush()

@@ -143,6 +143,8 @@ class DefsView(View):
 
         def show(preview: SavedPreview) -> None:
             self._comparing, self._saved_preview = False, preview
+            if preview.was_busy:
+                self._compared_hash = ""  # the next poll tries again
             app.update_screen()
 
         app.run_in_thread(

@@ -15,6 +15,7 @@ from engine.errors import CrawlError
 from engine.preview.extraction_client import ExtractionClient
 from engine.preview.plan import Plan, plan_defs
 from engine.settings import Settings
+from engine.store.db.connector import DatabaseBusy
 
 _MAX_CHANGES = 5
 """Changed rows that are shown of a page."""
@@ -27,6 +28,8 @@ class SavedPreview:
     hash: str
     """Of these defs; empty where they could not be compared."""
     lines: Sequence[Span]
+    was_busy: bool = False
+    """Whether the database did not answer: it may next time."""
 
 
 def preview_saved_defs(data: Path, defs: Path, settings: Settings) -> SavedPreview:
@@ -35,7 +38,8 @@ def preview_saved_defs(data: Path, defs: Path, settings: Settings) -> SavedPrevi
         with open_latest_run(data) as (db, run), ExtractionClient(settings) as client:
             plan = plan_defs(db, data, run, load(defs).definitions, client)
     except CrawlError as error:
-        return SavedPreview("", [(line, "bad") for line in str(error).splitlines()])
+        lines = [(line, "bad") for line in str(error).splitlines()]
+        return SavedPreview("", lines, was_busy=isinstance(error, DatabaseBusy))
     except Exception as error:  # a comparison that fails must not end the console
         return SavedPreview("", [(f"{type(error).__name__}: {error}", "bad")])
     return SavedPreview(plan.hash, [*plan_lines(plan), *_example_lines(plan)])
