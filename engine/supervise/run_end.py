@@ -88,6 +88,7 @@ class RunEnd:
             runs.enter_stage(self._db, run, Stage.SHUTDOWN_COMPLETE)
             supervisors.end(self._db, self._epoch, now)
         self._stages.clear_pending()
+        self._stats.confirm_warnings()
         return RunOutcome(exit_reason=exit_reason, reason=reason, too_many_failed=too_many_failed, missed=tuple(missed))
 
 

@@ -88,8 +88,12 @@ class RunStats:
         return None
 
     def log_warnings(self) -> None:
-        """Log the warnings about the data that are new since the last sample, in the last transaction of the run."""
+        """Log the warnings about the data that are new since the last sample, in the open transaction."""
         self._warning_log.update()
+
+    def confirm_warnings(self) -> None:
+        """That transaction is committed."""
+        self._warning_log.confirm()
 
     def find_missed(self, *, complete: bool) -> list[MissedExpectation]:
         """What the defs and settings expect of the rows, and is not met."""
