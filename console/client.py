@@ -222,7 +222,7 @@ def send_command(data: Path, name: str, arguments: dict[str, Any]) -> tuple[bool
 def explain_waits(db: Database, run: int, lines: Iterable[JobLine]) -> dict[int, str]:
     """By id: why each waiting job of these is not fetched now."""
     waiting = {j.id: (j, WaitingPlace(j.kind, j.group, j.host)) for j in lines if j.state == "READY"}
-    if waiting and not _has_supervisor(db):
+    if waiting and not has_supervisor(db):
         return dict.fromkeys(waiting, _NO_SUPERVISOR)
     by_place = waits.explain(db, run, [place for _, place in waiting.values()], boottime())
     return {
@@ -234,13 +234,9 @@ def explain_waits(db: Database, run: int, lines: Iterable[JobLine]) -> dict[int,
 def explain_host(db: Database, run: int, host: str) -> list[str]:
     """Why jobs of a host (`name:port`) wait, a line for each of its first groups; empty: none waits."""
     reasons = waits.explain_host(db, run, host, boottime(), _MAX_GROUPS_EXPLAINED)
-    if reasons and not _has_supervisor(db):
+    if reasons and not has_supervisor(db):
         return [_NO_SUPERVISOR]
     return [f"{group}: {reason}" for group, reason in reasons]
-
-
-def _has_supervisor(db: Database) -> bool:
-    return _living_pid(_identity(supervisors.current(db))) is not None
 
 
 def job_as_dict(line: JobLine) -> dict[str, Any]:

@@ -135,7 +135,7 @@ def short_url(url: str) -> str:
         return rest
 
 
-def middle(text: str, width: int) -> str:
+def shorten_name(text: str, width: int) -> str:
     """A name in at most `width` characters: its start and its end, which tell it from others."""
     if len(text) <= width:
         return text
@@ -143,7 +143,7 @@ def middle(text: str, width: int) -> str:
     return f"{text[: max(0, width - 1 - end)]}…{text[-end:]}"
 
 
-def shorten_middle(url: str, width: int) -> str:
+def shorten_url(url: str, width: int) -> str:
     """A URL without scheme in at most `width` characters, where that is possible: host, `…`, and its end."""
     if len(url) <= width:
         return url
@@ -158,7 +158,7 @@ def shorten_line(text: str, width: int) -> str:
     if match is None:
         return text
     rest = len(text) - len(match[0])
-    return text[: match.start()] + shorten_middle(short_url(match[0]), max(20, width - rest)) + text[match.end() :]
+    return text[: match.start()] + shorten_url(short_url(match[0]), max(20, width - rest)) + text[match.end() :]
 
 
 def plural(number: int, noun: str) -> str:

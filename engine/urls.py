@@ -73,6 +73,11 @@ def userinfo_of(url: str) -> str:
     return before_path[: max(before_path.rfind("@"), 0)]
 
 
+def resolve(url: str, base: str | None) -> str | None:
+    """The URL of a seed as written, normalized; `base`: of relative ones. None when it is invalid or not http(s)."""
+    return join(base, url) if base else normalize(url)
+
+
 def without_credentials(url: str) -> str:
     """The URL without `user:password@`, for logs and events; of an invalid URL, all up to the last `@` is removed."""
     if "@" not in url:

@@ -112,15 +112,14 @@ def hide_base_url(arguments: Sequence[str], base_url: str | None) -> tuple[list[
     if base_url is None or without_credentials(base_url) == base_url:
         return list(arguments), {}
     kept: list[str] = []
-    words = iter(arguments)
+    words = iter(without_option(arguments, "--base-url"))
     for word in words:
         option, equals, value = word.partition("=")
-        if option not in ("--base-url", "--set"):
+        if option != "--set":
             kept.append(word)
             continue
         value = value if equals else next(words, "")
-        name = value.partition("=")[0].strip().replace("-", "_")
-        if option == "--set" and name != "base_url":
+        if value.partition("=")[0].strip().replace("-", "_") != "base_url":
             kept += ["--set", value]
     return kept, {"CRAWL_BASE_URL": base_url}
 

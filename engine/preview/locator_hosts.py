@@ -13,7 +13,7 @@ def locator_hosts(definitions: Definitions, base_url: str | None) -> frozenset[s
     """The hosts (`name:port`) of all locators, and of the base of relative ones; those on stdin are not read."""
     base = base_url or definitions.base_url
     written = (url for group in definitions.locator_groups for each in group.locators for url in _written_urls(each))
-    resolved = (urls.join(base, url) if base else urls.normalize(url) for url in ("", *written))
+    resolved = (urls.resolve(url, base) for url in ("", *written))
     return frozenset(urls.host_key(url) for url in resolved if url is not None)
 
 

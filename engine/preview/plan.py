@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,9 +19,10 @@ from engine.store.db.connector import Database
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
-from engine.store.tables import sequences, supervisors, versions
+from engine.store.tables import supervisors, versions
 from engine.store.tables.runs import Run
 from engine.supervise.reload.diff import count_locators, describe_changes, find_stale_groups
+from engine.supervise.reload.publish import count_stale_pages
 
 SAMPLE_SIZE = 20
 """Pages of a group that are compared without `full`."""
@@ -61,14 +62,14 @@ class Plan:
     """A sentence for the operator."""
     pages: int
     """Pages to re-extract, by the counters of the run."""
-    exact: bool
-    """Whether all of them were compared, not only a sample."""
     locators_added: int
     locators_removed: int
     rows: dict[str, RowCounts]
     """By dataDef, of the compared pages."""
     keeps_pages: bool = False
     """Whether done pages keep their rows: with the setting `on_reload` at `new_only`."""
+    exact: bool = False
+    """Whether all of these pages were compared, not only a sample."""
     compared: int = 0
     unreadable: int = 0
     """Pages that could not be extracted, and so keep their rows."""
@@ -117,21 +118,19 @@ def _compare(
     full: bool, on_page: Callable[[], None],
 ) -> Plan:  # fmt: skip
     stale = find_stale_groups(current, new)
-    reextracts = client.settings.on_reload == "reextract"
-    done = sequences.count_done_pages(db, run.seq)
-    pages = int(sum(done.get(group, 0) for group in stale)) if reextracts else 0
+    pages = count_stale_pages(db, run.seq, current, new, client.settings)
     added, removed = count_locators(current.definitions, new.definitions)
     differs = current.hash != new.hash
     plan = Plan(
-        version=run.defs_version or 0, hash=new.hash, differs=differs, pages=pages, exact=full or not stale,
+        version=run.defs_version or 0, hash=new.hash, differs=differs, pages=pages,
         text=describe_changes(current, new, pages) if differs else "no difference",
-        locators_added=added, locators_removed=removed, keeps_pages=not reextracts,
+        locators_added=added, locators_removed=removed, keeps_pages=client.settings.on_reload == "new_only",
         rows={name: RowCounts() for name in dict.fromkeys([*new.data_defs, *current.data_defs])},
     )  # fmt: skip
     comparison = _Comparison(db, bodies, run, new.definitions, _changed_tasks(current, new, stale), client)
     for page in _select_pages(db, run.seq, comparison.groups, full=full):
         try:
-            for name, columns, changes in list(comparison.compare(page)):
+            for name, columns, changes in comparison.compare(page):
                 plan.add(page.url, name, columns, changes)
             plan.compared += 1
         except PageUnavailable:
@@ -186,17 +185,16 @@ class _Comparison:
         }
         self._used = {g.name: {task.data_def for task in g.tasks} for g in definitions.task_groups}
 
-    def compare(self, page: WorkedPage) -> Iterator[tuple[str, tuple[str, ...], list[RowChange]]]:
+    def compare(self, page: WorkedPage) -> list[tuple[str, tuple[str, ...], list[RowChange]]]:
         """By changed dataDef of the page's group: its name, its columns, its row changes. Raises PageUnavailable."""
         document, origin = stored_document(self._bodies, page), page_origin(page, self._run)
+        compared = []
         for name in self._tasks[page.group]:
             data_def = self._data_defs[name]
             after: Sequence[str] = ()
             if data_def is not None and name in self._used[page.group]:
                 after = self._trials[name].run(document, origin).rows
             before = worked_pages.list_rows(self._db, page.job, name)
-            yield (
-                name,
-                data_def.columns if data_def else (),
-                compare_rows(before, after, data_def.key if data_def else ()),
-            )
+            columns, key = (data_def.columns, data_def.key) if data_def else ((), ())
+            compared.append((name, columns, compare_rows(before, after, key)))
+        return compared

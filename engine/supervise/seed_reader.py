@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 
 from engine import urls
 from engine.defs.url_list import read_urls, shown_path
@@ -35,38 +36,28 @@ class SeedReader:
 
     def list_seeds(self, locator: Locator) -> list[tuple[JobKind, Iterator[Seed]]]:
         """The seeds of a locator by the kind of their jobs."""
+        sitemaps = [locator.sitemap] if locator.sitemap else []
         return [
             (JobKind.PAGE, self._locator_urls(locator)),
-            (JobKind.SITEMAP, self._resolve_all(locator, [locator.sitemap] if locator.sitemap else [])),
+            (JobKind.SITEMAP, self._resolve(zip(repeat(""), sitemaps), str(locator.place))),
         ]
 
     def _locator_urls(self, locator: Locator) -> Iterator[Seed]:
         for pattern in locator.urls:
-            yield from self._resolve_all(locator, expand(pattern))
-        if locator.from_file is not None:
-            from_stdin = locator.from_file == "-"
-            for number, url in self.stdin if from_stdin else read_urls(locator.from_file):
-                seed = self._resolve(url)
-                if seed is None:
-                    place = "standard input" if from_stdin else shown_path(locator.from_file)
-                    self._report(f"{place}:{number}", url)
-                else:
-                    yield seed
+            yield from self._resolve(zip(repeat(""), expand(pattern)), str(locator.place))
+        if locator.from_file == "-":
+            yield from self._resolve(self.stdin, "standard input:")
+        elif locator.from_file is not None:
+            yield from self._resolve(read_urls(locator.from_file), f"{shown_path(locator.from_file)}:")
 
-    def _resolve_all(self, locator: Locator, written: Iterable[str]) -> Iterator[Seed]:
-        for url in written:
-            seed = self._resolve(url)
-            if seed is None:
-                self._report(str(locator.place), url)
+    def _resolve(self, written: Iterable[tuple[object, str]], place: str) -> Iterator[Seed]:
+        """The seeds of URLs as written, each after its line, if it has one; what gives none is a problem."""
+        for line, url in written:
+            full = urls.resolve(url, self._base)
+            if full is None:
+                self.problems.append(f"{place}{line}: no usable URL: {urls.without_credentials(url)[:200]}")
             else:
-                yield seed
-
-    def _resolve(self, url: str) -> Seed | None:
-        full = urls.join(self._base, url) if self._base else urls.normalize(url)
-        return None if full is None else self._secrets.split(full)
-
-    def _report(self, place: str, url: str) -> None:
-        self.problems.append(f"{place}: no usable URL: {urls.without_credentials(url)[:200]}")
+                yield self._secrets.split(full)
 
 
 def take_batch(seeds: Iterator[Seed]) -> list[Seed]:

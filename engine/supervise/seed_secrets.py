@@ -61,7 +61,7 @@ class SeedSecrets:
         deadline = time.monotonic() + _SLICE_SECONDS
         for _, url in read_urls(path):
             if "@" in url:
-                full = urls.join(base, url) if base else urls.normalize(url)
+                full = urls.resolve(url, base)
                 if full is not None:
                     self.split(full)
             if time.monotonic() > deadline:

@@ -40,6 +40,23 @@ def console(folder, *arguments, **options):
     return Terminal(command, environ=environ, cwd=folder, **options)
 
 
+def editing(folder):
+    """An environment whose editor writes its arguments to a file, and says that it ran."""
+    (folder / "editor.py").write_text(
+        "import sys\nopen('arguments', 'w').write(' '.join(sys.argv[1:]))\nprint('I EDIT')\n"
+    )
+    return {"EDITOR": f"{sys.executable} {folder / 'editor.py'}", "VISUAL": ""}
+
+
+def write_defs(folder, data_defs):
+    """Defs whose one page cannot be fetched, with the dataDefs in a file of their own."""
+    (folder / "defs").mkdir()
+    (folder / "defs" / "a.yml").write_text(
+        "locatorGroups: {g: {locators: [{url: 'http://127.0.0.1:1/'}]}}\ntaskGroups: {g: {t: {dataDef: book}}}\n"
+    )
+    (folder / "defs" / "b.yml").write_text(data_defs)
+
+
 def pages_done(text):
     match = re.search(r" n1 .* [\d.]+ +(\d+) +\d+ ", text)
     return int(match[1]) if match else 0
@@ -152,11 +169,7 @@ def test_a_suspended_console_is_redrawn(folder):
 def test_the_editor_gets_the_terminal_and_returns_it(folder):
     (folder / "defs").mkdir()
     (folder / "defs" / "a.yml").write_text("hosts: {}\n")
-    (folder / "editor.py").write_text(
-        "import sys\nopen('arguments', 'w').write(' '.join(sys.argv[1:]))\nprint('I EDIT')\n"
-    )
-    environ = {"EDITOR": f"{sys.executable} {folder / 'editor.py'}", "VISUAL": ""}
-    shown = console(folder, "run", "--read-only", environ=environ)
+    shown = console(folder, "run", "--read-only", environ=editing(folder))
     try:
         shown.until("no run yet")
         shown.press("5")
@@ -185,16 +198,10 @@ def test_a_dumb_terminal_runs_headless_and_says_so(folder):
 
 
 def test_a_data_def_is_edited_where_it_is_defined(folder):
-    (folder / "defs").mkdir()
-    (folder / "defs" / "a.yml").write_text(
-        "locatorGroups: {g: {locators: [{url: 'http://127.0.0.1:1/'}]}}\ntaskGroups: {g: {t: {dataDef: book}}}\n"
-    )
-    (folder / "defs" / "b.yml").write_text("# books\n\ndataDefs:\n  book: {fields: {title: {selector: h1}}}\n")
-    (folder / "editor.py").write_text("import sys\nopen('arguments', 'w').write(' '.join(sys.argv[1:]))\n")
+    write_defs(folder, "# books\n\ndataDefs:\n  book: {fields: {title: {selector: h1}}}\n")
     crawl = console(folder, "run", "--no-ui", "--set", "max_attempts=1")
     assert crawl.wait() == 1
-    environ = {"EDITOR": f"{sys.executable} {folder / 'editor.py'}", "VISUAL": ""}
-    shown = console(folder, "run", "--read-only", environ=environ)
+    shown = console(folder, "run", "--read-only", environ=editing(folder))
     try:
         shown.press("5")
         shown.until("book")
@@ -209,11 +216,7 @@ def test_a_data_def_is_edited_where_it_is_defined(folder):
 
 
 def test_a_console_with_its_own_rate_starts_a_supervisor(folder):
-    (folder / "defs").mkdir()
-    (folder / "defs" / "a.yml").write_text(
-        "locatorGroups: {g: {locators: [{url: 'http://127.0.0.1:1/'}]}}\ntaskGroups: {g: {t: {dataDef: book}}}\n"
-        "dataDefs: {book: {fields: {title: {selector: h1}}}}\n"
-    )
+    write_defs(folder, "dataDefs: {book: {fields: {title: {selector: h1}}}}\n")
     shown = console(folder, "run", "--refresh", "4", "--set", "max_attempts=1")
     try:
         shown.until("q quits, esc shows the screens")

@@ -88,11 +88,7 @@ def _seed_warnings(definitions: "Definitions", settings: "Settings") -> "Iterato
     needs_base = "" if base else "; a relative one needs `baseUrl:` or --base-url"
     files = {locator.from_file for group in definitions.locator_groups for locator in group.locators}
     for file in sorted(files - {None, "-"}, key=str):
-        bad = (
-            (n, url)
-            for n, url in lines_of(str(file))
-            if (urls.join(base, url) if base else urls.normalize(url)) is None
-        )
+        bad = ((number, url) for number, url in lines_of(str(file)) if urls.resolve(url, base) is None)
         for number, url in itertools.islice(bad, _MAX_SEED_WARNINGS):
             message = f"no usable URL: {urls.without_credentials(url)[:200]}{needs_base}"
             yield Problem(

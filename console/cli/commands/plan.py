@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,10 +63,7 @@ def plan_as_dict(plan: "Plan") -> dict[str, Any]:
         "compared": plan.compared,
         "unreadable": plan.unreadable,
         "exact": plan.exact,
-        "rows": {
-            name: {"added": counts.added, "changed": counts.changed, "removed": counts.removed}
-            for name, counts in plan.rows.items()
-        },
+        "rows": {name: asdict(counts) for name, counts in plan.rows.items()},
         "emptied": {name: dict(fields) for name, fields in plan.emptied.items()},
         "locators": {"added": plan.locators_added, "removed": plan.locators_removed},
     }

@@ -207,7 +207,7 @@ class NodesView(View):
         focused = self.screen.focused
         alone = focused if (self.zoomed or height < _SPLIT_MIN_HEIGHT) and focused in self.panes() else None
         alarm_lines = min(6, self.alarms.line_count(_SIDE_WIDTH - 1))
-        counts = (len(self.nodes.rows), len(self.outputs.outputs), alarm_lines, len(self.data.lines_))
+        counts = (len(self.nodes.rows), len(self.outputs.outputs), alarm_lines, len(self.data.data_defs))
         arrangement = (width, height, alone, self._lower_pane, *counts)
         if arrangement == self._last_arrangement:
             return

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from console.format import format_count, middle
+from console.format import format_count, shorten_name
 from console.tui.state.source import PollResult
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.pane import Pane
@@ -28,24 +28,24 @@ class DataPane(Pane):
     """Lists the dataDefs that were applied; those with a warning first."""
 
     TITLE = "data"
-    lines_: Sequence[DataDefLine] = ()
+    data_defs: Sequence[DataDefLine] = ()
 
     def update_from(self, poll: PollResult) -> None:
         """Show the data of a poll."""
         lines = [_line(poll.snapshot, name) for name in poll.snapshot.data_defs]
-        self.lines_ = sorted(lines, key=lambda line: not line.warned)
+        self.data_defs = sorted(lines, key=lambda line: not line.warned)
         self.redraw()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """One line for each dataDef."""
         headings = f"{'ROWS':>8}{'REJECTED':>9}  {'LEAST FILLED':<{_FILLED - 2}}"
         lines = [self.rule(width, headings=headings)]
-        if not self.lines_:
+        if not self.data_defs:
             return [*lines, Line((("   nothing yet", "dim"),))]
         name_width = max(6, width - 3 - _NUMBERS - _FILLED)
-        for line in self.lines_:
+        for line in self.data_defs:
             spans: list[Span] = [
-                (f"   {middle(line.name, name_width):<{name_width}}", "text"),
+                (f"   {shorten_name(line.name, name_width):<{name_width}}", "text"),
                 (f"{format_count(line.rows):>8}", "strong"),
                 (f"{format_count(line.rejected):>9}", "warn" if line.rejected else "dim"),
                 (f"  {'! ' if line.warned else ''}{line.least_filled}", "bad" if line.warned else "dim"),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from console.format import done_ratio, format_age, format_count, format_rate, format_size, middle, progress_bar
+from console.format import done_ratio, format_age, format_count, format_rate, format_size, progress_bar, shorten_name
 from console.tui.state.alerts import Alarm
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
@@ -90,7 +90,7 @@ class OutputsPane(Pane):
             rows, size = self.rates.outputs.get(output.name), self.rates.sizes.get(output.name)
             lines.append(
                 Line((
-                    (f"   {middle(output.name, name_width):<{name_width}}", "text"),
+                    (f"   {shorten_name(output.name, name_width):<{name_width}}", "text"),
                     (f"{format_count(output.rows):>7}", "strong"),
                     (f"{format_rate(rows.per_second if rows else 0):>8}", "accent"),
                     (f"{format_size(size.per_second if size else 0):>9}", "dim"),
@@ -129,7 +129,7 @@ class HostsPane(Pane):
             failed = (host.errors + host.blocked) / requests if requests else 0.0
             lines.append(
                 Line((
-                    (f"   {middle(host.host, name_width):<{name_width}}", "text"),
+                    (f"   {shorten_name(host.host, name_width):<{name_width}}", "text"),
                     (f"{format_count(host.pages):>7}", "strong"),
                     (f"{failed:>7.1%}", "bad" if failed >= FAILING_SHARE else "dim"),
                     ("  " + state[0], state[1]),

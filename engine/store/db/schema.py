@@ -121,7 +121,8 @@ def has_schema(database: Database) -> bool:
 
 def require_current(database: Database) -> None:
     """Raise StorageError if crawl.db is of an earlier schema: what is read of it here may not be there yet."""
-    version, newest = check_version(database, len(MIGRATIONS[CRAWL])), len(MIGRATIONS[CRAWL])
+    newest = len(MIGRATIONS[CRAWL])
+    version = check_version(database, newest)
     if version < newest:
         raise StorageError(
             f"{database.path}: made by an older crawl-console (schema {version} of {newest})",

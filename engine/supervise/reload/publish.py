@@ -22,7 +22,14 @@ from engine.store.tables.runs import Run
 from engine.store.transactions import placement
 from engine.supervise.checkpoints.step_graph import StepGraph
 from engine.supervise.outputs import declare_outputs
-from engine.supervise.reload.diff import changed_data_defs, describe_changes, pluralize, relinked_groups, stale_groups
+from engine.supervise.reload.diff import (
+    changed_data_defs,
+    describe_changes,
+    find_stale_groups,
+    pluralize,
+    relinked_groups,
+    stale_groups,
+)
 
 
 class PublishHook(Protocol):
@@ -87,6 +94,14 @@ def publish_defs(
         _add_event(db, seq, "WARNING", f"{path}: no appender writes this file any more; it stays unchanged")
     _warn_kept_pages(db, seq, current.definitions, definitions)
     return PublishResult(version=version, changed=True, text=f"defs v{version}: {text}")
+
+
+def count_stale_pages(db: Database, run: int, current: PreparedDefs, new: PreparedDefs, settings: Settings) -> int:
+    """How many done pages publishing `new` over `current` would re-extract, by the counters."""
+    if settings.on_reload == "new_only":
+        return 0
+    done = sequences.count_done_pages(db, run)
+    return int(sum(done.get(group, 0) for group in find_stale_groups(current, new)))
 
 
 def _apply_limits(db: Database, run: int, old: Definitions, new: Definitions, settings: Settings) -> None:

@@ -16,12 +16,12 @@ from engine.model.definition import Definitions, SourcePosition
 from engine.model.fingerprint import PreparedDefs
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import events, runs, sequences, supervisors
+from engine.store.tables import events, runs, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import Run
 from engine.supervise.checkpoints.step_graph import StepGraph
-from engine.supervise.reload.diff import describe_changes, find_stale_groups
-from engine.supervise.reload.publish import PublishHook, publish_defs
+from engine.supervise.reload.diff import describe_changes
+from engine.supervise.reload.publish import PublishHook, count_stale_pages, publish_defs
 from engine.supervise.seeding import find_unseedable
 
 PROBLEMS_KEY = "defs_problems"
@@ -154,8 +154,7 @@ class Reloader:
 
     def _hold(self, defs: PreparedDefs, now: float) -> _Outcome:
         """Keep the version in force, and tell viewers and the log what waits."""
-        done, stale = sequences.count_done_pages(self._db, self._run), find_stale_groups(self._current, defs)
-        pages = int(sum(done.get(group, 0) for group in stale)) if self._settings.on_reload == "reextract" else 0
+        pages = count_stale_pages(self._db, self._run, self._current, defs, self._settings)
         text = describe_changes(self._current, defs, pages)
         outcome = False, f"the defs were saved again since, and wait: {text}"
         earlier = orjson.loads(supervisors.get_meta(self._db, SAVED_KEY) or "null")
