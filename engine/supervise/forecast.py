@@ -117,7 +117,7 @@ class Forecast:
                 seconds, bound_by, reason = share, f"--max-pages {run.max_pages}", None
         if max_time_left is not None and max_time_left < seconds:
             seconds, bound_by, reason = max_time_left, "--max-time", None
-        return Eta(round(max(1.0, seconds), 1), bound_by, exact, reason)
+        return Eta(round(max(0.1, seconds), 1), bound_by, exact, reason)
 
     def _is_growing(self, now: float, ended: int, total: int) -> bool:
         self._totals.append((now, ended, total))

@@ -46,12 +46,24 @@ class DropDetector:
 
     def __init__(self) -> None:
         self._samples: list[_Sample] = []
+        self._id: int | None = None
+
+    def start_again_if_new(self, data_def: DataDefHealth) -> bool:
+        """Whether the dataDef has another version than before: its counters are not compared with the earlier ones.
+
+        Their numbers do not tell: a fast re-extraction counts as many pages between two samples.
+        """
+        is_new = self._id not in (None, data_def.id)
+        self._id = data_def.id
+        if is_new:
+            self._samples = []
+        return is_new
 
     def update(self, data_def: DataDefHealth) -> Iterator[_Fall]:
         """Compare the last pages with those before: for each field, and for the rows, where they are enough."""
         now = _sample(data_def)
         if self._samples and now.pages < self._samples[-1].pages:
-            self._samples = []  # a new version of the dataDef, or work that is done again
+            self._samples = []  # work that is done again
         for name in now.values:
             fall = self._compare(name, now)
             if fall is not None:
@@ -89,7 +101,10 @@ class HealthWatch:
         drops = {(drop.data_def, drop.field): drop for drop in runs.list_drops(self._db, self._run)}
         before = dict(drops)
         for data_def, counts in health.read(self._db, self._run).items():
-            for fall in self._detectors.setdefault(data_def, DropDetector()).update(counts):
+            detector = self._detectors.setdefault(data_def, DropDetector())
+            if detector.start_again_if_new(counts):
+                drops |= {key: drop._replace(ended=True) for key, drop in drops.items() if drop.data_def == data_def}
+            for fall in detector.update(counts):
                 key = (data_def, fall.name)
                 if fall.is_drop and (key not in drops or drops[key].ended):
                     drops[key] = Drop(data_def, fall.name, _describe(data_def, fall), False)

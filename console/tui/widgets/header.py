@@ -9,6 +9,7 @@ from console.format import (
     format_count,
     format_eta,
     format_rate,
+    plural,
     progress_bar,
     sparkline,
 )
@@ -65,7 +66,7 @@ class Header(Canvas):
             saved = self.last_poll.waiting_defs is not None
             defs_state: Span = (" saved, not published", "warn") if saved else (" ok", "good")
             if problems:
-                defs_state = (f" {problems} problems", "bad")
+                defs_state = (f" {plural(problems, 'problem')}", "bad")
             parts.append((2, [(f"  defs v{run.defs_version or '-'}", "text"), defs_state]))
             if (reextraction := self.last_poll.snapshot.reextraction) is not None:
                 done, pending = reextraction

@@ -64,6 +64,8 @@ class DataDefHealth:
     """By field, in the order of the defs."""
     defaulted: frozenset[str]
     """The fields that have a default."""
+    id: int = 0
+    """Of the dataDef as it is now: each version of it has counters of its own."""
 
     @property
     def filled(self) -> dict[str, int]:
@@ -138,7 +140,7 @@ def read(db: Database, run: int) -> dict[str, DataDefHealth]:
             defaulted.setdefault(int(data_def), set()).add(str(name))
     return {
         str(name): DataDefHealth(
-            pages, records, rejected, missing.get(data_def, {}), frozenset(defaulted.get(data_def, ()))
+            pages, records, rejected, missing.get(data_def, {}), frozenset(defaulted.get(data_def, ())), int(data_def)
         )
         for name, data_def, pages, records, rejected in db.all(_CURRENT, {"run": run})
     }

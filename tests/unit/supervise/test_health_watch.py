@@ -67,3 +67,17 @@ def test_a_long_run_keeps_few_samples() -> None:
     crawl.work([(1, 1)] * 50_000)
     assert len(crawl.detector._samples) <= 400
     assert crawl.work([(1, 0)] * 300) == {"price"}
+
+
+def test_counters_of_another_version_are_not_compared_however_many_they_are() -> None:
+    detector = DropDetector()
+
+    def update(pages: int, filled: int, version: int) -> list[str]:
+        counts = DataDefHealth(pages, pages, 0, {"price": pages - filled}, frozenset(), version)
+        detector.start_again_if_new(counts)
+        return [fall.name for fall in detector.update(counts) if fall.is_drop]
+
+    assert update(100, 100, 1) == update(217, 217, 1) == []
+    assert update(281, 40, 2) == [], "re-extracted between two samples"
+    assert update(400, 159, 2) == []
+    assert update(600, 159, 2) == ["price"], "within a version it is noticed"
