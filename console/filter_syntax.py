@@ -1,9 +1,10 @@
 """Parses the filter grammar, by which an operator selects jobs or events.
 
-    host:shop.example state:failed group:g node:n2 kind:robots age>5m attempts>2 timeout !robots "two words"
+    host:shop.example state:failed group:g node:n2 reason:"HTTP 500" age>5m attempts>2 timeout !robots "two words"
 
 All terms must match; of several terms with the same key, one must. A bare word is a regular expression, searched in URL
-and reason, ignoring case. A leading `!` negates a term. Quotes keep spaces together and turn a key into plain text.
+and reason, ignoring case. A leading `!` negates a term. Quotes keep spaces together and turn a key into plain text; a
+value in quotes is meant as it stands, without `*`.
 """
 
 import re
@@ -20,14 +21,15 @@ from engine.store.db.filter import FILTER_STATES, Comparison, EventFilter, GlobF
 SEARCH_TIMEOUT = 0.1
 """Seconds that the search of one text may take."""
 
-_TERM = re.compile(r'(!?)(?:"((?:[^"\\]|\\.)*)"(?=\s|$)|(\S+))\s*')
-_KEY_VALUE = re.compile(r"([a-z]+):(?!//)(\S*)")
+_TERM = re.compile(r'(!?)(?:"((?:[^"\\]|\\.)*)"(?=\s|$)|([a-z]+:"(?:[^"\\]|\\.)*"(?=\s|$)|\S+))\s*')
+_KEY_VALUE = re.compile(r"([a-z]+):(?!//)(\S*|\".*\")", re.DOTALL)
 _COMPARISON = re.compile(r"([a-z]+)(<=|>=|<|>)(\S*)")
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)?")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _UNIT_SECONDS = {None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _INVERSE: dict[str, Operator] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
-JOB_KEYS = ("host", "state", "group", "node", "kind")
+JOB_KEYS = ("host", "state", "group", "node", "kind", "reason")
 EVENT_KEYS = ("level", "source", "kind")
 JOB_NUMERIC_KEYS = ("age", "attempts", "crashes", "depth", "priority")
 _LEVELS = ("info", "warning", "error")
@@ -101,7 +103,8 @@ def parse(text: str) -> JobFilter:
         _check_value(kind, [str(k) for k in JobKind], "kind")
     return JobFilter(
         text=text.strip(), states=words["state"], groups=words["group"], hosts=words["host"], nodes=words["node"],
-        kinds=words["kind"] or GlobFilter((str(JobKind.PAGE),)), comparisons=numbers, searches=searches,
+        kinds=words["kind"] or GlobFilter((str(JobKind.PAGE),)), reasons=words["reason"], comparisons=numbers,
+        searches=searches,
     )  # fmt: skip
 
 
@@ -117,6 +120,12 @@ def parse_events(text: str) -> EventFilter:
     return EventFilter(
         text=text.strip(), levels=levels, sources=words["source"], kinds=words["kind"], ages=ages, searches=searches
     )
+
+
+def quote_value(text: str) -> str:
+    """A value as a filter writes it, meant as it stands."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def job_filter(match: str | None, states: Sequence[str] = ()) -> JobFilter:
@@ -204,8 +213,12 @@ def _split_key(word: str, keys: Sequence[str], numbers: Sequence[str]) -> tuple[
 
 
 def _split_values(key: str, value: str) -> list[str]:
+    if value.startswith('"'):
+        if len(value) < 2 or not value.endswith('"'):
+            raise UsageError(f"unclosed quote: {value}", f'Quote a value as in {key}:"no answer".')
+        return [_ESCAPE.sub(r"\1", value[1:-1]).replace("*", "\\*")]
     parts = [part for part in value.split(",") if part]
-    return parts if key in ("source", "group") else [part.lower() for part in parts]
+    return parts if key in ("source", "group", "reason") else [part.lower() for part in parts]
 
 
 def _parse_equality(key: str, value: str, negated: bool) -> list[Comparison]:

@@ -39,6 +39,9 @@ _SPECIAL = _BARRIERS | frozenset(
     b"optgroup plaintext pre script search section select style summary textarea title ul xmp".split()
 )
 
+_SCOPED = _SPECIAL - frozenset((b"optgroup", b"noscript"))
+"""Their end tags close what is open inside of them; those of the two end at a special element."""
+
 _ITEM_BARRIERS = {tag: _SPECIAL - _INSIDE_ITEMS - {tag} for tag in _ITEMS}
 
 # In svg and math these end the foreign region, and below the others its rules do not apply.
@@ -145,7 +148,7 @@ def _opens_more_tags(markup: bytes, limit: int, tags_of_table: int) -> bool:
             if len(stack) + tables_add * open_counts.get(b"table", 0) > limit:
                 return True
         elif open_counts.get(tag[1:]):
-            closing = _count_closed(stack, tag[1:], _BARRIERS if tag[1:] in _SPECIAL else _SPECIAL)
+            closing = _count_closed(stack, tag[1:], _BARRIERS if tag[1:] in _SCOPED else _SPECIAL)
             steps += abs(closing)
             for _ in range(closing):
                 open_counts[stack.pop()] -= 1

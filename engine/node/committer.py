@@ -10,6 +10,7 @@ from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState
 from engine.node.capacity import Capacity
 from engine.node.commit_queue import CommitQueue
+from engine.node.host_meter import HostMeter
 from engine.node.ringer import Ringer
 from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
@@ -76,6 +77,7 @@ class Committer(threading.Thread):
         self.ticked_at = time.monotonic()
         self.done = 0
         self.failed = 0
+        self._host_meter = HostMeter()
 
     def stop(self) -> None:
         """Commit what is pending, then end the thread."""
@@ -90,6 +92,8 @@ class Committer(threading.Thread):
                 self.ticked_at = time.monotonic()
                 if batch:
                     self._commit_with_retry(db, pages, batch)
+                self._host_meter.flush(db)
+            self._host_meter.flush(db, at_once=True)
             db.close()
             pages.close()
         except Fenced:
@@ -111,6 +115,7 @@ class Committer(threading.Thread):
                 time.sleep(_RETRY_PAUSE)
         self._capacity.release([outcome.job for outcome in batch])
         self._apply_result(batch, result)
+        self._host_meter.add(batch)
         for outcome in batch:
             outcome.settle()
         if not self._capacity.held:

@@ -32,6 +32,9 @@ from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument, StoredBody, robots_tags
 from engine.store.transactions.outcome import JobOutcome
 
+_MAX_ANSWER_KEPT = 64 * 1024
+"""Bytes of a failed answer that are kept."""
+
 
 class Pipeline:
     """Processes one job at a time for each slot of the fetch loop, which calls `process`."""
@@ -169,8 +172,6 @@ class Pipeline:
         """The outcome of a job from the final response of its fetch."""
         response, chain = fetched.response, fetched.chain
         url, hops, status = chain.url, chain.hops, response.status
-        if response.refusal is not None:
-            return self._outcomes.refused(job, url, response)
         document = NewDocument(
             keys=tuple(reversed(chain.keys)),
             url=urls.without_credentials(url),
@@ -180,6 +181,8 @@ class Pipeline:
             headers=redact_headers(response.headers),
             body=Body(response.take_body()),
         )
+        if response.refusal is not None:
+            return _keep_answer(self._outcomes.refused(job, url, response), document)
         match self._classify(job, url, chain.request, status):
             case "ok":
                 outcome = await self._extract(
@@ -197,7 +200,7 @@ class Pipeline:
                 gone.document, gone.attempts, gone.gone = document, 1, True
                 return gone
             case "retry":
-                return self._outcomes.retry(job, url, f"HTTP {status}")
+                return _keep_answer(self._outcomes.retry(job, url, f"HTTP {status}"), document)
             case _:
                 refused = self._outcomes.failed(job, f"HTTP {status}", url, hops)
                 refused.document = document
@@ -255,3 +258,11 @@ class Pipeline:
         return self._outcomes.extracted(
             job, extraction, status=status, url=url, fetch_time=fetch_time, size=content.body.size, hops=hops
         )
+
+
+def _keep_answer(outcome: JobOutcome, document: NewDocument) -> JobOutcome:
+    """The outcome; where it is FAILED, with the beginning of the answer, for people to read: no job works on it."""
+    if outcome.state is JobState.FAILED:
+        document.keys, document.body = (), Body(document.body.read()[:_MAX_ANSWER_KEPT])
+        outcome.document = document
+    return outcome

@@ -1,6 +1,6 @@
 """Sends the requests of a job: admits them to their host, adds its headers, counts what they cost."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine import urls
 from engine.fetch.byte_budget import BodyShare, ByteBudget
@@ -19,6 +19,7 @@ from engine.node.named_hosts import NamedHosts
 from engine.node.secrets import HostCredentials, SecretValues
 from engine.runtime.clock import boottime
 from engine.store.tables.answers import LAST_ANSWERS
+from engine.store.tables.host_speeds import NO_ANSWER
 from engine.store.transactions.outcome import JobOutcome
 
 _MIN_REFUSALS = 5
@@ -34,6 +35,7 @@ class _RequestStats:
     responses: int = 0
     seconds: float = 0.0
     received: int = 0
+    answers: list[tuple[int, float]] = field(default_factory=list)
     throttled: bool = False
     strike: bool = False
     backoff_until: float | None = None
@@ -113,6 +115,7 @@ class RequestSender:
         stats.seconds += response.elapsed
         stats.received += response.received
         if job.kind is not JobKind.ROBOTS:
+            stats.answers.append((response.status, response.elapsed))
             self._judge(job, host_key, response)
         if response.refuses_host or response.status in OVERLOAD_STATUSES:
             self._back_off(job, stats, sent_at, response)
@@ -182,6 +185,9 @@ class RequestSender:
         outcome.requests = stats.requests - stats.reserved
         outcome.fetches, outcome.fetch_seconds = stats.responses, stats.seconds
         outcome.received_bytes = stats.received
+        if outcome.job.kind is not JobKind.ROBOTS:
+            unanswered = stats.requests - stats.responses
+            outcome.answers = (*stats.answers, *((NO_ANSWER, 0.0),) * unanswered)
         outcome.throttled, outcome.strike = stats.throttled, stats.strike
         outcome.backoff_until = outcome.backoff_until or stats.backoff_until
 

@@ -18,7 +18,7 @@ _MAX_QUOTED = 60
 class _Parameter:
     """One argument: its JSON type, and whether the command needs it."""
 
-    type: type[int] | type[str]
+    type: type[int] | type[str] | type[float] | type[bool]
     required: bool = True
 
 
@@ -32,11 +32,20 @@ _PARAMETERS: Mapping[str, Mapping[str, _Parameter]] = MappingProxyType(
         "reload": {"saved": _Parameter(str, required=False)},
         "pause": {"sequence": _Parameter(str, required=False)},
         "resume": {"sequence": _Parameter(str, required=False)},
+        "host": {
+            "host": _Parameter(str),
+            "delay": _Parameter(float, required=False),
+            "concurrency": _Parameter(int, required=False),
+            "paused": _Parameter(bool, required=False),
+            "reset": _Parameter(bool, required=False),
+        },
     }
 )
 COMMAND_NAMES = tuple(_PARAMETERS)
 
-_TYPE_NAMES: Mapping[type, str] = MappingProxyType({int: "a whole number", str: "text"})
+_TYPE_NAMES: Mapping[type, str] = MappingProxyType(
+    {int: "a whole number", str: "text", float: "a number", bool: "true or false"}
+)
 
 
 def parse_arguments(name: str, text: bytes) -> dict[str, Any]:
@@ -57,9 +66,13 @@ def parse_arguments(name: str, text: bytes) -> dict[str, Any]:
         if key not in arguments:
             if parameter.required:
                 raise UsageError(f"{name}: lacks the argument {key}", f"It takes {takes}.")
-        elif type(arguments[key]) is not parameter.type:
+        elif not _has_type(arguments[key], parameter.type):
             raise UsageError(f"{name}: {key} must be {_TYPE_NAMES[parameter.type]}", f"It takes {takes}.")
     return arguments
+
+
+def _has_type(value: Any, expected: type) -> bool:
+    return type(value) is expected or (expected is float and type(value) is int)
 
 
 def quote(text: str) -> str:

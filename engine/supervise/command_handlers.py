@@ -12,6 +12,7 @@ from engine.store.tables.events import Event
 from engine.supervise.child_process import ChildProcess
 from engine.supervise.command_arguments import COMMAND_NAMES, MAX_BYTES, parse_arguments, quote
 from engine.supervise.exit_reason import ExitReason
+from engine.supervise.host_command import control_host
 from engine.supervise.node_pool import NodePool
 from engine.supervise.reload.defs_sync import DefsSync
 
@@ -88,6 +89,8 @@ class CommandHandlers:
                 return self._reload(control, command.id, arguments.get("saved"))
             case "pause" | "resume":
                 return self._pause(command.name == "pause", arguments.get("sequence"))
+            case "host":
+                return control_host(self._db, self._run, arguments)
         raise AssertionError(command.name)
 
     def _cancel(self, control: RunControl) -> _Answer:

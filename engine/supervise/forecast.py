@@ -70,6 +70,8 @@ class Forecast:
         self._totals: deque[tuple[float, int, int]] = deque()
         self._next_at = 0.0
         self._eta = NO_ETA
+        self.host_etas: dict[int, float] = {}
+        """By id: seconds until the pages of a host have ended; only of those with pages left."""
 
     def estimate(self, run: Run, max_time_left: float | None) -> Eta:
         """The estimate of now. `max_time_left`: seconds that a limit of time leaves."""
@@ -93,15 +95,18 @@ class Forecast:
             self._run_pace = _HostPace(ended, now)
         self._run_pace.update(HostWork(left, ended), now)
         exact = not self._is_growing(now, ended, work.total) and run.state is not RunState.SEEDING
+        self.host_etas = {}
         if run.paused or (work.paused and not left):
             return Eta(None, "paused", exact=False, reason=run.paused)
         if not left:
             return Eta(0.0, exact=exact)
-        estimates = [
-            (seconds, host)
+        by_host = {
+            id_: seconds
             for id_, host in work.hosts.items()
             if host.left and (seconds := self._paces[id_].seconds_for(host, now)) is not None
-        ]
+        }
+        self.host_etas = by_host
+        estimates = [(seconds, work.hosts[id_]) for id_, seconds in by_host.items()]
         seconds, last = max(estimates, key=lambda estimate: estimate[0], default=(0.0, None))
         bound_by, reason = (last.key, _hold_of(last, now)) if last is not None else (None, None)
         together = self._run_pace.seconds_for(HostWork(left, ended), now)

@@ -1,10 +1,13 @@
 """Records the duration and rates of a run, and checks its limits."""
 
 import time
+from collections.abc import Mapping
+from heapq import nlargest
 
+from engine.model.status_class import count_by_class
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.tables import metrics, rows, runs, samples, sequences, supervisors
+from engine.store.tables import host_speeds, metrics, rows, runs, samples, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import MissedExpectation
 from engine.store.tables.samples import Sample
@@ -12,9 +15,12 @@ from engine.store.transactions import page_limit
 from engine.supervise.expectations import find_missed
 from engine.supervise.forecast import Forecast
 from engine.supervise.health_watch import HealthWatch
+from engine.supervise.host_watch import HostWatch
 from engine.supervise.warning_log import WarningLog
 
 _SAMPLE_SECONDS = 5.0
+_MAX_ETAS = 1_000
+"""Hosts whose estimates are recorded."""
 
 
 class RunStats:
@@ -30,6 +36,8 @@ class RunStats:
         self._health_watch = HealthWatch(db, run)
         self._warning_log = WarningLog(db, run)
         self._forecast = Forecast(db)
+        self._host_watch = HostWatch(db, run)
+        self._last_answers = self._read_answers()
 
     def record(self) -> None:
         """Record the time and the rates since the last call. Raises DatabaseBusy; the next call covers it."""
@@ -40,7 +48,9 @@ class RunStats:
             "pages_per_s": round(max(0, pages - self._page_count) / elapsed, 2),
             "rows_per_s": round(max(0, row_count - self._row_count) / elapsed, 2),
         }
-        sample = self._next_sample(now, pages, row_count)
+        speeds = self._host_watch.measure()
+        answers = self._last_answers if self._sampled_recently(now) else self._read_answers()
+        sample = self._next_sample(now, pages, row_count, answers)
         limit = self._settings.max_time
         time_left = None if limit is None else max(0.0, limit - (now - self._started_at))
         eta = self._forecast.estimate(runs.get(self._db, run), time_left)
@@ -48,12 +58,16 @@ class RunStats:
             runs.add_time(self._db, run, elapsed, rates, eta)
             supervisors.record_clock(self._db)
             self._health_watch.update()
+            self._host_watch.record(speeds)
+            host_speeds.set_etas(self._db, run, self._longest_etas())
             if sample is not None:
                 samples.add(self._db, run, sample)
                 self._warning_log.update()
+        self._host_watch.confirm()
         if sample is not None:
             self._warning_log.confirm()
             self._last_sample = (now, pages, row_count)
+            self._last_answers = answers
         self._recorded_at, self._page_count, self._row_count = now, pages, row_count
 
     def _read_totals(self) -> tuple[int, int]:
@@ -61,11 +75,24 @@ class RunStats:
         row_count = sum(count for count, _ in rows.counts(self._db, self._run).values())
         return sequences.count_pages(self._db, self._run, "done"), row_count
 
-    def _next_sample(self, now: float, pages: int, row_count: int) -> Sample | None:
+    def _sampled_recently(self, now: float) -> bool:
+        return now - self._last_sample[0] < _SAMPLE_SECONDS
+
+    def _read_answers(self) -> dict[str, int]:
+        """All answers of the run by class of status."""
+        return count_by_class(host_speeds.answers_by_status(self._db, self._run))
+
+    def _longest_etas(self) -> dict[int, float]:
+        """Of the hosts that take longest."""
+        longest = nlargest(_MAX_ETAS, self._forecast.host_etas.items(), key=lambda item: item[1])
+        return {host: round(seconds, 1) for host, seconds in longest}
+
+    def _next_sample(self, now: float, pages: int, row_count: int, answers: Mapping[str, int]) -> Sample | None:
         """A data point for the plots; None while the last one is recent."""
-        at, last_pages, last_rows = self._last_sample
-        if now - at < _SAMPLE_SECONDS:
+        if self._sampled_recently(now):
             return None
+        at, last_pages, last_rows = self._last_sample
+        p50, p95 = self._host_watch.take_latencies()
         failed = sequences.count_pages(self._db, self._run, "failed")
         queue = sequences.count_pages(self._db, self._run, "ready") + sequences.count_pages(
             self._db, self._run, "delayed"
@@ -76,6 +103,9 @@ class RunStats:
             max(0, row_count - last_rows) / (now - at),
             int(failed),
             int(queue),
+            {name: (count - self._last_answers.get(name, 0)) / (now - at) for name, count in answers.items()},
+            p50,
+            p95,
         )
 
     def limit_reached(self) -> str | None:

@@ -18,7 +18,8 @@ from engine.model.job import Request
 from engine.model.run import RunState, Stage
 from engine.store.read.browse import DocumentDetail, JobDetail, JobLine, Listing
 from engine.store.read.data_warnings import DataWarning
-from engine.store.read.snapshot import EMPTY_SNAPSHOT, HostRow, NodeRow, OutputRow, SequenceRow
+from engine.store.read.host_rows import HostRow
+from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
 from engine.store.tables.events import Event
 from engine.store.tables.health import DataDefHealth
 from engine.store.tables.runs import Run

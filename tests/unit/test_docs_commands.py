@@ -18,7 +18,8 @@ from engine.model.node import HeartbeatState, NodeState, Role
 from engine.model.run import RunState, Stage
 from engine.store.read import snapshot
 from engine.store.read.browse import JobLine
-from engine.store.read.snapshot import EMPTY_SNAPSHOT, HostRow, NodeRow, OutputRow, SequenceRow
+from engine.store.read.host_rows import HostRow
+from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
 from engine.store.tables.checkpoints import Checkpoint, to_state_record
 from engine.store.tables.events import Event
 from engine.store.tables.metrics import GroupTotals, build_metrics

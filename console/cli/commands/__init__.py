@@ -20,6 +20,7 @@ COMMANDS = {
     "scale": ("control:scale", "Set the number of runner nodes."),
     "pause": ("control:pause", "Pause the run, or one sequence."),
     "resume": ("control:resume", "Resume after `pause`."),
+    "host": ("host:host", "Pause a host, or set its delay and concurrency."),
     "jobs": ("jobs:jobs", "List the jobs of the latest run."),
     "retry": ("retry:retry", "Requeue failed jobs of the latest run."),
     "events": ("events:events", "Show the events of the latest run."),

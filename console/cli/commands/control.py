@@ -9,7 +9,7 @@ import click
 from console.cli.options import common_options, validate_assignments
 
 
-def _send_and_print(data: Path, assign: Sequence[str], name: str, **arguments: Any) -> int:
+def send_and_print(data: Path, assign: Sequence[str], name: str, **arguments: Any) -> int:
     """Send a command and print its answer; 0, or 2 where the supervisor refused it."""
     from console.client import send_command
 
@@ -23,7 +23,7 @@ def _send_and_print(data: Path, assign: Sequence[str], name: str, **arguments: A
 @common_options
 def cancel(data: Path, assign: Sequence[str]) -> int:
     """Stop the run gracefully: running jobs may finish."""
-    return _send_and_print(data, assign, "cancel")
+    return send_and_print(data, assign, "cancel")
 
 
 @click.command()
@@ -31,7 +31,7 @@ def cancel(data: Path, assign: Sequence[str]) -> int:
 @common_options
 def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
     """Kill the run at once, or one NODE (such as n2), which is then replaced."""
-    return _send_and_print(data, assign, "kill", node=node)
+    return send_and_print(data, assign, "kill", node=node)
 
 
 @click.command()
@@ -39,7 +39,7 @@ def kill(node: str | None, data: Path, assign: Sequence[str]) -> int:
 @common_options
 def drain(node: str, data: Path, assign: Sequence[str]) -> int:
     """Let one NODE finish its jobs, then retire it."""
-    return _send_and_print(data, assign, "drain", node=node)
+    return send_and_print(data, assign, "drain", node=node)
 
 
 @click.command()
@@ -47,7 +47,7 @@ def drain(node: str, data: Path, assign: Sequence[str]) -> int:
 @common_options
 def restart(node: str, data: Path, assign: Sequence[str]) -> int:
     """Let one NODE finish its jobs, then start another in its place."""
-    return _send_and_print(data, assign, "restart", node=node)
+    return send_and_print(data, assign, "restart", node=node)
 
 
 @click.command()
@@ -55,7 +55,7 @@ def restart(node: str, data: Path, assign: Sequence[str]) -> int:
 @common_options
 def scale(count: int, data: Path, assign: Sequence[str]) -> int:
     """Set the number of runner nodes to N."""
-    return _send_and_print(data, assign, "scale", count=count)
+    return send_and_print(data, assign, "scale", count=count)
 
 
 @click.command()
@@ -63,7 +63,7 @@ def scale(count: int, data: Path, assign: Sequence[str]) -> int:
 @common_options
 def pause(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
     """Start no new jobs of the run, or of SEQ: an id, GROUP or GROUP@HOST:PORT. Running jobs finish."""
-    return _send_and_print(data, assign, "pause", sequence=sequence)
+    return send_and_print(data, assign, "pause", sequence=sequence)
 
 
 @click.command()
@@ -71,11 +71,11 @@ def pause(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
 @common_options
 def resume(sequence: str | None, data: Path, assign: Sequence[str]) -> int:
     """Start jobs again after `pause`."""
-    return _send_and_print(data, assign, "resume", sequence=sequence)
+    return send_and_print(data, assign, "resume", sequence=sequence)
 
 
 @click.command()
 @common_options
 def reload(data: Path, assign: Sequence[str]) -> int:
     """Reload the defs from disk: publish them, or report their problems."""
-    return _send_and_print(data, assign, "reload")
+    return send_and_print(data, assign, "reload")

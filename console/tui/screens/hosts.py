@@ -10,7 +10,8 @@ from console.tui.state.filters import host_filter
 from console.tui.state.source import DataSource, PollResult, ViewQuery
 from console.tui.widgets.line_canvas import Canvas, Line
 from console.tui.widgets.line_table import Column, LineTable, Row
-from engine.store.read.snapshot import HostRow, Snapshot
+from engine.store.read.host_rows import HostRow
+from engine.store.read.snapshot import Snapshot
 
 
 class HostsTable(LineTable):

@@ -21,7 +21,8 @@ from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.log_view import LogPane
 from console.tui.widgets.pane import Pane
 from console.tui.widgets.panels import AlarmsPane, HostsPane, OutputsPane, SequencesTable, ThroughputPane
-from engine.store.read.snapshot import HostRow, NodeRow
+from engine.store.read.host_rows import HostRow
+from engine.store.read.snapshot import NodeRow
 
 _STATE_LABELS = {
     "STARTING": ("… starting", "dim"), "READY": ("▶ ready", "good"), "DONE": ("○ idle", "dim"),

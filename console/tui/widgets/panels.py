@@ -11,7 +11,8 @@ from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.line_table import Column, LineTable, Row
 from console.tui.widgets.pane import Pane
 from engine.store.read.data_warnings import FAILING_SHARE
-from engine.store.read.snapshot import HostRow, OutputRow, SequenceRow
+from engine.store.read.host_rows import HostRow
+from engine.store.read.snapshot import OutputRow, SequenceRow
 
 _STATE_WIDTH = 18
 _JOB_COUNTERS = ("done", "failed", "skipped", "incomplete", "ready", "taken")

@@ -28,7 +28,10 @@ class Search(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GlobFilter:
-    """The value of a column must match one of `include` (empty: any) and none of `exclude`. `*` matches any text."""
+    r"""The value of a column must match one of `include` (empty: any) and none of `exclude`.
+
+    `*` matches any text, `\*` a star.
+    """
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -68,6 +71,8 @@ class JobFilter:
     nodes: GlobFilter = GlobFilter()
     """`n2`: the node that holds the job or held it last."""
     kinds: GlobFilter = GlobFilter(("page",))
+    reasons: GlobFilter = GlobFilter()
+    """Why a job failed, was skipped, or is tried again."""
     comparisons: tuple[Comparison, ...] = ()
     searches: tuple[Search, ...] = ()
 
@@ -79,7 +84,7 @@ class JobFilter:
     @property
     def countable(self) -> bool:
         """Whether the counters alone give the number of matching jobs."""
-        return not (self.nodes or self.comparisons or self.searches)
+        return not (self.nodes or self.reasons or self.comparisons or self.searches)
 
     def accepts(self, *texts: str) -> bool:
         """Whether a job with these texts matches the searches. May raise UsageError: a pattern was too slow."""
@@ -122,6 +127,7 @@ def job_conditions(job_filter: JobFilter, now: float) -> list[Condition]:
     if states < frozenset(FILTER_STATES):
         conditions.append((_state_condition(states), []))
     conditions += job_filter.nodes.condition("coalesce('n' || n.number, '')")
+    conditions += job_filter.reasons.condition("coalesce(j.reason, '')")
     for comparison in job_filter.comparisons:
         conditions.append(
             _comparison_condition(comparison, "coalesce(j.changed_at, r.created_at)", f"j.{comparison.field}", now)
@@ -161,7 +167,7 @@ def _state_condition(states: frozenset[str]) -> str:
 
 
 def _glob_condition(columns: Sequence[str], words: Sequence[str]) -> Condition:
-    globs = [word.replace("[", "[[]").replace("?", "[?]") for word in words]
+    globs = [word.replace("[", "[[]").replace("?", "[?]").replace("\\*", "[*]") for word in words]
     return "(" + " OR ".join(f"{c} GLOB ?" for c in columns for _ in globs) + ")", globs * len(columns)
 
 

@@ -51,6 +51,7 @@ def _apply_pending(database: Database, scripts: Mapping[str, str], version: int)
         for script in scripts.values():
             database.execute_script(script)
     elif version < len(scripts):
+        _check_objects(database, dict(list(scripts.items())[:version]))
         _upgrade(database, scripts, version)
         _check_objects(database, scripts)
     database.execute(f"PRAGMA user_version = {len(scripts)}")

@@ -59,7 +59,10 @@ _WAL_PAGES = 256
 
 @dataclass(slots=True)  # not frozen: that takes five times as long, for every page
 class NewDocument:
-    """A fetched page, not yet stored. `keys`: that of its URL first, then those of URLs redirected to it."""
+    """A fetched page, not yet stored. `keys`: that of its URL first, then those of URLs redirected to it.
+
+    Without keys it is kept for people to read, and never reused.
+    """
 
     keys: tuple[bytes, ...]
     url: str
@@ -198,7 +201,10 @@ def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) ->
     """Add the documents of stored bodies, with the ids of their pages."""
     db.execute_values(
         _ADD,
-        [(page, run, d.keys[0], d.url, d.status, d.content_type, d.fetched_at, d.size) for page, d in documents],
+        [
+            (page, run, d.keys[0] if d.keys else b"", d.url, d.status, d.content_type, d.fetched_at, d.size)
+            for page, d in documents
+        ],
     )
     db.execute_values(_ADD_ALIAS, [(key, page) for page, d in documents for key in d.keys[1:]])
 

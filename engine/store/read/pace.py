@@ -6,8 +6,10 @@ from engine.store.db.connector import Database, id_list
 from engine.store.tables import hosts, metrics
 
 _SEQUENCES = """
-SELECT host, grp, max_pages, paused OR absent = 1, ready + delayed + taken, done + failed, skipped + incomplete
-FROM sequences WHERE run = ? AND kind = 'page'
+SELECT host, grp, max_pages,
+    paused OR absent = 1 OR host IN (SELECT id FROM hosts WHERE run = :run AND paused),
+    ready + delayed + taken, done + failed, skipped + incomplete
+FROM sequences WHERE run = :run AND kind = 'page'
 """
 _WAITS = f"""
 SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, h.backoff_until FROM json_each(?) i CROSS JOIN hosts h ON h.id = i.value
@@ -46,7 +48,7 @@ def read(db: Database, run: int, max_pages: int | None) -> RunWork:
     work = RunWork({})
     in_groups: dict[str, list[tuple[HostWork, int]]] = {}
     limits: dict[str, int] = {}
-    for host, group, limit, paused, left, ended, other in db.all(_SEQUENCES, (run,)):
+    for host, group, limit, paused, left, ended, other in db.all(_SEQUENCES, {"run": run}):
         of_host = work.hosts.setdefault(int(host), HostWork())
         of_host.ended += int(ended)
         work.total += int(left + ended + other)

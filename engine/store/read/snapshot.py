@@ -7,10 +7,11 @@ from typing import Any
 import orjson
 
 from engine.model.run import RunState
-from engine.runtime.clock import boottime
 from engine.store.db.connector import Database
+from engine.store.read import host_rows
 from engine.store.read.data_warnings import DataWarning, find_warnings
-from engine.store.tables import health, hosts, metrics, rows, runs, sequences, supervisors
+from engine.store.read.host_rows import HostRow
+from engine.store.tables import health, metrics, rows, runs, sequences, supervisors
 from engine.store.tables.health import DataDefHealth
 from engine.store.tables.metrics import GroupTotals
 from engine.store.tables.runs import Run
@@ -24,15 +25,6 @@ _TOTALS = """
 SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + delayed), sum(taken), sum(delayed),
     count(*)
 FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
-"""
-_HOSTS = f"""
-SELECT h.key, {hosts.EFFECTIVE_DELAY},
-    h.concurrency, h.next_at, h.backoff_until, h.strikes, h.throttled,
-    h.errors, h.blocked, h.robots, h.robots_status,
-    (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract'),
-    (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract'),
-    (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page'), h.records, h.records_rejected
-FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
 """
 _FAILED_REQUESTS = "SELECT total(errors + gone), total(blocked) FROM hosts WHERE run = ?"
 _NODES = """
@@ -95,29 +87,6 @@ class SequenceRow:
     skipped: int
     incomplete: int
     paused: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HostRow:
-    """A host: its limits, its counters, and the seconds left of its waits."""
-
-    host: str
-    running: int
-    waiting: int
-    delay: float
-    concurrency: int
-    next_in: float | None
-    backoff: float | None
-    strikes: int
-    throttled: int
-    errors: int
-    blocked: int
-    """Answers that refused the crawler."""
-    robots: str
-    robots_status: int | None
-    pages: int
-    records: int
-    rejected: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +178,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             nodes=nodes,
             sequences=[_sequence_row(row) for row in db.all(_SEQUENCES, (current.seq, limit))],
             sequence_count=count,
-            hosts=[_host_row(row) for row in db.all(_HOSTS, (current.seq, limit))],
+            hosts=host_rows.list_hosts(db, current.seq, limit),
             metrics=metrics.build_metrics(
                 [GroupTotals(g, d, f, s, i, r + t) for g, d, f, s, i, r, t, *_ in groups],
                 metrics.list_fetch_stats(db, current.seq),
@@ -279,36 +248,6 @@ def _sequence_row(row: tuple[Any, ...]) -> SequenceRow:
     return SequenceRow(
         id=id_, group=group, host=host, ready=ready, delayed=delayed, taken=taken, done=done, failed=failed,
         skipped=skipped, incomplete=incomplete, paused=bool(paused),
-    )  # fmt: skip
-
-
-def _host_row(row: tuple[Any, ...]) -> HostRow:
-    (
-        key,
-        delay,
-        concurrency,
-        next_at,
-        backoff,
-        strikes,
-        throttled,
-        errors,
-        blocked,
-        robots,
-        status,
-        taken,
-        waiting,
-        *counts,
-    ) = row
-    now, running = boottime(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
-
-    def seconds_until(moment: float | None) -> float | None:
-        return None if moment is None or moment <= now else round(moment - now, 3)
-
-    return HostRow(
-        host=key, running=running, waiting=int(waiting) + int(taken) - running, delay=delay, concurrency=concurrency,
-        next_in=seconds_until(next_at), backoff=seconds_until(backoff), strikes=strikes, throttled=throttled,
-        errors=errors, blocked=blocked, robots=robots.lower(), robots_status=status,
-        pages=int(counts[0]), records=counts[1], rejected=counts[2],
     )  # fmt: skip
 
 

@@ -11,8 +11,10 @@ ROBOTS_MAX_AGE = 23 * 3600.0
 """Seconds after which a robots.txt is asked for again, so that none in use is older than the 24 hours of RFC 9309."""
 _ROBOTS_KEPT = 30 * 86400.0
 """Seconds for which a robots.txt stays in force while it cannot be read again, as RFC 9309 proposes."""
-EFFECTIVE_DELAY = "max(h.delay, h.crawl_delay * (h.robots <> 'OFF'), h.pace * h.throttle)"
-"""SQL: seconds between two requests to the host `h`, by the defs, its robots.txt and its pace."""
+EFFECTIVE_DELAY = "max(coalesce(h.operator_delay, h.delay), h.crawl_delay * (h.robots <> 'OFF'), h.pace * h.throttle)"
+"""SQL: seconds between two requests to the host `h`, by the defs or an operator, its robots.txt and its pace."""
+EFFECTIVE_CONCURRENCY = "coalesce(h.operator_concurrency, h.concurrency)"
+"""SQL: concurrent requests to the host `h`, by the defs or an operator."""
 MAX_PACE = 60.0
 GUARDED = -1
 """In place of the status of a robots.txt: the address guard refused to ask for it."""

@@ -26,8 +26,9 @@ _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 """Wall-clock seconds since 1970."""
 
 _ADD_LINKS = """
-INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host)
-SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8, column9 FROM ({values}) AS link
+INSERT INTO jobs (run, sequence, priority, depth, origin, locator, root, url, identity, may_leave_host, parent)
+SELECT column1, column2, column3, column4, 'link', column5, column6, column7, column8, column9, column10
+FROM ({values}) AS link
 WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE run = column1 AND page_key = column8)
 ON CONFLICT (run, identity) DO NOTHING
 """
@@ -149,6 +150,8 @@ class NewLink(NamedTuple):
     identity: bytes
     may_leave_host: int = 0
     """1: redirects may lead to any host."""
+    parent: int | None = None
+    """The job on whose page the link is."""
 
 
 @dataclass(frozen=True, slots=True)

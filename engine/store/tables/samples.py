@@ -1,12 +1,21 @@
 """Writes the table `samples`: progress and rates of a run every few seconds, for plots."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
+
+import orjson
 
 from engine.store.db.connector import Database
 
-_ADD = "INSERT INTO samples (run, at, pages, rows, failed, queue) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+_ADD = """
+INSERT INTO samples (run, at, pages, rows, failed, queue, answers, p50, p95) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING
+"""
 _DELETE_OLD = "DELETE FROM samples WHERE run = ? AND at < ?"
-_SINCE = "SELECT at, pages, rows, failed, queue FROM samples WHERE run = ? AND at >= ? ORDER BY at"
+_SINCE = """
+SELECT at, pages, rows, failed, queue, answers, p50, p95 FROM samples WHERE run = ? AND at >= ? ORDER BY at
+"""
 
 RETENTION_SECONDS = 6 * 3600.0
 """Older samples are deleted."""
@@ -20,14 +29,23 @@ class Sample(NamedTuple):
     rows: float
     failed: int
     queue: int
+    answers: Mapping[str, float] = MappingProxyType({})
+    """A second, by class of status, since the last sample."""
+    p50: float | None = None
+    """Seconds, of the answers since the last sample; so is `p95`. None: there were none."""
+    p95: float | None = None
 
 
 def add(db: Database, run: int, sample: Sample) -> None:
     """Add a sample and delete expired ones."""
-    db.execute(_ADD, (run, *sample))
+    at, pages, rows, failed, queue, answers, p50, p95 = sample
+    db.execute(_ADD, (run, at, pages, rows, failed, queue, orjson.dumps(dict(answers)).decode(), p50, p95))
     db.execute(_DELETE_OLD, (run, sample.at - RETENTION_SECONDS))
 
 
 def list_since(db: Database, run: int, at: float) -> list[Sample]:
     """The samples of a run since a moment, oldest first."""
-    return [Sample(*row) for row in db.all(_SINCE, (run, at))]
+    return [
+        Sample(moment, pages, rows, failed, queue, orjson.loads(answers or "{}"), p50, p95)
+        for moment, pages, rows, failed, queue, answers, p50, p95 in db.all(_SINCE, (run, at))
+    ]

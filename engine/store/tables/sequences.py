@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from engine.store.db.connector import Database, id_list
+from engine.store.tables.hosts import EFFECTIVE_CONCURRENCY
 
 LOOKAHEAD = 0.1
 """Seconds by which a lease may come before the host's next send time."""
@@ -19,19 +20,19 @@ ON CONFLICT (run, grp, host, kind) DO NOTHING RETURNING id
 """
 _FIND = "SELECT id FROM sequences WHERE run = ? AND grp = ? AND host = ? AND kind = ?"
 
-_SPARE = """
-(SELECT max(0, min(2 * h.concurrency, r.slots / max(1, r.active_sequences) - h.concurrency))
+_SPARE = f"""
+(SELECT max(0, min(2 * {EFFECTIVE_CONCURRENCY}, r.slots / max(1, r.active_sequences) - {EFFECTIVE_CONCURRENCY}))
     FROM runs r WHERE r.seq = sequences.run)
 """
 _ELIGIBLE = f"""
     rung_at IS NULL AND ready > 0 AND paused = 0 AND absent <> 1
     AND (kind = 'extract' OR EXISTS (
-        SELECT 1 FROM hosts h WHERE h.id = sequences.host
+        SELECT 1 FROM hosts h WHERE h.id = sequences.host AND h.paused = 0
             AND (h.robots <> 'WANTED' OR sequences.kind = 'robots')
             AND (h.next_at IS NULL OR h.next_at <= :now + :lookahead)
             AND (h.backoff_until IS NULL OR h.backoff_until <= :now)
             AND (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract')
-                < h.concurrency + {_SPARE}
+                < {EFFECTIVE_CONCURRENCY} + {_SPARE}
     ))
 """
 _RING_HOSTS = (

@@ -70,6 +70,7 @@ def add_child_jobs(
                 child.url,
                 child.identity,
                 int(child.may_leave_host),
+                f.job.page_job or f.job.id,
             )
     jobs.add_links(db, list(links.values()))
     relinked = [f for f in outcomes if f.job.links_stale]

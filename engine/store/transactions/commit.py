@@ -10,7 +10,7 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages import documents
 from engine.store.read import candidates
-from engine.store.tables import answers, events, health, hosts, jobs, metrics, nodes, rows, sequences
+from engine.store.tables import answers, events, health, host_speeds, hosts, jobs, metrics, nodes, rows, sequences
 from engine.store.tables.answers import Answer
 from engine.store.tables.events import Event
 from engine.store.tables.health import PageHealth
@@ -164,7 +164,7 @@ def _apply_alone(
         failed = JobOutcome(
             job=outcome.job, state=JobState.FAILED, reason=reason, attempts=1, events=(event,),
             requests=outcome.requests, fetches=outcome.fetches, fetch_seconds=outcome.fetch_seconds,
-            received_bytes=outcome.received_bytes,
+            received_bytes=outcome.received_bytes, answers=outcome.answers,
         )  # fmt: skip
         places.rollback_cache()
         return _apply(db, run, [failed], places, now, reextract_stale)
@@ -197,6 +197,7 @@ def _apply(
     if stale:
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
     _add_fetch_stats(db, run, accepted)
+    host_speeds.count_answers(db, _count_answers(accepted))
     add_child_jobs(db, run, accepted, places, touched_hosts)
     for f in accepted:
         if f.backoff_until is not None:
@@ -253,6 +254,15 @@ def _to_update(db: Database, f: JobOutcome, places: PlacementCache, touched_host
         defs=None if f.links_dropped else f.job.defs_version, reason=f.reason,
         priority=f.priority,
     )  # fmt: skip
+
+
+def _count_answers(outcomes: Sequence[JobOutcome]) -> dict[tuple[int, int], int]:
+    """By host and status."""
+    counts: dict[tuple[int, int], int] = {}
+    for f in outcomes:
+        for status, _ in f.answers:
+            counts[f.job.host, status] = counts.get((f.job.host, status), 0) + 1
+    return counts
 
 
 def _add_row_counts(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:

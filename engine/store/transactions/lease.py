@@ -16,10 +16,10 @@ from engine.store.transactions import page_limit
 # where the robots.txt cannot be read, no page is sent: its jobs need no send times
 SEQUENCE_STATE = f"""
 SELECT s.run, s.kind, s.grp, s.ready, s.taken,
-    s.paused OR s.absent = 1 OR (r.extract_only AND s.kind <> 'extract'), s.max_pages,
+    s.paused OR s.absent = 1 OR (s.kind <> 'extract' AND (r.extract_only OR h.paused)), s.max_pages,
     h.id, {hosts.EFFECTIVE_DELAY}
         * (s.kind = 'robots' OR h.robots <> 'KNOWN' OR h.robots_fetched_at IS NOT NULL),
-    h.throttle, h.concurrency, h.next_at, h.backoff_until, h.robots,
+    h.throttle, {hosts.EFFECTIVE_CONCURRENCY}, h.next_at, h.backoff_until, h.robots,
     (SELECT total(t.taken) FROM sequences t WHERE t.host = h.id AND t.kind <> 'extract'),
     r.state, r.paused, r.active_sequences, r.slots, r.defs_version, r.max_pages, r.relinking,
     EXISTS (SELECT 1 FROM sequences o WHERE o.run = s.run AND o.rung_at IS NOT NULL AND o.id <> s.id

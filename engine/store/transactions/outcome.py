@@ -113,6 +113,8 @@ class JobOutcome:
     """Responses read for the job, with the seconds they took and the bytes of their bodies."""
     fetch_seconds: float = 0.0
     received_bytes: int = 0
+    answers: tuple[tuple[int, float], ...] = ()
+    """Status and seconds of each answer to its requests for pages; status 0: there was none."""
     on_settled: tuple[Callable[[], None], ...] = ()
     """Called once the outcome is committed or dropped, when what it holds is no longer in memory."""
 

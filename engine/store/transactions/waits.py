@@ -11,7 +11,7 @@ from engine.store.transactions import page_limit
 from engine.store.transactions.lease import LEASING_STATES, SEQUENCE_STATE, SequenceState
 
 _SEQUENCE = """
-SELECT s.id, s.paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
+SELECT s.id, s.paused, h.paused, s.absent, r.extract_only, h.crawl_delay, h.throttled, h.blocked
 FROM sequences s JOIN hosts h ON h.id = s.host JOIN runs r ON r.seq = s.run
 WHERE s.run = ? AND s.kind = ? AND s.grp = ? AND h.key = ?
 """
@@ -53,13 +53,15 @@ def _explain(db: Database, run: int, place: WaitingPlace, now: float) -> str:
     row = db.one(_SEQUENCE, (run, place.kind, place.group, place.host))
     if row is None:
         return "its sequence is being created"
-    id_, paused, absent, extract_only, crawl_delay, throttled, blocked = row
+    id_, paused, host_paused, absent, extract_only, crawl_delay, throttled, blocked = row
     s = SequenceState(*db.all(SEQUENCE_STATE, (id_,))[0])
     if s.run_paused:
         causes = {"operator": "by an operator", "disk": "until the disk has room"}
         return "the run is paused " + " and ".join(causes.get(cause, cause) for cause in s.run_paused.split(", "))
     if paused:
         return "its sequence is paused by an operator"
+    if host_paused and place.kind != JobKind.EXTRACT:
+        return f"{place.host} is paused by an operator"
     if absent == 1:
         return f"the defs lack the group {place.group}"
     if extract_only and place.kind != JobKind.EXTRACT:

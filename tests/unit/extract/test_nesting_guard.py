@@ -85,6 +85,7 @@ tags = st.one_of(
 @example(["<table><tr><td><p>"], [], 40, 60)
 @example(["<li><dd>"], [], 40, 60)
 @example(["<b id=1><b id=2>"], ["</p><div>"], 20, 20)
+@example([], ["<div>", "<div>", "</optgroup>", "<optgroup>"], 4, 13)
 def test_no_tree_is_deeper_than_the_bound(first: list[str], then: list[str], times: int, depth: int) -> None:
     markup = "".join(first) * times + "".join(then) * times
     if TreeShape(LexborHTMLParser(markup)).is_deeper(depth):

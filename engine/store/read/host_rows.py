@@ -1,0 +1,103 @@
+"""Reads the hosts of a run: their limits, waits, answers and speed."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from engine.model.status_class import count_by_class
+from engine.runtime.clock import boottime
+from engine.store.db.connector import Database
+from engine.store.tables import host_speeds, hosts
+
+_HOSTS = f"""
+SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.next_at, h.backoff_until,
+    (SELECT total(taken) FROM sequences WHERE host = h.id AND kind <> 'extract'),
+    (SELECT total(ready + delayed) FROM sequences WHERE host = h.id AND kind <> 'extract'),
+    (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page'),
+    (SELECT total(failed) FROM sequences WHERE host = h.id AND kind = 'page'),
+    h.strikes, h.throttled, h.errors, h.gone, h.blocked, h.robots, h.robots_status, h.records, h.records_rejected,
+    h.bytes, h.p50, h.p95, h.recent_p50, h.eta, h.paused, h.operator_delay, h.operator_concurrency
+FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host. Field names and their order are the keys of `status --json`; durations are in seconds."""
+
+    host: str
+    running: int
+    waiting: int
+    delay: float
+    concurrency: int
+    next_in: float | None
+    """Until its next request may be sent; None: now. So is `backoff`."""
+    backoff: float | None
+    strikes: int
+    throttled: int
+    errors: int
+    """Requests that failed."""
+    blocked: int
+    """Answers that refused the crawler."""
+    robots: str
+    robots_status: int | None
+    pages: int
+    records: int
+    rejected: int
+    failed: int = 0
+    """Pages."""
+    gone: int = 0
+    """Requests answered with 404 or 410."""
+    answers: dict[str, int] = field(default_factory=dict)
+    """By class of status, in the order of STATUS_CLASSES; without those that there are none of."""
+    bytes: int = 0
+    p50: float | None = None
+    """Of its answers in the last minute it had some; so is `p95`."""
+    p95: float | None = None
+    recent_p50: tuple[float | None, ...] = ()
+    """Of each of the last intervals of five seconds; None: no answer."""
+    eta: float | None = None
+    """Estimated until its pages have ended."""
+    paused: bool = False
+    """Whether an operator paused it; the next two: what an operator set in place of the defs' values."""
+    operator_delay: float | None = None
+    operator_concurrency: int | None = None
+
+    @property
+    def failed_share(self) -> float | None:
+        """Of all answers for its pages, the share that failed; None without answers."""
+        failed = self.errors + self.gone
+        requests = self.pages + failed + self.blocked
+        return failed / requests if requests else None
+
+    @property
+    def is_controlled(self) -> bool:
+        """Whether an operator changed something."""
+        return self.paused or self.operator_delay is not None or self.operator_concurrency is not None
+
+
+def list_hosts(db: Database, run: int, limit: int) -> list[HostRow]:
+    """The first hosts of a run, in the order in which they were named."""
+    rows = db.all(_HOSTS, (run, limit))
+    answers = host_speeds.list_answers(db, (row[0] for row in rows))
+    return [_to_row(row, answers.get(row[0], {})) for row in rows]
+
+
+def _to_row(row: tuple[Any, ...], answers: dict[int, int]) -> HostRow:
+    _, key, delay, concurrency, next_at, backoff, taken, waiting, done, failed, *counts = row
+    strikes, throttled, errors, gone, blocked, robots, status, records, rejected, *speed = counts
+    received, p50, p95, recent, eta, paused, operator_delay, operator_concurrency = speed
+    now, running = boottime(), min(int(taken), concurrency)  # spare jobs of nodes wait for their place at the host
+
+    def seconds_until(moment: float | None) -> float | None:
+        return None if moment is None or moment <= now else round(moment - now, 3)
+
+    return HostRow(
+        host=key, running=running, waiting=int(waiting) + int(taken) - running, delay=delay, concurrency=concurrency,
+        next_in=seconds_until(next_at), backoff=seconds_until(backoff), strikes=strikes, throttled=throttled,
+        errors=errors, blocked=blocked, robots=robots.lower(), robots_status=status, pages=int(done),
+        records=records, rejected=rejected, failed=int(failed), gone=gone, answers=count_by_class(answers),
+        bytes=received, p50=p50, p95=p95, recent_p50=tuple(orjson.loads(recent)) if recent else (), eta=eta,
+        paused=bool(paused), operator_delay=operator_delay, operator_concurrency=operator_concurrency,
+    )  # fmt: skip

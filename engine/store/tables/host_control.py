@@ -1,0 +1,78 @@
+"""Writes what an operator sets for a host at run time: pause, delay and concurrency, in place of the defs' values."""
+
+from typing import NamedTuple
+
+from engine.store.db.connector import Database
+from engine.store.tables.hosts import EFFECTIVE_DELAY
+
+_FIND = """
+SELECT key FROM hosts WHERE run = :run AND (key = :name OR rtrim(rtrim(key, '0123456789'), ':') = :name)
+ORDER BY key LIMIT 3
+"""
+_LIST_SOME = "SELECT key FROM hosts WHERE run = ? ORDER BY key LIMIT ?"
+_SET = """
+UPDATE hosts SET paused = coalesce(:paused, paused), operator_delay = coalesce(:delay, operator_delay),
+    operator_concurrency = coalesce(:concurrency, operator_concurrency)
+WHERE run = :run AND key = :key
+"""
+_RESET = "UPDATE hosts SET paused = 0, operator_delay = NULL, operator_concurrency = NULL WHERE run = ? AND key = ?"
+# a send time reserved under a longer delay comes earlier: no job has it yet
+_BRING_FORWARD = f"""
+UPDATE hosts AS h SET next_at = min(next_at, :now + {EFFECTIVE_DELAY})
+WHERE run = :run AND key = :key AND next_at IS NOT NULL
+"""
+_READ = f"""
+SELECT paused, {EFFECTIVE_DELAY}, coalesce(operator_concurrency, concurrency), delay, concurrency, crawl_delay,
+    robots <> 'OFF', operator_delay, operator_concurrency
+FROM hosts h WHERE run = ? AND key = ?
+"""
+
+
+class HostControl(NamedTuple):
+    """What applies to a host, what the defs say, and what an operator set (None: nothing)."""
+
+    paused: bool
+    delay: float
+    concurrency: int
+    defs_delay: float
+    defs_concurrency: int
+    crawl_delay: float
+    obeys_robots: bool
+    operator_delay: float | None
+    operator_concurrency: int | None
+
+
+def find_keys(db: Database, run: int, name: str) -> list[str]:
+    """The hosts (`name:port`) of a run with this key or name, at most three."""
+    return [str(row[0]) for row in db.all(_FIND, {"run": run, "name": name})]
+
+
+def list_some(db: Database, run: int, limit: int) -> list[str]:
+    """A few hosts of a run."""
+    return [str(row[0]) for row in db.all(_LIST_SOME, (run, limit))]
+
+
+def set_limits(
+    db: Database, run: int, key: str, now: float, *, paused: bool | None = None, delay: float | None = None,
+    concurrency: int | None = None,
+) -> None:  # fmt: skip
+    """Set those that are given. `delay`: seconds; `now`: boot-time seconds."""
+    limits = {"paused": None if paused is None else int(paused), "delay": delay, "concurrency": concurrency}
+    db.execute(_SET, {**limits, "run": run, "key": key})
+    db.execute(_BRING_FORWARD, {"now": now, "run": run, "key": key})
+
+
+def reset(db: Database, run: int, key: str, now: float) -> None:
+    """Go back to the defs' values, not paused. `now`: boot-time seconds."""
+    db.execute(_RESET, (run, key))
+    db.execute(_BRING_FORWARD, {"now": now, "run": run, "key": key})
+
+
+def read(db: Database, run: int, key: str) -> HostControl:
+    """What applies to a host of a run."""
+    paused, delay, concurrency, defs_delay, defs_concurrency, crawl_delay, robots, *operator = db.all(
+        _READ, (run, key)
+    )[0]
+    return HostControl(
+        bool(paused), delay, concurrency, defs_delay, defs_concurrency, crawl_delay, bool(robots), *operator
+    )

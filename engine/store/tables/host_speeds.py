@@ -1,0 +1,113 @@
+"""Writes what hosts answered, how fast, and how many bytes: `host_answers`, `host_latencies`, columns of `hosts`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import orjson
+
+from engine.store.db.connector import Database, id_list
+
+NO_ANSWER = 0
+"""In place of a status: a request to which nothing was answered."""
+
+_COUNT = """
+INSERT INTO host_answers (host, status, answers) {values}
+ON CONFLICT (host, status) DO UPDATE SET answers = answers + excluded.answers
+"""
+_ADD_LATENCIES = """
+INSERT INTO host_latencies (host, bucket, answers) {values}
+ON CONFLICT (host, bucket) DO UPDATE SET answers = answers + excluded.answers
+"""
+_ADD_BYTES = """
+WITH t (now) AS (SELECT ?), m (host, bytes) AS ({values})
+UPDATE hosts SET bytes = hosts.bytes + m.bytes, measured_at = t.now FROM t, m WHERE hosts.id = m.host
+"""
+_MEASURED = "SELECT id FROM hosts WHERE run = ? AND measured_at >= ?"
+_LATENCIES = "SELECT host, bucket, answers FROM host_latencies WHERE host IN (SELECT value FROM json_each(?))"
+_ANSWERS_BY_STATUS = """
+SELECT a.status, sum(a.answers) FROM hosts h CROSS JOIN host_answers a ON a.host = h.id WHERE h.run = ?
+GROUP BY a.status
+"""
+_ANSWERS = """
+SELECT host, status, answers FROM host_answers WHERE host IN (SELECT value FROM json_each(?)) ORDER BY host, status
+"""
+_SET_SPEEDS = """
+WITH s (host, p50, p95, recent) AS ({values})
+UPDATE hosts SET p50 = s.p50, p95 = s.p95, recent_p50 = s.recent FROM s WHERE hosts.id = s.host
+"""
+_FORGET_LATENCIES = "DELETE FROM host_latencies WHERE host IN (SELECT value FROM json_each(?))"
+_SET_ETAS = "WITH e (host, eta) AS ({values}) UPDATE hosts SET eta = e.eta FROM e WHERE hosts.id = e.host"
+_CLEAR_ETAS = """
+UPDATE hosts SET eta = NULL WHERE run = ? AND eta IS NOT NULL AND id NOT IN (SELECT value FROM json_each(?))
+"""
+
+
+@dataclass(slots=True)
+class HostTraffic:
+    """What a host answered since the last flush: the histogram of its latency, and the bytes of its bodies."""
+
+    latencies: dict[int, int] = field(default_factory=dict)
+    bytes: int = 0
+
+
+class HostSpeed(NamedTuple):
+    """How fast a host answers, in seconds; `recent`: the p50 of each of the last intervals, None without answers."""
+
+    host: int
+    p50: float | None
+    p95: float | None
+    recent: Sequence[float | None]
+
+
+def count_answers(db: Database, answers: Mapping[tuple[int, int], int]) -> None:
+    """Count answers by host and status."""
+    db.execute_values(_COUNT, [(host, status, count) for (host, status), count in answers.items()])
+
+
+def add_traffic(db: Database, traffic: Mapping[int, HostTraffic], now: float) -> None:
+    """Add to the histograms and bytes of hosts. `now`: boot-time seconds."""
+    latencies = [
+        (host, bucket, count) for host, of_host in traffic.items() for bucket, count in of_host.latencies.items()
+    ]
+    db.execute_values(_ADD_LATENCIES, latencies)
+    db.execute_values(_ADD_BYTES, [(host, of_host.bytes) for host, of_host in traffic.items()], leading=(now,))
+
+
+def list_measured(db: Database, run: int, since: float) -> dict[int, dict[int, int]]:
+    """By host: the histograms of those measured since a boot-time second."""
+    hosts = [int(row[0]) for row in db.all(_MEASURED, (run, since))]
+    histograms: dict[int, dict[int, int]] = {host: {} for host in hosts}
+    for host, bucket, count in db.all(_LATENCIES, (id_list(hosts),)):
+        histograms[int(host)][int(bucket)] = int(count)
+    return histograms
+
+
+def answers_by_status(db: Database, run: int) -> dict[int, int]:
+    """All answers of a run by status."""
+    return {int(status): int(count) for status, count in db.all(_ANSWERS_BY_STATUS, (run,))}
+
+
+def list_answers(db: Database, hosts: Iterable[int]) -> dict[int, dict[int, int]]:
+    """By host: its answers by status."""
+    answers: dict[int, dict[int, int]] = {}
+    for host, status, count in db.all(_ANSWERS, (id_list(hosts),)):
+        answers.setdefault(int(host), {})[int(status)] = int(count)
+    return answers
+
+
+def set_speeds(db: Database, speeds: Iterable[HostSpeed]) -> None:
+    """Record how fast hosts answer."""
+    rows = [(s.host, s.p50, s.p95, orjson.dumps(list(s.recent)).decode()) for s in speeds]
+    db.execute_values(_SET_SPEEDS, rows)
+
+
+def forget_latencies(db: Database, hosts: Iterable[int]) -> None:
+    """Empty the histograms of hosts that have not answered for a while."""
+    db.execute(_FORGET_LATENCIES, (id_list(hosts),))
+
+
+def set_etas(db: Database, run: int, etas: Mapping[int, float]) -> None:
+    """Record the estimated seconds until the pages of hosts have ended; of all others of the run: none."""
+    db.execute(_CLEAR_ETAS, (run, id_list(etas)))
+    db.execute_values(_SET_ETAS, list(etas.items()))
