@@ -56,6 +56,13 @@ def format_age(seconds: float | None) -> str:
     return f"{whole // 86_400}d{whole % 86_400 // 3600:02}"
 
 
+def format_latency(seconds: float | None) -> str:
+    """How long an answer takes: `42ms`, `1.2s`, `34s`; `-` for None."""
+    if seconds is not None and seconds < 0.9995:
+        return f"{seconds * 1000:.0f}ms"
+    return format_age(seconds)
+
+
 def format_elapsed(seconds: float) -> str:
     """The time since something happened, in one unit, so that it rarely changes: `4s`, `12m`, `3h`, `2d`."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):

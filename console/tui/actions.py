@@ -1,18 +1,26 @@
 """Key actions that change the run: sends commands, asks before destructive ones, retries jobs."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from console.filter_syntax import parse
 from console.format import plural
 from console.tui.host import AppHost
 from console.tui.screens.dialogs import confirm_dialog, kill_dialog
-from console.tui.state.control import ControlClient
+from console.tui.state.control import ControlClient, Retried
 from console.tui.state.source import PollResult
+from console.tui.undo import Command, UndoStack, UndoStep
 from console.tui.widgets.bars import HintBar
-from engine.errors import CrawlError
+from engine.errors import CrawlError, UsageError
 from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
+from engine.store.transactions.exclude import queued_filter
+
+_MAX_LINES = 8
+"""Groups that a question lists."""
 
 
 class Actions:
@@ -23,26 +31,42 @@ class Actions:
         self._control_client = control_client
         self._hints = hints
         self._pending_commands = 0
+        self._undo_stack = UndoStack()
+        self._previewed = ""
 
-    def send_command(self, name: str, arguments: dict[str, Any]) -> None:
-        """Send a command to the supervisor."""
+    def send_command(
+        self, name: str, arguments: dict[str, Any], *, undo: tuple[str, dict[str, Any]] | None = None
+    ) -> None:
+        """Send a command to the supervisor. `undo`: name and arguments of the one that takes it back."""
         if self._require_supervisor(name) is None:
             return
-        label = " ".join([name, *map(str, arguments.values())])
-        self._run_command(label, lambda: self._control_client.send(name, arguments))
+        label = " ".join([name, *(str(value) for value in arguments.values() if value is not True)])
+        step = UndoStep(label, partial(self._control_client.send, *undo)) if undo is not None else None
+        self._run_command(label, lambda: self._control_client.send(name, arguments), step)
 
-    def _run_command(self, label: str, command: Callable[[], tuple[bool, str]]) -> None:
+    def _run_command(self, label: str, command: Command, undo: UndoStep | None = None) -> None:
         self._set_pending(label)
-        self._app.run_in_thread(lambda: self._execute(label, command))
+        self._app.run_in_thread(lambda: self._execute(label, command, undo))
 
-    def _execute(self, label: str, command: Callable[[], tuple[bool, str]]) -> None:
+    def undo(self) -> None:
+        """Take back the last order that can be taken back."""
+        step = self._undo_stack.pop()
+        if step is None:
+            self._app.show_toast("nothing to undo: u takes back pause, host limits, scale, exclude and retry")
+        else:
+            self._run_command(f"undo {step.label}", step.command)
+
+    def _execute(self, label: str, command: Command, undo: UndoStep | None = None) -> None:
         try:
             succeeded, answer = command()
         except CrawlError as error:
             succeeded, answer = False, f"{error.message}. {error.remedy}"
         except Exception as error:  # a command that fails must not end the console
             succeeded, answer = False, f"{type(error).__name__}: {error}"
-        self._app.call_in_app(self._show_answer, succeeded, f"{label}: {answer}")
+        if succeeded and undo is not None:
+            self._undo_stack.push(undo.label, undo.command)
+        hint = "; u takes it back" if succeeded and undo is not None else ""
+        self._app.call_in_app(self._show_answer, succeeded, f"{label}: {answer}{hint}")
 
     def _show_answer(self, succeeded: bool, answer: str) -> None:
         self._set_pending("")
@@ -134,11 +158,28 @@ class Actions:
         """Say where `X` kills."""
         self._app.show_toast("X kills on screen 1 (Nodes): a node, or the whole run", "warning")
 
+    def restart_supervisor(self) -> None:
+        """Ask, then start a supervisor that resumes the run, where none is alive."""
+        poll, start = self._app.last_poll, self._app.options.start_supervisor
+        if poll is not None and poll.supervisor_pid is not None:
+            self._app.show_toast("R restarts a node on screen 1 (Nodes); the supervisor is alive", "warning")
+        elif start is None or poll is None or poll.snapshot.run is None:
+            self._app.show_toast("`crawl-console run` resumes the run", "warning")
+        else:
+            run = poll.snapshot.run
+            lines = [
+                f"A supervisor starts, and {'resumes run ' + run.id if run.state.is_open else 'begins a new run'}."
+            ]
+            self.confirm_then("Start the supervisor", lines, "Start", lambda: self._run_command("start", start))
+
     def toggle_pause(self) -> None:
         """Pause the run, or resume it."""
         poll = self._require_supervisor("pause")
         if poll is not None and poll.snapshot.run is not None:
-            self.send_command("resume" if "operator" in (poll.snapshot.run.paused or "") else "pause", {})
+            order, opposite = "pause", "resume"
+            if "operator" in (poll.snapshot.run.paused or ""):
+                order, opposite = opposite, order
+            self.send_command(order, {}, undo=(opposite, {}))
 
     def add_node(self) -> None:
         """Start one more node."""
@@ -159,7 +200,7 @@ class Actions:
         if runners + change < 1:
             self._app.show_toast("this is the last node: c cancels the run", "warning")
         else:
-            self.send_command("scale", {"count": runners + change})
+            self.send_command("scale", {"count": runners + change}, undo=("scale", {"count": runners}))
 
     def reload(self) -> None:
         """Reload the defs."""
@@ -194,17 +235,38 @@ class Actions:
         if ids:
             self._confirm_retry(len(ids), ids, job_filter)
             return
-        self._set_pending("counting")
-        self._app.run_in_thread(lambda: self._count_then_confirm(job_filter))
+        self.count_then(job_filter, lambda count: self._confirm_retry(count, (), job_filter))
 
-    def _count_then_confirm(self, job_filter: JobFilter) -> None:
-        try:
-            count = self._control_client.count_jobs(job_filter)
-        except CrawlError as error:
-            self._app.call_in_app(self._show_answer, False, f"retry: {error.message}. {error.remedy}")
-        else:
-            self._app.call_in_app(self._set_pending, "")
-            self._app.call_in_app(self._confirm_retry, count, (), job_filter)
+    def retry_groups(self, filters: Sequence[JobFilter], count: int, lines: Sequence[str]) -> None:
+        """Ask, then retry the jobs of these filters. `count`: of them all; `lines`: what they are."""
+        more = [f"… {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
+
+        def retry_all() -> tuple[bool, str]:
+            results = [self._control_client.retry_jobs(job_filter, ()) for job_filter in filters]
+            retried = Retried(sum(r.count for r in results), [job for r in results for job in r.ended])
+            return self._describe_retry(retried)
+
+        self.confirm_then(
+            f"Retry {plural(count, 'job')}",
+            [*lines[:_MAX_LINES], *more, "They become READY again, as new."],
+            f"Retry {count}",
+            lambda: self._run_command("retry", retry_all),
+        )
+
+    def count_then(self, job_filter: JobFilter, then: Callable[[int], None]) -> None:
+        """Count the jobs that match, then call `then` with their number."""
+        self._set_pending("counting")
+
+        def count() -> None:
+            try:
+                number = self._control_client.count_jobs(job_filter)
+            except CrawlError as error:
+                self._app.call_in_app(self._show_answer, False, f"{error.message}. {error.remedy}")
+            else:
+                self._app.call_in_app(self._set_pending, "")
+                self._app.call_in_app(then, number)
+
+        self._app.run_in_thread(count)
 
     def _confirm_retry(self, count: int, ids: Sequence[int], job_filter: JobFilter) -> None:
         if not count:
@@ -220,11 +282,55 @@ class Actions:
         )
 
     def _retry_now(self, job_filter: JobFilter, ids: Sequence[int]) -> tuple[bool, str]:
-        count = self._control_client.retry_jobs(job_filter, ids)
+        return self._describe_retry(self._control_client.retry_jobs(job_filter, ids))
+
+    def _describe_retry(self, retried: Retried) -> tuple[bool, str]:
         poll = self._app.last_poll
-        supervised = poll is not None and poll.supervisor_pid is not None
-        hint = "" if supervised else "; `crawl-console run` resumes the run"
-        return True, f"{plural(count, 'job')} READY again{hint}"
+        text = f"{plural(retried.count, 'job')} READY again"
+        if poll is None or poll.supervisor_pid is None:
+            text += "; R resumes the run"
+        if retried.ended:
+            self._undo_stack.push("retry", partial(self._control_client.undo_retry, retried.ended))
+            text += "; u takes it back"
+        return True, text
+
+    def preview_exclusion(self, text: str) -> None:
+        """Show in the hint bar how many queued jobs a filter would exclude."""
+        self._previewed = text
+        try:
+            job_filter = queued_filter(parse(text)) if text.strip() else None
+        except UsageError:
+            job_filter = None
+        if job_filter is None:
+            self._show_preview(text, "")
+            return
+
+        def count(job_filter: JobFilter = job_filter) -> None:
+            with contextlib.suppress(CrawlError):
+                number = self._control_client.count_jobs(job_filter)
+                note = f"enter: would exclude {plural(number, 'queued job')}"
+                self._app.call_in_app(self._show_preview, text, note)
+
+        self._app.run_in_thread(count)
+
+    def _show_preview(self, text: str, note: str) -> None:
+        if text == self._previewed:  # else more was typed meanwhile
+            self._hints.note = note
+            self._hints.redraw()
+
+    def exclude(self, job_filter: JobFilter, count: int) -> None:
+        """Ask, then take the queued jobs that match out of the run. `count`: how many they are now."""
+        self.confirm_then(
+            f"Exclude {plural(count, 'queued job')}",
+            [f"{plural(count, 'queued job')} that match {job_filter.text} become SKIPPED.", "u takes it back."],
+            f"Exclude {count}",
+            lambda: self._run_command("exclude", lambda: self._exclude_now(job_filter)),
+        )
+
+    def _exclude_now(self, job_filter: JobFilter) -> tuple[bool, str]:
+        count, reason = self._control_client.exclude_jobs(job_filter)
+        self._undo_stack.push("exclude", partial(self._control_client.readmit_jobs, reason))
+        return True, f"{plural(count, 'job')} SKIPPED; u takes it back"
 
     def export_jobs(self, job_filter: JobFilter) -> None:
         """Write all jobs that match to a CSV file."""

@@ -12,23 +12,28 @@ from textual.app import App, ComposeResult
 from textual.binding import BindingType
 from textual.css.query import NoMatches
 from textual.filter import LineFilter
-from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
+from console.alarms import Alarm, current_alarms
+from console.format import plural
 from console.sanitize import clean
 from console.tui.actions import Actions
+from console.tui.announce import announce
+from console.tui.app_keys import app_handlers
 from console.tui.ascii_filter import AsciiFilter
 from console.tui.bindings import fallback_bindings, key_labels, key_to_press, resolve_keymap
 from console.tui.config import save_state
 from console.tui.desktop import DesktopActions
 from console.tui.frame import Frame
 from console.tui.host import Answer
+from console.tui.messages import Polled, PollFailed
 from console.tui.navigation import Navigation
 from console.tui.options import ConsoleOptions
 from console.tui.quit import QuitFlow
 from console.tui.screens.help import KeyPanel
-from console.tui.state.alerts import Alarm, current_alarms
+from console.tui.screens.palette import PaletteCommand, PalettePanel
+from console.tui.state.alarm_book import AlarmBook
 from console.tui.state.control import ControlClient
 from console.tui.state.log_buffer import LogBuffer
 from console.tui.state.poller import Poller
@@ -51,7 +56,7 @@ Header { height: 2; }
 Tabs, AlarmBar, HintBar { height: 1; }
 Prompt { height: 1; border: none; padding: 0 1; background: $panel; }
 Prompt:focus { border: none; }
-ToastRack { margin-bottom: 1; }
+ToastRack { margin-bottom: 2; }
 Toast { padding: 0 1; margin: 0; width: auto; max-width: 90%; }
 .low Header { height: 1; }
 .low Tabs { display: none; }
@@ -72,24 +77,6 @@ class Console(App[int], inherit_bindings=False):
     NOTIFICATION_TIMEOUT = 4
     BINDINGS: ClassVar[list[BindingType]] = fallback_bindings()
 
-    class Polled(Message):
-        """A poll succeeded."""
-
-        def __init__(self, result: PollResult) -> None:
-            super().__init__()
-            self.result = result
-
-        def can_replace(self, message: Message) -> bool:
-            """Of several queued results only the newest is shown."""
-            return isinstance(message, Console.Polled)
-
-    class PollFailed(Message):
-        """A poll failed."""
-
-        def __init__(self, reason: str) -> None:
-            super().__init__()
-            self.reason = reason
-
     def __init__(
         self,
         options: ConsoleOptions,
@@ -102,8 +89,9 @@ class Console(App[int], inherit_bindings=False):
         self.options = options
         self.rates, self.log_buffer = Rates(), LogBuffer()
         self.last_poll: PollResult | None = None
-        self.alarms: list[Alarm] = []
+        self.alarm_book = AlarmBook()
         self.frozen = False
+        self._toasts: dict[str, float] = {}
         self.signalled = False
         """Whether a signal ended the console."""
         self.poll_failure: tuple[float, str] | None = None
@@ -122,25 +110,7 @@ class Console(App[int], inherit_bindings=False):
         self.actions = Actions(self, control_client, self._frame.hints)
         self.desktop = DesktopActions(self)
         self.quit_flow = QuitFlow(self)
-        self._unhandled_keys = UnhandledKeys(
-            self,
-            self.navigation,
-            {
-                "palette": self.show_palette,
-                "help": self.show_keys,
-                "freeze": self.toggle_freeze,
-                "theme": self.use_next_theme,
-                "cancel": self.actions.confirm_cancel,
-                "kill": self.actions.refuse_kill,
-                "add": self.actions.add_node,
-                "retire": self.actions.remove_node,
-                "pause": self.actions.toggle_pause,
-                "reload": self.actions.reload,
-                "copy": self.actions.publish_saved_defs,
-                "suspend": self.action_suspend_process,
-                "quit": self.quit_flow.quit,
-            },
-        )
+        self._unhandled_keys = UnhandledKeys(self, self.navigation, app_handlers(self))
 
     @property
     def accepted_defs(self) -> AcceptedDefs | None:
@@ -215,11 +185,11 @@ class Console(App[int], inherit_bindings=False):
 
     def _post_result(self, result: PollResult) -> None:
         if self.is_running:
-            self.post_message(self.Polled(result))
+            self.post_message(Polled(result))
 
     def _post_failure(self, reason: str) -> None:
         if self.is_running:
-            self.post_message(self.PollFailed(reason))
+            self.post_message(PollFailed(reason))
 
     def on_console_polled(self, message: Polled) -> None:
         """Keep and show a poll result."""
@@ -253,16 +223,31 @@ class Console(App[int], inherit_bindings=False):
 
     def _update_bars(self) -> None:
         stale = self.clock() - self.poll_failure[0] if self.poll_failure else None
+        alarms: list[Alarm] | None = None
         if self.last_poll is not None and not self.frozen:
-            reason = self.poll_failure[1] if self.poll_failure else ""
-            self.alarms = current_alarms(
-                self.last_poll, stale_seconds=stale, reason=reason, read_only=self.options.read_only
+            alarms = current_alarms(
+                self.last_poll.snapshot,
+                self.last_poll.supervisor_pid,
+                stale_seconds=stale,
+                reason=self.poll_failure[1] if self.poll_failure else "",
+                read_only=self.options.read_only,
+                can_start=self.options.start_supervisor is not None,
             )
         elif self.poll_failure and self.last_poll is None:
-            self.alarms = [Alarm("bad", self.poll_failure[1])]
+            alarms = [Alarm("bad", self.poll_failure[1], "unreadable")]
+        if alarms is not None:
+            announce(self, self.alarm_book.update(alarms), self.options.config)
         self._frame.update(
-            self.last_poll, self.alarms, stale_seconds=stale, frozen=self.frozen, read_only=self.options.read_only
-        )
+            self.last_poll, self.alarm_book.open, stale_seconds=stale, frozen=self.frozen,
+            read_only=self.options.read_only,
+        )  # fmt: skip
+
+    def acknowledge_alarms(self) -> None:
+        """Acknowledge every current alarm."""
+        count = self.alarm_book.acknowledge(self.alarm_book.alarms)
+        text = f"{plural(count, 'alarm')} acknowledged: quiet until the cause ends; A lists them"
+        self.show_toast(text if count else "no alarm to acknowledge; A lists the history")
+        self.update_screen()
 
     # --- keys
 
@@ -287,8 +272,12 @@ class Console(App[int], inherit_bindings=False):
             self.simulate_key(key)
 
     def show_toast(self, text: str, severity: Any = "information") -> None:
-        """Show a notification."""
-        self.notify(clean(text), severity=severity, markup=False)
+        """Show a notification; one that is shown already is not stacked."""
+        now, text = time.monotonic(), clean(text)
+        self._toasts = {shown: at for shown, at in self._toasts.items() if now - at < self.NOTIFICATION_TIMEOUT}
+        if text not in self._toasts:
+            self._toasts[text] = now
+            self.notify(text, severity=severity, markup=False)
 
     # --- dialogs and the frame
 
@@ -303,10 +292,13 @@ class Console(App[int], inherit_bindings=False):
     def show_palette(self) -> None:
         """Show the command palette."""
         from console.tui.palette import palette_commands
-        from console.tui.screens.palette import PalettePanel
 
         self.prompt.close()
-        self.push_screen(PalettePanel(palette_commands(self)), lambda c: c.action() if c is not None else None)
+        self.push_screen(PalettePanel(palette_commands(self)), self._run_palette_command)
+
+    def _run_palette_command(self, command: PaletteCommand | None) -> None:
+        if command is not None:
+            self.call_later(command.action)  # once the palette is gone: the command may ask for text
 
     def toggle_freeze(self) -> None:
         """Freeze the display, or update it again."""

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -30,6 +31,8 @@ class AttachOptions:
     hertz: float = 2.0
     read_only: bool = False
     fresh: bool = False
+    resumable: bool = True
+    """Whether a supervisor started later can resume the run; that of the demo's shop ends with it."""
     settings: Settings = field(default_factory=Settings)
 
 
@@ -79,6 +82,7 @@ def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
         ConsoleOptions(
             data=options.data, defs=options.defs, hertz=options.hertz, config=user_config, owner=owner,
             read_only=options.read_only, ascii_only=terminal.ascii_only(), settings=options.settings,
+            start_supervisor=partial(_resume, options) if options.resumable else None,
         ),
         DatabaseSource(options.data),
         LocalControlClient(options.data),
@@ -91,6 +95,16 @@ def _run_console(options: AttachOptions, *, owner: bool) -> tuple[int, bool]:
     if app.unhandled_error is not None:
         raise app.unhandled_error
     return app.return_code or 0, app.signalled
+
+
+def _resume(options: AttachOptions) -> tuple[bool, str]:
+    """Start a supervisor that resumes the run; returns whether it did, and the answer."""
+    arguments = [argument for argument in options.arguments if argument != "--fresh"]
+    try:
+        child = spawn.start_supervisor(options.data, arguments, options.environment)
+    except spawn.StartFailed as failure:
+        return False, clean(failure.output.strip().splitlines()[-1] if failure.output.strip() else "it ended at once")
+    return True, f"supervisor {child.pid} started"
 
 
 def _print_exit_summary(options: AttachOptions, stream: TextIO) -> None:

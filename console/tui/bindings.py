@@ -47,10 +47,13 @@ KEYS: tuple[Key, ...] = (
     Key("help", "question_mark", "?", "keys", VIEW),
     Key("sort", "s", "s", "sort by next column", VIEW),
     Key("reverse", "S", "S", "reverse the order", VIEW),
+    Key("columns", "vertical_line", "|", "choose the columns", VIEW),
     Key("zoom", "z", "z", "zoom this pane", VIEW),
     Key("freeze", "F", "F", "freeze the display", VIEW),
     Key("theme", "T", "T", "next theme", VIEW),
     Key("export", "ctrl+s", "^s", "export this view (CSV)", VIEW),
+    Key("alarms", "A", "A", "alarms and their history", VIEW),
+    Key("acknowledge", "a", "a", "acknowledge the alarms", VIEW),
     Key("payload", "v", "v", "show the job's payload", VIEW),
     Key("url", "o", "o", "open the URL in a browser", VIEW),
     Key("copy", "y", "y", "copy the URL or line", VIEW),
@@ -63,16 +66,21 @@ KEYS: tuple[Key, ...] = (
     Key("drain", "x", "x", "drain a node", ACT),
     Key("add", "plus", "+", "add a node", ACT),
     Key("retire", "minus", "-", "remove a node", ACT),
-    Key("restart", "R", "R", "restart a node", ACT),
-    Key("pause", "p", "p", "pause or resume the run", ACT),
+    Key("restart", "R", "R", "restart a node, or the run", ACT),
+    Key("pause", "p", "p", "pause or resume run or host", ACT),
     Key("retry", "r", "r", "retry marked or matching", ACT),
+    Key("host_delay", "d", "d", "delay of this host", ACT),
+    Key("host_concurrency", "C", "C", "concurrency of this host", ACT),
+    Key("host_reset", "D", "D", "back to the defs' values", ACT),
+    Key("exclude", "E", "E", "exclude queued jobs", ACT),
+    Key("undo", "u", "u", "undo pause, exclude, retry", ACT),
     Key("reload", "ctrl+r", "^r", "reload the defs", ACT),
     Key("follow", "f", "f", "follow the log", LOG),
     Key("wrap", "w", "w", "wrap or cut long lines", LOG),
     Key("next_match", "n", "n", "next match", LOG),
     Key("previous_match", "N", "N", "previous match", LOG),
     Key("level", "L", "L", "minimum log level", LOG),
-    Key("log_of", "l", "l", "log of this node or all", LOG),
+    Key("log_of", "l", "l", "log of a node, errors of a host", LOG),
     Key("log_filter", "ampersand", "&", "show matching lines only", LOG),
     Key("suspend", "ctrl+z", "^z", "suspend; fg resumes", QUIT),
     Key("quit", "q,ctrl+c", "q", "quit: detach, stop, kill", QUIT),
@@ -87,7 +95,7 @@ READ_ONLY_ACTIONS = ("mark", "mark_all")
 
 _UNBOUND = "unbound"
 """A key that no terminal sends: for an action whose keys all moved to others."""
-_NAMED_CHARACTERS = {"slash": "/", "plus": "+", "minus": "-"}
+_NAMED_CHARACTERS = {"slash": "/", "plus": "+", "minus": "-", "vertical_line": "|"}
 
 
 def key_bindings(namespace: Mapping[str, object]) -> list[BindingType]:

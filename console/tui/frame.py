@@ -6,8 +6,8 @@ from pathlib import Path
 from textual.containers import Container
 from textual.widget import Widget
 
+from console.alarms import Alarm
 from console.format import format_time
-from console.tui.state.alerts import Alarm
 from console.tui.state.rates import Rates
 from console.tui.state.source import PollResult
 from console.tui.widgets.bars import AlarmBar, HintBar, Tabs
@@ -20,7 +20,7 @@ class Frame:
 
     def __init__(self, data: Path, rates: Rates) -> None:
         self.header = Header()
-        self.header.project, self.header.rates = project_name(data), rates
+        self.header.project, self._rates = project_name(data), rates
         self.tabs = Tabs()
         self.body = Container(id="body")
         self.alarm_bar = AlarmBar()
@@ -42,11 +42,12 @@ class Frame:
         read_only: bool,
     ) -> None:
         """Show a poll result. A frozen header keeps its figures and changes its badges only."""
-        if poll is not None:
-            if not frozen:
-                self.header.last_poll = poll
-                self.header.reload_note = _reload_note(poll)
+        if poll is not None and not frozen:
+            self.header.last_poll = poll
+            self.header.reload_note = _reload_note(poll)
+            self.header.recent_pages_per_s = tuple(self._rates.recent_pages_per_s)
             self.tabs.failed_count = poll.snapshot.jobs["failed"]
+        self.header.alarm_count = len(alarms)
         self.header.badges = tuple(
             badge
             for badge, active in (

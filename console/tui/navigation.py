@@ -36,6 +36,11 @@ class Navigation:
         return self.top is not None and self.top.shows_plan
 
     @property
+    def typed_filter(self) -> str:
+        """The job filter that the operator typed in the visible view."""
+        return self.top.typed_filter if self.top is not None else ""
+
+    @property
     def top(self) -> View | None:
         """The visible view."""
         return self.view_stack[-1] if self.view_stack else None
@@ -57,6 +62,12 @@ class Navigation:
 
         self.push_view(JobsView(job_filter))
 
+    def push_failed(self, job_filter: JobFilter) -> None:
+        """List the failed jobs that match."""
+        from console.tui.screens.jobs import JobsView
+
+        self.push_view(JobsView(job_filter, name="failed"))
+
     def push_job(self, job: int, tab: str) -> None:
         """Show a job."""
         from console.tui.screens.job import JobView
@@ -69,6 +80,19 @@ class Navigation:
             self._app.show_toast("this line names no job")
         else:
             self.push_job(event.job, "Error" if event.level == "ERROR" else "Attempts")
+
+    def push_host_errors(self, host: str) -> None:
+        """Show the last errors of a host (`name:port`)."""
+        from console.tui.screens.host_errors import HostErrorsView
+
+        self.push_view(HostErrorsView(host))
+
+    def push_alarms(self) -> None:
+        """Show the current alarms, and the history."""
+        from console.tui.screens.alarms import AlarmsView
+
+        if not isinstance(self.top, AlarmsView):
+            self.push_view(AlarmsView())
 
     def push_summary(self) -> None:
         """Show totals, files and failures."""

@@ -1,5 +1,6 @@
 """The options of a console."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,4 +20,6 @@ class ConsoleOptions:
     """Whether this console started the supervisor: then `q` asks what happens to the run."""
     read_only: bool = False
     ascii_only: bool = False
+    start_supervisor: Callable[[], tuple[bool, str]] | None = None
+    """Starts a supervisor that resumes the run; returns whether it did, and the answer. None: it cannot."""
     settings: Settings = field(default_factory=Settings)

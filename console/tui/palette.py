@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from console.filter_syntax import parse
 from console.tui.bindings import ACT, KEYS, QUIT, SCREEN_NAMES
 from console.tui.host import AppHost
 from console.tui.screens.palette import PaletteCommand
@@ -18,7 +19,7 @@ _ENDED = ("TERMINATED", "DEAD", "FAILED")
 
 def palette_commands(app: AppHost) -> list[PaletteCommand]:
     """All commands that apply now."""
-    commands = [*_screen_commands(app), *_key_commands(app), *_theme_commands(app)]
+    commands = [*_screen_commands(app), *_key_commands(app), *_theme_commands(app), *_filter_commands(app)]
     if app.last_poll is not None:
         snapshot = app.last_poll.snapshot
         commands += _view_commands(app, snapshot)
@@ -46,6 +47,28 @@ def _key_commands(app: AppHost) -> Iterator[PaletteCommand]:
 def _theme_commands(app: AppHost) -> Iterator[PaletteCommand]:
     for name in THEMES:
         yield PaletteCommand(f"theme {name}", "colours", partial(app.use_theme, name))
+
+
+def _filter_commands(app: AppHost) -> Iterator[PaletteCommand]:
+    """Saved filters of jobs: show, save, forget."""
+    filters, typed = app.options.config.filters, app.navigation.typed_filter
+    if typed:
+
+        def save(name: str) -> None:
+            if name.strip():
+                filters[name.strip()] = typed
+                app.show_toast(f"filter {name.strip()}: {typed}; `:` shows it by its name")
+
+        yield PaletteCommand(
+            "save filter as", typed, partial(app.prompt.ask, "name of the filter", "", save)
+        )  # fmt: skip
+    for name, text in filters.items():
+        yield PaletteCommand(f"filter {name}", text, partial(_show_filter, app, text))
+        yield PaletteCommand(f"forget filter {name}", text, partial(filters.pop, name, None))
+
+
+def _show_filter(app: AppHost, text: str) -> None:
+    app.navigation.push_jobs(parse(text))
 
 
 def _view_commands(app: AppHost, snapshot: Snapshot) -> Iterator[PaletteCommand]:

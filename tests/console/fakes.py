@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import threading
+from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from console.tui.app import Console
 from console.tui.config import Config
 from console.tui.options import ConsoleOptions
+from console.tui.state.control import Retried
 from console.tui.state.source import AcceptedDefs
 from engine.errors import CrawlError
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
@@ -18,6 +20,7 @@ from engine.model.job import Request
 from engine.model.run import RunState, Stage
 from engine.store.read.browse import DocumentDetail, JobDetail, JobLine, Listing
 from engine.store.read.data_warnings import DataWarning
+from engine.store.read.failures import FailureGroup, HostErrors
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
 from engine.store.tables.events import Event
@@ -25,6 +28,7 @@ from engine.store.tables.health import DataDefHealth
 from engine.store.tables.runs import Run
 from engine.store.tables.samples import Sample
 from engine.store.tables.supervisors import Epoch
+from engine.store.transactions.exclude import EndedJob
 
 AT = 1_700_000_000.0
 """A moment: 22:13:20 UTC."""
@@ -58,7 +62,9 @@ def host(name, **changes):
     defaults = {
         "host": name, "running": 2, "waiting": 40, "delay": 0.5, "concurrency": 4, "next_in": None, "backoff": None,
         "strikes": 0, "throttled": 0, "blocked": 0, "errors": 0, "robots": "known", "robots_status": 200,
-        "pages": 100, "records": 100, "rejected": 0,
+        "pages": 100, "records": 100, "rejected": 0, "failed": 2, "gone": 1, "bytes": 4_200_000,
+        "answers": {"2xx": 100, "4xx": 1}, "p50": 0.042, "p95": 0.18, "eta": 96.0,
+        "recent_p50": (0.04, 0.05, None, 0.08, 0.042),
     }  # fmt: skip
     return HostRow(**{**defaults, **changes})
 
@@ -171,6 +177,10 @@ class FakeSource:
     def last_event_id(self):
         return self.lines[-1][0] if self.lines else 0
 
+    def last_events(self, run, event_filter, limit):
+        levels = event_filter.levels.include
+        return [line for line in self.lines if line[1].level in levels and line[1].kind != "page"][-limit:]
+
     def failure_reasons(self, run, limit):
         return [job.reason for job in self.jobs_ if job.state == "FAILED"][:limit]
 
@@ -210,6 +220,15 @@ class FakeSource:
     def host_waits(self, run, host):
         return self.host_reasons
 
+    def host_errors(self, run, host):
+        events = [line for line in reversed(self.lines) if line[1].level != "INFO"]
+        groups = [group for group in self.failure_groups(run) if group.host == host]
+        return HostErrors(tuple(groups), tuple(events))
+
+    def failure_groups(self, run):
+        counts = Counter((job.host, job.reason) for job in self.jobs_ if job.state == "FAILED")
+        return [FailureGroup(host, reason, jobs, ("books",)) for (host, reason), jobs in counts.items()]
+
     def samples(self, run, since):
         return self.samples_
 
@@ -226,6 +245,8 @@ class FakeControlClient:
     def __init__(self, source):
         self.commands = []
         self.retried = []
+        self.excluded = []
+        self.undone = []
         self.error = None
         self._source = source
 
@@ -245,7 +266,19 @@ class FakeControlClient:
 
     def retry_jobs(self, job_filter, ids):
         self.retried.append((job_filter.text, list(ids)))
-        return len(ids) or self.count_jobs(job_filter)
+        return Retried(len(ids) or self.count_jobs(job_filter), [EndedJob(2, "FAILED", "HTTP 500 (4 attempts)")])
+
+    def undo_retry(self, ended):
+        self.undone.append(("retry", list(ended)))
+        return True, "1 job ended as before"
+
+    def exclude_jobs(self, job_filter):
+        self.excluded.append(job_filter.text)
+        return self.count_jobs(job_filter), f"excluded by an operator: {job_filter.text}"
+
+    def readmit_jobs(self, reason):
+        self.undone.append(("exclude", reason))
+        return True, "1 job READY again"
 
 
 class ConsoleDriver:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.tui.state.alerts import current_alarms
+from console.alarms import current_alarms
 from console.tui.state.source import PollResult
 from tests.console.fakes import FakeSource, host, node, open_console, snapshot
 
@@ -11,7 +11,7 @@ DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: si
 
 def node_alarms(*nodes):
     poll = PollResult(0.0, 0.0, snapshot(nodes=list(nodes), hosts=[], warnings=[], paused_sequences=0), 4121)
-    return [(alarm.level, alarm.text) for alarm in current_alarms(poll)]
+    return [(alarm.level, alarm.text) for alarm in current_alarms(poll.snapshot, poll.supervisor_pid)]
 
 
 def test_a_death_is_an_alarm_until_its_replacement_is_at_work():

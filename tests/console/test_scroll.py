@@ -21,7 +21,7 @@ def many_jobs(count=300):
 
 def many_hosts(count=60, **changed):
     source = FakeSource()
-    source.current = snapshot(hosts=[host(f"h{number:03}.example:80", **changed) for number in range(count)])
+    source.current = snapshot(hosts=[host(f"h{number:03}.x:80", **changed) for number in range(count)])
     return source
 
 
@@ -134,7 +134,7 @@ async def test_a_click_finds_its_row_in_a_scrolled_table(tmp_path):
         table = console.app.navigation.views["hosts"].table
         await mouse(console, MouseScrollDown, 30, 10, times=5)
         await console.pilot.click(offset=(10, table.region.y + 4))
-        assert table.row.key == f"h{table.first_visible + 3:03}.example:80"
+        assert table.row.key == f"h{table.first_visible + 3:03}.x:80"
 
 
 async def test_other_rows_keep_the_scroll_position(tmp_path):
@@ -142,11 +142,11 @@ async def test_other_rows_keep_the_scroll_position(tmp_path):
         table = console.app.navigation.views["hosts"].table
         await mouse(console, MouseScrollDown, 30, 10, times=5)
         first, bar, key = table.first_visible, thumb(console), table.row.key
-        console.source.current = snapshot(hosts=[host(f"h{n:03}.example:80", running=3) for n in range(60)])
-        await console.until(lambda: "3/4" in console.screen())
+        console.source.current = snapshot(hosts=[host(f"h{n:03}.x:80", running=3, blocked=5) for n in range(60)])
+        await console.until(lambda: "      5 " in console.screen())
         assert (table.first_visible, thumb(console), table.row.key) == (first, bar, key)
         line_of_cursor = next(y for y, text in enumerate(console.text()) if text.startswith(">"))
-        new = [host(f"a{n:03}.example:80") for n in range(7)]
+        new = [host(f"a{n:03}.x:80") for n in range(7)]
         console.source.current = snapshot(hosts=[*new, *console.source.current.hosts])
         await console.until(lambda: len(table.rows) == 67)
         assert table.first_visible == first + 7, "the rows before it moved it, not the rows in sight"

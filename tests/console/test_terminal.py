@@ -126,7 +126,7 @@ def test_signals_restore_the_terminal_and_do_not_stop_the_crawl(folder):
         shown.until("RUNNING")
         os.kill(holder.pid, signal.SIGKILL)
         shown.until("SUPERVISOR LOST")
-        shown.until("`crawl-console run` resumes the run")
+        shown.until("R resumes the run")
         os.kill(shown.pid, signal.SIGHUP)
         assert shown.wait() == 129
         assert shown.restored() == []

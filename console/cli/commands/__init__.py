@@ -23,6 +23,7 @@ COMMANDS = {
     "host": ("host:host", "Pause a host, or set its delay and concurrency."),
     "jobs": ("jobs:jobs", "List the jobs of the latest run."),
     "retry": ("retry:retry", "Requeue failed jobs of the latest run."),
+    "exclude": ("exclude:exclude", "Take queued jobs out of the latest run."),
     "events": ("events:events", "Show the events of the latest run."),
     "logs": ("logs:logs", "Show the log files of the processes."),
     "init": ("init:init", "Create a project."),

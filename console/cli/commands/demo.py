@@ -40,7 +40,7 @@ def demo(
         return attach(
             AttachOptions(
                 data=data, defs=demo_defs(), arguments=[*context.obj, "--no-ui"], hertz=settings.refresh, fresh=True,
-                settings=settings,
+                resumable=False, settings=settings,
             )
         )  # fmt: skip
     return _crawl_shop(data, settings, pages=pages, latency=latency / 1000, error_share=errors / 100, as_json=as_json)

@@ -8,11 +8,14 @@ from console.tui.state.rates import Rates
 def create_view(name: str, rates: Rates, log_buffer: LogBuffer) -> View:
     """Create one of the seven screens."""
     match name:
-        case "jobs" | "failed":
+        case "jobs":
             from console.tui.screens.jobs import JobsView
-            from console.tui.state.filters import state_filter
 
-            return JobsView(state_filter("failed"), name=name) if name == "failed" else JobsView()
+            return JobsView()
+        case "failed":
+            from console.tui.screens.failed import FailedView
+
+            return FailedView()
         case "defs":
             from console.tui.screens.defs import DefsView
 

@@ -29,6 +29,11 @@ class View(ConsoleWidget):
         """Whether it shows what the saved defs that wait would change."""
         return False
 
+    @property
+    def typed_filter(self) -> str:
+        """The job filter that the operator typed here, for saving."""
+        return ""
+
     def breadcrumb(self) -> str:
         """The view's part of the breadcrumbs."""
         return self.NAME.capitalize()

@@ -13,8 +13,9 @@ from console.format import format_count, format_size, format_time
 from console.tui.screens.base import View
 from console.tui.state.live_preview import LivePreview, defs_stamp, list_def_files
 from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
+from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Span
-from console.tui.widgets.line_table import Column, LineTable, Row
+from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.text_view import TextView
 
 if TYPE_CHECKING:

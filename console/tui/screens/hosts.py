@@ -1,27 +1,39 @@
-"""Screen 3, Hosts: limits, waits, backoff, errors and speed of every host."""
+"""Screen 3, Hosts: pages, errors, latency, limits and waits of every host; an operator changes its limits here."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from textual.app import ComposeResult
 
-from console.format import format_age, format_count, format_rate
+from console.format import format_age, format_count, format_latency, format_rate, format_size, shorten_name, sparkline
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import DataSource, PollResult, ViewQuery
-from console.tui.widgets.line_canvas import Canvas, Line
-from console.tui.widgets.line_table import Column, LineTable, Row
+from console.tui.widgets.columns import Column
+from console.tui.widgets.line_canvas import Canvas, Line, Span
+from console.tui.widgets.line_table import LineTable, Row
+from engine.errors import UsageError
+from engine.model.status_class import STATUS_CLASSES
+from engine.setting_values import parse_seconds
+from engine.store.read.data_warnings import FAILING_SHARE
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import Snapshot
+
+_SPARKS = 8
+_CLASS_ROLES = {"2xx": "good", "3xx": "text", "4xx": "warn", "429": "warn", "5xx": "bad", "none": "bad"}
 
 
 class HostsTable(LineTable):
     """One row a host."""
 
     COLUMNS = (
-        Column("HOST", 0), Column("RUN", 5, right=True), Column("WAITING", 7, right=True),
-        Column("DELAY", 6, right=True), Column("NEXT", 6, right=True), Column("BACKOFF", 7, right=True),
-        Column("BLOCKED", 7, right=True), Column("ERR", 5, right=True), Column("ROBOTS", 10),
-        Column("PAGES/S", 7, right=True, min_pane_width=100), Column("STATE", 12, min_pane_width=110),
+        Column("HOST", 0, keeps_end=True), Column("DONE", 6, right=True), Column("ERR%", 5, right=True),
+        Column("BLOCKED", 7, right=True), Column("P50", 6, right=True), Column("P95", 6, right=True),
+        Column("TREND", _SPARKS, min_pane_width=100), Column("NEXT", 8, right=True), Column("ETA", 6, right=True),
+        Column("RUN", 5, right=True, min_pane_width=92), Column("WAITING", 7, right=True, min_pane_width=92),
+        Column("DELAY", 6, right=True, min_pane_width=124), Column("BYTES", 6, right=True, min_pane_width=124),
+        *(Column(name.upper(), 6, right=True, min_pane_width=150) for name in STATUS_CLASSES),
+        Column("PAGES/S", 7, right=True, min_pane_width=182), Column("ROBOTS", 8),
     )  # fmt: skip
     EMPTY = "no hosts yet"
 
@@ -34,39 +46,64 @@ class HostWaits:
     reasons: tuple[str, ...]
 
 
-class WaitsLines(Canvas):
-    """Why the jobs of the host under the cursor wait."""
+class HostLines(Canvas):
+    """The host under the cursor: its answers, what an operator set, why its jobs wait."""
 
+    row: HostRow | None = None
     waits: HostWaits | None = None
 
-    def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
-        """A line for each of its first groups."""
-        if self.waits is None:
+    @property
+    def line_count(self) -> int:
+        """How many lines it needs."""
+        reasons = len(self.waits.reasons) if self._has_waits and self.waits is not None else 0
+        return 2 + max(1, reasons)
+
+    @property
+    def _has_waits(self) -> bool:
+        return self.row is not None and self.waits is not None and self.waits.host == self.row.host
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """Its answers by status, then a line for each of the first groups that wait."""
+        if self.row is None:
             return []
-        if not self.waits.reasons:
-            return [Line(((f"   no job waits for {self.waits.host}", "dim"),))]
-        heading = Line(((f"   jobs that wait for {self.waits.host}:", "dim"),))
-        return [heading, *(Line(((f"   {reason}", "text"),)) for reason in self.waits.reasons)][:height]
+        lines = [Line((("─" * width, "dim"),)), Line(self._answer_spans(self.row, width))]
+        if self._has_waits and self.waits is not None:
+            reasons = self.waits.reasons or (f"no job waits for {self.row.host}",)
+            lines += [Line(((f"   {reason}", "text" if self.waits.reasons else "dim"),)) for reason in reasons]
+        return lines[:height]
+
+    @staticmethod
+    def _answer_spans(row: HostRow, width: int) -> list[Span]:
+        spans: list[Span] = [(f"   {shorten_name(row.host, max(12, width // 3))}", "strong")]
+        for name in STATUS_CLASSES:
+            if row.answers.get(name):
+                shown = {"none": "no answer"}.get(name, name)
+                spans += [(f"  {shown} ", "dim"), (format_count(row.answers[name]), _CLASS_ROLES[name])]
+        if row.operator_delay is not None:
+            spans.append((f"  delay {row.operator_delay:g} s", "accent"))
+        if row.operator_concurrency is not None:
+            spans.append((f"  concurrency {row.operator_concurrency}", "accent"))
+        return [*spans, ("  D defs' values", "dim")] if row.is_controlled else spans
 
 
 class HostsView(View):
-    """A table with a filter, and why the jobs of the chosen host wait."""
+    """A table with a filter, and details of the chosen host."""
 
     NAME = "hosts"
     SNAPSHOT_LIMIT = 1_000
     _last_filter_text = ""
     HINTS = (
-        ("↵", "jobs of host"), ("s", "sort"), ("S", "reverse"), ("/", "filter"), ("^s", "export"), ("?", "keys"),
-        ("q", "quit"),
+        ("↵", "jobs"), ("l", "errors"), ("p", "pause host"), ("d", "delay"), ("C", "concurrency"), ("s", "sort"),
+        ("/", "filter"), ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
 
     DEFAULT_CSS = "HostsView { layout: vertical; } HostsView HostsTable { height: 1fr; }"
 
     def compose(self) -> ComposeResult:
-        """The table, and the reasons below it."""
-        self.table, self.waits = HostsTable(), WaitsLines()
-        self.waits.styles.height = 1
-        yield from (self.table, self.waits)
+        """The table, and the chosen host below it."""
+        self.table, self.details = HostsTable(), HostLines()
+        self.details.styles.height = 3
+        yield from (self.table, self.details)
 
     def view_query(self) -> ViewQuery | None:
         """Why the jobs of the host under the cursor wait."""
@@ -81,6 +118,7 @@ class HostsView(View):
     def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
         """Read the reasons of this host soon."""
         event.stop()
+        self._update_details()
         self.console_app.navigation.refresh_query()
 
     def breadcrumb(self) -> str:
@@ -93,15 +131,21 @@ class HostsView(View):
     def show(self, poll: PollResult) -> None:
         """Show the hosts of a poll."""
         if poll.requester is self and isinstance(poll.view_data, HostWaits):
-            self.waits.waits = poll.view_data
-            self.waits.styles.height = 1 + len(poll.view_data.reasons)
-            self.waits.redraw()
-        if self.last_poll is not None and self.last_poll.snapshot is poll.snapshot and not self._filter_changed():
-            return
-        self.last_poll = poll
-        rates = self._pages_per_s_by_host(poll)
-        self.table.show_filtered([_host_row(host, rates.get(host.host, 0.0)) for host in poll.snapshot.hosts])
-        self.console_app.navigation.refresh_breadcrumbs()
+            self.details.waits = poll.view_data
+        if self.last_poll is None or self.last_poll.snapshot is not poll.snapshot or self._filter_changed():
+            self.last_poll = poll
+            rates = self._pages_per_s_by_host(poll)
+            is_live = poll.supervisor_pid is not None
+            self.table.show_filtered(
+                [_host_row(host, rates.get(host.host, 0.0), is_live=is_live) for host in poll.snapshot.hosts]
+            )
+            self.console_app.navigation.refresh_breadcrumbs()
+        self._update_details()
+
+    def _update_details(self) -> None:
+        self.details.row = self.table.row.subject if self.table.row is not None else None
+        self.details.styles.height = self.details.line_count if self.size.height >= 12 else 0
+        self.details.redraw()
 
     def _filter_changed(self) -> bool:
         """Whether the filter changed since the last call."""
@@ -113,45 +157,129 @@ class HostsView(View):
         event.stop()
         self.console_app.navigation.push_jobs(host_filter(str(event.row.key)))
 
+    # --- keys
+
+    def action_log_of(self) -> None:
+        """Show the last errors of the host."""
+        if (row := self._chosen_host("l")) is not None:
+            self.console_app.navigation.push_host_errors(row.host)
+
+    def action_pause(self) -> None:
+        """Pause or resume the host."""
+        if (row := self._chosen_host("p")) is not None:
+            self._control(row, paused=not row.paused)
+
+    def action_host_delay(self) -> None:
+        """Ask for the delay of the host."""
+        if (row := self._chosen_host("d")) is not None:
+            value = f"{row.delay:g}"
+            self.console_app.prompt.ask(
+                f"seconds between two requests to {row.host}", value,
+                lambda text: self._control(row, delay=_parse_delay(text)),
+            )  # fmt: skip
+
+    def action_host_concurrency(self) -> None:
+        """Ask for the concurrency of the host."""
+        if (row := self._chosen_host("C")) is not None:
+            self.console_app.prompt.ask(
+                f"concurrent requests to {row.host}", str(row.concurrency),
+                lambda text: self._control(row, concurrency=_parse_concurrency(text)),
+            )  # fmt: skip
+
+    def action_host_reset(self) -> None:
+        """Go back to the defs' values."""
+        if (row := self._chosen_host("D")) is not None:
+            self._control(row, reset=True)
+
+    def _chosen_host(self, key: str) -> HostRow | None:
+        row = self.table.row
+        if row is None:
+            self.console_app.show_toast(f"{key}: choose a host first", "warning")
+            return None
+        host: HostRow = row.subject
+        return host
+
+    def _control(self, row: HostRow, **changes: Any) -> None:
+        before: dict[str, Any] = {"host": row.host, "reset": True}
+        if row.paused:
+            before["paused"] = True
+        if row.operator_delay is not None:
+            before["delay"] = row.operator_delay
+        if row.operator_concurrency is not None:
+            before["concurrency"] = row.operator_concurrency
+        self.console_app.actions.send_command("host", {"host": row.host, **changes}, undo=("host", before))
+
     def _pages_per_s_by_host(self, poll: PollResult) -> dict[str, float]:
         """Pages a second by host."""
-        done: dict[str, int] = {}
-        for sequence in poll.snapshot.sequences:
-            done[sequence.host] = done.get(sequence.host, 0) + sequence.done
-        return self.console_app.rates.update_hosts(done, poll.at)
+        return self.console_app.rates.update_hosts({host.host: host.pages for host in poll.snapshot.hosts}, poll.at)
 
 
-def _host_row(host: HostRow, rate: float) -> Row:
-    full = host.running >= host.concurrency
+def _parse_delay(text: str) -> float:
+    try:
+        return parse_seconds(text)
+    except ValueError:
+        raise UsageError(f"'{text}' is no time", "Write seconds, or 500ms, 2s, 5m.") from None
+
+
+def _parse_concurrency(text: str) -> int:
+    if not (text.strip().isdecimal() and int(text)):
+        raise UsageError(f"'{text}' is no number of requests", "Write 1 or more; p pauses the host.")
+    return int(text)
+
+
+def next_span(host: HostRow) -> Span:
+    """When the next request to a host may be sent, or what holds it."""
+    if host.paused:
+        return "‖ paused", "warn"
+    if host.backoff:
+        return f"↓ {format_age(host.backoff)}", "warn"
+    if host.next_in and host.waiting:
+        return format_age(host.next_in), "text"
+    return ("now", "text") if host.running or host.waiting else ("idle", "dim")
+
+
+def failed_span(host: HostRow) -> Span:
+    """The share of a host's answers that failed, in percent."""
+    share = host.failed_share
+    return ("-", "dim") if share is None else (f"{share * 100:.1f}", "bad" if share >= FAILING_SHARE else "dim")
+
+
+def trend(host: HostRow, width: int) -> str:
+    """A sparkline of a host's latency in the last minute."""
+    return sparkline([value or 0.0 for value in host.recent_p50], width)
+
+
+def _host_row(host: HostRow, rate: float, *, is_live: bool) -> Row:
     answer = "guarded" if host.robots_status == -1 else f"ok {host.robots_status or ''}"
     robots = {"off": "off", "wanted": "fetching"}.get(host.robots, answer)
-    if host.backoff:
-        state = ("↓ backoff", "warn")
-    elif host.next_in and host.waiting:
-        state = ("◷ delayed", "text")
-    elif host.running:
-        state = ("■ full", "accent") if full else ("▶ busy", "good")
-    else:
-        state = ("● waiting", "text") if host.waiting else ("○ idle", "dim")
-    mark = "↓" if host.backoff else ""
+    eta = host.eta if is_live and (host.waiting or host.running) else None
     return Row(
         host.host,
         (
             (host.host, "strong" if host.running else "text"),
+            (format_count(host.pages), "strong" if host.pages else "dim"),
+            failed_span(host),
+            (format_count(host.blocked), "warn" if host.blocked else "dim"),
+            (format_latency(host.p50), "text"),
+            (format_latency(host.p95), "text"),
+            (trend(host, _SPARKS), "accent"),
+            next_span(host),
+            (format_age(eta), "text" if eta is not None else "dim"),
             (f"{host.running}/{host.concurrency}", "good" if host.running else "dim"),
             (format_count(host.waiting), "text" if host.waiting else "dim"),
             (format_age(host.delay) if host.delay else "-", "text" if host.delay else "dim"),
-            (format_age(host.next_in) if host.next_in else "now", "text" if host.next_in else "dim"),
-            (mark + format_age(host.backoff) if host.backoff else "-", "warn" if host.backoff else "dim"),
-            (format_count(host.blocked), "warn" if host.blocked else "dim"),
-            (format_count(host.errors), "bad" if host.errors else "dim"),
-            (robots, "dim"),
+            (format_size(host.bytes), "text"),
+            *(
+                (format_count(host.answers.get(name, 0)), _CLASS_ROLES[name] if host.answers.get(name) else "dim")
+                for name in STATUS_CLASSES
+            ),
             (format_rate(rate), "text"),
-            state,
+            (robots, "dim"),
         ),
         (
-            host.host, host.running, host.waiting, host.delay, host.next_in, host.backoff,
-            host.blocked, host.errors, host.robots, rate, state[0],
+            host.host, host.pages, host.failed_share, host.blocked, host.p50, host.p95, host.p50,
+            host.backoff or host.next_in, eta, host.running, host.waiting, host.delay, host.bytes,
+            *(host.answers.get(name, 0) for name in STATUS_CLASSES), rate, host.robots,
         ),
         host,
     )  # fmt: skip

@@ -11,10 +11,12 @@ from console.format import format_age, format_count, format_elapsed, short_url
 from console.tui.screens.base import View
 from console.tui.state.job_window import JobWindow, WindowPage
 from console.tui.state.source import PollResult, ViewQuery
+from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Canvas, Line, Span
-from console.tui.widgets.line_table import Column, LineTable, Row
+from console.tui.widgets.line_table import LineTable, Row
 from engine.store.db.filter import ALL_JOBS, JobFilter
 from engine.store.read.browse import JobLine
+from engine.store.transactions.exclude import queued_filter
 from engine.urls import without_credentials
 
 STATE_LABELS = {
@@ -147,7 +149,8 @@ class JobsView(View):
 
     NAME = "jobs"
     HINTS = (
-        ("↵", "job"), ("/", "filter"), ("space", "mark"), ("*", "all"), ("r", "retry"), ("v", "payload"),
+        ("↵", "job"), ("/", "filter"), ("space", "mark"), ("*", "all"), ("r", "retry"), ("E", "exclude"),
+        ("v", "payload"),
         ("o", "browser"), ("y", "copy"), ("?", "keys"), ("q", "quit"),
     )  # fmt: skip
     DEFAULT_CSS = "JobsView { layout: vertical; } JobsView JobCounts { height: 1; } JobsView JobTable { height: 1fr; }"
@@ -169,7 +172,7 @@ class JobsView(View):
 
     def breadcrumb(self) -> str:
         """The screen's name and the filter."""
-        title, typed = self.NAME.capitalize(), self.filter_text.removeprefix(self.base_filter).strip()
+        title, typed = self.NAME.capitalize(), self.typed_filter
         return f"{title} /{typed}" if typed else title
 
     def view_query(self) -> ViewQuery | None:
@@ -202,7 +205,7 @@ class JobsView(View):
 
     def _empty_text(self) -> str:
         """What an empty table says: under a filter, how many jobs there are without it."""
-        typed = self.filter_text.removeprefix(self.base_filter).strip()
+        typed = self.typed_filter
         if not typed or self.last_poll is None:
             return self.table.EMPTY
         jobs = self.last_poll.snapshot.jobs
@@ -223,8 +226,9 @@ class JobsView(View):
     def action_filter(self) -> None:
         """Ask for a filter."""
         label = "regex  !x  host:x  state:failed  group:g  node:n2  age>5m  attempts>2"
-        typed = self.filter_text.removeprefix(self.base_filter).strip()
-        self.console_app.prompt.ask(label, typed, lambda text: self.apply_filter(f"{self.base_filter} {text}".strip()))
+        self.console_app.prompt.ask(
+            label, self.typed_filter, lambda text: self.apply_filter(f"{self.base_filter} {text}".strip())
+        )
 
     def apply_filter(self, text: str) -> None:
         """Show the jobs that match a filter. Raises UsageError if it is none."""
@@ -247,6 +251,26 @@ class JobsView(View):
         """Retry the marked jobs, or all that match."""
         marked = [] if self.table.all_marked else [int(str(key)) for key in self.table.marks]
         self.console_app.actions.retry(marked, self.window.job_filter, marked=self.table.all_marked)
+
+    def action_exclude(self) -> None:
+        """Ask which queued jobs to take out of the run; says how many while it is typed."""
+        if self.NAME == "failed":
+            self.console_app.show_toast("E excludes queued jobs, on screen 2 (Jobs)", "warning")
+            return
+        self.console_app.prompt.ask(
+            "exclude queued jobs: regex  host:x  group:g", self.typed_filter, self._exclude,
+            preview=self.console_app.actions.preview_exclusion,
+        )  # fmt: skip
+
+    def _exclude(self, text: str) -> None:
+        if text.strip():
+            job_filter, actions = queued_filter(parse(text)), self.console_app.actions
+            actions.count_then(job_filter, lambda count: actions.exclude(job_filter, count))
+
+    @property
+    def typed_filter(self) -> str:
+        """What the operator typed, without what the view always starts with."""
+        return self.filter_text.removeprefix(self.base_filter).strip()
 
     def action_payload(self) -> None:
         """Show the payload of the job under the cursor."""

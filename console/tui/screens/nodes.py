@@ -16,8 +16,9 @@ from console.tui.state.filters import node_filter, sequence_filter
 from console.tui.state.log_buffer import LogBuffer, LogFilter
 from console.tui.state.rates import Rates
 from console.tui.state.source import PollResult, ViewQuery
+from console.tui.widgets.columns import Column
 from console.tui.widgets.data_pane import DataPane
-from console.tui.widgets.line_table import Column, LineTable, Row
+from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.log_view import LogPane
 from console.tui.widgets.pane import Pane
 from console.tui.widgets.panels import AlarmsPane, HostsPane, OutputsPane, SequencesTable, ThroughputPane
@@ -174,7 +175,7 @@ class NodesView(View):
     def show(self, poll: PollResult) -> None:
         """Give each pane what it draws."""
         self.last_poll = poll
-        self.alarms.alarms = self.console_app.alarms
+        self.alarms.alarms = self.console_app.alarm_book.open
         for pane in (self.nodes, self.sequences, self.hosts, self.data, self.outputs, self.throughput):
             pane.update_from(poll)
         self.log_pane.pull_lines()
@@ -263,10 +264,28 @@ class NodesView(View):
         self.nodes.marks.clear()
 
     def action_restart(self) -> None:
-        """Drain the selected nodes, and start new ones."""
-        for name in self._selected_node_ids("restart"):
-            self.console_app.actions.send_command("restart", {"node": name})
+        """Ask, then drain the selected nodes, and start new ones; without a supervisor the app restarts that."""
+        if self.last_poll is None or self.last_poll.supervisor_pid is None:
+            raise SkipAction
+        names = self._selected_node_ids("restart")
+        if not names:
+            return
+
+        def restart_each() -> None:
+            for name in names:
+                self.console_app.actions.send_command("restart", {"node": name})
+
+        lines = ["Each finishes its jobs, then a new node takes its place."]
+        self.console_app.actions.confirm_then(f"Restart {', '.join(names)}", lines, "Restart", restart_each)
         self.nodes.marks.clear()
+
+    def action_add(self) -> None:
+        """Start one more node."""
+        self.console_app.actions.add_node()
+
+    def action_retire(self) -> None:
+        """Retire the last node."""
+        self.console_app.actions.remove_node()
 
     def action_kill(self) -> None:
         """Kill the marked nodes; without marks, ask whether the node under the cursor or the whole run."""
@@ -281,8 +300,9 @@ class NodesView(View):
         """Pause or resume the focused sequence; elsewhere the app pauses the run."""
         row = self.sequences.row
         if self.screen.focused is self.sequences and row is not None:
-            verb = "resume" if row.subject.paused else "pause"
-            self.console_app.actions.send_command(verb, {"sequence": row.subject.id})
+            verbs = ("resume", "pause") if row.subject.paused else ("pause", "resume")
+            names = {"sequence": row.subject.id}
+            self.console_app.actions.send_command(verbs[0], names, undo=(verbs[1], names))
         else:
             raise SkipAction
 

@@ -9,7 +9,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from console.tui.widgets.line_table import Column, LineTable, Row
+from console.tui.widgets.columns import Column
+from console.tui.widgets.line_table import LineTable, Row
 
 _MAX_SHOWN = 200
 

@@ -2,16 +2,28 @@
 
 import csv
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from console import client
 from console.client import job_as_dict, open_latest_run
-from engine.store.db.filter import JobFilter
+from console.format import plural
+from engine.store.db.filter import RETRYABLE_STATES, JobFilter
 from engine.store.read import browse
+from engine.store.transactions import exclude
 from engine.store.transactions import retry as retries
+from engine.store.transactions.exclude import EndedJob
 
 _EXPORT_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """How many jobs were retried, and those of them whose retry can be taken back, as they had ended."""
+
+    count: int
+    ended: Sequence[EndedJob]
 
 
 class ControlClient(Protocol):
@@ -26,8 +38,17 @@ class ControlClient(Protocol):
     def export_jobs(self, job_filter: JobFilter, path: Path) -> int:
         """Write all jobs that match to a CSV file; returns how many."""
 
-    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int]) -> int:
-        """Make these jobs READY again, or without ids all that match; returns how many changed."""
+    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int]) -> Retried:
+        """Make these jobs READY again, or without ids all that match."""
+
+    def undo_retry(self, ended: Sequence[EndedJob]) -> tuple[bool, str]:
+        """Take back the retry of those that no node has taken; returns whether there were any, and the answer."""
+
+    def exclude_jobs(self, job_filter: JobFilter) -> tuple[int, str]:
+        """Take the queued jobs that match out of the run; returns how many, and the reason they have now."""
+
+    def readmit_jobs(self, reason: str) -> tuple[bool, str]:
+        """Make the jobs READY again that were excluded for this reason, as `undo_retry`."""
 
 
 class LocalControlClient:
@@ -62,7 +83,33 @@ class LocalControlClient:
                 if after is None:
                     return count
 
-    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int]) -> int:
+    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int]) -> Retried:
         """As the command `retry` does."""
         with open_latest_run(self._data, write=True) as (db, run):
-            return retries.retry_jobs(db, run.seq, list(ids)) if ids else retries.retry(db, run.seq, job_filter)
+            if not ids:
+                job_filter = retries.retry_filter(job_filter)
+                ids = [job for chunk in browse.iter_ids(db, run.seq, job_filter) for job in chunk]
+            ended = exclude.list_ended(db, ids)
+            count = retries.retry_jobs(
+                db, run.seq, list(ids), job_filter.matched_states & set(RETRYABLE_STATES), job_filter.text
+            )
+            return Retried(count, ended)
+
+    def undo_retry(self, ended: Sequence[EndedJob]) -> tuple[bool, str]:
+        """Take back a retry."""
+        with open_latest_run(self._data, write=True) as (db, run):
+            count = exclude.end_again(db, run.seq, ended)
+            others = len(ended) - count
+            text = f"{plural(count, 'job')} ended as before"
+            return count > 0, f"{text}; {plural(others, 'job')} had begun" if others else text
+
+    def exclude_jobs(self, job_filter: JobFilter) -> tuple[int, str]:
+        """As the command `exclude` does."""
+        with open_latest_run(self._data, write=True) as (db, run):
+            return exclude.exclude(db, run.seq, job_filter)
+
+    def readmit_jobs(self, reason: str) -> tuple[bool, str]:
+        """Take back an exclusion."""
+        with open_latest_run(self._data, write=True) as (db, run):
+            count = exclude.readmit(db, run.seq, reason)
+            return count > 0, f"{plural(count, 'job')} READY again"

@@ -1,5 +1,6 @@
 """Builds job filters as values, so that a host name with special characters is never parsed."""
 
+from console.filter_syntax import quote_value
 from engine.store.db.filter import GlobFilter, JobFilter
 
 
@@ -22,3 +23,11 @@ def sequence_filter(group: str, host: str) -> JobFilter:
 def state_filter(*states: str) -> JobFilter:
     """The jobs in a state."""
     return JobFilter(text=f"state:{','.join(states)}", states=GlobFilter(states))
+
+
+def failure_filter(host: str, reason: str) -> JobFilter:
+    """The jobs of a host that failed for exactly this reason."""
+    return JobFilter(
+        text=f"state:failed host:{host} reason:{quote_value(reason)}", states=GlobFilter(("failed",)),
+        hosts=GlobFilter((host,)), reasons=GlobFilter((reason.replace("*", "\\*"),)),
+    )  # fmt: skip

@@ -9,16 +9,18 @@ from console.client import explain_host, explain_waits, supervisor_pid
 from engine.errors import CrawlError
 from engine.model.definition import Definitions
 from engine.store.db.connector import Database
-from engine.store.db.filter import JobFilter
+from engine.store.db.filter import EventFilter, JobFilter
 from engine.store.db.schema import CRAWL, PAGES, has_schema, require_current
 from engine.store.read import browse, failures, snapshot
 from engine.store.read.browse import Cursor, JobDetail, Listing
+from engine.store.read.failures import FailureGroup, HostErrors
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
 from engine.store.tables import events, samples, versions
 from engine.store.tables.events import Event
 from engine.store.tables.samples import Sample
 
 _BUSY_SECONDS = 2.0
+_MAX_ERRORS, _MAX_FAILURE_GROUPS = 200, 1_000
 
 LogLines = list[tuple[int, Event]]
 
@@ -47,6 +49,9 @@ class DataSource(Protocol):
     def last_event_id(self) -> int:
         """The id of the newest line."""
 
+    def last_events(self, run: int, event_filter: EventFilter, limit: int) -> LogLines:
+        """The newest lines that match, oldest first, as far as a short search gets."""
+
     def failure_reasons(self, run: int, limit: int) -> list[str]:
         """The reasons of the first failed jobs, one a job."""
 
@@ -58,6 +63,12 @@ class DataSource(Protocol):
 
     def host_waits(self, run: int, host: str) -> list[str]:
         """Why the jobs of a host (`name:port`) wait, a line for each of its first groups."""
+
+    def host_errors(self, run: int, host: str) -> HostErrors:
+        """Why pages of a host (`name:port`) failed, and its last errors."""
+
+    def failure_groups(self, run: int) -> list[FailureGroup]:
+        """The failed pages by reason and host."""
 
     def document_body(self, document: int) -> bytes | None:
         """A stored document's body; None if it is missing."""
@@ -139,6 +150,11 @@ class DatabaseSource:
         """The id of the newest line."""
         return events.last_id(self.db)
 
+    def last_events(self, run: int, event_filter: EventFilter, limit: int) -> LogLines:
+        """The newest lines that match, oldest first, as far as a short search gets."""
+        before = self.last_event_id() + 1
+        return list(events.list_events(self.db, run, event_filter, before=before, limit=limit).events)
+
     def failure_reasons(self, run: int, limit: int) -> list[str]:
         """The reasons of the first failed jobs, one a job."""
         return [reason for _, reason in failures.list_failures(self.db, run, limit)]
@@ -159,6 +175,14 @@ class DatabaseSource:
     def host_waits(self, run: int, host: str) -> list[str]:
         """Why the jobs of a host (`name:port`) wait, a line for each of its first groups."""
         return explain_host(self.db, run, host)
+
+    def host_errors(self, run: int, host: str) -> HostErrors:
+        """Why pages of a host (`name:port`) failed, and its last errors."""
+        return failures.read_host_errors(self.db, run, host, _MAX_ERRORS)
+
+    def failure_groups(self, run: int) -> list[FailureGroup]:
+        """The failed pages by reason and host."""
+        return failures.group_failures(self.db, run, _MAX_FAILURE_GROUPS)
 
     def samples(self, run: int, since: float) -> list[Sample]:
         """The run's samples since a moment."""

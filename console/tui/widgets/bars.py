@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
+from console.alarms import Alarm
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
-from console.tui.state.alerts import Alarm
 from console.tui.widgets.header import fit_parts
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 
@@ -70,7 +70,7 @@ class AlarmBar(Canvas):
         if not self.alarms:
             return []
         first, more = self.alarms[0], len(self.alarms) - 1
-        tail = f"  (+{more} more: tab)" if more else ""
+        tail = f"  (+{more} more: A)" if more else ""
         text_width = max(10, width - 4 - len(tail))
         text = first.text if len(first.text) <= text_width else first.text[: text_width - 1] + "…"
         return [Line(((" ! ", "alarm" if first.level == "bad" else "warn"), (" " + text, first.level), (tail, "dim")))]

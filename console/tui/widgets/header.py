@@ -1,6 +1,6 @@
 """Header of two lines: the run and its progress. Parts that do not fit are left out, least important first."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from console.format import (
     count_ended,
@@ -13,7 +13,7 @@ from console.format import (
     progress_bar,
     sparkline,
 )
-from console.tui.state.rates import Rates, pages_per_s, rows_per_s
+from console.tui.state.rates import pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from engine.model.eta import NO_ETA
@@ -36,10 +36,11 @@ class Header(Canvas):
     """Draws `last_poll`. The app sets the attributes, then calls `redraw`."""
 
     last_poll: PollResult | None = None
-    rates: Rates = Rates()
     project = ""
     badges: tuple[Span, ...] = ()
     reload_note = ""
+    alarm_count = 0
+    recent_pages_per_s: Sequence[float] = ()
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Draw two lines, or one in a low window."""
@@ -57,8 +58,12 @@ class Header(Canvas):
         else:
             word, role = run_state_span(self.last_poll)
             parts.append((0, [(f"  {word}", role)]))
+            if self.alarm_count:
+                parts.append((5, [(f"  ! {plural(self.alarm_count, 'alarm')}", "warn")]))
             if run.paused:
                 parts.append((1, [(f"  ‖ PAUSED {run.paused.replace('operator', '').strip(', ')}".rstrip(), "warn")]))
+            if (held := self._describe_paused()) and not run.paused:
+                parts.append((2, [(f"  ‖ {held} paused", "warn")]))
             parts.append((3, [(f"  run {run.id}", "text")]))
             owner = f"supervisor {self.last_poll.supervisor_pid}" if self.last_poll.supervisor_pid else "no supervisor"
             parts.append((4, [(f"  {owner}", "text" if self.last_poll.supervisor_pid else "bad")]))
@@ -76,10 +81,17 @@ class Header(Canvas):
         parts += [(1, [("  ", ""), badge]) for badge in self.badges]
         return parts
 
+    def _describe_paused(self) -> str:
+        """The sequences and hosts that an operator paused."""
+        assert self.last_poll is not None
+        snapshot = self.last_poll.snapshot
+        counts = ((snapshot.paused_sequences, "sequence"), (snapshot.paused_hosts, "host"))
+        return ", ".join(plural(count, noun) for count, noun in counts if count)
+
     def _job_parts(self, width: int) -> list[tuple[int, list[Span]]]:
         if self.last_poll is None or self.last_poll.snapshot.run is None:
             return []
-        snapshot, rates, run = self.last_poll.snapshot, self.rates, self.last_poll.snapshot.run
+        snapshot, run = self.last_poll.snapshot, self.last_poll.snapshot.run
         eta = run.eta if self.last_poll.supervisor_pid and run.state.is_open else NO_ETA
         ended, total = count_ended(snapshot.jobs), sum(snapshot.jobs.values())
         grows = "≥ " if eta.seconds is not None and not eta.exact else ""
@@ -89,7 +101,7 @@ class Header(Canvas):
             (0, [(" " + bar, "good")]),
             (0, [(f" {ended:,}", "strong"), (f" / {grows}{total:,}", "text")]),
             (1, [("  " + format_rate(pages_per_s(self.last_poll)), "strong"), (" pg/s", "dim")]),
-            (5, [(" " + sparkline(rates.recent_pages_per_s, 7), "accent")]),
+            (5, [(" " + sparkline(self.recent_pages_per_s, 7), "accent")]),
             (7, [("  request", "dim")]),
             (1, [(" errors ", "dim"), (f"{snapshot.failed_share:.1%}", failed_role)]),
             (2, [("  blocked ", "dim"), (format_count(snapshot.blocked), "warn" if snapshot.blocked else "text")]),

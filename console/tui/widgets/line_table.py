@@ -8,26 +8,13 @@ from textual import events
 from textual.actions import SkipAction
 from textual.message import Message
 
+from console.format import shorten_name
 from console.tui.state.log_buffer import compile_pattern
+from console.tui.widgets.columns import Column, PlacedColumn, place_columns
 from console.tui.widgets.line_canvas import Line, Span, fit
 from console.tui.widgets.scroll_pane import ScrollPane
 
 RowKey = Hashable
-_WIDE_PANE = 118
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column. Width 0 takes the remaining space.
-
-    `min_pane_width`: the column is left out in narrower panes. `wide_width`: its width in wide panes.
-    """
-
-    title: str
-    width: int
-    right: bool = False
-    min_pane_width: int = 0
-    wide_width: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +71,9 @@ class LineTable(ScrollPane):
         self.reverse = False
         self.filter_text = ""
         self._accepts: Callable[[str], bool] | None = None
+        self.hidden_columns: set[str] = set()
+        """Titles of those that the operator has hidden."""
+        self._placed: list[PlacedColumn] = []
         self._cursor = 0
         self._first_visible = 0
 
@@ -96,6 +86,10 @@ class LineTable(ScrollPane):
     def first_visible(self) -> int:
         """Return the index of the first visible row."""
         return self._first_visible
+
+    def on_mount(self) -> None:
+        """Hide the columns that were hidden the last time."""
+        self.hidden_columns = set(self.console_app.options.config.hidden_columns.get(type(self).__name__, ()))
 
     def selected_rows(self) -> list[Row]:
         """Return the marked rows, or the row under the cursor if none is marked."""
@@ -157,35 +151,34 @@ class LineTable(ScrollPane):
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
         """Draw the heading and the visible rows."""
-        columns = [c for c in self.COLUMNS if width >= c.min_pane_width]
-        widths = _column_widths(columns, width)
-        lines = [self._heading_line(columns, widths)] if self.HAS_HEADING else [self.rule(width)]
+        self._placed = place_columns(self.COLUMNS, width, self.hidden_columns)
+        lines = [self._heading_line()] if self.HAS_HEADING else [self.rule(width)]
         page = self.page_lines
         self._first_visible = max(0, min(self._first_visible, self._cursor, len(self.rows) - page))
         self._first_visible = max(self._first_visible, self._cursor - page + 1)
         if not self.rows:
             text = f"no row matches {self.filter_text}" if self.filter_text else self.empty_text or self.EMPTY
             return [*lines, Line((("   " + text, "dim"),))]
-        cell_indexes = {id(c): i for i, c in enumerate(self.COLUMNS)}
-        indexes = [cell_indexes[id(c)] for c in columns]
         visible = range(self._first_visible, min(len(self.rows), self._first_visible + page))
-        return lines + [self._row_line(number, columns, widths, indexes) for number in visible]
+        return lines + [self._row_line(number) for number in visible]
 
-    def _heading_line(self, columns: Sequence[Column], widths: Sequence[int]) -> Line:
+    def _heading_line(self) -> Line:
         spans: list[Span] = [(" ▌ " if self.has_focus else "   ", "title")]
-        for column, width in zip(columns, widths, strict=True):
-            sorted_by = self.sort_column is not None and column is self.COLUMNS[self.sort_column]
-            title = column.title + (("↓" if self.reverse else "↑") if sorted_by else "")
+        for index, column, _, width in self._placed:
+            sorted_by = index == self.sort_column
+            arrow = ("↓" if self.reverse else "↑") if sorted_by else ""
+            title = column.title[: width - 1] + arrow if arrow else column.title
             spans += [(fit(title, width, right=column.right), "strong" if sorted_by else "dim"), (" ", "")]
         return Line(spans)
 
-    def _row_line(self, number: int, columns: Sequence[Column], widths: Sequence[int], indexes: Sequence[int]) -> Line:
+    def _row_line(self, number: int) -> Line:
         row, is_cursor = self.rows[number], number == self._cursor
         mark = "●" if row.key in self.marks else " "
         has_pointer = is_cursor and (self.HAS_HEADING or self.has_focus or self.always_show_cursor)
         spans: list[Span] = [((">" if has_pointer else " ") + mark + " ", "accent")]
-        for column, width, index in zip(columns, widths, indexes, strict=True):
+        for index, column, _, width in self._placed:
             text, role = row.cells[index]
+            text = shorten_name(text, width) if column.keeps_end else text
             spans += [(fit(text, width, right=column.right), role), (" ", "")]
         return Line(spans, "cursor" if is_cursor and (self.has_focus or self.always_show_cursor) else "")
 
@@ -233,11 +226,36 @@ class LineTable(ScrollPane):
         self.redraw()
 
     def action_sort(self) -> None:
-        """Sort by the next column."""
+        """Sort by the next visible column."""
         count = len(self.rows[0].sort_values) if self.rows else 0
-        order: list[int | None] = [None, *range(count)]
-        self.sort_column = order[(order.index(self.sort_column) + 1) % len(order)] if count else None
+        order: list[int | None] = [None, *(placed.place for placed in self._placed if placed.place < count)]
+        place = order.index(self.sort_column) if self.sort_column in order else 0
+        self.sort_column = order[(place + 1) % len(order)]
         self.show(self.rows)
+
+    def action_columns(self) -> None:
+        """Choose the columns."""
+        from console.tui.screens.columns import ColumnsPanel
+
+        self.console_app.open_dialog(ColumnsPanel(self), lambda _: None)
+
+    def toggle_column(self, title: str) -> None:
+        """Show or hide a column; kept for the next start."""
+        self.hidden_columns ^= {title}
+        self.console_app.options.config.hide_columns(type(self).__name__, self.hidden_columns)
+        self.redraw()
+
+    def _sort_by_cell(self, x: int) -> None:
+        """Sort by the column at a cell of the heading; a second time, in reverse."""
+        placed = next((p for p in self._placed if p.start <= x < p.start + p.width), None)
+        count = len(self.rows[0].sort_values) if self.rows else 0
+        if placed is None or placed.place >= count:
+            return
+        if self.sort_column == placed.place:
+            self.action_reverse()
+        else:
+            self.sort_column, self.reverse = placed.place, False
+            self.show(self.rows)
 
     def action_reverse(self) -> None:
         """Reverse the order."""
@@ -284,9 +302,9 @@ class LineTable(ScrollPane):
         return max(1, self.size.height - 2)
 
     def on_click(self, event: events.Click) -> None:
-        """Move the cursor to the row; a double click opens it. A click on the heading sorts."""
+        """Move the cursor to the row; a double click opens it. A click on a heading sorts by it."""
         if event.y == 0:
-            self.action_sort()
+            self._sort_by_cell(event.x)
             return
         target = self._first_visible + event.y - 1
         if target < len(self.rows):
@@ -302,12 +320,6 @@ def text_matcher(text: str) -> Callable[[str], bool] | None:
     if not terms:
         return None
     return lambda line: all((pattern.search(line) is None) == negated for negated, pattern in terms)
-
-
-def _column_widths(columns: Sequence[Column], width: int) -> list[int]:
-    widths = [c.wide_width if c.wide_width and width >= _WIDE_PANE else c.width for c in columns]
-    left = max(4, width - 3 - sum(widths) - len(columns))
-    return [w or left for w in widths]
 
 
 def _sort_key(value: Any) -> tuple[int, Any]:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
+from console.alarms import Alarm
 from console.format import done_ratio, format_age, format_count, format_rate, format_size, progress_bar, shorten_name
-from console.tui.state.alerts import Alarm
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
+from console.tui.widgets.columns import Column
 from console.tui.widgets.line_canvas import Line, Span
-from console.tui.widgets.line_table import Column, LineTable, Row
+from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.pane import Pane
 from engine.store.read.data_warnings import FAILING_SHARE
 from engine.store.read.host_rows import HostRow

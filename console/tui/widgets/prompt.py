@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
 
 from engine.errors import UsageError
+
+_PREVIEW_DELAY = 0.25
 
 
 class Prompt(Input):
@@ -18,9 +21,14 @@ class Prompt(Input):
         self._show_problem = show_problem
         self._callback: Callable[[str], Any] | None = None
         self._previous_focus: Widget | None = None
+        self._preview: Callable[[str], None] | None = None
+        self._timer: Timer | None = None
 
-    def ask(self, label: str, value: str, callback: Callable[[str], Any]) -> None:
-        """Open the prompt with `value` as its text."""
+    def ask(
+        self, label: str, value: str, callback: Callable[[str], Any], *, preview: Callable[[str], None] | None = None
+    ) -> None:
+        """Open the prompt with `value` as its text. `preview` gets the text when it has not changed for a moment."""
+        self._preview = preview
         self._previous_focus = self.screen.focused
         self._callback = callback
         self.placeholder = label
@@ -40,8 +48,16 @@ class Prompt(Input):
         self.close()
 
     def on_input_changed(self) -> None:
-        """A changed text may be right."""
+        """A changed text may be right; preview it soon."""
         self._show_problem("")
+        if self._preview is not None:
+            if self._timer is not None:
+                self._timer.stop()
+            self._timer = self.set_timer(_PREVIEW_DELAY, self._run_preview)
+
+    def _run_preview(self) -> None:
+        if self._preview is not None and self.display:
+            self._preview(self.value)
 
     def close(self) -> None:
         """Hide the prompt without calling the callback."""
@@ -49,6 +65,9 @@ class Prompt(Input):
             return
         self._callback = None
         self._show_problem("")
+        if self._preview is not None:
+            self._preview("")
+            self._preview = None
         self.display = False
         if self._previous_focus is not None and self._previous_focus.is_attached:
             self.screen.set_focus(self._previous_focus)

@@ -3,6 +3,8 @@
 from typing import NamedTuple
 
 from engine.store.db.connector import Database
+from engine.store.tables import events
+from engine.store.tables.events import Event
 
 _FAILURES = """
 SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED' AND page IS NULL
@@ -11,8 +13,16 @@ ORDER BY coalesce(changed_at, 0), id LIMIT ?
 _GROUPS = """
 SELECT h.key, f.reason, sum(f.jobs) AS jobs, group_concat(DISTINCT s.grp)
 FROM sequences s CROSS JOIN failures f ON f.sequence = s.id JOIN hosts h ON h.id = s.host
-WHERE s.run = ? AND s.kind = 'page' GROUP BY h.key, f.reason ORDER BY jobs DESC, h.key, f.reason LIMIT ?
+WHERE s.run = :run AND s.kind = 'page' AND (:host IS NULL OR h.key = :host)
+GROUP BY h.key, f.reason ORDER BY jobs DESC, h.key, f.reason LIMIT :limit
 """
+_ERRORS_OF_HOST = """
+SELECT e.id FROM events e CROSS JOIN jobs j ON j.id = e.job CROSS JOIN sequences s ON s.id = j.sequence
+    CROSS JOIN hosts h ON h.id = s.host
+WHERE e.id > (SELECT max(id) FROM events) - :searched AND e.run = :run AND e.level <> 'INFO' AND h.key = :host
+ORDER BY e.id DESC LIMIT :limit
+"""
+_SEARCHED_EVENTS = 50_000
 
 
 class FailureGroup(NamedTuple):
@@ -24,14 +34,31 @@ class FailureGroup(NamedTuple):
     groups: tuple[str, ...]
 
 
+class HostErrors(NamedTuple):
+    """Why pages of a host failed, and its newest warnings and errors, with their ids."""
+
+    groups: tuple[FailureGroup, ...]
+    events: tuple[tuple[int, Event], ...]
+
+
 def list_failures(db: Database, run: int, limit: int) -> list[tuple[str, str]]:
     """URL and reason of the first failed jobs."""
     return [(str(url), str(reason)) for url, reason in db.all(_FAILURES, (run, limit))]
 
 
-def group_failures(db: Database, run: int, limit: int) -> list[FailureGroup]:
-    """The failed pages of a run by reason and host, the largest groups first. Read from counters."""
+def group_failures(db: Database, run: int, limit: int, host: str | None = None) -> list[FailureGroup]:
+    """The failed pages of a run, or of a host (`name:port`), by reason and host, the largest groups first.
+
+    Read from counters.
+    """
     return [
-        FailureGroup(host, reason, jobs, tuple(sorted(groups.split(","))))
-        for host, reason, jobs, groups in db.all(_GROUPS, (run, limit))
+        FailureGroup(key, reason, jobs, tuple(sorted(groups.split(","))))
+        for key, reason, jobs, groups in db.all(_GROUPS, {"run": run, "limit": limit, "host": host})
     ]
+
+
+def read_host_errors(db: Database, run: int, host: str, limit: int) -> HostErrors:
+    """At most `limit` reasons and events of a host (`name:port`); events are searched among the last 50,000."""
+    searched = {"run": run, "host": host, "limit": limit, "searched": _SEARCHED_EVENTS}
+    ids = [int(row[0]) for row in db.all(_ERRORS_OF_HOST, searched)]
+    return HostErrors(tuple(group_failures(db, run, limit, host)), tuple(events.list_by_ids(db, ids)))

@@ -26,7 +26,7 @@ SELECT grp, sum(done), sum(failed), sum(skipped), sum(incomplete), sum(ready + d
     count(*)
 FROM sequences WHERE run = ? AND kind = 'page' GROUP BY grp ORDER BY min(id)
 """
-_FAILED_REQUESTS = "SELECT total(errors + gone), total(blocked) FROM hosts WHERE run = ?"
+_FAILED_REQUESTS = "SELECT total(errors + gone), total(blocked), total(paused) FROM hosts WHERE run = ?"
 _NODES = """
 SELECT number, role, state, heart, done, failed, pid, beat_age, in_flight, rss, lag, now, replaces, reason, ended_at,
     supervisor < (SELECT max(epoch) FROM supervisors)
@@ -136,6 +136,7 @@ class Snapshot:
     """Requests that failed, or were answered with 404 or 410."""
     blocked: int = 0
     """Answers that refused the crawler."""
+    paused_hosts: int = 0
 
     @property
     def failed_share(self) -> float:
@@ -163,7 +164,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
         counts = rows.counts(db, current.seq)
         epoch = supervisors.current(db)
         data_defs = health.read(db, current.seq)
-        failed_requests, blocked = db.all(_FAILED_REQUESTS, (current.seq,))[0]
+        failed_requests, blocked, paused_hosts = db.all(_FAILED_REQUESTS, (current.seq,))[0]
         return Snapshot(
             run=current,
             epoch=epoch,
@@ -193,6 +194,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             warnings=find_warnings(db, current, data_defs),
             failed_requests=int(failed_requests),
             blocked=int(blocked),
+            paused_hosts=int(paused_hosts) if current.state is not RunState.DONE else 0,
             paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,
         )  # fmt: skip
 

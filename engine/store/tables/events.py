@@ -1,10 +1,10 @@
 """Writes the table `events`: the append-only log of what happened."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, id_list
 from engine.store.db.filter import ALL_EVENTS, EventFilter, event_conditions, join_conditions
 
 Level = Literal["INFO", "WARNING", "ERROR"]
@@ -17,6 +17,9 @@ SELECT id, at, level, source, kind, job, text FROM events WHERE id BETWEEN ? AND
 ORDER BY id {order} LIMIT ?
 """
 _OF_JOB = "SELECT id, at, level, source, kind, job, text FROM events WHERE job = ? ORDER BY id DESC LIMIT ?"
+_BY_IDS = """
+SELECT id, at, level, source, kind, job, text FROM events WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC
+"""
 _WINDOW = 20_000
 _CHUNK = 1_000
 _TEXTS = "SELECT DISTINCT text FROM events WHERE run = ? AND kind = ? AND id > ? ORDER BY id LIMIT ?"
@@ -91,6 +94,11 @@ def list_events(
 def list_by_job(db: Database, job: int, limit: int) -> list[tuple[int, Event]]:
     """The last lines about a job, oldest first."""
     return [_to_event(row) for row in reversed(db.all(_OF_JOB, (job, limit)))]
+
+
+def list_by_ids(db: Database, ids: Iterable[int]) -> list[tuple[int, Event]]:
+    """These lines, the newest first."""
+    return [_to_event(row) for row in db.all(_BY_IDS, (id_list(ids),))]
 
 
 def last_id(db: Database) -> int:

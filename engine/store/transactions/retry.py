@@ -43,7 +43,7 @@ def retry(db: Database, run: int, job_filter: JobFilter) -> int:
     Their pages are fetched again. A DONE run is reopened, for the next `run` to resume.
     Raises UsageError for states that cannot be retried, while the run is ending, and if a pattern is too slow.
     """
-    job_filter = _retry_filter(job_filter)
+    job_filter = retry_filter(job_filter)
     chosen = [job for chunk in browse.iter_ids(db, run, job_filter) for job in chunk]
     return retry_jobs(db, run, chosen, job_filter.matched_states, job_filter.text)
 
@@ -72,7 +72,8 @@ def retry_message(count: int) -> str:
     return "1 job is READY again" if count == 1 else f"{count} jobs are READY again"
 
 
-def _retry_filter(job_filter: JobFilter) -> JobFilter:
+def retry_filter(job_filter: JobFilter) -> JobFilter:
+    """The filter with FAILED where it has no state. Raises UsageError for states that cannot be retried."""
     if not job_filter.states.include:
         job_filter = replace(job_filter, states=GlobFilter(("failed",), job_filter.states.exclude))
     wrong = sorted(job_filter.matched_states - set(RETRYABLE_STATES))
@@ -91,7 +92,7 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
         ended = db.all(_ENDED_JOBS.format(ids=placeholders(chosen), states=placeholders(upper)), (*chosen, run, *upper))
         if not ended:
             return 0
-        _ensure_accepting(db, run)
+        ensure_accepting(db, run)
         ids = [row[0] for row in ended]
         done = [row[0] for row in ended if row[2] == "DONE"]
         for data_def, first in rows.delete_by_jobs(db, run, done).items():
@@ -108,7 +109,7 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
         return count
 
 
-def _ensure_accepting(db: Database, run: int) -> None:
+def ensure_accepting(db: Database, run: int) -> None:
     """Check that a run accepts work, inside the open transaction. Raises UsageError if it is ending."""
     current, newest = runs.get(db, run), runs.latest(db)
     if newest is not None and newest.seq != run:

@@ -1,0 +1,116 @@
+"""The alarms of now, and the warnings and errors of the run besides those of single pages."""
+
+import time
+
+from textual.app import ComposeResult
+
+from console.alarms import Alarm
+from console.format import format_elapsed, plural
+from console.tui.screens.base import View
+from console.tui.state.source import DataSource, LogLines, PollResult, ViewQuery
+from console.tui.widgets.columns import Column
+from console.tui.widgets.line_table import LineTable, Row
+from engine.store.db.filter import EventFilter, GlobFilter
+from engine.store.read.snapshot import Snapshot
+from engine.store.tables.events import Event
+
+_HISTORY_FILTER = EventFilter(levels=GlobFilter(("WARNING", "ERROR")), kinds=GlobFilter((), ("page", "row")))
+_MAX_HISTORY = 200
+_READ_INTERVAL = 2.0
+
+
+class AlarmTable(LineTable):
+    """Current alarms first, then the history, the newest first."""
+
+    COLUMNS = (Column("STATE", 14), Column("SINCE", 6, right=True), Column("ALARM", 0))
+    EMPTY = "✓ no alarms, and nothing in the history of this run"
+
+
+class AlarmsView(View):
+    """`a` acknowledges the alarm under the cursor: it is quiet until its cause ends."""
+
+    NAME = "nodes"
+    SNAPSHOT_LIMIT = 200
+    HINTS = (("a", "acknowledge"), ("/", "filter"), ("y", "copy"), ("esc", "back"), ("?", "keys"), ("q", "quit"))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._history: LogLines = []
+        self._since: dict[str, float] = {}
+        self._next_read_at = 0.0
+
+    def compose(self) -> ComposeResult:
+        """The table."""
+        self.table = AlarmTable()
+        yield self.table
+
+    def breadcrumb(self) -> str:
+        """How many there are."""
+        return f"Alarms > {len(self.console_app.alarm_book.alarms)}"
+
+    def view_query(self) -> ViewQuery | None:
+        """The history, at most every two seconds."""
+        return self._read if time.monotonic() >= self._next_read_at else None
+
+    def _read(self, source: DataSource, snapshot: Snapshot) -> LogLines:
+        return source.last_events(snapshot.run.seq, _HISTORY_FILTER, _MAX_HISTORY) if snapshot.run is not None else []
+
+    def show(self, poll: PollResult) -> None:
+        """Show the alarms of now, and what the query read."""
+        self.last_poll = poll
+        if poll.requester is self and poll.view_data is not None:
+            self._history = poll.view_data
+            self._next_read_at = time.monotonic() + _READ_INTERVAL
+        self._update()
+        self.console_app.navigation.refresh_query(at_once=False)
+
+    def _update(self) -> None:
+        book, now = self.console_app.alarm_book, time.time()
+        self._since = {alarm.key: self._since.get(alarm.key, now) for alarm in book.alarms}
+        current = [
+            _alarm_row(alarm, now - self._since[alarm.key], acknowledged=book.is_acknowledged(alarm))
+            for alarm in book.alarms
+        ]
+        self.table.show_filtered([*current, *(_event_row(id_, event, now) for id_, event in reversed(self._history))])
+        self.console_app.navigation.refresh_breadcrumbs()
+
+    def action_acknowledge(self) -> None:
+        """Acknowledge the alarms chosen; one that is acknowledged becomes loud again."""
+        book = self.console_app.alarm_book
+        chosen = [row.subject for row in self.table.selected_rows() if isinstance(row.subject, Alarm)]
+        if not chosen:
+            self.console_app.show_toast("a: only current alarms can be acknowledged", "warning")
+            return
+        if not book.acknowledge(chosen):
+            for alarm in chosen:
+                book.restore(alarm)
+        else:
+            self.console_app.show_toast(f"{plural(len(chosen), 'alarm')} acknowledged: quiet until the cause ends")
+        self.table.marks.clear()
+        self.console_app.update_screen()
+
+    def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
+        """Show the job of a line."""
+        event.stop()
+        if isinstance(event.row.subject, Event):
+            self.console_app.navigation.push_event_job(event.row.subject)
+
+
+def _alarm_row(alarm: Alarm, seconds: float, *, acknowledged: bool) -> Row:
+    state = ("✓ acknowledged", "dim") if acknowledged else ("! now", alarm.level)
+    return Row(
+        alarm.key,
+        (state, (format_elapsed(seconds), "dim"), (alarm.text, "dim" if acknowledged else alarm.level)),
+        (state[0], seconds, alarm.text),
+        alarm,
+    )
+
+
+def _event_row(id_: int, event: Event, now: float) -> Row:
+    state = ("✗ error", "bad") if event.level == "ERROR" else ("· warning", "warn")
+    return Row(
+        id_,
+        (state, (format_elapsed(now - event.at), "dim"), (event.text, "text")),
+        (state[0], now - event.at, event.text),
+        event,
+    )

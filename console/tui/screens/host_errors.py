@@ -1,0 +1,112 @@
+"""The last errors of one host: why its pages failed, and its last events that are no success."""
+
+import time
+
+from textual.app import ComposeResult
+
+from console.format import format_count, format_elapsed, plural, shorten_line
+from console.tui.screens.base import View
+from console.tui.state.source import DataSource, PollResult, ViewQuery
+from console.tui.widgets.columns import Column
+from console.tui.widgets.line_canvas import Canvas, Line
+from console.tui.widgets.line_table import LineTable, Row
+from engine.store.read.failures import HostErrors
+from engine.store.read.snapshot import Snapshot
+from engine.store.tables.events import Event
+
+_MAX_REASONS = 5
+_READ_INTERVAL = 2.0
+"""Seconds: it searches many events."""
+
+
+class ErrorsTable(LineTable):
+    """One row an event, the newest first."""
+
+    COLUMNS = (Column("AGE", 5, right=True), Column("NODE", 5, min_pane_width=100), Column("WHAT", 0))
+    EMPTY = "✓ no errors among the last events"
+    NEWEST_FIRST = True
+
+
+class ReasonLines(Canvas):
+    """The reasons of the host's failed pages, the most frequent first."""
+
+    errors: HostErrors | None = None
+
+    @property
+    def line_count(self) -> int:
+        """How many lines it needs."""
+        return min(_MAX_REASONS, len(self.errors.groups)) + 1 if self.errors is not None else 1
+
+    def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
+        """A line a reason."""
+        if self.errors is None:
+            return [Line((("   reading…", "dim"),))]
+        failed = sum(group.jobs for group in self.errors.groups)
+        title = f"   {plural(failed, 'failed page')}" if failed else "   no page has failed"
+        lines = [Line(((title, "bad" if failed else "good"),))]
+        lines += [
+            Line(((f"   {format_count(group.jobs):>7}  ", "strong"), (group.reason or "no reason", "text")))
+            for group in self.errors.groups
+        ]
+        return lines[:height]
+
+
+class HostErrorsView(View):
+    """Reasons above, events below; `enter` opens the job of an event."""
+
+    NAME = "hosts"
+    SNAPSHOT_LIMIT = 0
+    HINTS = (("↵", "job"), ("/", "filter"), ("y", "copy"), ("esc", "back"), ("?", "keys"), ("q", "quit"))
+    DEFAULT_CSS = "HostErrorsView { layout: vertical; } HostErrorsView ErrorsTable { height: 1fr; }"
+
+    def __init__(self, host: str) -> None:
+        """`host`: `name:port`."""
+        super().__init__()
+        self.host = host
+        self._next_read_at = 0.0
+
+    def compose(self) -> ComposeResult:
+        """Reasons above, events below."""
+        self.reasons, self.table = ReasonLines(), ErrorsTable()
+        self.reasons.styles.height = 1
+        yield from (self.reasons, self.table)
+
+    def breadcrumb(self) -> str:
+        """The host."""
+        return f"{self.host} errors"
+
+    def view_query(self) -> ViewQuery | None:
+        """The host's errors, at most every two seconds."""
+        return self._read if time.monotonic() >= self._next_read_at else None
+
+    def _read(self, source: DataSource, snapshot: Snapshot) -> HostErrors | None:
+        return source.host_errors(snapshot.run.seq, self.host) if snapshot.run is not None else None
+
+    def show(self, poll: PollResult) -> None:
+        """Show what the query read."""
+        self.last_poll = poll
+        if poll.requester is self and isinstance(poll.view_data, HostErrors):
+            self._next_read_at = time.monotonic() + _READ_INTERVAL
+            self.reasons.errors = poll.view_data
+            self.reasons.styles.height = self.reasons.line_count
+            self.reasons.redraw()
+            now, width = time.time(), self.size.width - 10
+            self.table.show_filtered([_event_row(id_, event, now, width) for id_, event in poll.view_data.events])
+        self.console_app.navigation.refresh_query(at_once=False)
+
+    def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
+        """Show the job of an event."""
+        event.stop()
+        self.console_app.navigation.push_event_job(event.row.subject)
+
+
+def _event_row(id_: int, event: Event, now: float, width: int) -> Row:
+    role = "bad" if event.level == "ERROR" else "warn"
+    return Row(
+        id_,
+        (
+            (format_elapsed(now - event.at), "dim"), (event.source, "dim"), (shorten_line(event.text, width), role),
+        ),
+        (-event.at, event.source, event.text),
+        event,
+    )  # fmt: skip

@@ -1,0 +1,40 @@
+"""Keeps which of the current alarms are new, and which the operator has acknowledged."""
+
+from collections.abc import Iterable, Sequence
+
+from console.alarms import Alarm
+
+
+class AlarmBook:
+    """An acknowledged alarm is quiet until its cause ends; if it comes again, it is new."""
+
+    def __init__(self) -> None:
+        self.alarms: list[Alarm] = []
+        """All current ones."""
+        self._acknowledged: set[str] = set()
+
+    @property
+    def open(self) -> list[Alarm]:
+        """Those that nobody acknowledged."""
+        return [alarm for alarm in self.alarms if alarm.key not in self._acknowledged]
+
+    def update(self, alarms: Sequence[Alarm]) -> list[Alarm]:
+        """Take the alarms of now; returns the new ones."""
+        before = {alarm.key for alarm in self.alarms}
+        self.alarms = list(alarms)
+        self._acknowledged &= {alarm.key for alarm in alarms}
+        return [alarm for alarm in alarms if alarm.key not in before]
+
+    def is_acknowledged(self, alarm: Alarm) -> bool:
+        """Whether the operator has seen it."""
+        return alarm.key in self._acknowledged
+
+    def acknowledge(self, alarms: Iterable[Alarm]) -> int:
+        """Make alarms quiet; returns how many were not."""
+        keys = {alarm.key for alarm in alarms} - self._acknowledged
+        self._acknowledged |= keys
+        return len(keys)
+
+    def restore(self, alarm: Alarm) -> None:
+        """Make an acknowledged alarm loud again."""
+        self._acknowledged.discard(alarm.key)

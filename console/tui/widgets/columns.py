@@ -1,0 +1,49 @@
+"""The columns of a table: which of them are shown in a pane of some width, and where each begins."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+_WIDE_PANE = 118
+_POINTER_WIDTH = 3
+_MIN_REST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column. Width 0 takes the remaining space.
+
+    `min_pane_width`: the column is left out in narrower panes. `wide_width`: its width in wide panes.
+    """
+
+    title: str
+    width: int
+    right: bool = False
+    min_pane_width: int = 0
+    wide_width: int = 0
+    keeps_end: bool = False
+    """A text that is too long loses its middle instead of its end."""
+
+
+class PlacedColumn(NamedTuple):
+    """A column that is shown: its place among all, its first cell and its width."""
+
+    place: int
+    column: Column
+    start: int
+    width: int
+
+
+def place_columns(columns: Sequence[Column], pane_width: int, hidden: Collection[str] = ()) -> list[PlacedColumn]:
+    """The columns that fit and that the operator has not hidden, by title; one always stays."""
+    fitting = [(index, column) for index, column in enumerate(columns) if pane_width >= column.min_pane_width]
+    shown = [(index, column) for index, column in fitting if column.title not in hidden] or fitting[:1]
+    widths = [c.wide_width if c.wide_width and pane_width >= _WIDE_PANE else c.width for _, c in shown]
+    rest = max(_MIN_REST, pane_width - _POINTER_WIDTH - sum(widths) - len(shown))
+    if 0 not in widths and widths:
+        widths[-1] += max(0, rest - _MIN_REST)
+    placed, start = [], _POINTER_WIDTH
+    for (index, column), width in zip(shown, widths, strict=True):
+        placed.append(PlacedColumn(index, column, start, width or rest))
+        start += (width or rest) + 1
+    return placed
