@@ -42,6 +42,7 @@ KEYS: tuple[Key, ...] = (
     Key("defs", "5", "5", "Defs", MOVE),
     Key("log", "6", "6", "Log", MOVE),
     Key("plots", "7", "7", "Plots", MOVE),
+    Key("runs", "8", "8", "Runs", MOVE),
     Key("filter", "slash", "/", "filter: regex !x host:x", VIEW),
     Key("palette", "colon,ctrl+p", ":", "command palette", VIEW),
     Key("help", "question_mark", "?", "keys", VIEW),
@@ -77,6 +78,7 @@ KEYS: tuple[Key, ...] = (
     Key("reload", "ctrl+r", "^r", "reload the defs", ACT),
     Key("follow", "f", "f", "follow the log", LOG),
     Key("wrap", "w", "w", "wrap or cut long lines", LOG),
+    Key("fold", "equals_sign", "=", "fold repeated lines, or not", LOG),
     Key("next_match", "n", "n", "next match", LOG),
     Key("previous_match", "N", "N", "previous match", LOG),
     Key("level", "L", "L", "minimum log level", LOG),
@@ -89,13 +91,13 @@ KEYS: tuple[Key, ...] = (
 ASCII_KEY_LABELS = {"↵": "enter", "⇧tab": "S-tab", "↓ j": "j", "↑ k": "k"}
 """Labels for terminals without UTF-8."""
 KEYS_BY_ID = {key.id: key for key in KEYS}
-SCREEN_NAMES = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots")
+SCREEN_NAMES = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots", "runs")
 READ_ONLY_ACTIONS = ("mark", "mark_all")
 """Keys of the group `Act` that change nothing in the run."""
 
 _UNBOUND = "unbound"
 """A key that no terminal sends: for an action whose keys all moved to others."""
-_NAMED_CHARACTERS = {"slash": "/", "plus": "+", "minus": "-", "vertical_line": "|"}
+_NAMED_CHARACTERS = {"slash": "/", "plus": "+", "minus": "-", "vertical_line": "|", "equals_sign": "="}
 
 
 def key_bindings(namespace: Mapping[str, object]) -> list[BindingType]:

@@ -46,7 +46,7 @@ class Navigation:
         return self.view_stack[-1] if self.view_stack else None
 
     def switch_to(self, name: str) -> None:
-        """Show one of the seven screens."""
+        """Show one of the screens."""
         name = name if name in SCREEN_NAMES else "nodes"
         if name not in self.views:
             self.views[name] = create_view(name, self._app.rates, self._app.log_buffer)

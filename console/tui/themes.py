@@ -68,6 +68,7 @@ class ThemeStyles:
             "warn": Style(color=c.warn, bold=name == "plain"),
             "bad": Style(color=c.bad, bold=True, reverse=name == "plain"),
             "accent": Style(color=c.accent),
+            "grid": Style(color=c.panel),
             "strong": Style(color=c.text, bold=True),
             "title": Style(color=c.accent, bold=True),
             "match": Style(color=c.background, bgcolor=c.warn),

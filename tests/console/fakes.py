@@ -21,7 +21,9 @@ from engine.model.run import RunState, Stage
 from engine.store.read.browse import DocumentDetail, JobDetail, JobLine, Listing
 from engine.store.read.data_warnings import DataWarning
 from engine.store.read.failures import FailureGroup, HostErrors
+from engine.store.read.history import PastRun, RunReport
 from engine.store.read.host_rows import HostRow
+from engine.store.read.lineage import Ancestor, Child, Lineage
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
 from engine.store.tables.events import Event
 from engine.store.tables.health import DataDefHealth
@@ -136,6 +138,14 @@ def line(number, state="DONE", **changes):
     return JobLine(**{**defaults, **changes})
 
 
+def run_report(seq, id_, rows, *, warnings=(), emptied=(), **changes):
+    defaults = {
+        "seq": seq, "id": id_, "state": "DONE", "reason": None, "created_at": AT - 86_400 * (3 - seq), "ended_at": AT,
+        "seconds": 754.0, "defs_version": seq, "done": 33_097, "failed": 7 * (seq - 1), "rows": sum(rows.values()),
+    }  # fmt: skip
+    return RunReport(PastRun(**{**defaults, **changes}), rows, warnings, emptied)
+
+
 class FakeSource:
     """Returns its attributes. Filters choose from `jobs_` by state, host and search."""
 
@@ -159,6 +169,16 @@ class FakeSource:
         self.error = None
         self.page_text = b"<title>Shop</title>\n<p>Tea</p>"
         self.samples_ = []
+        self.reports = [
+            run_report(
+                2,
+                "3f2a",
+                {"book": 31_412, "detail": 0},
+                warnings=("detail.isbn was never filled",),
+                emptied=("detail.isbn",),
+            ),
+            run_report(1, "1c9e", {"book": 31_300, "detail": 11_870}),
+        ]
         self.host_reasons = ["books: delay 0.5 s of shop.example:443: the next request in 0.4 s"]
         self.polls = 0
 
@@ -211,7 +231,18 @@ class FakeSource:
         page = DocumentDetail(9, job.url, 200, "text/html", len(self.page_text), AT, (("server", "tea/1"),))
         events = tuple(line for line in self.lines if line[1].job == id_)
         return JobDetail(
-            job, 1, "home", None, Request(), 3, page, events, ((1, "book", '{"title":"Tea","price":1.50}'),)
+            job,
+            1,
+            "home",
+            None,
+            Request(),
+            3,
+            page,
+            events,
+            ((1, "book", '{"title":"Tea","price":1.50}'),),
+            lineage=Lineage(
+                (Ancestor(7, "https://shop.example/page-3", 1),), (Child(12, job.url, "FAILED"),), (("FAILED", 1),)
+            ),
         )
 
     def document_body(self, document):
@@ -228,6 +259,9 @@ class FakeSource:
     def failure_groups(self, run):
         counts = Counter((job.host, job.reason) for job in self.jobs_ if job.state == "FAILED")
         return [FailureGroup(host, reason, jobs, ("books",)) for (host, reason), jobs in counts.items()]
+
+    def run_reports(self):
+        return self.reports
 
     def samples(self, run, since):
         return self.samples_
@@ -346,4 +380,10 @@ async def open_console(tmp_path: Path, *, size=(80, 24), source=None, control_cl
 
 
 def samples():
-    return [Sample(AT + i * 5, 40.0 + i % 7, 100.0 + i % 11, i // 9, 900 - i) for i in range(60)]
+    return [
+        Sample(
+            AT + i * 5, 40.0 + i % 7, 100.0 + i % 11, i // 9, 900 - i,
+            {"2xx": 40.0 + i % 7, "4xx": 2.0, "429": 1.0 * (i > 30), "5xx": 3.0 * (i > 40)}, 0.04 + i % 5 / 100, 0.2,
+        )
+        for i in range(60)
+    ]  # fmt: skip

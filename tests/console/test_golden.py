@@ -10,7 +10,7 @@ from tests.console.fakes import AT, FakeSource, open_console, samples
 
 GOLDEN = Path(__file__).with_name("golden")
 SIZES = ((80, 24), (120, 40), (160, 48))
-SCREENS = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots")
+SCREENS = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots", "runs")
 
 
 def picture(console):

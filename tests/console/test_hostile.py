@@ -18,7 +18,7 @@ PIECES = (
     "\0", "%s", "{x}", "$(id)", "é", "\ud800", "ﷺ", "\u3164", "a" * 300, "🇩🇪", "\x1b[?1049l", "\x1bc",
 )  # fmt: skip
 RAW = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufe0f]")
-SCREENS = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots")
+SCREENS = ("nodes", "jobs", "hosts", "failed", "defs", "log", "plots", "runs")
 
 
 def hostile(seed, count):

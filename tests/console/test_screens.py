@@ -21,7 +21,7 @@ async def test_nodes_show_their_state_as_sign_and_word(tmp_path):
     ("key", "expected"),
     [
         ("2", "shop.example/item/1"), ("3", "ROBOTS"), ("4", "HTTP 500"), ("5", "DATADEF"), ("6", "log all"),
-        ("7", "pages a second"), ("1", "NODE"),
+        ("7", "answers a second"), ("1", "NODE"),
     ],
 )  # fmt: skip
 async def test_digits_open_screens(tmp_path, key, expected):
@@ -42,6 +42,7 @@ async def test_enter_opens_a_nodes_jobs_and_a_job_and_escape_goes_back(tmp_path)
             ("Page", "server: tea/1"),
             ("Error", "no error"),
             ("Attempts", "84 ms"),
+            ("Links", "found on job 7, depth 1: shop.example/page-3"),
             ("Rows", "1.50"),
         ):
             await console.press("tab")
@@ -194,7 +195,7 @@ async def test_plots_change_their_time_range(tmp_path, monkeypatch):
     source = FakeSource()
     source.samples_ = samples()
     async with open_console(tmp_path, source=source, screen="plots") as console:
-        await console.until(lambda: "⣿" in console.screen())
+        await console.until(lambda: "░" in console.screen())
         for span in ("15m", "1h", "6h", "5m"):
             await console.press("s")
             await console.until(lambda: f"Plots > {span}" in console.screen())  # noqa: B023

@@ -6,7 +6,7 @@ from console.tui.state.rates import Rates
 
 
 def create_view(name: str, rates: Rates, log_buffer: LogBuffer) -> View:
-    """Create one of the seven screens."""
+    """Create one of the screens."""
     match name:
         case "jobs":
             from console.tui.screens.jobs import JobsView
@@ -24,6 +24,10 @@ def create_view(name: str, rates: Rates, log_buffer: LogBuffer) -> View:
             from console.tui.screens.plots import PlotsView
 
             return PlotsView()
+        case "runs":
+            from console.tui.screens.runs import RunsView
+
+            return RunsView()
         case "hosts":
             from console.tui.screens.hosts import HostsView
 

@@ -5,17 +5,17 @@ from typing import Any
 
 from textual.app import ComposeResult
 
-from console.format import format_age, format_count, format_latency, format_rate, format_size, shorten_name, sparkline
+from console.format import format_age, format_count, format_latency, format_rate, format_size, shorten_name
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import DataSource, PollResult, ViewQuery
 from console.tui.widgets.columns import Column
+from console.tui.widgets.host_spans import failed_span, latency_trend, next_span
 from console.tui.widgets.line_canvas import Canvas, Line, Span
 from console.tui.widgets.line_table import LineTable, Row
 from engine.errors import UsageError
 from engine.model.status_class import STATUS_CLASSES
 from engine.setting_values import parse_seconds
-from engine.store.read.data_warnings import FAILING_SHARE
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import Snapshot
 
@@ -227,28 +227,6 @@ def _parse_concurrency(text: str) -> int:
     return int(text)
 
 
-def next_span(host: HostRow) -> Span:
-    """When the next request to a host may be sent, or what holds it."""
-    if host.paused:
-        return "‖ paused", "warn"
-    if host.backoff:
-        return f"↓ {format_age(host.backoff)}", "warn"
-    if host.next_in and host.waiting:
-        return format_age(host.next_in), "text"
-    return ("now", "text") if host.running or host.waiting else ("idle", "dim")
-
-
-def failed_span(host: HostRow) -> Span:
-    """The share of a host's answers that failed, in percent."""
-    share = host.failed_share
-    return ("-", "dim") if share is None else (f"{share * 100:.1f}", "bad" if share >= FAILING_SHARE else "dim")
-
-
-def trend(host: HostRow, width: int) -> str:
-    """A sparkline of a host's latency in the last minute."""
-    return sparkline([value or 0.0 for value in host.recent_p50], width)
-
-
 def _host_row(host: HostRow, rate: float, *, is_live: bool) -> Row:
     answer = "guarded" if host.robots_status == -1 else f"ok {host.robots_status or ''}"
     robots = {"off": "off", "wanted": "fetching"}.get(host.robots, answer)
@@ -262,7 +240,7 @@ def _host_row(host: HostRow, rate: float, *, is_live: bool) -> Row:
             (format_count(host.blocked), "warn" if host.blocked else "dim"),
             (format_latency(host.p50), "text"),
             (format_latency(host.p95), "text"),
-            (trend(host, _SPARKS), "accent"),
+            (latency_trend(host, _SPARKS), "accent"),
             next_span(host),
             (format_age(eta), "text" if eta is not None else "dim"),
             (f"{host.running}/{host.concurrency}", "good" if host.running else "dim"),

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import orjson
 from textual.app import ComposeResult
 
-from console.format import format_age, format_size, format_time, plural
+from console.format import format_age, format_size, format_time, plural, short_url
 from console.tui.screens.base import View
 from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.state.try_process import run_trial
@@ -18,8 +18,9 @@ from engine.store.db.filter import ALL_JOBS
 from engine.store.read.browse import JobDetail
 from engine.urls import without_credentials
 
-TABS = ("Payload", "Page", "Error", "Attempts", "Rows", "Try")
+TABS = ("Payload", "Page", "Error", "Attempts", "Links", "Rows", "Try")
 _MAX_BYTES, _MAX_LINES = 200_000, 1_500
+_KEPT_OF_FAILED = 64 * 1024
 
 
 class JobTabs(Canvas):
@@ -98,7 +99,7 @@ class JobView(View):
         self.pane.heading = f"job {line.id} {line.state} {without_credentials(line.url)}"
         lines = {
             "Payload": _payload_lines, "Page": self._page_lines, "Error": _error_lines, "Attempts": _attempt_lines,
-            "Rows": _row_lines,
+            "Links": _link_lines, "Rows": _row_lines,
         }.get(self.tab)  # fmt: skip
         self.pane.show(list(lines(self.detail)) if lines else self.trial_lines)
 
@@ -120,6 +121,8 @@ class JobView(View):
             text = self.body[1][:_MAX_BYTES].decode("utf-8", "replace")
             for line in text.splitlines()[:_MAX_LINES]:
                 yield line.replace("\t", "  "), "text"
+            if page.status not in range(200, 300) and page.size == _KEPT_OF_FAILED:
+                yield "… a failed answer is kept up to its first 64 kB", "dim"
             if len(self.body[1]) > _MAX_BYTES:
                 yield f"… first {format_size(_MAX_BYTES)}B only", "dim"
 
@@ -240,6 +243,34 @@ def _attempt_lines(detail: JobDetail) -> Iterable[Span]:
     yield f"{plural(detail.line.attempts, 'attempt')}, {detail.line.crashes} crashes", "strong"
     for _, event in detail.events:
         yield f"{format_time(event.at)} {event.source:<5} {event.text}", roles[event.level]
+
+
+def _link_lines(detail: JobDetail) -> Iterator[Span]:
+    """How the job was found, and what was found on its page."""
+    line, lineage = detail.line, detail.lineage
+    if line.origin == "locator":
+        yield f"a locator of the defs: {detail.locator or '-'}", "strong"
+    for number, ancestor in enumerate(lineage.ancestors):
+        verb = "found on" if not number else "   which was found on"
+        yield f"{verb} job {ancestor.id}, depth {ancestor.depth}: {short_url(ancestor.url)}", "text"
+    if line.origin != "locator" and not lineage.ancestors:
+        yield (
+            f"found from {short_url(detail.root_url)}" if detail.root_url else "how it was found is not recorded",
+            "text",
+        )
+    elif lineage.ancestors and detail.locator:
+        yield f"   a locator of the defs: {detail.locator}", "dim"
+    yield "", ""
+    total = sum(count for _, count in lineage.child_counts)
+    counts = ", ".join(f"{count:,} {state.lower()}" for state, count in lineage.child_counts)
+    yield f"{plural(total, 'job')} found first on its page" + (f": {counts}" if counts else ""), "strong"
+    for child in lineage.children:
+        yield (
+            f"{child.id:>9} {child.state.lower():<11}{short_url(child.url)}",
+            "bad" if child.state == "FAILED" else "text",
+        )
+    if total > len(lineage.children):
+        yield f"… {total - len(lineage.children):,} more", "dim"
 
 
 def _row_lines(detail: JobDetail) -> Iterator[Span]:

@@ -31,7 +31,7 @@ _STATE_LABELS = {
     "TERMINATED": ("□ ended", "dim"), "DEAD": ("✗ dead", "bad"), "FAILED": ("✗ failed", "bad"),
 }  # fmt: skip
 _ROLE_LABELS = {"INITIAL": "new", "RUNNER": "runner", "BACKUP_RUNNER": "backup"}
-_SIDE_WIDTH, _WIDE_MIN_WIDTH, _SPLIT_MIN_HEIGHT = 56, 124, 9
+_SIDE_WIDTH, _WIDE_MIN_WIDTH, _SPLIT_MIN_HEIGHT = 62, 130, 9
 _ENDED_STATES = ("TERMINATED", "DEAD", "FAILED")
 _MAX_ENDED_SHOWN = 4
 

@@ -1,4 +1,4 @@
-"""Screen 7, Plots: pages and rows per second, errors and queue length over 5 minutes to 6 hours."""
+"""Screen 7, Plots: answers by status, latency, rows and queue over 5 minutes to 6 hours."""
 
 import time
 from collections.abc import Sequence
@@ -6,62 +6,166 @@ from typing import Any
 
 from textual.app import ComposeResult
 
-from console.format import format_rate
+from console.format import format_count, format_latency, format_rate
 from console.tui.screens.base import View
 from console.tui.state.source import PollResult, ViewQuery
-from console.tui.widgets.braille import braille_plot
+from console.tui.widgets.chart import SCALE_WIDTH, Part, Range, chart_lines, range_column, stacked_column
 from console.tui.widgets.line_canvas import Line
 from console.tui.widgets.pane import Pane
+from engine.model.status_class import STATUS_CLASSES
 from engine.store.tables.samples import Sample
 
 TIME_RANGES = (("5m", 300.0), ("15m", 900.0), ("1h", 3600.0), ("6h", 21_600.0))
 _READ_INTERVAL = 1.0
+_MAX_GAP_SECONDS = 12.0
+"""A sample stands for so long after it: supervisors write one every five seconds."""
+_PARTS = {
+    "2xx": ("░", "good"), "3xx": ("▒", "accent"), "4xx": ("▓", "text"), "429": ("█", "warn"), "5xx": ("╬", "bad"),
+    "none": ("○", "bad"),
+}  # fmt: skip
 
 
 class Plot(Pane):
-    """One quantity over time. `cumulative`: plot the growth of the sample's field, not its value."""
+    """One chart over time."""
 
-    def __init__(self, heading: str, sample_field: str, role: str, *, cumulative: bool = False) -> None:
-        super().__init__()
-        self.heading, self.sample_field, self.role, self.cumulative = heading, sample_field, role, cumulative
-        self.samples: Sequence[Sample] = ()
-        self.time_range: tuple[str, float] = TIME_RANGES[0]
+    samples: Sequence[Sample] = ()
+    time_range: tuple[str, float] = TIME_RANGES[0]
 
-    def values(self, count: int) -> list[float]:
-        """The quantity in `count` equal intervals ending now; 0 without samples."""
-        end, length = time.time(), self.time_range[1] / count
-        sums, counts = [0.0] * count, [0] * count
-        previous: float | None = None
+    def columns(self, count: int, end: float) -> list[list[Sample]]:
+        """The samples of each of `count` equal intervals that end at `end`; a gap is filled for a short time."""
+        length = self.time_range[1] / count
+        columns: list[list[Sample]] = [[] for _ in range(count)]
         for sample in self.samples:
-            value = float(getattr(sample, self.sample_field))
-            if self.cumulative:
-                value, previous = max(0.0, value - previous) if previous is not None else 0.0, value
             index = count - 1 - int((end - sample.at) / length)
             if 0 <= index < count:
-                sums[index] += value
-                counts[index] += 1
-        means = [s if self.cumulative else s / n if n else -1.0 for s, n in zip(sums, counts, strict=True)]
-        return _fill_gaps(means)
+                columns[index].append(sample)
+        last: Sample | None = None
+        for index, column in enumerate(columns):
+            at = end - (count - 1 - index) * length
+            if column:
+                last = column[-1]
+            elif last is not None and at - last.at < _MAX_GAP_SECONDS:
+                columns[index] = [last]
+        return columns
 
     def paint(self, width: int, height: int) -> list[Line]:
-        """A rule with the figures, and the plot."""
-        values = self.values(max(2, (width - 10) * 2))
-        top, last = max(values, default=0.0), values[-1] if values else 0.0
-        note = f"now {format_rate(last)}  top {format_rate(top)}  last {self.time_range[0]}"
-        rows = braille_plot(values, width - 10, height - 1)
-        scale = [format_rate(top) if i == 0 else "0" if i == len(rows) - 1 else "" for i in range(len(rows))]
-        dots = [Line(((f"{mark:>8} ", "dim"), (row, self.role))) for mark, row in zip(scale, rows, strict=True)]
-        return [self.rule(width, self.heading, note), *dots]
+        """A rule with the figures, and the chart."""
+        end, rows = time.time(), max(1, height - 2)
+        columns = self.columns(max(2, width - SCALE_WIDTH - 1), end)
+        top = self.peak()
+        cells = [self.cells(column, top, rows) for column in columns]
+        title, note = self.labels()
+        lines = [self.rule(width, title, note)]
+        if height < 3:
+            return lines
+        scale, middle = self.format(top), self.format(top / 2)
+        return [*lines, *chart_lines(cells, rows, scale, middle, ends_at=end, seconds=self.time_range[1])]
+
+    def peak(self) -> float:
+        """The highest sample of the range: the same however wide the chart is."""
+        since = time.time() - self.time_range[1]
+        return max((self.height(sample) for sample in self.samples if sample.at >= since), default=0.0)
+
+    def labels(self) -> tuple[str, str]:
+        """Title, and the figures behind it."""
+        now = self.height(self.samples[-1]) if self.samples else 0.0
+        return self.TITLE, f"now {self.format(now)}  top {self.format(self.peak())}  last {self.time_range[0]}"
+
+    def height(self, sample: Sample) -> float:
+        """How high the chart is at a sample."""
+        raise NotImplementedError
+
+    def format(self, value: float) -> str:
+        """A value on the scale."""
+        return format_rate(value)
+
+    def cells(self, column: Sequence[Sample], top: float, rows: int) -> Any:
+        """The cells of a column: the mean of its samples."""
+        return stacked_column([Part(_mean([self.height(s) for s in column]), "░", self.role)], top, rows)
+
+    role = "accent"
 
 
-def _fill_gaps(values: list[float]) -> list[float]:
-    """Intervals without a sample (-1) repeat the previous value, for a short time."""
-    filled, last, gap = [], 0.0, 0
-    for value in values:
-        gap = 0 if value >= 0 else gap + 1
-        last = value if value >= 0 else last if gap < 12 else 0.0
-        filled.append(last)
-    return filled
+class AnswersPlot(Plot):
+    """Answers a second, by class of status."""
+
+    TITLE = "answers a second"
+
+    def height(self, sample: Sample) -> float:
+        """All answers."""
+        return sum(sample.answers.values())
+
+    def cells(self, column: Sequence[Sample], top: float, rows: int) -> Any:
+        """A part a class."""
+        means = [(name, _mean([sample.answers.get(name, 0.0) for sample in column])) for name in STATUS_CLASSES]
+        return stacked_column([Part(value, *_PARTS[name]) for name, value in means if value], top, rows)
+
+    def labels(self) -> tuple[str, str]:
+        """The title, and the classes that there are, with their signs."""
+        title, note = super().labels()
+        last = self.samples[-1].answers if self.samples else {}
+        seen = {name for sample in self.samples for name, value in sample.answers.items() if value}
+        legend = [
+            f"{_PARTS[name][0]} {name} {format_rate(last.get(name, 0.0))}" for name in STATUS_CLASSES if name in seen
+        ]
+        return title, "  ".join([*legend, note]) if legend else note
+
+
+class LatencyPlot(Plot):
+    """p50 and p95 of the answers."""
+
+    TITLE = "latency"
+
+    def height(self, sample: Sample) -> float:
+        """The slower of the two."""
+        return sample.p95 or 0.0
+
+    def cells(self, column: Sequence[Sample], top: float, rows: int) -> Any:
+        """A mark for each of the two."""
+        low = [sample.p50 for sample in column if sample.p50 is not None]
+        high = [sample.p95 for sample in column if sample.p95 is not None]
+        return range_column(Range(_mean(low) if low else None, _mean(high) if high else None), top, rows)
+
+    def format(self, value: float) -> str:
+        """A latency."""
+        return format_latency(value) if value else "0"
+
+    def labels(self) -> tuple[str, str]:
+        """Both figures of now."""
+        last = next((sample for sample in reversed(self.samples) if sample.p50 is not None), None)
+        now = (
+            f"● p50 {format_latency(last.p50)}  ▲ p95 {format_latency(last.p95)}" if last is not None else "no answers"
+        )
+        return self.TITLE, f"{now}  top {self.format(self.peak())}  last {self.time_range[0]}"
+
+
+class RowsPlot(Plot):
+    """Rows a second."""
+
+    TITLE = "rows a second"
+
+    def height(self, sample: Sample) -> float:
+        """The rate."""
+        return sample.rows
+
+
+class QueuePlot(Plot):
+    """Jobs that wait."""
+
+    TITLE = "queue"
+    role = "warn"
+
+    def height(self, sample: Sample) -> float:
+        """Their number."""
+        return float(sample.queue)
+
+    def format(self, value: float) -> str:
+        """A count."""
+        return format_count(value)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 class PlotsView(View):
@@ -80,12 +184,7 @@ class PlotsView(View):
 
     def compose(self) -> ComposeResult:
         """The plots."""
-        self.plots = (
-            Plot("pages a second", "pages", "good"),
-            Plot("rows a second", "rows", "accent"),
-            Plot("errors", "failed", "bad", cumulative=True),
-            Plot("queue", "queue", "warn"),
-        )
+        self.plots = (AnswersPlot(), LatencyPlot(), RowsPlot(), QueuePlot())
         yield from self.plots
 
     def breadcrumb(self) -> str:

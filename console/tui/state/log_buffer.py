@@ -1,6 +1,7 @@
 """The last lines of the log, fed by polls; filters them by level, source and pattern."""
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from console.filter_syntax import SearchPattern
@@ -32,6 +33,10 @@ class LogBuffer:
             self.last_id = new[-1][0]
         return len(new)
 
+    def lines_after(self, id_: int) -> LogLines:
+        """The lines with an id above that, oldest first."""
+        return list(reversed(list(newest_first(self.lines, id_))))
+
     def read_new(self, source: DataSource, snapshot: Snapshot) -> tuple[int, LogLines]:
         """The run and its new lines, at most the newest of them after a gap. For the poller's thread."""
         if snapshot.run is None:
@@ -58,6 +63,14 @@ class LogFilter:
         if self.pattern is None:
             return True
         return (self.pattern.search(f"{event.source} {event.text}") is None) == self.negated
+
+
+def newest_first(lines: Sequence[tuple[int, Event]], after: int) -> Iterator[tuple[int, Event]]:
+    """The lines with an id above `after`, newest first."""
+    for line in reversed(lines):
+        if line[0] <= after:
+            return
+        yield line
 
 
 def compile_pattern(text: str) -> SearchPattern | None:

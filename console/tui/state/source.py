@@ -11,16 +11,17 @@ from engine.model.definition import Definitions
 from engine.store.db.connector import Database
 from engine.store.db.filter import EventFilter, JobFilter
 from engine.store.db.schema import CRAWL, PAGES, has_schema, require_current
-from engine.store.read import browse, failures, snapshot
+from engine.store.read import browse, failures, history, snapshot
 from engine.store.read.browse import Cursor, JobDetail, Listing
 from engine.store.read.failures import FailureGroup, HostErrors
+from engine.store.read.history import RunReport
 from engine.store.read.snapshot import EMPTY_SNAPSHOT, Snapshot
 from engine.store.tables import events, samples, versions
 from engine.store.tables.events import Event
 from engine.store.tables.samples import Sample
 
 _BUSY_SECONDS = 2.0
-_MAX_ERRORS, _MAX_FAILURE_GROUPS = 200, 1_000
+_MAX_ERRORS, _MAX_FAILURE_GROUPS, _MAX_RUNS = 200, 1_000, 50
 
 LogLines = list[tuple[int, Event]]
 
@@ -73,6 +74,9 @@ class DataSource(Protocol):
     def document_body(self, document: int) -> bytes | None:
         """A stored document's body; None if it is missing."""
 
+    def run_reports(self) -> list[RunReport]:
+        """The newest runs, with what they gave."""
+
     def samples(self, run: int, since: float) -> list[Sample]:
         """The run's samples since a moment."""
 
@@ -114,6 +118,7 @@ class DatabaseSource:
         self._db: Database | None = None
         self._snapshot_key: tuple[int, int] | None = None
         self._last_snapshot = EMPTY_SNAPSHOT
+        self._reports: dict[int, RunReport] = {}
         self._has_waits = False
         """Whether the last snapshot shows waits: their seconds change without a write."""
 
@@ -183,6 +188,16 @@ class DatabaseSource:
     def failure_groups(self, run: int) -> list[FailureGroup]:
         """The failed pages by reason and host."""
         return failures.group_failures(self.db, run, _MAX_FAILURE_GROUPS)
+
+    def run_reports(self) -> list[RunReport]:
+        """The newest runs, with what they gave; that of an ended run is kept while it does not change."""
+        if not (self.data / CRAWL).exists():
+            return []
+        for past in (past_runs := history.list_runs(self.db, _MAX_RUNS)):
+            kept = self._reports.get(past.seq)
+            if kept is None or kept.past != past:
+                self._reports[past.seq] = history.read_report(self.db, past)
+        return [self._reports[past.seq] for past in past_runs]
 
     def samples(self, run: int, since: float) -> list[Sample]:
         """The run's samples since a moment."""

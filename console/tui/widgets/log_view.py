@@ -1,6 +1,6 @@
 """Log pane: follows new lines or stays where the operator reads; search, level, filter, wrap."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,9 @@ from textual.message import Message
 from console.filter_syntax import SearchPattern
 from console.format import format_time, shorten_line
 from console.sanitize import clean
-from console.tui.state.log_buffer import LEVELS, MAX_LINES, LogBuffer, LogFilter, compile_pattern
+from console.tui.state.log_buffer import LEVELS, MAX_LINES, LogBuffer, LogFilter, compile_pattern, newest_first
+from console.tui.state.log_folding import FoldedLines
+from console.tui.widgets.highlight import highlight
 from console.tui.widgets.line_canvas import Line, Span
 from console.tui.widgets.scroll_pane import ScrollPane
 from engine.store.tables.events import Event
@@ -38,7 +40,9 @@ class LogPane(ScrollPane):
         self.search_pattern: SearchPattern | None = None
         self.following = True
         self.wrap = False
-        self._matching_lines: list[tuple[int, Event]] = []
+        self._folded = FoldedLines()
+        self.folds = True
+        """Whether lines that repeat the one before are folded."""
         self._last_id = 0
         self._run = 0
         self._cursor = self._bottom_index = -1
@@ -54,13 +58,14 @@ class LogPane(ScrollPane):
     def pull_lines(self) -> None:
         """Show the lines that came since the last call."""
         if self._run != self.log_buffer.run or self._last_id > self.log_buffer.last_id:
-            self._run, self._matching_lines, self._last_id = self.log_buffer.run, [], 0
-        new_lines = [line for line in _lines_after(self.log_buffer, self._last_id) if self.log_filter.accepts(line[1])]
+            self._run, self._last_id = self.log_buffer.run, 0
+            self._folded.clear()
+        new_lines = [line for line in self.log_buffer.lines_after(self._last_id) if self.log_filter.accepts(line[1])]
         self._last_id = self.log_buffer.last_id
-        self._matching_lines += new_lines
+        self._folded.extend(new_lines, fold=self.folds)
         surplus = len(self._matching_lines) - MAX_LINES
         if surplus > 0:
-            del self._matching_lines[:surplus]
+            self._folded.drop_first(surplus)
             self._cursor, self._bottom_index = max(0, self._cursor - surplus), max(0, self._bottom_index - surplus)
             if self._top_index is not None:
                 self._top_index = max(0, self._top_index - surplus)
@@ -72,8 +77,18 @@ class LogPane(ScrollPane):
     def set_filter(self, log_filter: LogFilter) -> None:
         """Show the lines that pass another filter, and follow."""
         if log_filter != self.log_filter:
-            self.log_filter, self._matching_lines, self._last_id, self.following = log_filter, [], 0, True
-            self.pull_lines()
+            self.log_filter = log_filter
+            self._read_again()
+
+    def _read_again(self) -> None:
+        """Show the lines of the buffer from its start, and follow."""
+        self._folded.clear()
+        self._last_id, self.following = 0, True
+        self.pull_lines()
+
+    @property
+    def _matching_lines(self) -> list[tuple[int, Event]]:
+        return self._folded.lines
 
     @property
     def event(self) -> Event | None:
@@ -96,7 +111,7 @@ class LogPane(ScrollPane):
             else ""
         )
         search = f" · /{self.search_pattern.pattern}" if self.search_pattern else ""
-        new = sum(1 for id_, _ in _newest_first(self._matching_lines, self._last_seen_id))
+        new = sum(1 for id_, _ in newest_first(self._matching_lines, self._last_seen_id))
         state = "follow" if self.following else f"▼ {new} new" if new else "stopped"
         return clean(f"log {sources} · {state}{level}{line_filter}{search}")
 
@@ -171,11 +186,13 @@ class LogPane(ScrollPane):
         self._move_cursor(max(self._top_index, min(self._cursor, bottom)))
 
     def _event_lines(self, index: int, width: int) -> list[Line]:
-        event = self._matching_lines[index][1]
+        id_, event = self._matching_lines[index]
+        count = self._folded.count(id_)
+        repeats = f" ×{count}" if count > 1 else ""
         is_cursor = index == self._cursor and self.has_focus and not self.following
         role = _LEVEL_ROLES[event.level]
         size = max(10, width - _HEAD_WIDTH)
-        text = clean(event.text if self.wrap else shorten_line(event.text, size))
+        text = clean(event.text if self.wrap else shorten_line(event.text, size - len(repeats)))
         parts = [text[i : i + size] for i in range(0, len(text), size)] if self.wrap and len(text) > size else [text]
         head: list[Span] = [
             (">" if is_cursor else " ", "accent"),
@@ -184,22 +201,12 @@ class LogPane(ScrollPane):
             (f"{event.source[:5]:<5} ", "accent"),
         ]
         base = "cursor" if is_cursor else ""
-        first = Line((*head, *self._highlight_matches(parts[0], role)), base)
+        shown = parts[0][: size - len(repeats)] if repeats else parts[0]
+        first = Line((*head, *highlight(shown, role, self.search_pattern), (repeats, "strong")), base)
         return [
             first,
-            *(Line(((" " * (_HEAD_WIDTH - 1), ""), *self._highlight_matches(p, role)), base) for p in parts[1:]),
+            *(Line(((" " * (_HEAD_WIDTH - 1), ""), *highlight(p, role, self.search_pattern)), base) for p in parts[1:]),
         ]
-
-    def _highlight_matches(self, text: str, role: str) -> list[Span]:
-        if self.search_pattern is None:
-            return [(text, role)]
-        spans: list[Span] = []
-        end = 0
-        for match in self.search_pattern.finditer(text):
-            if match.end() > match.start():
-                spans += [(text[end : match.start()], role), (match.group(), "match")]
-                end = match.end()
-        return [*spans, (text[end:], role)]
 
     # --- keys
 
@@ -248,6 +255,11 @@ class LogPane(ScrollPane):
         """Toggle between wrapping and cutting long lines."""
         self.wrap = not self.wrap
         self.redraw()
+
+    def action_fold(self) -> None:
+        """Fold lines that repeat the one before, or show each."""
+        self.folds = not self.folds
+        self._read_again()
 
     def action_level(self) -> None:
         """Raise the lowest level that is shown; after the highest level, show all."""
@@ -332,15 +344,3 @@ class LogPane(ScrollPane):
             self._move_cursor(self._row_indexes[event.y - 1])
             if event.chain >= 2:
                 self.action_open()
-
-
-def _lines_after(log_buffer: LogBuffer, id_: int) -> list[tuple[int, Event]]:
-    return list(reversed(list(_newest_first(log_buffer.lines, id_))))
-
-
-def _newest_first(lines: Any, after: int) -> Iterator[tuple[int, Event]]:
-    """Yield the lines with an id above `after`, newest first."""
-    for line in reversed(lines):
-        if line[0] <= after:
-            return
-        yield line

@@ -4,18 +4,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from console.alarms import Alarm
-from console.format import done_ratio, format_age, format_count, format_rate, format_size, progress_bar, shorten_name
+from console.format import (
+    done_ratio,
+    format_count,
+    format_latency,
+    format_rate,
+    format_size,
+    progress_bar,
+    shorten_name,
+)
 from console.tui.state.rates import Rates, pages_per_s, rows_per_s
 from console.tui.state.source import PollResult
 from console.tui.widgets.columns import Column
-from console.tui.widgets.line_canvas import Line, Span
+from console.tui.widgets.host_spans import failed_span, latency_trend, next_span
+from console.tui.widgets.line_canvas import Line
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.pane import Pane
-from engine.store.read.data_warnings import FAILING_SHARE
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import OutputRow, SequenceRow
 
-_STATE_WIDTH = 18
+_TREND_CELLS = 6
 _JOB_COUNTERS = ("done", "failed", "skipped", "incomplete", "ready", "taken")
 
 
@@ -115,26 +123,19 @@ class HostsPane(Pane):
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Draw one line per host."""
-        headings = f"{'DONE':>7}{'ERR':>7}  {'STATE':<{_STATE_WIDTH - 2}}"
+        headings = f"{'DONE':>7}{'ERR%':>6}{'P50':>6}{'P95':>6}  {'TREND':<{_TREND_CELLS}}{'NEXT':>9}"
         lines = [self.rule(width, f"hosts {len(self.hosts)}" if self.hosts else "hosts", headings=headings)]
         name_width = max(6, width - 3 - len(headings))
         for host in self.hosts[: height - 1]:
-            if host.backoff:
-                state: Span = (f"↓ backs off {format_age(host.backoff)}", "warn")
-            elif host.next_in and host.waiting:
-                state = (f"◷ next {format_age(host.next_in)}", "text")
-            elif host.running:
-                state = (f"▶ {host.running} of {host.concurrency}", "good")
-            else:
-                state = ("● waits", "text") if host.waiting else ("○ idle", "dim")
-            requests = host.pages + host.errors + host.blocked
-            failed = (host.errors + host.blocked) / requests if requests else 0.0
+            failed, following = failed_span(host), next_span(host)
             lines.append(
                 Line((
                     (f"   {shorten_name(host.host, name_width):<{name_width}}", "text"),
                     (f"{format_count(host.pages):>7}", "strong"),
-                    (f"{failed:>7.1%}", "bad" if failed >= FAILING_SHARE else "dim"),
-                    ("  " + state[0], state[1]),
+                    (f"{failed[0]:>6}", failed[1]),
+                    (f"{format_latency(host.p50):>6}{format_latency(host.p95):>6}", "text"),
+                    (f"  {latency_trend(host, _TREND_CELLS):<{_TREND_CELLS}}", "accent"),
+                    (f"{following[0]:>9}", following[1]),
                 ))
             )  # fmt: skip
         return lines
@@ -159,10 +160,9 @@ class ThroughputPane(Pane):
         """Draw the rule with the figures and the plot below it."""
         from console.tui.widgets.braille import braille_plot
 
-        top = max(self.rates.recent_pages_per_s, default=0.0)
         pages = format_rate(pages_per_s(self.last_poll)) if self.last_poll else "-"
         rows = format_rate(rows_per_s(self.last_poll)) if self.last_poll else "-"
-        lines = [self.rule(width, note=f"{pages} pg/s  {rows} rows/s  top {format_rate(top)}")]
+        lines = [self.rule(width, note=f"{pages} pg/s  {rows} rows/s")]
         values = list(self.rates.recent_pages_per_s)[-(width - 4) * 2 :]
         return lines + [Line((("   " + text, "accent"),)) for text in braille_plot(values, width - 4, height - 1)]
 

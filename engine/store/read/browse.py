@@ -24,6 +24,7 @@ from engine.store.db.filter import (
 from engine.store.pages import documents
 from engine.store.read import candidates
 from engine.store.read.job_range import find_first_id
+from engine.store.read.lineage import NO_LINEAGE, Lineage, read_lineage
 from engine.store.tables import events, rows
 from engine.store.tables.events import Event
 
@@ -154,6 +155,8 @@ class JobDetail:
     """Id, dataDef and JSON of its first rows."""
     why: str | None = None
     """Why it is not fetched now, if it waits."""
+    lineage: Lineage = NO_LINEAGE
+    """On which pages it was found, and what was found on its own."""
 
 
 def list_jobs(
@@ -230,6 +233,7 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
             else None,
             events=tuple(events.list_by_job(db, job, limit)),
             rows=tuple(rows.list_by_job(db, job, limit)),
+            lineage=read_lineage(db, job),
         )
 
 

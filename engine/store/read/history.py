@@ -1,8 +1,10 @@
-"""Reads the runs of a data dir, newest first, with their totals."""
+"""Reads the runs of a data dir, newest first, with their totals and their warnings."""
 
 from dataclasses import dataclass
 
 from engine.store.db.connector import Database
+from engine.store.read.data_warnings import find_warnings
+from engine.store.tables import health, rows, runs
 
 _LIST_RUNS = """
 SELECT r.seq, r.id, r.state, r.reason, r.created_at, r.ended_at, r.seconds, r.defs_version,
@@ -36,3 +38,27 @@ class PastRun:
 def list_runs(db: Database, count: int) -> list[PastRun]:
     """The newest runs."""
     return [PastRun(*row[:8], *map(int, row[8:])) for row in db.all(_LIST_RUNS, (count,))]
+
+
+_FIELD_WARNINGS = ("empty-field", "dropped-field", "less-filled")
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """A run with what it gave."""
+
+    past: PastRun
+    rows_by_data_def: dict[str, int]
+    warnings: tuple[str, ...]
+    emptied_fields: tuple[str, ...]
+    """`book.isbn`: fields that are filled no more, or much less."""
+
+
+def read_report(db: Database, past: PastRun) -> RunReport:
+    """What a run gave, from its counters."""
+    warnings = [
+        warning for warning in find_warnings(db, runs.get(db, past.seq), health.read(db, past.seq)) if not warning.ended
+    ]
+    emptied = [f"{one.data_def}.{one.subject}" for one in warnings if one.code in _FIELD_WARNINGS]
+    counts = {name: extracted for name, (extracted, _) in rows.counts(db, past.seq).items()}
+    return RunReport(past, counts, tuple(one.text for one in warnings), tuple(dict.fromkeys(emptied)))

@@ -1,0 +1,167 @@
+"""Screen 8, Runs: the runs of the data dir side by side, and what each gave compared with the one before."""
+
+import time
+from dataclasses import dataclass
+
+from textual.app import ComposeResult
+
+from console.format import format_clock, format_count, plural
+from console.tui.screens.base import View
+from console.tui.state.source import DataSource, PollResult, ViewQuery
+from console.tui.widgets.columns import Column
+from console.tui.widgets.line_canvas import Canvas, Line, Span
+from console.tui.widgets.line_table import LineTable, Row
+from engine.store.read.history import RunReport
+from engine.store.read.snapshot import Snapshot
+
+_READ_INTERVAL = 2.0
+_MAX_WARNINGS = 4
+_FALLEN_SHARE = 0.9
+"""Rows of a dataDef below this share of those of the run before are marked."""
+_STATE_ROLES = {"DONE": "good", "FAILED": "bad", "KILLED": "bad", "CANCELLED": "warn"}
+
+
+class RunsTable(LineTable):
+    """One row a run, the newest first."""
+
+    COLUMNS = (
+        Column("RUN", 7), Column("STARTED", 11), Column("STATE", 9), Column("TIME", 8, right=True),
+        Column("DONE", 7, right=True), Column("FAILED", 6, right=True), Column("ROWS", 7, right=True),
+        Column("WARN", 4, right=True), Column("EMPTIED", 7, right=True), Column("FIELDS", 0, min_pane_width=100),
+        Column("DEFS", 5, right=True, min_pane_width=100),
+    )  # fmt: skip
+    EMPTY = "no run yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run, and the one before it."""
+
+    run: RunReport
+    before: RunReport | None
+
+
+class RunLines(Canvas):
+    """The run under the cursor: rows of each dataDef, compared with the run before, and its warnings."""
+
+    comparison: Comparison | None = None
+
+    @property
+    def line_count(self) -> int:
+        """How many lines it needs."""
+        return len(self._lines()) + 1
+
+    def paint(self, width: int, height: int) -> list[Line]:
+        """A rule, then a line a dataDef and a warning."""
+        return [Line((("─" * width, "dim"),)), *self._lines()][:height]
+
+    def _lines(self) -> list[Line]:
+        if self.comparison is None:
+            return []
+        run, before = self.comparison.run, self.comparison.before
+        lines = [
+            Line(_rows_spans(name, count, before.rows_by_data_def.get(name) if before is not None else None))
+            for name, count in run.rows_by_data_def.items()
+        ]
+        lines += [Line(((f"   ! {text}", "warn"),)) for text in run.warnings[:_MAX_WARNINGS]]
+        more = len(run.warnings) - _MAX_WARNINGS
+        return [*lines, Line(((f"   … {plural(more, 'more warning')}", "dim"),))] if more > 0 else lines
+
+
+class RunsView(View):
+    """A table, and details of the chosen run."""
+
+    NAME = "runs"
+    SNAPSHOT_LIMIT = 0
+    HINTS = (("↵", "summary"), ("s", "sort"), ("/", "filter"), ("^s", "export"), ("?", "keys"), ("q", "quit"))
+    DEFAULT_CSS = "RunsView { layout: vertical; } RunsView RunsTable { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reports: list[RunReport] = []
+        self._next_read_at = 0.0
+
+    def compose(self) -> ComposeResult:
+        """The table, and the chosen run below it."""
+        self.table, self.details = RunsTable(), RunLines()
+        self.details.styles.height = 2
+        yield from (self.table, self.details)
+
+    def breadcrumb(self) -> str:
+        """How many there are."""
+        return f"Runs > {len(self._reports)}"
+
+    def view_query(self) -> ViewQuery | None:
+        """The runs, at most every two seconds."""
+        return self._read if time.monotonic() >= self._next_read_at else None
+
+    def _read(self, source: DataSource, _snapshot: Snapshot) -> list[RunReport]:
+        return source.run_reports()
+
+    def show(self, poll: PollResult) -> None:
+        """Show what the query read."""
+        self.last_poll = poll
+        if poll.requester is self and poll.view_data is not None:
+            self._next_read_at = time.monotonic() + _READ_INTERVAL
+            self._reports = poll.view_data
+            self.table.show_filtered([_run_row(report) for report in self._reports])
+            self.console_app.navigation.refresh_breadcrumbs()
+            self._update_details()
+        self.console_app.navigation.refresh_query(at_once=False)
+
+    def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
+        """Show the run under the cursor."""
+        event.stop()
+        self._update_details()
+
+    def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
+        """Show the summary of the newest run; of others, how to read it."""
+        event.stop()
+        report: RunReport = event.row.subject
+        if self._reports and report is self._reports[0]:
+            self.console_app.navigation.push_summary()
+        else:
+            self.console_app.show_toast(f"`crawl-console runs show {report.past.id}` and `--run` read an earlier run")
+
+    def _update_details(self) -> None:
+        report = self.table.row.subject if self.table.row is not None else None
+        if report is None:
+            return
+        place = next((number for number, other in enumerate(self._reports) if other.past.id == report.past.id), 0)
+        before = self._reports[place + 1] if place + 1 < len(self._reports) else None
+        self.details.comparison = Comparison(report, before)
+        self.details.styles.height = min(self.details.line_count, max(2, self.size.height // 2))
+        self.details.redraw()
+
+
+def _run_row(report: RunReport) -> Row:
+    past, warnings = report.past, len(report.warnings)
+    emptied = ", ".join(report.emptied_fields)
+    emptied_role = "warn" if emptied else "dim"
+    return Row(
+        past.id,
+        (
+            (past.id, "strong"), (time.strftime("%m-%d %H:%M", time.localtime(past.created_at)), "dim"),
+            (past.state, _STATE_ROLES.get(past.state, "accent")), (format_clock(past.seconds), "text"),
+            (format_count(past.done), "text"), (format_count(past.failed), "bad" if past.failed else "dim"),
+            (format_count(past.rows), "strong"), (str(warnings), "warn" if warnings else "dim"),
+            (str(len(report.emptied_fields)), emptied_role), (emptied or "-", emptied_role),
+            (f"v{past.defs_version or '-'}", "dim"),
+        ),
+        (
+            past.id, past.created_at, past.state, past.seconds, past.done, past.failed, past.rows, warnings,
+            len(report.emptied_fields), emptied, past.defs_version,
+        ),
+        report,
+    )  # fmt: skip
+
+
+def _rows_spans(name: str, count: int, before: int | None) -> list[Span]:
+    spans: list[Span] = [(f"   {name:<20}", "text"), (f"{count:>10,} rows", "strong")]
+    if before is None:
+        return [*spans, ("   not in the run before", "dim")]
+    if not before:
+        return [*spans, (f"   {before:,} before", "dim")]
+    change = (count - before) / before
+    role = "warn" if count < before * _FALLEN_SHARE else "dim"
+    return [*spans, (f"   {before:,} before ({change:+.1%})", role)]

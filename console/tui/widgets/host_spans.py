@@ -1,0 +1,28 @@
+"""How tables and panes show a host: what holds it, how much of it fails, how its latency went."""
+
+from console.format import format_age, sparkline
+from console.tui.widgets.line_canvas import Span
+from engine.store.read.data_warnings import FAILING_SHARE
+from engine.store.read.host_rows import HostRow
+
+
+def next_span(host: HostRow) -> Span:
+    """When the next request to a host may be sent, or what holds it."""
+    if host.paused:
+        return "‖ paused", "warn"
+    if host.backoff:
+        return f"↓ {format_age(host.backoff)}", "warn"
+    if host.next_in and host.waiting:
+        return format_age(host.next_in), "text"
+    return ("now", "text") if host.running or host.waiting else ("idle", "dim")
+
+
+def failed_span(host: HostRow) -> Span:
+    """The share of a host's answers that failed, in percent."""
+    share = host.failed_share
+    return ("-", "dim") if share is None else (f"{share * 100:.1f}", "bad" if share >= FAILING_SHARE else "dim")
+
+
+def latency_trend(host: HostRow, width: int) -> str:
+    """A sparkline of a host's latency in the last minute."""
+    return sparkline([value or 0.0 for value in host.recent_p50], width)
