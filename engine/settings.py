@@ -86,6 +86,7 @@ class Settings:
     min_free: int = 64_000_000
     on_end: tuple[str, ...] | None = None
     """A command and its arguments."""
+    on_alarm: tuple[str, ...] | None = None
     base_url: str | None = None
     allow_file: bool = False
     default_steps: str = "jsoupDefault"
@@ -132,8 +133,9 @@ class Settings:
     def from_json(cls, text: str) -> "Settings":
         """The settings of a text from `to_json`."""
         values = json.loads(text)
-        if values.get("on_end") is not None:
-            values["on_end"] = tuple(values["on_end"])
+        for name in ("on_end", "on_alarm"):
+            if values.get(name) is not None:
+                values[name] = tuple(values[name])
         return cls(**values)
 
 

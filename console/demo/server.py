@@ -1,6 +1,6 @@
-"""Serves the demo shop on loopback from a child process that ends with its parent.
+"""Serves the demo shop, and the town around it, on loopback from a child process that ends with its parent.
 
-The parent opens the socket: the address is known, and connections queue, before the child is up.
+The parent opens the sockets: the addresses are known, and connections queue, before the child is up.
 """
 
 import argparse
@@ -12,10 +12,11 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Protocol
 from zlib import crc32
 
 from console.demo.site import Reply, Shop
+from console.demo.town import ARCHIVE_SECONDS, ARCHIVE_SLOTS, Archive, Warehouse, town_size
 
 _BACKLOG = 1024
 _EXIT_TIMEOUT = 2.0
@@ -30,18 +31,35 @@ def serve_shop(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iter
     `latency`: seconds per response. `errors`: the share (0..1) of pages whose first response is 503.
     Raises OSError where the socket or the process cannot be created. The child ends when this process ends.
     """
-    with socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG) as listener:
-        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        options = {"--socket": listener.fileno(), "--pages": pages, "--latency": latency, "--errors": errors}
+    with _serve(1, pages, latency, errors) as (address,):
+        yield address
+
+
+@contextlib.contextmanager
+def serve_town(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iterator[tuple[str, str, str]]:
+    """The same with an archive, which is slow, and a warehouse, where some pages always fail; yields each address."""
+    with _serve(3, pages, latency, errors) as (shop, archive, warehouse):
+        yield shop, archive, warehouse
+
+
+@contextlib.contextmanager
+def _serve(hosts: int, pages: int, latency: float, errors: float) -> Iterator[list[str]]:
+    with contextlib.ExitStack() as stack:
+        listeners = [
+            stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)) for _ in range(hosts)
+        ]
+        addresses = [_origin(listener) for listener in listeners]
+        sockets = [part for listener in listeners for part in ("--socket", listener.fileno())]
+        options = ["--pages", pages, "--latency", latency, "--errors", errors]
         process = subprocess.Popen(
-            [sys.executable, "-m", __name__, *(str(part) for pair in options.items() for part in pair)],
+            [sys.executable, "-m", __name__, *map(str, (*sockets, *options))],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            pass_fds=[listener.fileno()],
+            pass_fds=[listener.fileno() for listener in listeners],
             start_new_session=True,  # Ctrl-C must not end it before the crawl: running jobs still fetch
         )
     try:
-        yield address
+        yield addresses
     finally:
         assert process.stdin is not None
         process.stdin.close()
@@ -52,15 +70,35 @@ def serve_shop(*, pages: int, latency: float = 0.0, errors: float = 0.0) -> Iter
             process.wait()
 
 
-class ShopServer(ThreadingHTTPServer):
-    """Serves the shop on an open socket. With `errors`, the same requests fail in every process, each once."""
+class Site(Protocol):
+    """What a server serves."""
 
-    def __init__(self, listener: socket.socket, shop: Shop, *, latency: float, errors: float) -> None:
-        super().__init__(listener.getsockname(), ShopRequestHandler, bind_and_activate=False)
+    def reply(self, target: str) -> Reply:
+        """The response to a GET of a percent-encoded path."""
+        ...
+
+
+class SiteServer(ThreadingHTTPServer):
+    """Serves a site on an open socket. With `errors`, the same requests fail in every process, each once."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        site: Site,
+        *,
+        latency: float = 0.0,
+        errors: float = 0.0,
+        slots: int | None = None,
+    ) -> None:
+        """`slots`: how many responses are made at a time; None: any number."""
+        super().__init__(listener.getsockname(), SiteRequestHandler, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
-        self.shop = shop
+        self.site = site
         self.latency = latency
+        self.slots: contextlib.AbstractContextManager[Any] = (
+            threading.Semaphore(slots) if slots is not None else contextlib.nullcontext()
+        )
         self._errors = errors
         self._failed_once: set[str] = set()
         self._lock = threading.Lock()
@@ -80,10 +118,10 @@ class ShopServer(ThreadingHTTPServer):
         return first
 
 
-class ShopRequestHandler(BaseHTTPRequestHandler):
-    """Answers GET and HEAD from the shop, other methods with 405."""
+class SiteRequestHandler(BaseHTTPRequestHandler):
+    """Answers GET and HEAD from the site, other methods with 405."""
 
-    server: ShopServer
+    server: SiteServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "shop", ""
     disable_nagle_algorithm = True
@@ -92,11 +130,12 @@ class ShopRequestHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """Answer with head and body."""
         if self.server.latency:
-            time.sleep(self.server.latency)
+            with self.server.slots:
+                time.sleep(self.server.latency)
         if self.server.should_fail(self.path):
             self._send(Reply(503, b"", "text/plain"), "Retry-After", "0")
         else:
-            self._send(self.server.shop.reply(self.path))
+            self._send(self.server.site.reply(self.path))
 
     do_HEAD = do_GET  # noqa: N815
 
@@ -124,18 +163,27 @@ class ShopRequestHandler(BaseHTTPRequestHandler):
         """Log nothing: stderr belongs to the crawl."""
 
 
+def _origin(listener: socket.socket) -> str:
+    return "http://{}:{}".format(*listener.getsockname())
+
+
 def main() -> None:
     """Serve on the socket of `--socket` until stdin is closed."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--socket", type=int, required=True)
+    parser.add_argument("--socket", type=int, action="append", required=True)
     parser.add_argument("--pages", type=int, required=True)
     parser.add_argument("--latency", type=float, default=0.0)
     parser.add_argument("--errors", type=float, default=0.0)
     options = parser.parse_args()
-    listener = socket.socket(fileno=options.socket)
-    origin = "http://{}:{}".format(*listener.getsockname())
-    server = ShopServer(listener, Shop(options.pages, origin), latency=options.latency, errors=options.errors)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    listener, *others = (socket.socket(fileno=number) for number in options.socket)
+    count = town_size(options.pages)
+    shop = Shop(options.pages, _origin(listener))
+    servers = [SiteServer(listener, shop, latency=options.latency, errors=options.errors)]
+    if others:
+        servers.append(SiteServer(others[0], Archive(count), latency=ARCHIVE_SECONDS, slots=ARCHIVE_SLOTS))
+        servers.append(SiteServer(others[1], Warehouse(count), latency=options.latency))
+    for server in servers:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdin.buffer.read()  # nothing is ever written: it returns when the parent is gone
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from console.alarms import Alarm
+from console.reports.alarms import Alarm
 from console.sanitize import clean
 from console.tui.config import Config
 

@@ -15,8 +15,8 @@ from textual.filter import LineFilter
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Input
 
-from console.alarms import Alarm, current_alarms
 from console.format import plural
+from console.reports.alarms import Alarm, current_alarms
 from console.sanitize import clean
 from console.tui.actions import Actions
 from console.tui.announce import announce
@@ -98,8 +98,9 @@ class Console(App[int], inherit_bindings=False):
         """When the last good poll was, and why later ones failed."""
         for name in THEMES:
             self.register_theme(textual_theme(name))
-        self.theme_styles = ThemeStyles(options.config.theme)
-        self.theme = options.config.theme
+        # NO_COLOR makes Textual turn red into a dark grey: `plain` marks failures without colour
+        self.theme = "plain" if self.no_color else options.config.theme
+        self.theme_styles = ThemeStyles(self.theme)
         self._ascii_filters = [AsciiFilter()] if options.ascii_only else []
         self.poller = Poller(source, options.hertz, self._post_result, self._post_failure, clock)
         self._frame = Frame(options.data, self.rates)
@@ -179,7 +180,8 @@ class Console(App[int], inherit_bindings=False):
         """Stop polling, and save theme and screen."""
         self.poller.stop()
         stack = self.navigation.view_stack
-        save_state(self.options.config, theme=self.theme, screen=stack[0].NAME if stack else "nodes")
+        theme = self.options.config.theme if self.no_color else self.theme
+        save_state(self.options.config, theme=theme, screen=stack[0].NAME if stack else "nodes")
 
     # --- polls
 

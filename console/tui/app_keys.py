@@ -1,10 +1,8 @@
 """What the app does with keys that no view handles, by the key's id."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from console.tui.app import Console
+from console.tui.host import AppHost
 
 NODES_ONLY = {
     "add": "+ adds a node on screen 1 (Nodes)",
@@ -13,7 +11,7 @@ NODES_ONLY = {
 """Keys that act on their own screen alone: elsewhere they say where."""
 
 
-def app_handlers(app: "Console") -> Mapping[str, Callable[[], object]]:
+def app_handlers(app: AppHost) -> Mapping[str, Callable[[], object]]:
     """The handlers of an app."""
     actions = app.actions
     return {
@@ -36,5 +34,5 @@ def app_handlers(app: "Console") -> Mapping[str, Callable[[], object]]:
     }
 
 
-def _teller(app: "Console", text: str) -> Callable[[], None]:
+def _teller(app: AppHost, text: str) -> Callable[[], None]:
     return lambda: app.show_toast(text, "warning")

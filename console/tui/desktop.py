@@ -32,6 +32,7 @@ class DesktopActions:
             return
         if sys.platform != "darwin" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
             self.copy_text(url)  # a text browser would take over this terminal
+            self._app.show_toast("o: no desktop here, so the URL was copied instead", "warning")
             return
         self._app.show_toast(f"opening {url}")
         self._app.run_in_thread(lambda: webbrowser.open(url))

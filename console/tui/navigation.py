@@ -1,6 +1,7 @@
 """View stack: push, pop, switch. Tells the poller what the top view needs."""
 
 from textual.containers import Container
+from textual.widget import Widget
 
 from console.tui.bindings import ASCII_KEY_LABELS, SCREEN_NAMES
 from console.tui.host import AppHost
@@ -93,6 +94,14 @@ class Navigation:
 
         if not isinstance(self.top, AlarmsView):
             self.push_view(AlarmsView())
+
+    def choose_columns(self, table: Widget) -> None:
+        """Open the panel that chooses the columns of a table."""
+        from console.tui.screens.columns import ColumnsPanel
+        from console.tui.widgets.line_table import LineTable
+
+        assert isinstance(table, LineTable)
+        self._app.open_dialog(ColumnsPanel(table), lambda _: None)
 
     def push_summary(self) -> None:
         """Show totals, files and failures."""

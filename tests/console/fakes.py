@@ -5,7 +5,6 @@ import itertools
 import threading
 from collections import Counter
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from console.tui.app import Console
@@ -15,135 +14,18 @@ from console.tui.state.control import Retried
 from console.tui.state.source import AcceptedDefs
 from engine.errors import CrawlError
 from engine.model.definition import DataDef, Definitions, Field, Task, TaskGroup
-from engine.model.eta import Eta
 from engine.model.job import Request
-from engine.model.run import RunState, Stage
-from engine.store.read.browse import DocumentDetail, JobDetail, JobLine, Listing
-from engine.store.read.data_warnings import DataWarning
+from engine.store.read.browse import DocumentDetail, JobDetail, Listing
 from engine.store.read.failures import FailureGroup, HostErrors
-from engine.store.read.history import PastRun, RunReport
-from engine.store.read.host_rows import HostRow
 from engine.store.read.lineage import Ancestor, Child, Lineage
-from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, SequenceRow
 from engine.store.tables.events import Event
-from engine.store.tables.health import DataDefHealth
-from engine.store.tables.runs import Run
-from engine.store.tables.samples import Sample
-from engine.store.tables.supervisors import Epoch
 from engine.store.transactions.exclude import EndedJob
+from tests.console.builders import AT, line, run_report, snapshot
 
-AT = 1_700_000_000.0
-"""A moment: 22:13:20 UTC."""
 DEFS = Definitions(
     data_defs=(DataDef(name="book", fields=(Field(name="title"),)), DataDef(name="detail", fields=(Field(name="x"),))),
     task_groups=(TaskGroup(name="books", tasks=(Task(name="list", data_def="book"),)),),
 )
-
-
-def run(**changes):
-    defaults = {
-        "seq": 1, "id": "3f2a", "state": RunState.READY, "stage": Stage.RUNNING, "defs_version": 3, "seeded_version": 3,
-        "base_url": None, "paused": None, "seconds": 754.0, "reason": None, "max_pages": None, "created_at": AT,
-        "rates": {"pages_per_s": 42.1, "rows_per_s": 118.0},
-        "eta": Eta(296.0, "img.example:443", exact=False, reason="delay 0.5 s"),
-    }  # fmt: skip
-    values = {**dict.fromkeys(Run.__dataclass_fields__), **defaults, **changes}
-    return Run(**{**values, "state": RunState(values["state"])})
-
-
-def node(number, state="READY", role="RUNNER", **changes):
-    defaults = {
-        "id": f"n{number}", "role": role, "state": state, "heart": "HEALTHY", "done": 11_204, "failed": 2,
-        "pid": 4000 + number, "beat_age": 0.3, "in_flight": 8, "rss": 87_031_808, "lag": 0.0,
-        "now": f"https://shop.example/item/8812{number}", "replaces": None, "reason": None, "past": False,
-    }  # fmt: skip
-    return NodeRow(**{**defaults, **changes})
-
-
-def host(name, **changes):
-    defaults = {
-        "host": name, "running": 2, "waiting": 40, "delay": 0.5, "concurrency": 4, "next_in": None, "backoff": None,
-        "strikes": 0, "throttled": 0, "blocked": 0, "errors": 0, "robots": "known", "robots_status": 200,
-        "pages": 100, "records": 100, "rejected": 0, "failed": 2, "gone": 1, "bytes": 4_200_000,
-        "answers": {"2xx": 100, "4xx": 1}, "p50": 0.042, "p95": 0.18, "eta": 96.0,
-        "recent_p50": (0.04, 0.05, None, 0.08, 0.042),
-    }  # fmt: skip
-    return HostRow(**{**defaults, **changes})
-
-
-def sequence(number, group, host_, **changes):
-    defaults = {
-        "id": number, "group": group, "host": host_, "ready": 400, "delayed": 4, "taken": 8, "done": 600, "failed": 2,
-        "skipped": 1, "incomplete": 0, "paused": False,
-    }  # fmt: skip
-    return SequenceRow(**{**defaults, **changes})
-
-
-def output(name="rows/book", **changes):
-    defaults = {
-        "name": name, "type": "csv", "rows": 31_400, "bytes": 2_400_000, "path": f"/data/output/3f2a/{name}.csv",
-        "backlog": 12, "rebuilding": False, "pid": 4100, "beat_age": 0.1, "flush_ms": 4.2,
-    }  # fmt: skip
-    return OutputRow(**{**defaults, **changes})
-
-
-def snapshot(**changes):
-    defaults = {
-        "run": run(),
-        "epoch": Epoch(1, "boot:4121:1", 1),
-        "jobs": {"done": 33_097, "failed": 7, "skipped": 12, "incomplete": 0, "ready": 12_521, "taken": 16},
-        "delayed": 41,
-        "rows": {"book": 31_412},
-        "rejected": {"book": 3},
-        "data_defs": {
-            "book": DataDefHealth(11_000, 31_415, 3, {"title": 0, "stock": 283}, frozenset()),
-            "detail": DataDefHealth(900, 900, 0, {"isbn": 900}, frozenset()),
-        },
-        "warnings": [DataWarning("empty-field", "detail.isbn was never filled in 900 records", data_def="detail")],
-        "appenders": [output()],
-        "nodes": [
-            node(1),
-            node(2, "DRAINING", in_flight=1, done=11_020, failed=1),
-            node(3, "DONE", in_flight=0, done=10_873, failed=0, now=""),
-            node(4, heart="ARRHYTHMIA", beat_age=2.8, done=9_870, failed=0, now="https://img.example/a.png"),
-            node(
-                5, "DEAD", "DEAD_RUNNER", heart="ASYSTOLE", pid=None, beat_age=None, in_flight=0, done=9_411,
-                failed=19, now="", reason="SIGKILL",
-            ),
-            node(6, "STANDBY", "BACKUP_RUNNER", done=0, failed=0, in_flight=0, beat_age=0.1, now=""),
-            node(7, "READY", done=120, failed=0, replaces="n5"),
-        ],
-        "sequences": [
-            sequence(1, "books", "shop.example:443"),
-            sequence(2, "detail", "img.example:443", paused=True, done=20),
-        ],
-        "sequence_count": 2,
-        "paused_sequences": 1,
-        "hosts": [
-            host("shop.example:443", running=4, next_in=0.4),
-            host("img.example:443", backoff=24.0, throttled=31, blocked=31, errors=3, strikes=4, running=0),
-            host("slow.example:80", delay=10.0, running=0, waiting=2, robots="wanted", robots_status=None),
-        ],
-    }  # fmt: skip
-    return replace(EMPTY_SNAPSHOT, **{**defaults, **changes})
-
-
-def line(number, state="DONE", **changes):
-    defaults = {
-        "id": number, "kind": "page", "state": state, "group": "books", "host": "shop.example:443",
-        "url": f"https://shop.example/item/{number}", "target": None, "attempts": 1, "crashes": 0,
-        "reason": None, "priority": 0, "depth": 1,
-        "node": "n1", "wait": None, "changed_at": None, "origin": "link",
-    }  # fmt: skip
-    return JobLine(**{**defaults, **changes})
-
-
-def run_report(seq, id_, rows, *, warnings=(), emptied=(), **changes):
-    defaults = {
-        "seq": seq, "id": id_, "state": "DONE", "reason": None, "created_at": AT - 86_400 * (3 - seq), "ended_at": AT,
-        "seconds": 754.0, "defs_version": seq, "done": 33_097, "failed": 7 * (seq - 1), "rows": sum(rows.values()),
-    }  # fmt: skip
-    return RunReport(PastRun(**{**defaults, **changes}), rows, warnings, emptied)
 
 
 class FakeSource:
@@ -377,13 +259,3 @@ async def open_console(tmp_path: Path, *, size=(80, 24), source=None, control_cl
         await console.settle()
         yield console
     assert not app._exception, app._exception
-
-
-def samples():
-    return [
-        Sample(
-            AT + i * 5, 40.0 + i % 7, 100.0 + i % 11, i // 9, 900 - i,
-            {"2xx": 40.0 + i % 7, "4xx": 2.0, "429": 1.0 * (i > 30), "5xx": 3.0 * (i > 40)}, 0.04 + i % 5 / 100, 0.2,
-        )
-        for i in range(60)
-    ]  # fmt: skip

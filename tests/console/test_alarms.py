@@ -2,9 +2,10 @@
 
 import pytest
 
-from console.alarms import current_alarms
+from console.reports.alarms import current_alarms
 from console.tui.state.source import PollResult
-from tests.console.fakes import FakeSource, host, node, open_console, snapshot
+from tests.console.builders import host, node, snapshot
+from tests.console.fakes import FakeSource, open_console
 
 DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: signal 9"}
 

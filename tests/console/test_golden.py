@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.console.fakes import AT, FakeSource, open_console, samples
+from tests.console.builders import AT, samples
+from tests.console.fakes import FakeSource, open_console
 
 GOLDEN = Path(__file__).with_name("golden")
 SIZES = ((80, 24), (120, 40), (160, 48))

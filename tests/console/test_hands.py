@@ -4,7 +4,8 @@ import pytest
 
 from console.tui.config import Config, load
 from console.tui.widgets.columns import Column, place_columns
-from tests.console.fakes import FakeSource, host, line, node, open_console, snapshot
+from tests.console.builders import host, line, node, snapshot
+from tests.console.fakes import FakeSource, open_console
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from console.sanitize import clean
 from console.tui.quit import QuitFlow
 from engine.store.tables.events import Event
-from tests.console.fakes import AT, FakeSource, host, line, node, open_console, output, run, sequence, snapshot
+from tests.console.builders import AT, host, line, node, output, run, sequence, snapshot
+from tests.console.fakes import FakeSource, open_console
 
 PIECES = (
     "\x1b[2J", "\x1b]52;c;cHduZWQ=\x07", "\x1b]0;owned\x07", "\x1bP+q544e\x1b\\", "\x9b31m", "\x90",

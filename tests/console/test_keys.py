@@ -7,7 +7,8 @@ import pytest
 
 from console.tui.bindings import KEYS, KEYS_BY_ID, resolve_keymap
 from console.tui.config import Config, load
-from tests.console.fakes import FakeControlClient, FakeSource, node, open_console, run, snapshot
+from tests.console.builders import node, run, snapshot
+from tests.console.fakes import FakeControlClient, FakeSource, open_console
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "console.md"
 

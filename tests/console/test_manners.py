@@ -7,7 +7,8 @@ import pytest
 from console.cli.main import main
 from console.terminal import ascii_only, unsupported_reason
 from console.tui.ascii_filter import AsciiFilter
-from tests.console.fakes import open_console, run, snapshot
+from tests.console.builders import run, snapshot
+from tests.console.fakes import open_console
 
 
 async def test_a_failed_poll_is_reported_and_polling_continues(tmp_path):
@@ -48,7 +49,7 @@ async def test_a_full_disk_is_an_alarm(tmp_path):
 
 
 async def test_many_hosts_that_back_off_are_one_alarm(tmp_path):
-    from tests.console.fakes import host
+    from tests.console.builders import host
 
     async with open_console(tmp_path, size=(160, 48)) as console:
         console.source.current = snapshot(hosts=[host(f"h{n}", backoff=5.0 + n) for n in range(40)], nodes=[])

@@ -3,7 +3,8 @@
 import pytest
 
 from console.tui.state.saved_preview import SavedPreview
-from tests.console.fakes import FakeSource, open_console, snapshot
+from tests.console.builders import snapshot
+from tests.console.fakes import FakeSource, open_console
 
 SAVED = {"hash": "abc", "text": "book: 1 field changed", "at": 1_700_000_000.0}
 

@@ -3,7 +3,8 @@
 import pytest
 
 from engine.store.read.data_warnings import DataWarning
-from tests.console.fakes import FakeSource, line, node, open_console, run, samples, snapshot
+from tests.console.builders import line, node, run, samples, snapshot
+from tests.console.fakes import FakeSource, open_console
 
 
 async def test_nodes_show_their_state_as_sign_and_word(tmp_path):

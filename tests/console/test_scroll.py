@@ -6,7 +6,8 @@ from textual.events import MouseDown, MouseMove, MouseScrollDown, MouseScrollUp,
 
 from console.tui.widgets.scroll_bar import thumb_range
 from engine.store.tables.events import Event
-from tests.console.fakes import AT, FakeSource, host, line, open_console, snapshot
+from tests.console.builders import AT, host, line, snapshot
+from tests.console.fakes import FakeSource, open_console
 
 BAR = 79
 """The column of the scroll bar on a screen of 80 columns."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from console.cli.on_end import run_on_end
+from console.cli.user_command import run_user_command
 
 from .library import Library
 from .project import Project, until
@@ -62,7 +62,7 @@ def test_it_runs_after_a_cancel_and_not_after_a_kill(project: Project, site: Sit
 def test_a_command_that_never_ends_is_killed_with_its_children(tmp_path: Path) -> None:
     watch, pid = Stopwatch(), tmp_path / "pid"
     command = ["sh", "-c", f"sleep 60 & echo $! > {pid}; wait"]
-    problem = run_on_end(command, "{}", tmp_path, interrupted=bool, seconds=0.5)
+    problem = run_user_command("on_end", command, "{}", tmp_path, interrupted=bool, seconds=0.5)
     assert problem is not None
     assert "killed after 0.5 s" in problem
     assert watch.seconds() < 5
@@ -77,7 +77,7 @@ def alive(pid: int) -> bool:
 
 
 def test_a_signal_ends_it(tmp_path: Path) -> None:
-    problem = run_on_end(["sleep", "60"], "{}", tmp_path, interrupted=lambda: True)
+    problem = run_user_command("on_end", ["sleep", "60"], "{}", tmp_path, interrupted=lambda: True)
     assert problem is not None
     assert "interrupted by a signal" in problem
 

@@ -1,6 +1,7 @@
 """The command `demo`: crawls a shop on loopback with the defs that also serve as an example."""
 
 import csv
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from engine.settings import Settings
 
 _SAMPLE_ROWS, _WIDTH = 3, 118
+_COPY_NAME, _TOWN_DEFS, _TOWN_URLS = "demo-defs", "town.yml", "town-urls.txt"
 _COMPLETED_CODES = (0, 1)
 
 
@@ -25,29 +27,33 @@ _COMPLETED_CODES = (0, 1)
 @click.option("--pages", type=click.IntRange(1), default=500, show_default=True, help="Products of the shop.")
 @click.option("--latency", type=click.FloatRange(0), default=0.0, metavar="MS", help="Milliseconds per response.")
 @click.option("--errors", type=click.FloatRange(0, 100), default=0.0, metavar="PCT", help="Percent of responses 503.")
+@click.option("--town", is_flag=True, help="Two more hosts, one slow and one with errors; the console has them.")
 @summary_option
 @common_options
 @click.pass_context
 def demo(
-    context: click.Context, /, no_ui: bool, pages: int, latency: float, errors: float, as_json: bool, data: Path,
-    assign: Sequence[str],
+    context: click.Context, /, no_ui: bool, pages: int, latency: float, errors: float, town: bool, as_json: bool,
+    data: Path, assign: Sequence[str],
 ) -> int:  # fmt: skip
     """Serve a small shop on loopback and crawl it; attach the console."""
     settings = load_settings(assign)
     if not no_ui and not as_json and interactive():
         from console.tui.attach import AttachOptions, attach
 
+        arguments = [*context.obj, "--no-ui", *([] if town else ["--town"])]
         return attach(
             AttachOptions(
-                data=data, defs=demo_defs(), arguments=[*context.obj, "--no-ui"], hertz=settings.refresh, fresh=True,
-                resumable=False, settings=settings,
+                data=data, defs=copy_defs(), arguments=arguments, hertz=settings.refresh, fresh=True, resumable=False,
+                settings=settings,
             )
         )  # fmt: skip
-    return _crawl_shop(data, settings, pages=pages, latency=latency / 1000, error_share=errors / 100, as_json=as_json)
+    return _crawl_shop(
+        data, settings, pages=pages, latency=latency / 1000, error_share=errors / 100, town=town, as_json=as_json
+    )
 
 
 def _crawl_shop(
-    data: Path, settings: "Settings", *, pages: int, latency: float, error_share: float, as_json: bool
+    data: Path, settings: "Settings", *, pages: int, latency: float, error_share: float, town: bool, as_json: bool
 ) -> int:
     """Serve a shop of `pages` products, crawl it in a new run, print sample rows; returns the run's exit code.
 
@@ -58,12 +64,18 @@ def _crawl_shop(
 
     from console.cli.commands.run import HeadlessOptions, run_headless
     from console.cli.output import redirect_to_devnull
-    from console.demo.server import serve_shop
+    from console.demo.server import serve_shop, serve_town
+    from console.demo.town import town_urls
 
-    defs = demo_defs()
+    defs = copy_defs() if town else demo_defs()
     with contextlib.ExitStack() as stack:
         try:
-            address = stack.enter_context(serve_shop(pages=pages, latency=latency, errors=error_share))
+            if town:
+                served = serve_town(pages=pages, latency=latency, errors=error_share)
+                address, archive, warehouse = stack.enter_context(served)
+                (defs / _TOWN_URLS).write_text(town_urls(archive, warehouse))
+            else:
+                address = stack.enter_context(serve_shop(pages=pages, latency=latency, errors=error_share))
         except OSError as error:
             raise CrawlError(f"cannot serve the shop: {error}", "Free processes, memory or files.") from error
         settings = replace(settings, base_url=address)
@@ -84,6 +96,28 @@ def demo_defs() -> Path:
         if (folder / "shop.yml").is_file():
             return folder
     raise CrawlError(f"the demo's defs are missing from {here}", "Reinstall crawl-console.")
+
+
+def copy_defs() -> Path:
+    """A copy of the demo's defs, with those of the town, in the working folder, for editing; an earlier copy is kept.
+
+    Raises CrawlError.
+    """
+    folder = Path(_COPY_NAME)
+    if (folder / "shop.yml").is_file():
+        return folder
+    try:
+        folder.mkdir(exist_ok=True)
+        for path in sorted(demo_defs().glob("*.yml")):
+            shutil.copyfile(path, folder / path.name)
+        shutil.copyfile(Path(__file__).resolve().parents[2] / "demo" / _TOWN_DEFS, folder / _TOWN_DEFS)
+        (folder / _TOWN_URLS).write_text("# written by each demo\n")
+    except OSError as error:
+        raise CrawlError(
+            f"{folder.absolute()}: the demo's defs cannot be copied: {error.strerror}",
+            "Run it in a folder of your own.",
+        ) from error
+    return folder
 
 
 def _print_output(data: Path, defs: Path, stream: TextIO) -> None:

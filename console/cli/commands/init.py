@@ -74,6 +74,9 @@ _SETTINGS_TEMPLATE = """\
 
 # A command to run after a run has ended; it gets the summary as JSON on stdin.
 # on_end = ["python3", "notify.py"]
+
+# A command to run for each new alarm; it gets the alarms as JSON on stdin.
+# on_alarm = ["python3", "notify.py"]
 """
 
 _GITIGNORE = """\

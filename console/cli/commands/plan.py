@@ -31,7 +31,7 @@ def plan(defs: Path, full: bool, as_json: bool, run_id: str | None, data: Path, 
     import orjson
 
     from console.client import open_latest_run
-    from console.plan_text import plan_lines
+    from console.reports.plan import plan_lines
     from engine.defs.loader import load
     from engine.preview.extraction_client import ExtractionClient
     from engine.preview.plan import plan_defs

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -31,6 +31,9 @@ from engine.errors import StorageError, UsageError, suggest
 from engine.runtime.wakeup import Wakeup
 from engine.settings import Settings
 from engine.supervise.lock import Lock
+
+if TYPE_CHECKING:
+    from console.cli.on_alarm import AlarmCommand
 
 _TICK_SECONDS, _TICK_SOON_SECONDS = 0.1, 0.02
 _MIN_TICK_SECONDS = 0.005
@@ -151,17 +154,23 @@ def run_headless(options: HeadlessOptions) -> int:
     progress.start(db, supervisor.run.seq)
     for notice in supervisor.defs_sync.notices:
         progress.print_message(f"  {notice}")
+    alarm_command = _start_alarm_command(options)
     try:
         while not supervisor.is_finished:
             signals.dispatch(supervisor, progress)
             supervisor.tick()
             progress.set_alarm(supervisor.disk.alarm)
+            if alarm_command is not None:
+                alarm_command.check(supervisor.disk.alarm)
             progress.refresh()
             if not supervisor.is_finished:
                 signals.sleep(_TICK_SOON_SECONDS if supervisor.tick_soon else _TICK_SECONDS)
     except BaseException:
         supervisor.node_pool.kill_all()
         raise
+    finally:
+        if alarm_command is not None:
+            alarm_command.stop()
     progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
     summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
     try:
@@ -289,12 +298,23 @@ def _summary(db: Any, run: int, exit_code: int) -> str:
     return orjson.dumps(snapshot.build_report(snapshot.read(db, run=run), exit_code=exit_code)).decode()
 
 
+def _start_alarm_command(options: HeadlessOptions) -> "AlarmCommand | None":
+    """What runs the command of `on_alarm`; None without one."""
+    if options.settings.on_alarm is None:
+        return None
+    from console.cli.on_alarm import AlarmCommand
+
+    return AlarmCommand(options.settings.on_alarm, options.data, warn=write_stderr)
+
+
 def _run_on_end_command(options: HeadlessOptions, summary: str, signals: _Signals) -> None:
     """Run the command of `on_end`. The lock is released by now, so it may use the data dir."""
-    from console.cli.on_end import run_on_end
+    from console.cli.user_command import run_user_command
 
     assert options.settings.on_end is not None
     count = signals.count
-    problem = run_on_end(options.settings.on_end, summary, options.data, interrupted=lambda: signals.count > count)
+    problem = run_user_command(
+        "on_end", options.settings.on_end, summary, options.data, interrupted=lambda: signals.count > count
+    )
     if problem is not None:
         write_stderr(problem)

@@ -5,7 +5,7 @@ from typing import Any
 
 from textual.app import ComposeResult
 
-from console.format import format_age, format_count, format_latency, format_rate, format_size, shorten_name
+from console.format import format_age, format_count, format_latency, format_rate, format_size, plural, shorten_name
 from console.tui.screens.base import View
 from console.tui.state.filters import host_filter
 from console.tui.state.source import DataSource, PollResult, ViewQuery
@@ -126,7 +126,7 @@ class HostsView(View):
         count = len(self.table.rows)
         if self.table.filter_text:
             return f"Hosts /{self.table.filter_text}"
-        return f"Hosts > {count}" if count < self.SNAPSHOT_LIMIT else f"Hosts > the first {count}"
+        return plural(count, "host") if count < self.SNAPSHOT_LIMIT else f"the first {count} hosts"
 
     def show(self, poll: PollResult) -> None:
         """Show the hosts of a poll."""

@@ -43,7 +43,7 @@ class NodesTable(LineTable):
         Column("NODE", 4), Column("ROLE", 6), Column("STATE", 10), Column("BEAT", 5, right=True),
         Column("JOB/S", 6, right=True), Column("DONE", 6, right=True), Column("ERR", 4, right=True),
         Column("HELD", 4, right=True, min_pane_width=90), Column("RSS", 6, right=True, min_pane_width=84),
-        Column("NOW", 0),
+        Column("NOW", 0, keeps_end=True),
     )  # fmt: skip
     EMPTY = "no nodes"
 

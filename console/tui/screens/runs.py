@@ -34,7 +34,7 @@ class RunsTable(LineTable):
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class RunComparison:
     """A run, and the one before it."""
 
     run: RunReport
@@ -44,7 +44,7 @@ class Comparison:
 class RunLines(Canvas):
     """The run under the cursor: rows of each dataDef, compared with the run before, and its warnings."""
 
-    comparison: Comparison | None = None
+    comparison: RunComparison | None = None
 
     @property
     def line_count(self) -> int:
@@ -89,7 +89,7 @@ class RunsView(View):
 
     def breadcrumb(self) -> str:
         """How many there are."""
-        return f"Runs > {len(self._reports)}"
+        return plural(len(self._reports), "run")
 
     def view_query(self) -> ViewQuery | None:
         """The runs, at most every two seconds."""
@@ -129,7 +129,7 @@ class RunsView(View):
             return
         place = next((number for number, other in enumerate(self._reports) if other.past.id == report.past.id), 0)
         before = self._reports[place + 1] if place + 1 < len(self._reports) else None
-        self.details.comparison = Comparison(report, before)
+        self.details.comparison = RunComparison(report, before)
         self.details.styles.height = min(self.details.line_count, max(2, self.size.height // 2))
         self.details.redraw()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from console.alarms import Alarm
+from console.reports.alarms import Alarm
 
 
 class AlarmBook:

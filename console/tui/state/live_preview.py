@@ -18,6 +18,7 @@ from engine.preview.stored_pages import PagePreview, Preview, preview_stored_pag
 
 _MAX_UNCHANGED_ROWS = 5
 """How many unchanged rows a page shows if nothing changed anywhere."""
+_EMPTY = "(empty)"
 _MARKS = {"added": ("+", "good"), "changed": ("~", "warn"), "vanished": ("−", "bad"), "same": (" ", "dim")}
 
 
@@ -66,7 +67,7 @@ def _preview_lines(preview: Preview) -> Iterator[Span]:
     counts = preview.counts
     changed = ", ".join(f"{_MARKS[kind][0]}{counts[kind]} {kind}" for kind in ("added", "changed", "vanished"))
     duration = f"{preview.seconds * 1000:.0f} ms"
-    yield f"{len(preview.pages)} pages: {changed}, {counts['same']} same; {duration}, nothing written", "strong"
+    yield f"{len(preview.pages)} pages: {changed}, {counts['same']} same; {duration}", "strong"
     for name, count in preview.emptied.items():
         yield f"✗ {name}: now empty in {plural(count, 'row')} that had a value", "bad"
     rejected = [rejection for page in preview.pages for rejection in page.rejected]
@@ -96,13 +97,13 @@ def change_lines(change: RowChange, columns: Sequence[str]) -> Iterator[Span]:
         for name in change.fields:
             emptied = name in change.emptied
             yield (
-                f"  {mark} {name}: {before.get(name, '')} → {after.get(name, '') or 'empty'}",
+                f"  {mark} {name}: {before.get(name) or _EMPTY} → {after.get(name) or _EMPTY}",
                 "bad" if emptied else style,
             )
         return
     row = after if change.after is not None else before
     values = "  ".join(f"{name}={row[name]}" for name in columns if row.get(name))
-    yield f"  {mark} {values or 'empty'}", style
+    yield f"  {mark} {values or _EMPTY}", style
 
 
 def _count_texts(texts: Sequence[str]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from console.client import open_latest_run
 from console.format import plural
-from console.plan_text import plan_lines
+from console.reports.plan import plan_lines
 from console.sanitize import clean
 from console.tui.state.live_preview import change_lines
 from console.tui.widgets.line_canvas import Span

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from textual import events
 from textual.message import Message
 
-from console.alarms import Alarm
+from console.reports.alarms import Alarm
 from console.tui.bindings import KEYS_BY_ID, SCREEN_NAMES
 from console.tui.widgets.header import fit_parts
 from console.tui.widgets.line_canvas import Canvas, Line, Span
@@ -23,13 +23,15 @@ class Tabs(Canvas):
 
     current = "nodes"
     breadcrumbs = ""
+    """A filter or a path in them comes before the names of the other screens."""
     failed_count = 0
 
     def _labels(self, width: int) -> list[tuple[str, str]]:
         """Return name and label of each screen; labels are short where space is scarce."""
         names = [(n, f"{i} {KEYS_BY_ID[n].description}") for i, n in enumerate(SCREEN_NAMES, 1)]
         labels = [(n, f"{t}!{self.failed_count}" if n == "failed" and self.failed_count else t) for n, t in names]
-        if sum(len(t) + 2 for _, t in labels) + len(self.breadcrumbs) + 2 > width:
+        room = width - sum(len(t) + 2 for _, t in labels) - 2
+        if room < (len(self.breadcrumbs) if any(sign in self.breadcrumbs for sign in "/>") else 0):
             failed = f"!{self.failed_count}" if self.failed_count else ""
             labels = [(n, t if n == self.current else t[0] + (failed if n == "failed" else "")) for n, t in labels]
         return labels
@@ -42,12 +44,9 @@ class Tabs(Canvas):
             role = "tab" if is_current else "bad" if "!" in label else "text"
             spans.append((f"[{label}]" if is_current else f" {label} ", role))
         used = sum(len(text) for text, _ in spans)
-        crumbs = (
-            self.breadcrumbs
-            if len(self.breadcrumbs) + used + 1 <= width
-            else "…" + self.breadcrumbs[-(width - used - 3) :]
-        )
-        if width - used > 6:
+        room = width - used - 1
+        crumbs = self.breadcrumbs if len(self.breadcrumbs) <= room else "…" + self.breadcrumbs[-(room - 2) :]
+        if room > 5 and (len(self.breadcrumbs) <= room or room > 20):
             spans += [(" " * max(1, width - used - len(crumbs) - 1), ""), (crumbs, "dim")]
         return [Line(spans)]
 

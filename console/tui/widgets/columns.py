@@ -22,7 +22,7 @@ class Column:
     min_pane_width: int = 0
     wide_width: int = 0
     keeps_end: bool = False
-    """A text that is too long loses its middle instead of its end."""
+    """A name or URL that is too long loses its middle instead of its end."""
 
 
 class PlacedColumn(NamedTuple):

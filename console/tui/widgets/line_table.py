@@ -178,7 +178,7 @@ class LineTable(ScrollPane):
         spans: list[Span] = [((">" if has_pointer else " ") + mark + " ", "accent")]
         for index, column, _, width in self._placed:
             text, role = row.cells[index]
-            text = shorten_name(text, width) if column.keeps_end else text
+            text = shorten_name(text, width) if column.keeps_end and " " not in text else text
             spans += [(fit(text, width, right=column.right), role), (" ", "")]
         return Line(spans, "cursor" if is_cursor and (self.has_focus or self.always_show_cursor) else "")
 
@@ -235,9 +235,7 @@ class LineTable(ScrollPane):
 
     def action_columns(self) -> None:
         """Choose the columns."""
-        from console.tui.screens.columns import ColumnsPanel
-
-        self.console_app.open_dialog(ColumnsPanel(self), lambda _: None)
+        self.console_app.navigation.choose_columns(self)
 
     def toggle_column(self, title: str) -> None:
         """Show or hide a column; kept for the next start."""

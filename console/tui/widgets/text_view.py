@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rich.cells import chop_cells
+from rich.cells import cell_len, chop_cells
 
 from console.sanitize import clean
 from console.tui.widgets.line_canvas import Line, Span
@@ -99,8 +99,12 @@ class TextView(ScrollPane):
 
 
 def wrap_text(text: str, role: str, width: int) -> list[Span]:
-    """Clean a text and split it into lines of at most `width` cells."""
-    text = clean(text)
-    if text.isascii():
-        return [(text[start : start + width], role) for start in range(0, len(text), width)] or [("", role)]
-    return [(part, role) for part in chop_cells(text, width)]
+    """Clean a text and split it into lines of at most `width` cells, between words where one has room on a line."""
+    lines, rest = [], clean(text)
+    while len(rest) > width or cell_len(rest) > width:
+        line = rest[:width] if rest.isascii() else chop_cells(rest, width)[0]
+        if (blank := line.rfind(" ") if rest[len(line) : len(line) + 1] != " " else len(line)) > width // 2:
+            line = rest[:blank]
+        lines.append((line, role))
+        rest = rest[len(line) :].removeprefix(" ")
+    return [*lines, (rest, role)] if rest or not lines else lines

@@ -1,4 +1,4 @@
-"""Runs the command of the setting `on_end` after a run has ended and its lock is released.
+"""Runs a command of the user: that of the setting `on_end` or `on_alarm`.
 
 Its failure changes neither the run nor the exit code. Its output goes to its own log file.
 """
@@ -14,37 +14,38 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-LOG_NAME = "on_end.log"
 TIMEOUT_SECONDS = 60.0
 """The time limit of the command."""
 _POLL_SECONDS = 0.02
 
 
-def run_on_end(
+def run_user_command(
+    setting: str,
     command: Sequence[str],
-    summary: str,
+    text: str,
     data: Path,
     *,
     interrupted: Callable[[], bool],
     seconds: float = TIMEOUT_SECONDS,
 ) -> str | None:
-    """Run the command with the summary on its stdin; returns its failure as text, or None. Raises nothing.
+    """Run the command with the text on its stdin; returns its failure, or None. Raises nothing.
 
-    `interrupted`: polled; when true, the command is killed.
+    `setting`: its name, and that of the log. `interrupted`: polled; when true, the command is killed.
     """
     try:
         logs = data / "logs"
         logs.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(logs / LOG_NAME, os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        handle = os.open(logs / f"{setting}.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, 0o600)
         with os.fdopen(handle, "wb") as log, tempfile.TemporaryFile() as stdin:
             log.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {shlex.join(command)}\n".encode("utf-8", "replace"))
             log.flush()
-            stdin.write(summary.encode() + b"\n")
+            stdin.write(text.encode() + b"\n")
             stdin.seek(0)
             problem = _wait_for_exit(_spawn(command, stdin, log), interrupted, seconds)
     except (OSError, ValueError) as error:
         problem = getattr(error, "strerror", None) or str(error)
-    return None if problem is None else f"on_end: {shlex.join(command)}: {problem}; see {data / 'logs' / LOG_NAME}"
+    log_path = data / "logs" / f"{setting}.log"
+    return None if problem is None else f"{setting}: {shlex.join(command)}: {problem}; see {log_path}"
 
 
 def _spawn(command: Sequence[str], stdin: IO[bytes], log: IO[bytes]) -> subprocess.Popen[bytes]:

@@ -1,0 +1,1 @@
+"""What the command line and the console both say: alarms, and what a plan changes."""
