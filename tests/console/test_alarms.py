@@ -3,8 +3,9 @@
 import pytest
 
 from console.reports.alarms import current_alarms
+from console.tui.config import Config
 from console.tui.state.source import PollResult
-from tests.console.builders import host, node, snapshot
+from tests.console.builders import host, node, run, snapshot
 from tests.console.fakes import FakeSource, open_console
 
 DEAD = {"state": "DEAD", "role": "DEAD_RUNNER", "pid": None, "reason": "died: signal 9"}
@@ -68,3 +69,58 @@ async def test_an_idle_node_says_why(tmp_path, hosts, words):
     async with open_console(tmp_path, source=source, size=(120, 40)) as console:
         await console.until(lambda: f"{words}" in console.screen())
         assert "○ idle" in console.screen()
+
+
+async def test_an_acknowledged_alarm_is_quiet_until_its_cause_ends(tmp_path):
+    source = FakeSource()
+    backing_off = snapshot(hosts=[host("a:80", backoff=9.0)], nodes=[node(1)], warnings=[])
+    source.current = backing_off
+    async with open_console(tmp_path, source=source) as console:
+        await console.until(lambda: "a:80 answers 429 or 503" in console.screen())
+        await console.press("a")
+        await console.until(lambda: not any("a:80 answers" in line for line in console.text()))
+        source.current = snapshot(hosts=[host("a:80", backoff=4.0)], nodes=[node(1)], warnings=[])
+        await console.settle()
+        assert not any("a:80 answers" in line for line in console.text()), "the same cause with another number"
+        source.current = snapshot(hosts=[host("a:80")], nodes=[node(1)], warnings=[])
+        await console.settle()
+        source.current = backing_off
+        await console.until(lambda: "a:80 answers 429 or 503" in console.screen())
+
+
+async def test_the_list_shows_alarms_of_now_and_of_before(tmp_path):
+    async with open_console(tmp_path, screen="hosts") as console:
+        await console.press("A")
+        await console.until(lambda: "! now" in console.screen())
+        assert "Alarms > 3" in console.screen()
+        await console.until(lambda: "n5 died: SIGKILL" in console.screen())
+        await console.press("a")
+        await console.until(lambda: "✓ acknowledged" in console.screen())
+        assert len(console.app.alarm_book.open) == 2
+        await console.press("a")
+        await console.until(lambda: "✓ acknowledged" not in console.screen())
+        await console.press("escape")
+        await console.until(lambda: "ROBOTS" in console.screen())
+
+
+@pytest.mark.parametrize("asked", [True, False])
+async def test_new_alarms_ring_and_notify_on_request(tmp_path, asked):
+    config = Config(tmp_path / "config", bell=asked, notify=asked)
+    source = FakeSource()
+    source.current = snapshot(hosts=[], nodes=[node(1)], warnings=[])
+    async with open_console(tmp_path, source=source, config=config) as console:
+        rung, written = [], []
+        console.app.bell = lambda: rung.append(True)
+        console.app._driver.write = written.append
+        source.current = snapshot(hosts=[host("a\x1b]:80", backoff=9.0)], nodes=[node(1)], warnings=[])
+        await console.until(lambda: console.app.alarm_book.alarms)
+        await console.settle()
+        sent = [text for text in written if text.startswith("\x1b]9;")]
+        assert rung == [True] * asked
+        assert len(sent) == int(asked)
+        assert all("a·]:80 answers" in text and text.count("\x1b") == 1 for text in sent)
+
+
+def test_a_pause_is_an_order_and_no_alarm():
+    paused = snapshot(run=run(paused="operator"), paused_sequences=2, paused_hosts=1, hosts=[], nodes=[], warnings=[])
+    assert current_alarms(paused, 4121) == []

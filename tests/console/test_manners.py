@@ -82,6 +82,9 @@ async def test_no_color_is_respected(tmp_path, monkeypatch):
     async with open_console(tmp_path) as console:
         assert console.app.no_color
         assert "▶ ready" in console.screen()
+        failure = console.app.theme_styles.style("", "bad")
+        assert failure.bold, "marked without colour"
+        assert failure.reverse, "and not dimmed"
 
 
 async def test_an_error_in_a_callback_of_a_worker_thread_ends_the_console(tmp_path):
