@@ -99,6 +99,10 @@ class HostsView(View):
 
     DEFAULT_CSS = "HostsView { layout: vertical; } HostsView HostsTable { height: 1fr; }"
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[str, tuple[tuple[HostRow, float, bool], Row]] = {}
+
     def compose(self) -> ComposeResult:
         """The table, and the chosen host below it."""
         self.table, self.details = HostsTable(), HostLines()
@@ -137,10 +141,18 @@ class HostsView(View):
             rates = self._pages_per_s_by_host(poll)
             is_live = poll.supervisor_pid is not None
             self.table.show_filtered(
-                [_host_row(host, rates.get(host.host, 0.0), is_live=is_live) for host in poll.snapshot.hosts]
+                [self._row(host, rates.get(host.host, 0.0), is_live=is_live) for host in poll.snapshot.hosts]
             )
             self.console_app.navigation.refresh_breadcrumbs()
         self._update_details()
+
+    def _row(self, host: HostRow, rate: float, *, is_live: bool) -> Row:
+        """The row of a host; made again only where something changed: there may be a thousand."""
+        made_of, row = self._rows.get(host.host, (None, None))
+        if row is None or made_of != (host, rate, is_live):
+            row = _host_row(host, rate, is_live=is_live)
+            self._rows[host.host] = ((host, rate, is_live), row)
+        return row
 
     def _update_details(self) -> None:
         self.details.row = self.table.row.subject if self.table.row is not None else None
