@@ -209,7 +209,9 @@ class NodesView(View):
         focused = self.screen.focused
         alone = focused if (self.zoomed or height < _SPLIT_MIN_HEIGHT) and focused in self.panes() else None
         alarm_lines = min(6, self.alarms.line_count(_SIDE_WIDTH - 1))
-        counts = (len(self.nodes.rows), len(self.outputs.outputs), alarm_lines, len(self.data.data_defs))
+        sizes = (self.nodes.rows, self.outputs.outputs, self.data.data_defs, self.hosts.hosts)
+        nodes, outputs, data_defs, hosts = map(len, sizes)
+        counts = (nodes, outputs, alarm_lines, data_defs, hosts)
         arrangement = (width, height, alone, self._lower_pane, *counts)
         if arrangement == self._last_arrangement:
             return
@@ -233,13 +235,13 @@ class NodesView(View):
                 pane.styles.width, pane.styles.height = place[2], place[3]
 
     def _side_places(
-        self, x: int, width: int, height: int, counts: tuple[int, int, int, int]
+        self, x: int, width: int, height: int, counts: tuple[int, int, int, int, int]
     ) -> dict[Widget, tuple[int, int, int, int]]:
         """The right side from the bottom: alarms, throughput, output, data, hosts; sequences take the rest."""
         heights = {
             self.alarms: 1 + max(1, counts[2]), self.throughput: max(3, min(9, height // 5)),
-            self.outputs: 1 + max(1, min(6, counts[1])), self.data: 1 + max(1, min(6, counts[3])),
-            self.hosts: max(3, min(10, height // 4)),
+            self.outputs: 1 + max(1, min(6, counts[1])), self.data: 1 + max(1, min(8, counts[3])),
+            self.hosts: 1 + max(2, min(height // 4, counts[4])),
         }  # fmt: skip
         places: dict[Widget, tuple[int, int, int, int]] = {}
         bottom = height

@@ -36,6 +36,8 @@ class LineTable(ScrollPane):
     empty_text = ""
     """Instead of `EMPTY`, where it is set."""
     HAS_HEADING = True
+    RULE_HEADINGS = ""
+    """At the right of the rule, where there is no line of headings."""
     NEWEST_FIRST = False
     """Whether a cursor on the first row stays on the first row when new rows come before it."""
     always_show_cursor = False
@@ -152,7 +154,7 @@ class LineTable(ScrollPane):
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
         """Draw the heading and the visible rows."""
         self._placed = place_columns(self.COLUMNS, width, self.hidden_columns)
-        lines = [self._heading_line()] if self.HAS_HEADING else [self.rule(width)]
+        lines = [self._heading_line()] if self.HAS_HEADING else [self.rule(width, headings=self.RULE_HEADINGS)]
         page = self.page_lines
         self._first_visible = max(0, min(self._first_visible, self._cursor, len(self.rows) - page))
         self._first_visible = max(self._first_visible, self._cursor - page + 1)

@@ -20,6 +20,7 @@ from console.tui.widgets.host_spans import failed_span, latency_trend, next_span
 from console.tui.widgets.line_canvas import Line
 from console.tui.widgets.line_table import LineTable, Row
 from console.tui.widgets.pane import Pane
+from console.tui.widgets.text_view import wrap_text
 from engine.store.read.host_rows import HostRow
 from engine.store.read.snapshot import OutputRow, SequenceRow
 
@@ -39,6 +40,7 @@ class SequencesTable(LineTable):
         Column("RUN", 4, right=True),
     )
     EMPTY = "none yet"
+    RULE_HEADINGS = f"{'PROGRESS':<14} {'LEFT':>6} {'RUN':>4} "
     sequence_count = 0
 
     def title(self) -> str:
@@ -175,7 +177,7 @@ class AlarmsPane(Pane):
 
     def line_count(self, width: int) -> int:
         """Return the number of lines the alarms take in a pane of that width."""
-        return sum(-(-len(alarm.text) // max(10, width - 4)) for alarm in self.alarms)
+        return sum(len(wrap_text(alarm.text, "", max(10, width - 4))) for alarm in self.alarms)
 
     def paint(self, width: int, height: int) -> list[Line]:
         """Draw each alarm, wrapped."""
@@ -184,6 +186,6 @@ class AlarmsPane(Pane):
             return [*lines, Line((("   ✓ none", "good"),))]
         text_width = max(10, width - 4)
         for a in self.alarms:
-            parts = [a.text[start : start + text_width] for start in range(0, len(a.text), text_width)]
-            lines += [Line(((" ! " if not i else "   ", a.level), (part, a.level))) for i, part in enumerate(parts)]
+            parts = wrap_text(a.text, a.level, text_width)
+            lines += [Line(((" ! " if not i else "   ", a.level), part)) for i, part in enumerate(parts)]
         return lines[:height]
