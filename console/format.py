@@ -172,6 +172,7 @@ def plural(number: int, noun: str) -> str:
     """`1 job`, `12 jobs`, `2 matches`, `3 retries`."""
     if number == 1:
         return f"1 {noun}"
+    shown = f"{number:,}"
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
-        return f"{number} {noun[:-1]}ies"
-    return f"{number} {noun}{'es' if noun.endswith(_SIBILANTS) else 's'}"
+        return f"{shown} {noun[:-1]}ies"
+    return f"{shown} {noun}{'es' if noun.endswith(_SIBILANTS) else 's'}"

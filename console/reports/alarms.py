@@ -9,7 +9,6 @@ from engine.model.run import Stage
 from engine.store.read.snapshot import Snapshot
 
 _AT_WORK = ("READY", "DONE", "STANDBY")
-_MAX_HOST_ALARMS = 3
 _GROUP_HOSTS_ABOVE = 5
 _MAX_WARNINGS = 3
 _SEVERE_WARNINGS = ("expectation", "all-rejected")
@@ -113,7 +112,7 @@ def _data_alarms(view: Snapshot) -> list[Alarm]:
         for one in warnings[:_MAX_WARNINGS]
     ]
     more = len(warnings) - len(alarms)
-    rest = Alarm("warn", f"{plural(more, 'more warning')}: `crawl-console status`", f"more-warnings {more}")
+    rest = Alarm("warn", f"{plural(more, 'more warning')}: `crawl-console status`", "more-warnings")
     return [*alarms, rest] if more else alarms
 
 
@@ -126,5 +125,5 @@ def _host_alarms(view: Snapshot) -> list[Alarm]:
         return [Alarm("warn", text, "backoffs")]
     return [
         Alarm("warn", f"{h.host} answers 429 or 503: backing off {h.backoff:.0f} s", f"backoff {h.host}")
-        for h in backing_off[:_MAX_HOST_ALARMS]
+        for h in backing_off
     ]

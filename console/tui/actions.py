@@ -40,7 +40,7 @@ class Actions:
         """Send a command to the supervisor. `undo`: name and arguments of the one that takes it back."""
         if self._require_supervisor(name) is None:
             return
-        label = " ".join([name, *(str(value) for value in arguments.values() if value is not True)])
+        label = name if name == "host" else " ".join([name, *map(str, arguments.values())])
         step = UndoStep(label, partial(self._control_client.send, *undo)) if undo is not None else None
         self._run_command(label, lambda: self._control_client.send(name, arguments), step)
 
@@ -65,8 +65,8 @@ class Actions:
             succeeded, answer = False, f"{type(error).__name__}: {error}"
         if succeeded and undo is not None:
             self._undo_stack.push(undo.label, undo.command)
-        hint = "; u takes it back" if succeeded and undo is not None else ""
-        self._app.call_in_app(self._show_answer, succeeded, f"{label}: {answer}{hint}")
+            answer += "; u takes it back"
+        self._app.call_in_app(self._show_answer, succeeded, f"{label}: {answer}")
 
     def _show_answer(self, succeeded: bool, answer: str) -> None:
         self._set_pending("")
@@ -101,9 +101,8 @@ class Actions:
                 f"{plural(jobs['ready'], 'job')} stay ready; every committed row reaches the files.",
                 "`crawl-console run` resumes it.",
             ],
-            "Cancel the run",
-            lambda: self.send_command("cancel", {}),
-        )
+            "Cancel the run", lambda: self.send_command("cancel", {}),
+        )  # fmt: skip
 
     def confirm_kill(self, nodes: list[str]) -> None:
         """Ask, then kill these nodes, or the run if the list is empty."""
@@ -215,9 +214,8 @@ class Actions:
             self._app.show_toast("y: copy the URL or line — not here", "warning")
             return
 
-        def publish() -> None:
-            self._run_command("publish", lambda: self._control_client.send("reload", {"saved": saved["hash"]}))
-
+        order = partial(self._control_client.send, "reload", {"saved": saved["hash"]})
+        publish = partial(self._run_command, "publish", order)
         if self._app.navigation.shows_plan:
             publish()
         else:
@@ -237,21 +235,22 @@ class Actions:
             return
         self.count_then(job_filter, lambda count: self._confirm_retry(count, (), job_filter))
 
-    def retry_groups(self, filters: Sequence[JobFilter], count: int, lines: Sequence[str]) -> None:
-        """Ask, then retry the jobs of these filters. `count`: of them all; `lines`: what they are."""
+    def retry_groups(self, groups: Sequence[tuple[JobFilter, int]], lines: Sequence[str]) -> None:
+        """Ask, then retry the jobs of filters, each with their number. `lines`: what they are."""
+        count = sum(number for _, number in groups)
         more = [f"… {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
 
         def retry_all() -> tuple[bool, str]:
-            results = [self._control_client.retry_jobs(job_filter, ()) for job_filter in filters]
-            retried = Retried(sum(r.count for r in results), [job for r in results for job in r.ended])
+            results = [self._control_client.retry_jobs(job_filter, (), number) for job_filter, number in groups]
+            ended = [job for result in results for job in result.ended]
+            retried = Retried(sum(r.count for r in results), ended, max(r.at for r in results))
             return self._describe_retry(retried)
 
         self.confirm_then(
             f"Retry {plural(count, 'job')}",
             [*lines[:_MAX_LINES], *more, "They become READY again, as new."],
-            f"Retry {count}",
-            lambda: self._run_command("retry", retry_all),
-        )
+            f"Retry {count}", lambda: self._run_command("retry", retry_all),
+        )  # fmt: skip
 
     def count_then(self, job_filter: JobFilter, then: Callable[[int], None]) -> None:
         """Count the jobs that match, then call `then` with their number."""
@@ -278,11 +277,11 @@ class Actions:
             f"Retry {plural(count, 'job')}",
             [f"{plural(count, 'job')} {which} become READY again, as new; their rows are removed."],
             f"Retry {count}",
-            lambda: self._run_command("retry", lambda: self._retry_now(job_filter, ids)),
+            lambda: self._run_command("retry", lambda: self._retry_now(job_filter, ids, count)),
         )
 
-    def _retry_now(self, job_filter: JobFilter, ids: Sequence[int]) -> tuple[bool, str]:
-        return self._describe_retry(self._control_client.retry_jobs(job_filter, ids))
+    def _retry_now(self, job_filter: JobFilter, ids: Sequence[int], at_most: int) -> tuple[bool, str]:
+        return self._describe_retry(self._control_client.retry_jobs(job_filter, ids, at_most))
 
     def _describe_retry(self, retried: Retried) -> tuple[bool, str]:
         poll = self._app.last_poll
@@ -290,7 +289,7 @@ class Actions:
         if poll is None or poll.supervisor_pid is None:
             text += "; R resumes the run"
         if retried.ended:
-            self._undo_stack.push("retry", partial(self._control_client.undo_retry, retried.ended))
+            self._undo_stack.push("retry", partial(self._control_client.undo_retry, retried))
             text += "; u takes it back"
         return True, text
 
@@ -320,6 +319,9 @@ class Actions:
 
     def exclude(self, job_filter: JobFilter, count: int) -> None:
         """Ask, then take the queued jobs that match out of the run. `count`: how many they are now."""
+        if not count:
+            self._app.show_toast(f"exclude: no queued job matches {job_filter.text}", "warning")
+            return
         self.confirm_then(
             f"Exclude {plural(count, 'queued job')}",
             [f"{plural(count, 'queued job')} that match {job_filter.text} become SKIPPED.", "u takes it back."],
@@ -328,9 +330,9 @@ class Actions:
         )
 
     def _exclude_now(self, job_filter: JobFilter) -> tuple[bool, str]:
-        count, reason = self._control_client.exclude_jobs(job_filter)
-        self._undo_stack.push("exclude", partial(self._control_client.readmit_jobs, reason))
-        return True, f"{plural(count, 'job')} SKIPPED; u takes it back"
+        exclusion = self._control_client.exclude_jobs(job_filter)
+        self._undo_stack.push("exclude", partial(self._control_client.readmit_jobs, exclusion))
+        return True, f"{plural(len(exclusion.ids), 'job')} SKIPPED; u takes it back"
 
     def export_jobs(self, job_filter: JobFilter) -> None:
         """Write all jobs that match to a CSV file."""

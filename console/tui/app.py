@@ -56,7 +56,7 @@ Header { height: 2; }
 Tabs, AlarmBar, HintBar { height: 1; }
 Prompt { height: 1; border: none; padding: 0 1; background: $panel; }
 Prompt:focus { border: none; }
-ToastRack { margin-bottom: 2; }
+ToastRack { margin-bottom: 3; }
 Toast { padding: 0 1; margin: 0; width: auto; max-width: 90%; }
 .low Header { height: 1; }
 .low Tabs { display: none; }
@@ -278,6 +278,9 @@ class Console(App[int], inherit_bindings=False):
         now, text = time.monotonic(), clean(text)
         self._toasts = {shown: at for shown, at in self._toasts.items() if now - at < self.NOTIFICATION_TIMEOUT}
         if text not in self._toasts:
+            if len(self._toasts) > 1:
+                self.clear_notifications()  # two at a time: more would cover what they report on
+                self._toasts.clear()
             self._toasts[text] = now
             self.notify(text, severity=severity, markup=False)
 

@@ -61,8 +61,19 @@ class DesktopActions:
             self._app.show_toast(f"the editor cannot run here: {error}", "error")
             return
         self._app.refresh()
-        result = f"the editor exited with {code}" if code else "edited"
-        self._app.show_toast(f"{file.name}: {result}; ^r reloads the defs")
+        if code:
+            self._app.show_toast(f"{file.name}: the editor exited with {code}", "warning")
+        else:
+            self._app.show_toast(f"{file.name}: edited; {self._describe_save()}")
+
+    def _describe_save(self) -> str:
+        """What becomes of saved defs."""
+        poll = self._app.last_poll
+        if poll is None or poll.supervisor_pid is None:
+            return "the next run uses what you saved"
+        if self._app.options.settings.on_save == "ask":
+            return "what you saved waits: 5 shows its changes, y publishes"
+        return "what you saved is in use at once"
 
     def edit_mentioned_file(self, text: str) -> None:
         """Open the first `file.yml:line` that a text mentions, else the first def file."""

@@ -25,7 +25,7 @@ class Frame:
         self.body = Container(id="body")
         self.alarm_bar = AlarmBar()
         self.hints = HintBar()
-        self.prompt = Prompt(self.hints.show_problem)
+        self.prompt = Prompt(self.hints.show_problem, self.hints.show_label)
         self.alarm_bar.display = self.prompt.display = False
 
     def widgets(self) -> Iterator[Widget]:

@@ -77,7 +77,7 @@ class Committer(threading.Thread):
         self.ticked_at = time.monotonic()
         self.done = 0
         self.failed = 0
-        self._host_meter = HostMeter()
+        self._host_meter = HostMeter(run)
 
     def stop(self) -> None:
         """Commit what is pending, then end the thread."""
@@ -115,7 +115,7 @@ class Committer(threading.Thread):
                 time.sleep(_RETRY_PAUSE)
         self._capacity.release([outcome.job for outcome in batch])
         self._apply_result(batch, result)
-        self._host_meter.add(batch)
+        self._host_meter.add(outcome for outcome in batch if outcome.job.id in result.accepted_ids)
         for outcome in batch:
             outcome.settle()
         if not self._capacity.held:

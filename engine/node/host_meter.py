@@ -15,7 +15,8 @@ _FLUSH_SECONDS = 1.0
 class HostMeter:
     """Of one node. A kill loses what was measured since the last flush."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: int) -> None:
+        self._run = run
         self._traffic: dict[int, HostTraffic] = {}
         self._next_flush = 0.0
 
@@ -40,7 +41,7 @@ class HostMeter:
             return
         try:
             with db.transaction():
-                host_speeds.add_traffic(db, self._traffic, now)
+                host_speeds.add_traffic(db, self._run, self._traffic, now)
         except DatabaseBusy:
             return
         self._traffic, self._next_flush = {}, now + _FLUSH_SECONDS

@@ -6,7 +6,7 @@ from typing import Protocol
 from engine.errors import UsageError
 from engine.model.node import Role
 from engine.store.db.connector import Database
-from engine.store.tables import commands, events, runs, sequences
+from engine.store.tables import commands, events, host_control, runs, sequences
 from engine.store.tables.commands import Command
 from engine.store.tables.events import Event
 from engine.supervise.child_process import ChildProcess
@@ -180,6 +180,9 @@ def _describe_resume(db: Database, run: int, before: str) -> str:
     count = sequences.count_paused(db, run)
     if count:
         text += f"; {_format_sequences(count)} paused by name: `crawl-console resume SEQ`"
+    hosts = host_control.count_paused(db, run)
+    if hosts:
+        text += f"; {hosts} host{'s' if hosts > 1 else ''} paused: `crawl-console host NAME --resume`"
     return text
 
 

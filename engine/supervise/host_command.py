@@ -11,7 +11,8 @@ from engine.store.tables import host_control
 from engine.store.tables.host_control import HostControl
 from engine.supervise.command_arguments import quote
 
-_MAX_DELAY, _MAX_CONCURRENCY = 86_400.0, 1_000
+_MAX_DELAY, _MAX_CONCURRENCY = 7_200.0, 1_000
+"""Seconds: the host clock takes a longer time for damage."""
 _MAX_KEYS_LISTED = 1_000
 
 
@@ -29,11 +30,13 @@ def control_host(db: Database, run: int, arguments: Mapping[str, Any]) -> tuple[
         keys = host_control.find_keys(db, run, name)
         if len(keys) != 1:
             return False, _describe_miss(db, run, name, keys)
-        now = boottime()
+        now, before = boottime(), host_control.read(db, run, keys[0])
         if arguments.get("reset"):
             host_control.reset(db, run, keys[0], now)
         host_control.set_limits(db, run, keys[0], now, **changes)
-        return True, f"{keys[0]}: {_describe(host_control.read(db, run, keys[0]))}"
+        control = host_control.read(db, run, keys[0])
+        waits = "; a longer wait that has begun ends first" if control.delay < before.delay else ""
+        return True, f"{keys[0]}: {_describe(control)}{waits}"
 
 
 def _find_problem(changes: Mapping[str, Any], *, reset: bool) -> str:

@@ -28,10 +28,13 @@ class _HostLatency:
     newest: _Histogram
     recent: deque[float | None] = field(default_factory=lambda: deque(maxlen=_INTERVALS))
 
-    def speed(self, host: int) -> HostSpeed:
-        """Of the last minute."""
+    def speed(self, host: int) -> HostSpeed | None:
+        """Of the last minute; None: nothing was answered in it, and what was recorded before stays."""
         last_minute = difference(self.newest, self.ends[0])
-        recent = [*self.recent, quantile(difference(self.newest, self.ends[-1]), 0.5)]
+        if not last_minute:
+            return None
+        running = quantile(difference(self.newest, self.ends[-1]), 0.5)
+        recent = [*self.recent, running] if running is not None else list(self.recent)
         return HostSpeed(host, quantile(last_minute, 0.5), quantile(last_minute, 0.95), recent[-_INTERVALS:])
 
     def end_interval(self) -> None:
@@ -52,46 +55,55 @@ class HostWatch:
         self._db = db
         self._run = run
         self._hosts: dict[int, _HostLatency] = {}
-        for host, histogram in host_speeds.list_measured(db, run, 0.0).items():
-            self._add(host, histogram, before=histogram)
         self._read_at = self._interval_at = boottime()
+        for host, histogram in host_speeds.list_measured(db, run, 0.0, self._read_at).items():
+            self._add(host, histogram, before=histogram)
         self._since_sample: _Histogram = {}
-        self._silent: list[int] = []
+        self._silent: set[int] = set()
 
     def measure(self) -> list[HostSpeed]:
         """The hosts that answered since the last call; every five seconds all that answered in the last minute."""
         now = boottime()
-        measured = host_speeds.list_measured(self._db, self._run, self._read_at - _FLUSH_LATENESS)
+        measured = host_speeds.list_measured(self._db, self._run, self._read_at - _FLUSH_LATENESS, now)
         self._read_at = now
-        for host, histogram in measured.items():
-            of_host = self._hosts.get(host) or self._add(host, {}, before={})
-            for bucket, count in difference(histogram, of_host.newest).items():
-                self._since_sample[bucket] = self._since_sample.get(bucket, 0) + count
-            of_host.newest = histogram
-        if now - self._interval_at < _INTERVAL_SECONDS:
-            return [self._hosts[host].speed(host) for host in measured]
-        self._interval_at = now
-        for of_host in self._hosts.values():
-            of_host.end_interval()
-        self._silent += [host for host, of_host in self._hosts.items() if of_host.is_silent]
-        for host in self._silent:
-            self._hosts.pop(host, None)
-        return [of_host.speed(host) for host, of_host in self._hosts.items()]
+        changed = [host for host, histogram in measured.items() if self._take(host, histogram)]
+        if now - self._interval_at >= _INTERVAL_SECONDS:
+            self._interval_at = now
+            for of_host in self._hosts.values():
+                of_host.end_interval()
+            self._silent |= {host for host, of_host in self._hosts.items() if of_host.is_silent}
+            changed = list(self._hosts)
+        speeds = [self._hosts[host].speed(host) for host in changed]
+        return [speed for speed in speeds if speed is not None]
 
     def record(self, speeds: Sequence[HostSpeed]) -> None:
-        """Write speeds, in the open transaction. The last ones of a host that fell silent stay."""
+        """Write speeds, in the open transaction; forget the histograms of hosts that fell silent."""
         host_speeds.set_speeds(self._db, speeds)
         if self._silent:
             host_speeds.forget_latencies(self._db, self._silent)
 
-    def confirm(self) -> None:
-        """That transaction is committed."""
-        self._silent = []
+    def confirm(self, *, sampled: bool) -> None:
+        """That transaction is committed. `sampled`: with the latencies of the run."""
+        for host in self._silent:
+            del self._hosts[host]
+        self._silent = set()
+        if sampled:
+            self._since_sample = {}
 
-    def take_latencies(self) -> tuple[float | None, float | None]:
-        """p50 and p95 of the run's answers since the last call, in seconds."""
-        histogram, self._since_sample = self._since_sample, {}
-        return quantile(histogram, 0.5), quantile(histogram, 0.95)
+    def latencies(self) -> tuple[float | None, float | None]:
+        """p50 and p95 of the run's answers since the last sample, in seconds."""
+        return quantile(self._since_sample, 0.5), quantile(self._since_sample, 0.95)
+
+    def _take(self, host: int, histogram: _Histogram) -> bool:
+        """Take the histogram of a host; whether it answered since the last one."""
+        of_host = self._hosts.get(host) or self._add(host, {}, before={})
+        added = difference(histogram, of_host.newest)
+        for bucket, count in added.items():
+            self._since_sample[bucket] = self._since_sample.get(bucket, 0) + count
+        of_host.newest = histogram
+        if added:
+            self._silent.discard(host)
+        return bool(added)
 
     def _add(self, host: int, histogram: _Histogram, *, before: _Histogram) -> _HostLatency:
         of_host = _HostLatency(deque([before], maxlen=_INTERVALS + 1), histogram)

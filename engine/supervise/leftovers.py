@@ -10,7 +10,7 @@ from engine.runtime.beat_file import is_beat_file, is_beat_name
 from engine.runtime.clock import boot_id, boottime
 from engine.store.db.connector import Database
 from engine.store.pages import documents
-from engine.store.tables import hosts, jobs, nodes, supervisors
+from engine.store.tables import host_speeds, hosts, jobs, nodes, supervisors
 from engine.store.tables.runs import Run
 from engine.store.transactions.takeover import requeue_jobs
 from engine.supervise.child_process import kill_leftover
@@ -79,4 +79,5 @@ def _rebase_clocks(db: Database) -> None:
             shift = boottime() - float(last or 0)
             jobs.shift_deadlines(db, shift)
             hosts.shift_deadlines(db, shift)
+            host_speeds.forget_times(db)
     supervisors.record_clock(db)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping
 from heapq import nlargest
 
+from engine.model.run import Stage
 from engine.model.status_class import count_by_class
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -37,6 +38,7 @@ class RunStats:
         self._warning_log = WarningLog(db, run)
         self._forecast = Forecast(db)
         self._host_watch = HostWatch(db, run)
+        self._recorded_etas: dict[int, float] = {}
         self._last_answers = self._read_answers()
 
     def record(self) -> None:
@@ -53,17 +55,21 @@ class RunStats:
         sample = self._next_sample(now, pages, row_count, answers)
         limit = self._settings.max_time
         time_left = None if limit is None else max(0.0, limit - (now - self._started_at))
-        eta = self._forecast.estimate(runs.get(self._db, run), time_left)
+        current = runs.get(self._db, run)
+        eta = self._forecast.estimate(current, time_left)
+        etas = self._longest_etas() if current.stage == Stage.RUNNING else {}
         with self._db.transaction():
             runs.add_time(self._db, run, elapsed, rates, eta)
             supervisors.record_clock(self._db)
             self._health_watch.update()
             self._host_watch.record(speeds)
-            host_speeds.set_etas(self._db, run, self._longest_etas())
+            if etas != self._recorded_etas:
+                host_speeds.set_etas(self._db, run, etas)
             if sample is not None:
                 samples.add(self._db, run, sample)
                 self._warning_log.update()
-        self._host_watch.confirm()
+        self._host_watch.confirm(sampled=sample is not None)
+        self._recorded_etas = etas
         if sample is not None:
             self._warning_log.confirm()
             self._last_sample = (now, pages, row_count)
@@ -92,7 +98,7 @@ class RunStats:
         if self._sampled_recently(now):
             return None
         at, last_pages, last_rows = self._last_sample
-        p50, p95 = self._host_watch.take_latencies()
+        p50, p95 = self._host_watch.latencies()
         failed = sequences.count_pages(self._db, self._run, "failed")
         queue = sequences.count_pages(self._db, self._run, "ready") + sequences.count_pages(
             self._db, self._run, "delayed"

@@ -19,7 +19,7 @@ from engine.store.read.browse import DocumentDetail, JobDetail, Listing
 from engine.store.read.failures import FailureGroup, HostErrors
 from engine.store.read.lineage import Ancestor, Child, Lineage
 from engine.store.tables.events import Event
-from engine.store.transactions.exclude import EndedJob
+from engine.store.transactions.exclude import EndedJob, Exclusion
 from tests.console.builders import AT, line, run_report, snapshot
 
 DEFS = Definitions(
@@ -180,20 +180,21 @@ class FakeControlClient:
         path.write_text("id\n")
         return self.count_jobs(job_filter)
 
-    def retry_jobs(self, job_filter, ids):
+    def retry_jobs(self, job_filter, ids, at_most):
         self.retried.append((job_filter.text, list(ids)))
-        return Retried(len(ids) or self.count_jobs(job_filter), [EndedJob(2, "FAILED", "HTTP 500 (4 attempts)")])
+        return Retried(len(ids) or self.count_jobs(job_filter), [EndedJob(2, "FAILED", "HTTP 500 (4 attempts)", 1)])
 
-    def undo_retry(self, ended):
-        self.undone.append(("retry", list(ended)))
+    def undo_retry(self, retried):
+        self.undone.append(("retry", list(retried.ended)))
         return True, "1 job ended as before"
 
     def exclude_jobs(self, job_filter):
         self.excluded.append(job_filter.text)
-        return self.count_jobs(job_filter), f"excluded by an operator: {job_filter.text}"
+        ids = [job.id for job in self._source.matching(job_filter)]
+        return Exclusion(ids, f"excluded by an operator: {job_filter.text}")
 
-    def readmit_jobs(self, reason):
-        self.undone.append(("exclude", reason))
+    def readmit_jobs(self, exclusion):
+        self.undone.append(("exclude", exclusion.reason))
         return True, "1 job READY again"
 
 

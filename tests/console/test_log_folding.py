@@ -2,7 +2,7 @@
 
 from console.tui.state.log_folding import FoldedLines
 from engine.store.tables.events import Event
-from tests.console.builders import AT
+from tests.console.builders import AT, run, snapshot
 from tests.console.fakes import FakeSource, open_console
 
 
@@ -39,7 +39,10 @@ async def test_repeats_are_folded_and_unfolded(tmp_path):
 
 
 async def test_the_runs_stand_side_by_side(tmp_path):
-    async with open_console(tmp_path, screen="runs") as console:
+    source = FakeSource()
+    source.current = snapshot(run=run(state="DONE", stage="SHUTDOWN_COMPLETE"))
+    source.supervisor = None
+    async with open_console(tmp_path, source=source, screen="runs") as console:
         await console.until(lambda: "1c9e" in console.screen())
         assert "11,870 before (-100.0%)" in console.screen()
         assert "! detail.isbn was never filled" in console.screen()

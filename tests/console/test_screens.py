@@ -125,7 +125,7 @@ async def test_hosts_say_why_the_jobs_of_the_chosen_one_wait(tmp_path):
     ]
     async with open_console(tmp_path, screen="hosts", source=source) as console:
         await console.until(lambda: "  shop.example:443  2xx 100  4xx 1" in console.screen())
-        assert "books: delay 0.5 s: the next request" in console.screen()
+        await console.until(lambda: "books: delay 0.5 s: the next request" in console.screen())
         assert "detail: its sequence is paused" in console.screen()
         source.host_reasons = []
         await console.press("down")
@@ -140,6 +140,7 @@ async def test_jobs_are_filtered_and_a_bad_filter_is_reported(tmp_path):
         await console.press("enter")
         await console.until(lambda: "item/3" in console.screen() and "item/1" not in console.screen())
         await console.press("slash")
+        await console.press("right")  # keeps the text, which typing would replace
         await console.type(" colour:red")
         await console.press("enter")
         await console.until(lambda: "✗ unknown key 'colour'" in console.screen())

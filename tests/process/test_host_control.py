@@ -88,7 +88,7 @@ def test_a_delay_never_goes_under_the_crawl_delay(project: Project, site: Site) 
     ("arguments", "message"),
     [
         (["nowhere.example", "--pause"], "no host 'nowhere.example'"),
-        (["127.0.0.1", "--delay", "90000"], "between 0 and 86,400 seconds"),
+        (["127.0.0.1", "--delay", "90000"], "between 0 and 7,200 seconds"),
         (["127.0.0.1", "--concurrency", "5000"], "between 1 and 1,000"),
         (["127.0.0.1"], "nothing to change"),
         (["127.0.0.1", "--pause", "--resume"], "exclude each other"),

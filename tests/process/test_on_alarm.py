@@ -40,6 +40,6 @@ def test_its_failure_is_reported_and_a_slow_one_ends_with_the_run(project: Proje
     project.write(broken_library(site).defs(concurrency=2))
     done = project.crawl(*on_alarm("sh", "-c", "exit 3"), "--set", "max_attempts=1", code=1, nodes=1)
     assert "on_alarm: sh -c 'exit 3': exit code 3" in done.err
-    done = project.crawl("--fresh", *on_alarm("sleep", "60"), "--set", "max_attempts=1", code=1, nodes=1, seconds=40)
+    done = project.crawl("--fresh", *on_alarm("sleep", "60"), "--set", "max_attempts=1", code=1, nodes=1, seconds=60)
     assert done.summary["state"] == "DONE"
     assert "on_alarm" not in done.err

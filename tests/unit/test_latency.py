@@ -16,8 +16,8 @@ def test_a_quantile_is_at_most_a_bucket_off(seconds: list[float], share: float) 
     measured = quantile(histogram, share)
     true = sorted(seconds)[max(0, -(-int(share * 1000) * len(seconds) // 1000) - 1)]
     assert measured is not None
-    assert measured <= true * 1.2 + 0.001
-    assert measured >= true / 1.2 - 0.001
+    assert measured <= true * 1.1 + 0.001
+    assert measured >= true / 1.1 - 0.001
 
 
 def test_no_answer_has_no_quantile() -> None:
@@ -25,8 +25,8 @@ def test_no_answer_has_no_quantile() -> None:
     assert quantile(difference({3: 2}, {3: 2}), 0.5) is None
 
 
-@pytest.mark.parametrize(("seconds", "bucket"), [(0.0, 0), (0.001, 0), (0.002, 4), (0.004, 8), (1e9, 80)])
-def test_buckets_double_every_four(seconds: float, bucket: int) -> None:
+@pytest.mark.parametrize(("seconds", "bucket"), [(0.0, 0), (0.001, 0), (0.002, 8), (0.004, 16), (1e9, 160)])
+def test_buckets_double_every_eight(seconds: float, bucket: int) -> None:
     assert bucket_of(seconds) == bucket
 
 

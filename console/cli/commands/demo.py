@@ -3,6 +3,7 @@
 import csv
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -107,11 +108,14 @@ def copy_defs() -> Path:
     if (folder / "shop.yml").is_file():
         return folder
     try:
-        folder.mkdir(exist_ok=True)
-        for path in sorted(demo_defs().glob("*.yml")):
-            shutil.copyfile(path, folder / path.name)
-        shutil.copyfile(Path(__file__).resolve().parents[2] / "demo" / _TOWN_DEFS, folder / _TOWN_DEFS)
-        (folder / _TOWN_URLS).write_text("# written by each demo\n")
+        with tempfile.TemporaryDirectory(prefix=f".{_COPY_NAME}-", dir=".") as temporary:
+            copy = Path(temporary) / _COPY_NAME
+            copy.mkdir()
+            for path in sorted(demo_defs().glob("*.yml")):
+                shutil.copyfile(path, copy / path.name)
+            shutil.copyfile(Path(__file__).resolve().parents[2] / "demo" / _TOWN_DEFS, copy / _TOWN_DEFS)
+            (copy / _TOWN_URLS).write_text("# written by each demo\n")
+            copy.rename(folder)  # whole or not at all
     except OSError as error:
         raise CrawlError(
             f"{folder.absolute()}: the demo's defs cannot be copied: {error.strerror}",

@@ -14,7 +14,7 @@ from engine.errors import UsageError
 @click.option("--dry-run", is_flag=True, help="Print how many would be excluded, and change nothing.")
 @common_options
 def exclude(match: str | None, dry_run: bool, data: Path, assign: Sequence[str]) -> int:
-    """Skip the queued jobs that match; jobs that a node holds go on. `retry --state skipped` brings them back."""
+    """Skip the queued pages that match; those that a node holds go on."""
     from console.cli.output import write_lines
     from console.client import open_latest_run
     from console.filter_syntax import job_filter
@@ -30,6 +30,6 @@ def exclude(match: str | None, dry_run: bool, data: Path, assign: Sequence[str])
         if dry_run:
             write_lines([f"{plural(browse.count_jobs(db, run.seq, filter_), 'queued job')} would be excluded"])
         else:
-            count, _ = exclusions.exclude(db, run.seq, filter_)
-            write_lines([f"{plural(count, 'job')} excluded"])
+            exclusion = exclusions.exclude(db, run.seq, filter_)
+            write_lines([f"{plural(len(exclusion.ids), 'job')} excluded"])
     return 0

@@ -14,8 +14,8 @@ from engine.errors import UsageError
 @click.argument("host")
 @click.option("--delay", type=Seconds(0), metavar="S", help="Seconds between two requests.")
 @click.option("--concurrency", type=click.IntRange(1), metavar="N", help="Concurrent requests.")
-@click.option("--pause", is_flag=True, help="Start no requests.")
-@click.option("--resume", is_flag=True, help="Start requests again.")
+@click.option("--pause", is_flag=True, help="Start no jobs; those that nodes hold go on.")
+@click.option("--resume", is_flag=True, help="Start jobs again.")
 @click.option("--reset", is_flag=True, help="Go back to the values of the defs, not paused.")
 @common_options
 def host(

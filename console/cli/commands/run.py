@@ -170,7 +170,7 @@ def run_headless(options: HeadlessOptions) -> int:
         raise
     finally:
         if alarm_command is not None:
-            alarm_command.stop()
+            alarm_command.stop(supervisor.disk.alarm)
     progress.finish(db, supervisor.run.seq, supervisor.reason, int(supervisor.exit_code))
     summary = _summary(db, supervisor.run.seq, supervisor.exit_code)
     try:

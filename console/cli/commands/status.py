@@ -76,8 +76,13 @@ def _lines(view: "Snapshot") -> list[str]:
     owner = f"supervisor {pid}" if pid else "no supervisor"
     reason = f" ({run.reason})" if run.reason else ""
     paused = f"  PAUSED: {run.paused}" if run.paused else ""
-    if view.paused_sequences and not run.paused:
-        paused = f"  PAUSED: {plural(view.paused_sequences, 'sequence')}"
+    held = [
+        plural(count, noun)
+        for count, noun in ((view.paused_sequences, "sequence"), (view.paused_hosts, "host"))
+        if count
+    ]
+    if held and not run.paused:
+        paused = f"  PAUSED: {', '.join(held)}"
     jobs = ", ".join(f"{count} {name}" for name, count in view.jobs.items())
     lines = [f"run {run.id}  {run.state}{reason}  stage {run.stage}  defs v{run.defs_version}  {owner}{paused}", jobs]
     if pid is not None and run.state.is_open:

@@ -36,7 +36,6 @@ class AlarmsView(View):
     def __init__(self) -> None:
         super().__init__()
         self._history: LogLines = []
-        self._since: dict[str, float] = {}
         self._next_read_at = 0.0
 
     def compose(self) -> ComposeResult:
@@ -46,7 +45,7 @@ class AlarmsView(View):
 
     def breadcrumb(self) -> str:
         """How many there are."""
-        return f"Alarms > {len(self.console_app.alarm_book.alarms)}"
+        return plural(len(self.console_app.alarm_book.alarms), "alarm")
 
     def view_query(self) -> ViewQuery | None:
         """The history, at most every two seconds."""
@@ -66,9 +65,8 @@ class AlarmsView(View):
 
     def _update(self) -> None:
         book, now = self.console_app.alarm_book, time.time()
-        self._since = {alarm.key: self._since.get(alarm.key, now) for alarm in book.alarms}
         current = [
-            _alarm_row(alarm, now - self._since[alarm.key], acknowledged=book.is_acknowledged(alarm))
+            _alarm_row(alarm, now - book.since(alarm), acknowledged=book.is_acknowledged(alarm))
             for alarm in book.alarms
         ]
         self.table.show_filtered([*current, *(_event_row(id_, event, now) for id_, event in reversed(self._history))])

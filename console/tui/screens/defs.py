@@ -162,6 +162,17 @@ class DefsView(View):
         else:
             self.action_try()
 
+    def on_line_table_row_highlighted(self, event: LineTable.RowHighlighted) -> None:
+        """An open text or preview follows the cursor of its table."""
+        event.stop()
+        row = event.table.row
+        if self.text is None or row is None:
+            return
+        if event.table is self.data_defs and self.live_preview is not None and row.subject:
+            self.action_try()
+        elif event.table is self.files and self.live_preview is None:
+            self._show_file(row.subject[1], row.subject[0])
+
     def _show_file(self, path: Path, name: str) -> None:
         try:
             lines = path.read_text("utf-8", "replace").splitlines()[:_MAX_LINES]

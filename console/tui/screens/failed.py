@@ -6,7 +6,7 @@ from textual.actions import SkipAction
 from textual.app import ComposeResult
 
 from console.filter_syntax import parse
-from console.format import format_count
+from console.format import format_count, plural
 from console.tui.screens.base import View
 from console.tui.state.filters import failure_filter
 from console.tui.state.source import DataSource, PollResult, ViewQuery
@@ -61,6 +61,9 @@ class FailedView(View):
         """Show what the query read."""
         self.last_poll = poll
         if poll.requester is self and poll.view_data is not None:
+            delayed = poll.snapshot.delayed
+            retried = f"✓ nothing failed for good; {plural(delayed, 'page')} will be tried again" if delayed else ""
+            self.table.empty_text = retried
             self.table.show([_group_row(group) for group in poll.view_data])
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
@@ -86,9 +89,7 @@ class FailedView(View):
             return
         groups = [row.subject for row in rows]
         reasons = [f"{group.jobs:,}  {group.reason or 'no reason'}  {group.host}" for group in groups]
-        self.console_app.actions.retry_groups(
-            [_filter_of(group) for group in groups], sum(group.jobs for group in groups), reasons
-        )
+        self.console_app.actions.retry_groups([(_filter_of(group), group.jobs) for group in groups], reasons)
         self.table.marks.clear()
 
 

@@ -42,7 +42,7 @@ class ReasonLines(Canvas):
         if self.errors is None:
             return [Line((("   reading…", "dim"),))]
         failed = sum(group.jobs for group in self.errors.groups)
-        title = f"   {plural(failed, 'failed page')}" if failed else "   no page has failed"
+        title = f"   {plural(failed, 'failed page')}" if failed else "   no page has failed for good"
         lines = [Line(((title, "bad" if failed else "good"),))]
         lines += [
             Line(((f"   {format_count(group.jobs):>7}  ", "strong"), (group.reason or "no reason", "text")))

@@ -136,6 +136,8 @@ class HostsView(View):
         """Show the hosts of a poll."""
         if poll.requester is self and isinstance(poll.view_data, HostWaits):
             self.details.waits = poll.view_data
+        if poll.requester is not self:
+            return  # it was made for another screen, with fewer hosts
         if self.last_poll is None or self.last_poll.snapshot is not poll.snapshot or self._filter_changed():
             self.last_poll = poll
             rates = self._pages_per_s_by_host(poll)

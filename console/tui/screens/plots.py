@@ -68,8 +68,19 @@ class Plot(Pane):
 
     def labels(self) -> tuple[str, str]:
         """Title, and the figures behind it."""
-        now = self.height(self.samples[-1]) if self.samples else 0.0
-        return self.TITLE, f"now {self.format(now)}  top {self.format(self.peak())}  last {self.time_range[0]}"
+        last = self.last()
+        now = self.height(last) if last is not None else 0.0
+        return self.TITLE, f"now {self.format(now)}  {self.range_label()}"
+
+    def last(self) -> Sample | None:
+        """The newest sample; None where it says nothing about now."""
+        if self.samples and time.time() - self.samples[-1].at < _MAX_GAP_SECONDS:
+            return self.samples[-1]
+        return None
+
+    def range_label(self) -> str:
+        """The highest value, and how far back the chart goes."""
+        return f"top {self.format(self.peak())}  last {self.time_range[0]}"
 
     def height(self, sample: Sample) -> float:
         """How high the chart is at a sample."""
@@ -103,12 +114,12 @@ class AnswersPlot(Plot):
     def labels(self) -> tuple[str, str]:
         """The title, and the classes that there are, with their signs."""
         title, note = super().labels()
-        last = self.samples[-1].answers if self.samples else {}
+        last = sample.answers if (sample := self.last()) is not None else {}
         seen = {name for sample in self.samples for name, value in sample.answers.items() if value}
         legend = [
             f"{_PARTS[name][0]} {name} {format_rate(last.get(name, 0.0))}" for name in STATUS_CLASSES if name in seen
         ]
-        return title, "  ".join([*legend, note]) if legend else note
+        return title, "  ".join([note, *legend])
 
 
 class LatencyPlot(Plot):

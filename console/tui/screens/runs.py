@@ -18,7 +18,7 @@ _READ_INTERVAL = 2.0
 _MAX_WARNINGS = 4
 _FALLEN_SHARE = 0.9
 """Rows of a dataDef below this share of those of the run before are marked."""
-_STATE_ROLES = {"DONE": "good", "FAILED": "bad", "KILLED": "bad", "CANCELLED": "warn"}
+_STATE_ROLES = {"DONE": "good", "RUNNING": "good", "FAILED": "bad", "KILLED": "bad", "CANCELLED": "warn"}
 
 
 class RunsTable(LineTable):
@@ -104,7 +104,8 @@ class RunsView(View):
         if poll.requester is self and poll.view_data is not None:
             self._next_read_at = time.monotonic() + _READ_INTERVAL
             self._reports = poll.view_data
-            self.table.show_filtered([_run_row(report) for report in self._reports])
+            live = poll.snapshot.run.id if poll.supervisor_pid and poll.snapshot.run is not None else ""
+            self.table.show_filtered([_run_row(report, is_live=report.past.id == live) for report in self._reports])
             self.console_app.navigation.refresh_breadcrumbs()
             self._update_details()
         self.console_app.navigation.refresh_query(at_once=False)
@@ -118,7 +119,9 @@ class RunsView(View):
         """Show the summary of the newest run; of others, how to read it."""
         event.stop()
         report: RunReport = event.row.subject
-        if self._reports and report is self._reports[0]:
+        if event.row.sort_values[2] == "RUNNING":
+            self.console_app.navigation.switch_to("nodes")
+        elif self._reports and report is self._reports[0]:
             self.console_app.navigation.push_summary()
         else:
             self.console_app.show_toast(f"`crawl-console runs show {report.past.id}` and `--run` read an earlier run")
@@ -134,22 +137,23 @@ class RunsView(View):
         self.details.redraw()
 
 
-def _run_row(report: RunReport) -> Row:
+def _run_row(report: RunReport, *, is_live: bool) -> Row:
     past, warnings = report.past, len(report.warnings)
+    state = "RUNNING" if is_live else past.state
     emptied = ", ".join(report.emptied_fields)
     emptied_role = "warn" if emptied else "dim"
     return Row(
         past.id,
         (
             (past.id, "strong"), (time.strftime("%m-%d %H:%M", time.localtime(past.created_at)), "dim"),
-            (past.state, _STATE_ROLES.get(past.state, "accent")), (format_clock(past.seconds), "text"),
+            (state, _STATE_ROLES.get(state, "accent")), (format_clock(past.seconds), "text"),
             (format_count(past.done), "text"), (format_count(past.failed), "bad" if past.failed else "dim"),
             (format_count(past.rows), "strong"), (str(warnings), "warn" if warnings else "dim"),
             (str(len(report.emptied_fields)), emptied_role), (emptied or "-", emptied_role),
             (f"v{past.defs_version or '-'}", "dim"),
         ),
         (
-            past.id, past.created_at, past.state, past.seconds, past.done, past.failed, past.rows, warnings,
+            past.id, past.created_at, state, past.seconds, past.done, past.failed, past.rows, warnings,
             len(report.emptied_fields), emptied, past.defs_version,
         ),
         report,

@@ -1,5 +1,6 @@
 """Keeps which of the current alarms are new, and which the operator has acknowledged."""
 
+import time
 from collections.abc import Iterable, Sequence
 
 from console.reports.alarms import Alarm
@@ -12,6 +13,7 @@ class AlarmBook:
         self.alarms: list[Alarm] = []
         """All current ones."""
         self._acknowledged: set[str] = set()
+        self._since: dict[str, float] = {}
 
     @property
     def open(self) -> list[Alarm]:
@@ -21,9 +23,15 @@ class AlarmBook:
     def update(self, alarms: Sequence[Alarm]) -> list[Alarm]:
         """Take the alarms of now; returns the new ones."""
         before = {alarm.key for alarm in self.alarms}
+        now = time.time()
+        self._since = {alarm.key: self._since.get(alarm.key, now) for alarm in alarms}
         self.alarms = list(alarms)
         self._acknowledged &= {alarm.key for alarm in alarms}
         return [alarm for alarm in alarms if alarm.key not in before]
+
+    def since(self, alarm: Alarm) -> float:
+        """When this console first showed it: wall-clock seconds."""
+        return self._since.get(alarm.key, time.time())
 
     def is_acknowledged(self, alarm: Alarm) -> bool:
         """Whether the operator has seen it."""

@@ -1,6 +1,7 @@
 """Control client: sends commands to the supervisor, and counts, exports and retries jobs."""
 
 import csv
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from engine.store.db.filter import RETRYABLE_STATES, JobFilter
 from engine.store.read import browse
 from engine.store.transactions import exclude
 from engine.store.transactions import retry as retries
-from engine.store.transactions.exclude import EndedJob
+from engine.store.transactions.exclude import EndedJob, Exclusion
 
 _EXPORT_PAGE = 500
 
@@ -24,6 +25,8 @@ class Retried:
 
     count: int
     ended: Sequence[EndedJob]
+    at: float = 0.0
+    """Wall-clock seconds after it."""
 
 
 class ControlClient(Protocol):
@@ -38,17 +41,17 @@ class ControlClient(Protocol):
     def export_jobs(self, job_filter: JobFilter, path: Path) -> int:
         """Write all jobs that match to a CSV file; returns how many."""
 
-    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int]) -> Retried:
-        """Make these jobs READY again, or without ids all that match."""
+    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int], at_most: int) -> Retried:
+        """Make these jobs READY again, or without ids those that match; never more than were agreed to."""
 
-    def undo_retry(self, ended: Sequence[EndedJob]) -> tuple[bool, str]:
+    def undo_retry(self, retried: Retried) -> tuple[bool, str]:
         """Take back the retry of those that no node has taken; returns whether there were any, and the answer."""
 
-    def exclude_jobs(self, job_filter: JobFilter) -> tuple[int, str]:
-        """Take the queued jobs that match out of the run; returns how many, and the reason they have now."""
+    def exclude_jobs(self, job_filter: JobFilter) -> Exclusion:
+        """Take the queued jobs that match out of the run."""
 
-    def readmit_jobs(self, reason: str) -> tuple[bool, str]:
-        """Make the jobs READY again that were excluded for this reason, as `undo_retry`."""
+    def readmit_jobs(self, exclusion: Exclusion) -> tuple[bool, str]:
+        """Make excluded jobs READY again; returns as `undo_retry`."""
 
 
 class LocalControlClient:
@@ -83,33 +86,34 @@ class LocalControlClient:
                 if after is None:
                     return count
 
-    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int]) -> Retried:
-        """As the command `retry` does."""
+    def retry_jobs(self, job_filter: JobFilter, ids: Sequence[int], at_most: int) -> Retried:
+        """As the command `retry` does, for at most so many."""
         with open_latest_run(self._data, write=True) as (db, run):
             if not ids:
                 job_filter = retries.retry_filter(job_filter)
                 ids = [job for chunk in browse.iter_ids(db, run.seq, job_filter) for job in chunk]
+            ids = ids[:at_most]
             ended = exclude.list_ended(db, ids)
             count = retries.retry_jobs(
                 db, run.seq, list(ids), job_filter.matched_states & set(RETRYABLE_STATES), job_filter.text
             )
-            return Retried(count, ended)
+            return Retried(count, ended, time.time())
 
-    def undo_retry(self, ended: Sequence[EndedJob]) -> tuple[bool, str]:
+    def undo_retry(self, retried: Retried) -> tuple[bool, str]:
         """Take back a retry."""
         with open_latest_run(self._data, write=True) as (db, run):
-            count = exclude.end_again(db, run.seq, ended)
-            others = len(ended) - count
+            count = exclude.end_again(db, run.seq, retried.ended, retried.at)
+            others = len(retried.ended) - count
             text = f"{plural(count, 'job')} ended as before"
             return count > 0, f"{text}; {plural(others, 'job')} had begun" if others else text
 
-    def exclude_jobs(self, job_filter: JobFilter) -> tuple[int, str]:
+    def exclude_jobs(self, job_filter: JobFilter) -> Exclusion:
         """As the command `exclude` does."""
         with open_latest_run(self._data, write=True) as (db, run):
             return exclude.exclude(db, run.seq, job_filter)
 
-    def readmit_jobs(self, reason: str) -> tuple[bool, str]:
+    def readmit_jobs(self, exclusion: Exclusion) -> tuple[bool, str]:
         """Take back an exclusion."""
         with open_latest_run(self._data, write=True) as (db, run):
-            count = exclude.readmit(db, run.seq, reason)
+            count = exclude.readmit(db, run.seq, exclusion)
             return count > 0, f"{plural(count, 'job')} READY again"

@@ -80,6 +80,8 @@ class HintBar(Canvas):
 
     hints: Sequence[tuple[str, str]] = ()
     note = ""
+    label = ""
+    """What the prompt asks for."""
     problem = ""
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
@@ -88,11 +90,18 @@ class HintBar(Canvas):
             return [Line(((f" ✗ {self.problem}", "bad"),), "bar")]
         if self.note:
             return [Line(((f" {self.note}", "strong"),), "bar")]
+        if self.label:
+            return [Line((("  ", ""), (self.label, "accent"), ("   ↵ accept  esc cancel", "dim")), "bar")]
         parts: list[tuple[int, list[Span]]] = [
             (0 if key in ("?", "q") else rank, [(f" {key}", "accent"), (f" {label} ", "dim")])
             for rank, (key, label) in enumerate(self.hints, 1)
         ]
         return [Line(fit_parts(parts, width), "bar")]
+
+    def show_label(self, text: str) -> None:
+        """Show what the prompt asks for; empty: it is closed."""
+        self.label = text
+        self.redraw()
 
     def show_problem(self, text: str) -> None:
         """Show why a typed text is not accepted; empty: it may be."""

@@ -92,9 +92,10 @@ class Header(Canvas):
         if self.last_poll is None or self.last_poll.snapshot.run is None:
             return []
         snapshot, run = self.last_poll.snapshot, self.last_poll.snapshot.run
-        eta = run.eta if self.last_poll.supervisor_pid and run.state.is_open else NO_ETA
+        runs_on = self.last_poll.supervisor_pid is not None and run.state.is_open and run.stage == Stage.RUNNING
+        eta = run.eta if runs_on else NO_ETA
         ended, total = count_ended(snapshot.jobs), sum(snapshot.jobs.values())
-        grows = "≥ " if eta.seconds is not None and not eta.exact else ""
+        grows = "≥ " if run.state != "DONE" and not eta.exact else ""
         bar = progress_bar(done_ratio(snapshot.jobs), _WIDE_BAR if width >= _WIDE else _NARROW_BAR)
         failed_role = "bad" if snapshot.failed_share >= FAILING_SHARE else "text"
         parts: list[tuple[int, list[Span]]] = [

@@ -193,6 +193,8 @@ class LogPane(ScrollPane):
         role = _LEVEL_ROLES[event.level]
         size = max(10, width - _HEAD_WIDTH)
         text = clean(event.text if self.wrap else shorten_line(event.text, size - len(repeats)))
+        if not self.wrap and len(text) > size - len(repeats):
+            text = text[: max(1, size - len(repeats) - 1)] + "…"
         parts = [text[i : i + size] for i in range(0, len(text), size)] if self.wrap and len(text) > size else [text]
         head: list[Span] = [
             (">" if is_cursor else " ", "accent"),

@@ -6,6 +6,7 @@ from typing import Any
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
+from textual.widgets.input import Selection
 
 from engine.errors import UsageError
 
@@ -15,10 +16,11 @@ _PREVIEW_DELAY = 0.25
 class Prompt(Input):
     """Passes the submitted text to a callback and returns the focus to the widget that had it."""
 
-    def __init__(self, show_problem: Callable[[str], None]) -> None:
-        """`show_problem` shows why a text is not accepted, at an empty text no more."""
+    def __init__(self, show_problem: Callable[[str], None], show_label: Callable[[str], None]) -> None:
+        """`show_problem` shows why a text is not accepted, `show_label` what is asked for; empty texts end that."""
         super().__init__(id="prompt", compact=True, select_on_focus=False)
         self._show_problem = show_problem
+        self._show_label = show_label
         self._callback: Callable[[str], Any] | None = None
         self._previous_focus: Widget | None = None
         self._preview: Callable[[str], None] | None = None
@@ -32,10 +34,11 @@ class Prompt(Input):
         self._previous_focus = self.screen.focused
         self._callback = callback
         self.placeholder = label
+        self._show_label(label)
         self.value = value
         self.display = True
         self.screen.set_focus(self)
-        self.cursor_position = len(value)
+        self.selection = Selection(0, len(value))  # what is typed takes its place; an arrow key keeps it
 
     def submit(self, value: str) -> None:
         """Call the callback and close the prompt. A text that is not accepted stays: no key of it becomes a command."""
@@ -65,6 +68,7 @@ class Prompt(Input):
             return
         self._callback = None
         self._show_problem("")
+        self._show_label("")
         if self._preview is not None:
             self._preview("")
             self._preview = None

@@ -4,12 +4,19 @@
 ALTER TABLE hosts ADD COLUMN operator_delay REAL;                   -- set at run time; null: that of the defs applies
 ALTER TABLE hosts ADD COLUMN operator_concurrency INTEGER;
 ALTER TABLE hosts ADD COLUMN paused INTEGER NOT NULL DEFAULT 0;     -- 1: an operator paused it
-ALTER TABLE hosts ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0;      -- of the bodies it sent; a kill may lose a second
-ALTER TABLE hosts ADD COLUMN measured_at REAL;                      -- boot-time second of the last flush of its latency
-ALTER TABLE hosts ADD COLUMN p50 REAL;                              -- seconds of its answers, in the last minute it had some
-ALTER TABLE hosts ADD COLUMN p95 REAL;
-ALTER TABLE hosts ADD COLUMN recent_p50 TEXT;                       -- JSON: of each of the last intervals, null: no answer
-ALTER TABLE hosts ADD COLUMN eta REAL;                              -- estimated seconds until its pages have ended
+
+CREATE TABLE host_speeds (                          -- of a host, for viewers; hosts has wide rows
+    host        INTEGER PRIMARY KEY REFERENCES hosts(id),
+    run         INTEGER NOT NULL REFERENCES runs(seq),
+    bytes       INTEGER NOT NULL DEFAULT 0,         -- of the bodies it sent; a kill may lose a second
+    measured_at REAL NOT NULL DEFAULT 0,            -- boot-time second of the last flush of its latency
+    p50         REAL,                               -- seconds of its answers, in the last minute it had some
+    p95         REAL,
+    recent_p50  TEXT,                               -- JSON: of each of the last intervals, null: no answer
+    eta         REAL                                -- estimated seconds until its pages have ended
+);
+CREATE INDEX host_speeds_measured ON host_speeds(run, measured_at);
+CREATE INDEX host_speeds_eta ON host_speeds(run) WHERE eta IS NOT NULL;
 
 CREATE TABLE host_answers (
     host    INTEGER NOT NULL REFERENCES hosts(id),
@@ -52,6 +59,6 @@ END;
 ALTER TABLE jobs ADD COLUMN parent INTEGER;         -- the job on whose page its link was found first
 CREATE INDEX jobs_children ON jobs(parent) WHERE parent IS NOT NULL;
 
-ALTER TABLE samples ADD COLUMN answers TEXT;        -- JSON: by class of status (2 to 5, 0: none), those of a second
+ALTER TABLE samples ADD COLUMN answers TEXT;        -- JSON: by class of status (2xx, 429, none …), those of a second
 ALTER TABLE samples ADD COLUMN p50 REAL;            -- seconds of the answers since the last sample; null: none
 ALTER TABLE samples ADD COLUMN p95 REAL;

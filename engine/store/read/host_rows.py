@@ -17,8 +17,8 @@ SELECT h.id, h.key, {hosts.EFFECTIVE_DELAY}, {hosts.EFFECTIVE_CONCURRENCY}, h.ne
     (SELECT total(done) FROM sequences WHERE host = h.id AND kind = 'page'),
     (SELECT total(failed) FROM sequences WHERE host = h.id AND kind = 'page'),
     h.strikes, h.throttled, h.errors, h.gone, h.blocked, h.robots, h.robots_status, h.records, h.records_rejected,
-    h.bytes, h.p50, h.p95, h.recent_p50, h.eta, h.paused, h.operator_delay, h.operator_concurrency
-FROM hosts h WHERE h.run = ? ORDER BY h.id LIMIT ?
+    coalesce(v.bytes, 0), v.p50, v.p95, v.recent_p50, v.eta, h.paused, h.operator_delay, h.operator_concurrency
+FROM hosts h LEFT JOIN host_speeds v ON v.host = h.id WHERE h.run = ? ORDER BY h.id LIMIT ?
 """
 
 

@@ -16,7 +16,8 @@ SELECT j.id, j.run, s.grp, j.depth, j.state, j.url, l.name, coalesce(r.url, j.ur
 FROM jobs j JOIN sequences s ON s.id = j.sequence LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
 """
-_BY_ID = f"{_JOB} WHERE j.id = ? AND s.kind = 'page'"
+# the answer of a failed job that nothing reuses is for people to read, and may be cut
+_BY_ID = f"{_JOB} AND (j.state <> 'FAILED' OR d.key <> x'') WHERE j.id = ? AND s.kind = 'page'"
 _BY_IDENTITY = f"{_JOB} WHERE j.run = ? AND j.identity IN ({{keys}}) AND j.document = ? AND j.state = 'DONE'"
 _BY_PAGE = f"{_JOB} WHERE j.run = ? AND j.page_key IN ({{keys}}) AND j.document = ? AND j.state = 'DONE'"
 _DOCUMENTS = "SELECT id, url FROM documents WHERE id < ? AND status BETWEEN 200 AND 299 ORDER BY id DESC LIMIT ?"

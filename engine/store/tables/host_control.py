@@ -10,6 +10,7 @@ SELECT key FROM hosts WHERE run = :run AND (key = :name OR rtrim(rtrim(key, '012
 ORDER BY key LIMIT 3
 """
 _LIST_SOME = "SELECT key FROM hosts WHERE run = ? ORDER BY key LIMIT ?"
+_COUNT_PAUSED = "SELECT count(*) FROM hosts WHERE run = ? AND paused"
 _SET = """
 UPDATE hosts SET paused = coalesce(:paused, paused), operator_delay = coalesce(:delay, operator_delay),
     operator_concurrency = coalesce(:concurrency, operator_concurrency)
@@ -50,6 +51,11 @@ def find_keys(db: Database, run: int, name: str) -> list[str]:
 def list_some(db: Database, run: int, limit: int) -> list[str]:
     """A few hosts of a run."""
     return [str(row[0]) for row in db.all(_LIST_SOME, (run, limit))]
+
+
+def count_paused(db: Database, run: int) -> int:
+    """How many hosts an operator paused."""
+    return int(db.value(_COUNT_PAUSED, (run,)))
 
 
 def set_limits(

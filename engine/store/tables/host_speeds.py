@@ -1,4 +1,4 @@
-"""Writes what hosts answered, how fast, and how many bytes: `host_answers`, `host_latencies`, columns of `hosts`."""
+"""Writes what hosts answered, how fast, and how many bytes: `host_answers`, `host_latencies`, `host_speeds`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,10 +20,11 @@ INSERT INTO host_latencies (host, bucket, answers) {values}
 ON CONFLICT (host, bucket) DO UPDATE SET answers = answers + excluded.answers
 """
 _ADD_BYTES = """
-WITH t (now) AS (SELECT ?), m (host, bytes) AS ({values})
-UPDATE hosts SET bytes = hosts.bytes + m.bytes, measured_at = t.now FROM t, m WHERE hosts.id = m.host
+INSERT INTO host_speeds (host, run, bytes, measured_at) {values}
+ON CONFLICT (host) DO UPDATE SET bytes = bytes + excluded.bytes, measured_at = excluded.measured_at
 """
-_MEASURED = "SELECT id FROM hosts WHERE run = ? AND measured_at >= ?"
+_MEASURED = "SELECT host FROM host_speeds WHERE run = ? AND measured_at BETWEEN ? AND ?"
+_FORGET_TIMES = "UPDATE host_speeds SET measured_at = 0 WHERE measured_at > 0"
 _LATENCIES = "SELECT host, bucket, answers FROM host_latencies WHERE host IN (SELECT value FROM json_each(?))"
 _ANSWERS_BY_STATUS = """
 SELECT a.status, sum(a.answers) FROM hosts h CROSS JOIN host_answers a ON a.host = h.id WHERE h.run = ?
@@ -34,12 +35,15 @@ SELECT host, status, answers FROM host_answers WHERE host IN (SELECT value FROM 
 """
 _SET_SPEEDS = """
 WITH s (host, p50, p95, recent) AS ({values})
-UPDATE hosts SET p50 = s.p50, p95 = s.p95, recent_p50 = s.recent FROM s WHERE hosts.id = s.host
+UPDATE host_speeds SET p50 = s.p50, p95 = s.p95, recent_p50 = s.recent FROM s WHERE host_speeds.host = s.host
 """
 _FORGET_LATENCIES = "DELETE FROM host_latencies WHERE host IN (SELECT value FROM json_each(?))"
-_SET_ETAS = "WITH e (host, eta) AS ({values}) UPDATE hosts SET eta = e.eta FROM e WHERE hosts.id = e.host"
+_SET_ETAS = """
+INSERT INTO host_speeds (host, run, eta) {values} ON CONFLICT (host) DO UPDATE SET eta = excluded.eta
+"""
 _CLEAR_ETAS = """
-UPDATE hosts SET eta = NULL WHERE run = ? AND eta IS NOT NULL AND id NOT IN (SELECT value FROM json_each(?))
+UPDATE host_speeds SET eta = NULL
+WHERE run = ? AND eta IS NOT NULL AND host NOT IN (SELECT value FROM json_each(?))
 """
 
 
@@ -65,18 +69,23 @@ def count_answers(db: Database, answers: Mapping[tuple[int, int], int]) -> None:
     db.execute_values(_COUNT, [(host, status, count) for (host, status), count in answers.items()])
 
 
-def add_traffic(db: Database, traffic: Mapping[int, HostTraffic], now: float) -> None:
+def add_traffic(db: Database, run: int, traffic: Mapping[int, HostTraffic], now: float) -> None:
     """Add to the histograms and bytes of hosts. `now`: boot-time seconds."""
     latencies = [
         (host, bucket, count) for host, of_host in traffic.items() for bucket, count in of_host.latencies.items()
     ]
     db.execute_values(_ADD_LATENCIES, latencies)
-    db.execute_values(_ADD_BYTES, [(host, of_host.bytes) for host, of_host in traffic.items()], leading=(now,))
+    db.execute_values(_ADD_BYTES, [(host, run, of_host.bytes, now) for host, of_host in traffic.items()])
 
 
-def list_measured(db: Database, run: int, since: float) -> dict[int, dict[int, int]]:
-    """By host: the histograms of those measured since a boot-time second."""
-    hosts = [int(row[0]) for row in db.all(_MEASURED, (run, since))]
+def forget_times(db: Database) -> None:
+    """After a reboot: boot-time seconds of before mean nothing."""
+    db.execute(_FORGET_TIMES)
+
+
+def list_measured(db: Database, run: int, since: float, now: float) -> dict[int, dict[int, int]]:
+    """By host: the histograms of those measured between two boot-time seconds."""
+    hosts = [int(row[0]) for row in db.all(_MEASURED, (run, since, now))]
     histograms: dict[int, dict[int, int]] = {host: {} for host in hosts}
     for host, bucket, count in db.all(_LATENCIES, (id_list(hosts),)):
         histograms[int(host)][int(bucket)] = int(count)
@@ -110,4 +119,4 @@ def forget_latencies(db: Database, hosts: Iterable[int]) -> None:
 def set_etas(db: Database, run: int, etas: Mapping[int, float]) -> None:
     """Record the estimated seconds until the pages of hosts have ended; of all others of the run: none."""
     db.execute(_CLEAR_ETAS, (run, id_list(etas)))
-    db.execute_values(_SET_ETAS, list(etas.items()))
+    db.execute_values(_SET_ETAS, [(host, run, eta) for host, eta in etas.items()])

@@ -11,7 +11,7 @@ from engine.store.db.connector import Database, id_list
 from engine.store.db.filter import GlobFilter, JobFilter
 from engine.store.db.retry_busy import retry_busy
 from engine.store.read import browse
-from engine.store.tables import events
+from engine.store.tables import checkpoints, events
 from engine.store.tables.events import Event
 from engine.store.transactions.retry import ensure_accepting
 
@@ -21,61 +21,83 @@ _NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 
 _EXCLUDE = f"""
 UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {_NOW}
-WHERE id IN (SELECT value FROM json_each(?)) AND state = 'READY'
+WHERE id IN (SELECT value FROM json_each(?)) AND state = 'READY' RETURNING id
 """
 _READMIT = f"""
 UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {_NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state = 'SKIPPED' AND reason = ?
 """
 _ENDED = """
-SELECT id, state, coalesce(reason, '') FROM jobs
+SELECT id, state, coalesce(reason, ''), sequence, target, attempts, hops FROM jobs
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN ('FAILED', 'SKIPPED')
 """
 _END_AGAIN = f"""
-WITH e (id, state, reason) AS ({{values}})
-UPDATE jobs SET state = e.state, reason = e.reason, not_before = NULL, changed_at = {_NOW}
-FROM e WHERE jobs.id = e.id AND jobs.state = 'READY' AND jobs.attempts = 0 RETURNING jobs.id
+WITH t (retried_at) AS (SELECT ?), e (id, state, reason, sequence, target, attempts, hops) AS ({{values}})
+UPDATE jobs SET state = e.state, reason = e.reason, target = e.target, attempts = e.attempts, hops = e.hops,
+    not_before = NULL, changed_at = {_NOW}
+FROM t, e WHERE jobs.id = e.id AND jobs.state = 'READY' AND jobs.attempts = 0 AND jobs.changed_at <= t.retried_at
+RETURNING jobs.id
 """
-
+_MOVE = """
+WITH e (id, sequence) AS ({values}) UPDATE jobs SET sequence = e.sequence FROM e
+WHERE jobs.id = e.id AND jobs.sequence <> e.sequence
+"""
 
 _T = TypeVar("_T")
 
 
 class EndedJob(NamedTuple):
-    """A job that has ended without rows, and why."""
+    """A job that has ended without rows, why, and where it was."""
 
     id: int
     state: str
     reason: str
+    sequence: int
+    target: str | None = None
+    attempts: int = 0
+    hops: int = 0
 
 
-def exclude(db: Database, run: int, job_filter: JobFilter) -> tuple[int, str]:
-    """Skip the queued jobs that match; returns how many, and the reason that they have now.
+class Exclusion(NamedTuple):
+    """The jobs that were excluded, and the reason that they have now."""
+
+    ids: Sequence[int]
+    reason: str
+
+
+def exclude(db: Database, run: int, job_filter: JobFilter) -> Exclusion:
+    """Skip the queued pages that match.
 
     Jobs that a node holds go on, and links found later are not excluded. Raises UsageError if a pattern is too slow,
-    or the filter selects other states than READY.
+    or the filter selects other states or kinds than queued pages.
     """
     job_filter = queued_filter(job_filter)
     reason = f"{EXCLUDED}: {job_filter.text}"[:300]
     chosen = [job for chunk in browse.iter_ids(db, run, job_filter) for job in chunk]
-    count = _in_batches(db, chosen, lambda ids: int(db.execute(_EXCLUDE, (reason, id_list(ids))).rowcount))
-    _log(db, run, count, f"exclude: {count} jobs SKIPPED ({job_filter.text})")
-    return count, reason
+    excluded: list[int] = []
+
+    def work(ids: Sequence[int]) -> int:
+        changed = [int(row[0]) for row in db.all(_EXCLUDE, (reason, id_list(ids)))]
+        excluded.extend(changed)
+        _log(db, run, len(changed), f"exclude: {len(changed)} jobs SKIPPED ({job_filter.text})")
+        return len(changed)
+
+    _in_batches(db, chosen, work)
+    return Exclusion(excluded, reason)
 
 
-def readmit(db: Database, run: int, reason: str) -> int:
-    """Make the jobs READY again that were excluded for this reason; returns how many. Raises UsageError."""
-    escaped = reason.replace("*", "\\*")
-    skipped = JobFilter(states=GlobFilter(("skipped",)), reasons=GlobFilter((escaped,)))
-    chosen = [job for chunk in browse.iter_ids(db, run, skipped) for job in chunk]
+def readmit(db: Database, run: int, exclusion: Exclusion) -> int:
+    """Make excluded jobs READY again; returns how many. Raises UsageError while the run is ending."""
 
     def work(ids: Sequence[int]) -> int:
         ensure_accepting(db, run)
-        return int(db.execute(_READMIT, (id_list(ids), reason)).rowcount)
+        count = int(db.execute(_READMIT, (id_list(ids), exclusion.reason)).rowcount)
+        if count:
+            checkpoints.reopen(db, run)
+        _log(db, run, count, f"undo: {count} jobs READY again ({exclusion.reason})")
+        return count
 
-    count = _in_batches(db, chosen, work)
-    _log(db, run, count, f"undo: {count} jobs READY again ({reason})")
-    return count
+    return _in_batches(db, exclusion.ids, work)
 
 
 def list_ended(db: Database, ids: Sequence[int]) -> list[EndedJob]:
@@ -83,19 +105,26 @@ def list_ended(db: Database, ids: Sequence[int]) -> list[EndedJob]:
     return [EndedJob(*row) for row in db.all(_ENDED, (id_list(ids),))]
 
 
-def end_again(db: Database, run: int, ended: Sequence[EndedJob]) -> int:
-    """Take back the retry of jobs that no node has taken since; returns how many."""
+def end_again(db: Database, run: int, ended: Sequence[EndedJob], retried_at: float) -> int:
+    """Take back a retry for the jobs that no node has taken since; returns how many.
+
+    `retried_at`: wall-clock seconds after the retry. A run that the retry reopened stays open: its next start ends it.
+    """
 
     def work(part: Sequence[EndedJob]) -> int:
-        return len(db.execute_values(_END_AGAIN, part))
+        ids = {int(row[0]) for row in db.execute_values(_END_AGAIN, part, leading=(retried_at,))}
+        db.execute_values(_MOVE, [(job.id, job.sequence) for job in part if job.id in ids])
+        _log(db, run, len(ids), f"undo: the retry of {len(ids)} jobs is taken back")
+        return len(ids)
 
-    count = _in_batches(db, ended, work)
-    _log(db, run, count, f"undo: the retry of {count} jobs is taken back")
-    return count
+    return _in_batches(db, ended, work)
 
 
 def queued_filter(job_filter: JobFilter) -> JobFilter:
-    """The filter for queued jobs alone. Raises UsageError where it selects others."""
+    """The filter for queued pages alone. Raises UsageError where it selects others."""
+    kinds = sorted(set(job_filter.kinds.include) - {"page"})
+    if kinds:
+        raise UsageError(f"a job of the kind {kinds[0]} cannot be excluded", "Its pages wait for it: exclude pages.")
     wrong = sorted(set(job_filter.states.include) - {"ready", "delayed"})
     if wrong:
         raise UsageError(f"a job that is {wrong[0].upper()} cannot be excluded", "Only queued jobs: ready or delayed.")
@@ -116,5 +145,4 @@ def _in_batches(db: Database, items: Sequence[_T], work: Callable[[Sequence[_T]]
 
 def _log(db: Database, run: int, count: int, text: str) -> None:
     if count:
-        with db.transaction():
-            events.add(db, run, [Event(time.time(), "INFO", "operator", "command", text)])
+        events.add(db, run, [Event(time.time(), "INFO", "operator", "command", text)])

@@ -1,5 +1,7 @@
 """Queued jobs are taken out of a run and back in; a retry is taken back where no node took the job."""
 
+import time
+
 import pytest
 
 from console.filter_syntax import parse
@@ -14,29 +16,30 @@ from tests.contract.store.harness import StoreHarness, failed
 def test_queued_jobs_that_match_are_skipped_and_come_back(store: StoreHarness) -> None:
     store.seed("http://a/calendar/1", "http://a/calendar/2", "http://a/item/1")
     store.take("http://a/", free=1)  # a node holds the first
-    count, reason = exclude.exclude(store.db, store.run, parse("calendar"))
-    assert count == 1
-    assert reason == "excluded by an operator: calendar"
+    exclusion = exclude.exclude(store.db, store.run, parse("calendar"))
+    assert len(exclusion.ids) == 1
+    assert exclusion.reason == "excluded by an operator: calendar"
     states = dict(store.jobs("url, state"))
     assert states == {"http://a/calendar/1": "TAKEN", "http://a/calendar/2": "SKIPPED", "http://a/item/1": "READY"}
     store.check_counters()
-    assert exclude.readmit(store.db, store.run, reason) == 1
+    assert exclude.readmit(store.db, store.run, exclusion) == 1
     assert dict(store.jobs("url, state"))["http://a/calendar/2"] == "READY"
     store.check_counters()
-    assert exclude.readmit(store.db, store.run, reason) == 0
+    assert exclude.readmit(store.db, store.run, exclusion) == 0
 
 
 def test_jobs_skipped_for_another_reason_stay(store: StoreHarness) -> None:
     store.seed("http://a/1", "http://a/2")
-    for filter_ in ("a/1", "a/2"):
-        exclude.exclude(store.db, store.run, parse(filter_))
-    assert exclude.readmit(store.db, store.run, "excluded by an operator: a/1") == 1
+    first, _ = [exclude.exclude(store.db, store.run, parse(filter_)) for filter_ in ("a/1", "a/2")]
+    assert exclude.readmit(store.db, store.run, first) == 1
     assert dict(store.jobs("url, state")) == {"http://a/1": "READY", "http://a/2": "SKIPPED"}
 
 
 def test_only_queued_jobs_can_be_excluded(store: StoreHarness) -> None:
     with pytest.raises(UsageError, match="DONE cannot be excluded"):
         exclude.exclude(store.db, store.run, parse("state:done"))
+    with pytest.raises(UsageError, match="kind robots cannot be excluded"):
+        exclude.exclude(store.db, store.run, parse("kind:robots"))
 
 
 def test_a_retry_is_taken_back_for_jobs_that_no_node_took(store: StoreHarness) -> None:
@@ -45,13 +48,13 @@ def test_a_retry_is_taken_back_for_jobs_that_no_node_took(store: StoreHarness) -
     store.commit(failed(one, "HTTP 500"), failed(two, "HTTP 500"), store.done(three))
     ids = [one.id, two.id, three.id]
     ended = exclude.list_ended(store.db, ids)
-    assert [(job.id, job.state, job.reason) for job in ended] == [
+    assert [job[:3] for job in ended] == [
         (one.id, "FAILED", "HTTP 500"), (two.id, "FAILED", "HTTP 500"),
     ]  # fmt: skip
     assert retry.retry_jobs(store.db, store.run, [one.id, two.id]) == 2
     assert group_failures(store.db, store.run, 10) == []
     (taken,) = store.take("http://a/", free=1)
-    assert exclude.end_again(store.db, store.run, ended) == 1
+    assert exclude.end_again(store.db, store.run, ended, time.time()) == 1
     assert dict(store.jobs("id, state"))[taken.id] == "TAKEN"
     assert group_failures(store.db, store.run, 10) == [FailureGroup("a:80", "HTTP 500", 1, ("g",))]
     store.check_counters()

@@ -11,8 +11,8 @@ CREATE TABLE appenders (
     beat_age   REAL,
     flush_ms   REAL
 );
-INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:24583:174605',24583,1.79539975925280141828e+09,1.79539975995340108866e+09,1.72856861999889588332e-01,0.0);
-INSERT INTO "appenders" VALUES(2,2,2,'TERMINATED','00000000-0000-0000-0000-000000000000:24613:174729',24613,1.79539976050551986688e+09,1.79539976281895136828e+09,8.40477859999282372882e-02,3.25967000003402063157e+00);
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:21046:845924',21046,1.7954064724480895996e+09,1.79540647315404272078e+09,1.02977781998561113141e-01,0.0);
+INSERT INTO "appenders" VALUES(2,2,2,'TERMINATED','00000000-0000-0000-0000-000000000000:21067:846032',21067,1795406473.53282,1.79540647560302495957e+09,2.09130021999953896738e-01,2.15002799996000248938e+00);
 CREATE TABLE checkpoints (
     run               INTEGER NOT NULL REFERENCES runs(seq),
     step_name         TEXT NOT NULL,
@@ -29,15 +29,15 @@ CREATE TABLE checkpoints (
     CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, step_name, grp)
 ) WITHOUT ROWID;
-INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79539975995696234707e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79539975995696234707e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79539975990720772737e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79539975990720772737e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79539975990720772737e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79539975990720772737e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79539975990720772737e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79539975990720772737e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.7953997594063801765e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79540647315569949155e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79540647315569949155e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79540647315569949155e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79540647315569949155e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79540647315569949155e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79540647315569949155e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79540647315569949155e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79540647315569949155e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79540647256254649161e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','books',0,NULL,'provisional','cancelled by command: 2 jobs left','bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','shelves',0,NULL,'provisional','cancelled by command: 1 job left','184546f66d8a89cbb55939877402e98d','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'filter','books',0,NULL,'provisional','cancelled by command: 2 jobs left','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
@@ -46,7 +46,7 @@ INSERT INTO "checkpoints" VALUES(2,'loader','books',0,NULL,'provisional','cancel
 INSERT INTO "checkpoints" VALUES(2,'loader','shelves',0,NULL,'provisional','cancelled by command: 1 job left','47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','books',0,NULL,'provisional','cancelled by command: 2 jobs left','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','shelves',0,NULL,'provisional','cancelled by command: 1 job left','2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79539976064136028287e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79540647364645862583e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 CREATE TABLE commands (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
@@ -57,7 +57,7 @@ CREATE TABLE commands (
     given_at   REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "commands" VALUES(1,2,'cancel','{}','DONE','cancelling; 2 jobs in flight have 1 s to finish',1.79539976173424386976e+09,1.79539976177534389492e+09);
+INSERT INTO "commands" VALUES(1,2,'cancel','{}','DONE','cancelling; 2 jobs in flight have 1 s to finish',1.79540647448347234728e+09,1.79540647456928825374e+09);
 CREATE TABLE data_defs (
     id      INTEGER PRIMARY KEY,
     name    TEXT NOT NULL,
@@ -73,7 +73,7 @@ CREATE TABLE def_versions (
     definitions TEXT NOT NULL,
     accepted_at REAL NOT NULL
 );
-INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79539975921765756605e+09);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79540647242874956126e+09);
 CREATE TABLE document_aliases (
     key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
@@ -88,27 +88,27 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL);
-INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79539975985634946828e+09,343);
-INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79539975987286829946e+09,343);
-INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79539975987564373021e+09,57);
-INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79539975987766718861e+09,57);
-INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79539975988799381254e+09,305);
-INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79539975988895392417e+09,57);
-INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79539975988939261436e+09,57);
-INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79539975988965344426e+09,57);
-INSERT INTO "documents" VALUES(9,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79539975989080286024e+09,57);
-INSERT INTO "documents" VALUES(10,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.7953997598971130848e+09,57);
-INSERT INTO "documents" VALUES(11,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79539975989760041234e+09,57);
-INSERT INTO "documents" VALUES(12,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79539975989789104462e+09,57);
-INSERT INTO "documents" VALUES(13,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.7953997598981046677e+09,57);
-INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79539975990322709081e+09,2);
-INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79539976130340909955e+09,343);
-INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79539976132624578479e+09,343);
-INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79539976132943081849e+09,57);
-INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79539976133160066604e+09,57);
-INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79539976134327292447e+09,57);
-INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79539976134422445295e+09,57);
-INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79539976145360660559e+09,2);
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79540647306953978544e+09,343);
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.795406473089751482e+09,343);
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79540647309344387049e+09,57);
+INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.7954064730960121155e+09,57);
+INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79540647310708785053e+09,305);
+INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.795406473108300209e+09,57);
+INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79540647310883641246e+09,57);
+INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79540647310943818088e+09,57);
+INSERT INTO "documents" VALUES(9,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79540647311097979546e+09,57);
+INSERT INTO "documents" VALUES(10,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79540647311891555788e+09,57);
+INSERT INTO "documents" VALUES(11,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79540647311949300764e+09,57);
+INSERT INTO "documents" VALUES(12,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.7954064731198954582e+09,57);
+INSERT INTO "documents" VALUES(13,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79540647312019300456e+09,57);
+INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79540647312570857997e+09,2);
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.7954064741160395145e+09,343);
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79540647412790894512e+09,343);
+INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79540647412968802447e+09,57);
+INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79540647413110804556e+09,57);
+INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79540647414059829716e+09,57);
+INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79540647414241647718e+09,57);
+INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79540647425102901455e+09,2);
 CREATE TABLE events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     run    INTEGER,
@@ -119,93 +119,91 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
-INSERT INTO "events" VALUES(1,1,1.79539975921515965466e+09,'INFO','supervisor','run',NULL,'run 14f412 started, defs v1');
-INSERT INTO "events" VALUES(2,1,1.79539975924900174148e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(3,1,1.79539975925000762943e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(4,1,1.79539975926400876041e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(5,1,1.79539975926501464836e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(6,1,1.79539975926625323295e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(7,1,1.79539975928501033784e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(8,1,1.79539975928578281402e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(9,1,1.79539975930898928644e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(10,1,1.79539975932600784306e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(11,1,1.79539975941299200052e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(12,1,1.79539975979798293115e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(13,1,1795399759.84407,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
-INSERT INTO "events" VALUES(14,1,1.7953997598616690636e+09,'INFO','n1','page',2,'200    1 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
-INSERT INTO "events" VALUES(15,1,1.79539975987800645828e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(16,1,1.79539975987227177619e+09,'INFO','n1','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
-INSERT INTO "events" VALUES(17,1,1.79539975987404751777e+09,'INFO','n1','page',3,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
-INSERT INTO "events" VALUES(18,1,1.79539975987682366371e+09,'INFO','n1','page',4,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
-INSERT INTO "events" VALUES(19,1,1.79539975987749767308e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(20,1,1.79539975987794685361e+09,'INFO','n1','page',7,'200    5 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
-INSERT INTO "events" VALUES(21,1,1.79539975988868451121e+09,'INFO','n1','page',8,'200    2 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
-INSERT INTO "events" VALUES(22,1,1.79539975988926768304e+09,'INFO','n1','page',9,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
-INSERT INTO "events" VALUES(23,1,1.79539975988956689838e+09,'INFO','n1','page',10,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
-INSERT INTO "events" VALUES(24,1,1.79539975988984203342e+09,'INFO','n1','page',11,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
-INSERT INTO "events" VALUES(25,1,1.7953997598910002709e+09,'INFO','n1','page',12,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
-INSERT INTO "events" VALUES(26,1,1.79539975989121437065e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(27,1,1.79539975989745521542e+09,'INFO','n1','page',13,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
-INSERT INTO "events" VALUES(28,1,1.79539975989779973034e+09,'INFO','n1','page',14,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
-INSERT INTO "events" VALUES(29,1,1.79539975989803051942e+09,'INFO','n1','page',15,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
-INSERT INTO "events" VALUES(30,1,1.79539975989821887019e+09,'INFO','n1','page',16,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
-INSERT INTO "events" VALUES(31,1,1.79539975990098977088e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(32,1,1.79539975990324258805e+09,'ERROR','n1','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(33,1,1.79539975990798020364e+09,'INFO','supervisor','state',NULL,'run DRAINING');
-INSERT INTO "events" VALUES(34,1,1.79539975990898609163e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
-INSERT INTO "events" VALUES(35,1,1.79539975990898609163e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(36,1,1.79539975991598653795e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(37,1,1.7953997599179983139e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(38,1,1.79539975992898201938e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(39,1,1.79539975993020796776e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(40,1,1.79539975993598246569e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(41,1,1.79539975993685126305e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(42,1,1.79539975993799424168e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(43,1,1.7953997599540069103e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(44,1,1.79539975995601868634e+09,'INFO','supervisor','state',NULL,'run DONE');
-INSERT INTO "events" VALUES(45,1,1.79539975995639395712e+09,'INFO','supervisor','run',NULL,'run 14f412 DONE');
-INSERT INTO "events" VALUES(46,1,1.79539975996000170706e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
-INSERT INTO "events" VALUES(47,2,1.7953997604724521637e+09,'INFO','supervisor','run',NULL,'run 3c5075 started, defs v1');
-INSERT INTO "events" VALUES(48,2,1.79539976050298809998e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(49,2,1.79539976050399398806e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(50,2,1.79539976051099443429e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(51,2,1.79539976051200032228e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(52,2,1.79539976051251626018e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(53,2,1.79539976053300189971e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(54,2,1.79539976053383302685e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(55,2,1.79539976055698108671e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(56,2,1.79539976056800484657e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(57,2,1.79539976064501094815e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(58,2,1.79539976126500368117e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(59,2,1795399761.31099,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(60,2,1.79539976130855393407e+09,'INFO','n1','page',17,'200    7 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
-INSERT INTO "events" VALUES(61,2,1.79539976132534313205e+09,'INFO','n1','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
-INSERT INTO "events" VALUES(62,2,1.79539976132813501358e+09,'INFO','n1','page',18,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
-INSERT INTO "events" VALUES(63,2,1.79539976133091473578e+09,'INFO','n1','page',19,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
-INSERT INTO "events" VALUES(64,2,1.79539976133148431779e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(65,2,1.79539976133186483385e+09,'INFO','n1','page',22,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
-INSERT INTO "events" VALUES(66,2,1795399761.34255,'WARNING','n1','page',24,'HTTP 500; attempt 2 in 1.0 s  http://127.0.0.1:20471/book/1-0');
-INSERT INTO "events" VALUES(67,2,1.79539976134375357623e+09,'INFO','n1','page',26,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
-INSERT INTO "events" VALUES(68,2,1.79539976134445929522e+09,'INFO','n1','page',27,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
-INSERT INTO "events" VALUES(69,2,1.79539976134523320203e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(70,2,1.79539976139963603019e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(71,2,1.79539976145363092425e+09,'ERROR','n1','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(72,2,1.79539976177534389492e+09,'INFO','supervisor','command',NULL,'cancel: cancelling; 2 jobs in flight have 1 s to finish');
-INSERT INTO "events" VALUES(73,2,1.7953997617760047913e+09,'INFO','supervisor','stage',NULL,'INTERRUPTED');
-INSERT INTO "events" VALUES(74,2,1.79539976177701044086e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(75,2,1.79539976178401112561e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(76,2,1.79539976179298305515e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(77,2,1.79539976179383134837e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(78,2,1.79539976278404402737e+09,'WARNING','n1','page',23,'INCOMPLETE http://127.0.0.1:20471/shelf/2: cancelled after 1 s of grace; in progress for 1.4 s');
-INSERT INTO "events" VALUES(79,2,1.79539976278429818149e+09,'WARNING','n1','page',25,'INCOMPLETE http://127.0.0.1:20471/book/1-1: cancelled after 1 s of grace; in progress for 1.4 s');
-INSERT INTO "events" VALUES(80,2,1.79539976280098414421e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(81,2,1.79539976280999636652e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(82,2,1.79539976281119751928e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(83,2,1.79539976281200790403e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(84,2,1.79539976281900858878e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(85,2,1.79539976282001447673e+09,'INFO','supervisor','state',NULL,'run CANCELLED');
-INSERT INTO "events" VALUES(86,2,1.79539976282069325443e+09,'WARNING','supervisor','run',NULL,'run 3c5075 CANCELLED');
-INSERT INTO "events" VALUES(87,2,1.79539976282198572151e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(1,1,1.79540647242718482022e+09,'INFO','supervisor','run',NULL,'run e7abc2 started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79540647244598269459e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79540647244698858258e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79540647245000600817e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.79540647245000600817e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1.79540647245107150078e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1.79540647245901823043e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1.79540647245982027055e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79540647248500871658e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.7954064724980041981e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1.79540647256499242786e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.79540647303000688557e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.79540647306282019615e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(14,1,1.79540647307401823994e+09,'INFO','n1','page',2,'200    1 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(15,1,1.79540647308877420428e+09,'INFO','n1','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(16,1,1.79540647309080219273e+09,'INFO','n1','page',3,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(17,1,1.79540647309519338608e+09,'INFO','n1','page',4,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(18,1,1.79540647309574651719e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(19,1,1.7954064730963597298e+09,'INFO','n1','page',7,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(20,1,1.7954064731079936027e+09,'INFO','n1','page',8,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
+INSERT INTO "events" VALUES(21,1,1.79540647310866093638e+09,'INFO','n1','page',9,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(22,1,1.79540647310928249357e+09,'INFO','n1','page',10,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
+INSERT INTO "events" VALUES(23,1,1.79540647310974097253e+09,'INFO','n1','page',11,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(24,1,1.79540647311121630671e+09,'INFO','n1','page',12,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(25,1,1.79540647311149621006e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(26,1,1.79540647311932420734e+09,'INFO','n1','page',13,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
+INSERT INTO "events" VALUES(27,1,1.79540647311976981161e+09,'INFO','n1','page',14,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
+INSERT INTO "events" VALUES(28,1,1.79540647312009477619e+09,'INFO','n1','page',15,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
+INSERT INTO "events" VALUES(29,1,1.79540647312035441399e+09,'INFO','n1','page',16,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
+INSERT INTO "events" VALUES(30,1,1.79540647312108898165e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(31,1,1.79540647312572836874e+09,'ERROR','n1','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(32,1,1.79540647312801480289e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(33,1,1.79540647312898039821e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(34,1,1.7954064731299862862e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(35,1,1.79540647313598108287e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(36,1,1.79540647313747072223e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(37,1,1.7954064731389985085e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(38,1,1.79540647314700484282e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(39,1,1.79540647314763140681e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(40,1,1.79540647314801073077e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(41,1,1.79540647315400552744e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(42,1,1.79540647315501117713e+09,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(43,1,1.79540647315535640713e+09,'INFO','supervisor','run',NULL,'run e7abc2 DONE');
+INSERT INTO "events" VALUES(44,1,1.7954064731569826603e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(45,2,1.79540647351198792451e+09,'INFO','supervisor','run',NULL,'run b73ebb started, defs v1');
+INSERT INTO "events" VALUES(46,2,1795406473.53099,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(47,2,1.79540647353199577331e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(48,2,1.79540647353698468212e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(49,2,1.79540647353799057012e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(50,2,1.79540647353842782972e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(51,2,1795406473.54998,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(52,2,1.79540647355042886734e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(53,2,1.795406473563015461e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(54,2,1.79540647357798218734e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(55,2,1.79540647364899373051e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(56,2,1.79540647408198261259e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(57,2,1.79540647411933064459e+09,'INFO','n2','page',17,'200    6 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(58,2,1.79540647412998080256e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(59,2,1.7954064741272768974e+09,'INFO','n2','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(60,2,1.79540647412864279742e+09,'INFO','n2','page',18,'200    2 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(61,2,1.79540647413066148754e+09,'INFO','n2','page',19,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(62,2,1.79540647413100790978e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(63,2,1.7954064741313374042e+09,'INFO','n2','page',22,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(64,2,1.79540647414017462725e+09,'WARNING','n2','page',24,'HTTP 500; attempt 2 in 0.8 s  http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(65,2,1.79540647414094710352e+09,'INFO','n2','page',26,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(66,2,1.79540647414269471165e+09,'INFO','n2','page',27,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(67,2,1.79540647414319157605e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(68,2,1.79540647419735050196e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(69,2,1795406474.25105,'ERROR','n2','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(70,2,1.79540647456928825374e+09,'INFO','supervisor','command',NULL,'cancel: cancelling; 2 jobs in flight have 1 s to finish');
+INSERT INTO "events" VALUES(71,2,1.79540647457001066207e+09,'INFO','supervisor','stage',NULL,'INTERRUPTED');
+INSERT INTO "events" VALUES(72,2,1.79540647457101631163e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(73,2,1.79540647457701110843e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(74,2,1.79540647458598327636e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(75,2,1.79540647458817028995e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(76,2,1.79540647557315754894e+09,'WARNING','n2','page',23,'INCOMPLETE http://127.0.0.1:20471/shelf/2: cancelled after 1 s of grace; in progress for 1.4 s');
+INSERT INTO "events" VALUES(77,2,1.79540647557329893107e+09,'WARNING','n2','page',25,'INCOMPLETE http://127.0.0.1:20471/book/1-1: cancelled after 1 s of grace; in progress for 1.4 s');
+INSERT INTO "events" VALUES(78,2,1.79540647558899521822e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(79,2,1.79540647559599590298e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(80,2,1.79540647559627056118e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(81,2,1.79540647559599590298e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(82,2,1.79540647560299634934e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(83,2,1.79540647560400223729e+09,'INFO','supervisor','state',NULL,'run CANCELLED');
+INSERT INTO "events" VALUES(84,2,1.79540647560453844075e+09,'WARNING','supervisor','run',NULL,'run b73ebb CANCELLED');
+INSERT INTO "events" VALUES(85,2,1.79540647560500812524e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
 CREATE TABLE failures (                             -- the failed jobs of a sequence by reason; triggers count them
     sequence INTEGER NOT NULL REFERENCES sequences(id),
     reason   TEXT NOT NULL,
@@ -265,19 +263,35 @@ CREATE TABLE host_latencies (                       -- histograms of hosts that 
     PRIMARY KEY (host, bucket)
 ) WITHOUT ROWID;
 INSERT INTO "host_latencies" VALUES(1,0,3);
+INSERT INTO "host_latencies" VALUES(1,1,1);
 INSERT INTO "host_latencies" VALUES(1,2,1);
-INSERT INTO "host_latencies" VALUES(1,3,2);
-INSERT INTO "host_latencies" VALUES(1,4,2);
-INSERT INTO "host_latencies" VALUES(1,5,4);
-INSERT INTO "host_latencies" VALUES(1,6,2);
-INSERT INTO "host_latencies" VALUES(1,9,1);
-INSERT INTO "host_latencies" VALUES(1,10,2);
+INSERT INTO "host_latencies" VALUES(1,8,1);
+INSERT INTO "host_latencies" VALUES(1,9,2);
+INSERT INTO "host_latencies" VALUES(1,10,1);
+INSERT INTO "host_latencies" VALUES(1,13,1);
+INSERT INTO "host_latencies" VALUES(1,14,3);
+INSERT INTO "host_latencies" VALUES(1,15,1);
+INSERT INTO "host_latencies" VALUES(1,21,1);
+INSERT INTO "host_latencies" VALUES(1,23,2);
 INSERT INTO "host_latencies" VALUES(2,0,3);
-INSERT INTO "host_latencies" VALUES(2,2,2);
-INSERT INTO "host_latencies" VALUES(2,7,2);
-INSERT INTO "host_latencies" VALUES(2,10,1);
-INSERT INTO "host_latencies" VALUES(2,11,1);
+INSERT INTO "host_latencies" VALUES(2,8,1);
+INSERT INTO "host_latencies" VALUES(2,9,1);
 INSERT INTO "host_latencies" VALUES(2,12,2);
+INSERT INTO "host_latencies" VALUES(2,14,1);
+INSERT INTO "host_latencies" VALUES(2,16,2);
+INSERT INTO "host_latencies" VALUES(2,21,1);
+CREATE TABLE host_speeds (                          -- of a host, for viewers; hosts has wide rows
+    host        INTEGER PRIMARY KEY REFERENCES hosts(id),
+    run         INTEGER NOT NULL REFERENCES runs(seq),
+    bytes       INTEGER NOT NULL DEFAULT 0,         -- of the bodies it sent; a kill may lose a second
+    measured_at REAL NOT NULL DEFAULT 0,            -- boot-time second of the last flush of its latency
+    p50         REAL,                               -- seconds of its answers, in the last minute it had some
+    p95         REAL,
+    recent_p50  TEXT,                               -- JSON: of each of the last intervals, null: no answer
+    eta         REAL                                -- estimated seconds until its pages have ended
+);
+INSERT INTO "host_speeds" VALUES(1,1,1569,8459.922227148,2.27971484766797873738e-03,7.07726641060411627154e-03,'[0.0022797148476679787]',NULL);
+INSERT INTO "host_speeds" VALUES(2,2,927,8462.094682137,2.6523661131630620058e-03,5.88724932295510254565e-03,'[0.002652366113163062]',NULL);
 CREATE TABLE hosts (
     id            INTEGER PRIMARY KEY,
     run           INTEGER NOT NULL REFERENCES runs(seq),
@@ -293,15 +307,15 @@ CREATE TABLE hosts (
     errors        INTEGER NOT NULL DEFAULT 0,
     robots        TEXT NOT NULL CHECK (robots IN ('OFF','WANTED','KNOWN')),
     robots_status INTEGER,
-    robots_text   TEXT, named INTEGER NOT NULL DEFAULT 0, robots_fetched_at REAL, robots_agent TEXT, throttle INTEGER NOT NULL DEFAULT 0, pace REAL NOT NULL DEFAULT 1, least_pace REAL NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0, records_rejected INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, blocked INTEGER NOT NULL DEFAULT 0, answers INTEGER NOT NULL DEFAULT 1, operator_delay REAL, operator_concurrency INTEGER, paused INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, measured_at REAL, p50 REAL, p95 REAL, recent_p50 TEXT, eta REAL,
+    robots_text   TEXT, named INTEGER NOT NULL DEFAULT 0, robots_fetched_at REAL, robots_agent TEXT, throttle INTEGER NOT NULL DEFAULT 0, pace REAL NOT NULL DEFAULT 1, least_pace REAL NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0, records_rejected INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, blocked INTEGER NOT NULL DEFAULT 0, answers INTEGER NOT NULL DEFAULT 1, operator_delay REAL, operator_concurrency INTEGER, paused INTEGER NOT NULL DEFAULT 0,
     UNIQUE (run, key)
 );
 INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,0,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79539975984401917455e+09,'crawl-console',0,1.0,0.0,22,0,0,4,132096,NULL,NULL,0,1569,1746.701706604,2.04730177875068032958e-03,5.27434328896274427084e-03,'[0.0020473017787506803]',NULL);
+',1,1.79540647306278014182e+09,'crawl-console',0,1.0,0.0,22,0,0,4,132096,NULL,NULL,0);
 INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79539975984401917455e+09,'crawl-console',0,1.0,0.0,12,0,0,4,2064,NULL,NULL,0,927,1749.297858651,2.96221675881335735555e-03,7.64997211355817122169e-03,'[0.0029622167588133574]',1.5);
+',1,1.79540647306278014182e+09,'crawl-console',0,1.0,0.0,12,0,0,4,2064,NULL,NULL,0);
 CREATE TABLE jobs (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -332,33 +346,33 @@ CREATE TABLE jobs (
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
-INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79539975984698677059e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
-INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79539975986299967761e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
-INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79539975988098382954e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
-INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79539975988098382954e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
-INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,1,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79539975990299129483e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
-INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79539975988098382954e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
-INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79539975988098382954e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
-INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79539975989200782779e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
-INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79539975989200782779e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
-INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79539975989200782779e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
-INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79539975989200782779e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
-INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79539975989200782779e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
-INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.7953997598990082741e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
-INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.7953997598990082741e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
-INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.7953997598990082741e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
-INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.7953997598990082741e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
-INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79539976131501340865e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
-INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79539976133299779888e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
-INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79539976133299779888e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
-INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,3,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79539976150499439241e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
-INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79539976133299779888e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
-INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79539976133299779888e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
-INSERT INTO "jobs" VALUES(23,2,4,'INCOMPLETE',0,NULL,NULL,3,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,'cancelled after 1 s of grace; in progress for 1.4 s',1.79539976278501152992e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
-INSERT INTO "jobs" VALUES(24,2,5,'READY',0,NULL,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.795399761345993042e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
-INSERT INTO "jobs" VALUES(25,2,5,'INCOMPLETE',0,NULL,NULL,3,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,'cancelled after 1 s of grace; in progress for 1.4 s',1.79539976278501152992e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
-INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.795399761345993042e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
-INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.795399761345993042e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79540647306400394443e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79540647307901096337e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79540647309900665284e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79540647309900665284e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,1,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79540647312600326534e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79540647309900665284e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79540647309900665284e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79540647311300778391e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79540647311300778391e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79540647311300778391e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79540647311300778391e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79540647311300778391e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1795406473.12202,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1795406473.12202,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1795406473.12202,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1795406473.12202,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,4,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79540647412100887302e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79540647413199234007e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79540647413199234007e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,4,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79540647430201768877e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,4,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79540647413199234007e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79540647413199234007e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
+INSERT INTO "jobs" VALUES(23,2,4,'INCOMPLETE',0,NULL,NULL,4,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,'cancelled after 1 s of grace; in progress for 1.4 s',1.79540647557398819929e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,NULL,NULL,4,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79540647414398193363e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
+INSERT INTO "jobs" VALUES(25,2,5,'INCOMPLETE',0,NULL,NULL,4,0,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,'cancelled after 1 s of grace; in progress for 1.4 s',1.79540647557398819929e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79540647414398193363e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
+INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79540647414398193363e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),
@@ -373,11 +387,11 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 1749.614458894');
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 8462.397453277');
 INSERT INTO "meta" VALUES('defs_problems','[]');
 INSERT INTO "meta" VALUES('defs_saved','null');
 INSERT INTO "meta" VALUES('sealed_run','2');
-INSERT INTO "meta" VALUES('secret_salt','b0e467a6887c876432a73ea278e0b29a');
+INSERT INTO "meta" VALUES('secret_salt','8ab4a105f6260bcf944cbb1abb3dc626');
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
@@ -387,11 +401,11 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
-INSERT INTO "metrics" VALUES(1,'',1,1.05226340001536300405e-02,34,0,0,0);
-INSERT INTO "metrics" VALUES(1,'books',14,3.31639449998419877374e-02,578,3,0,14);
-INSERT INTO "metrics" VALUES(1,'shelves',3,6.05132200007574283517e-03,991,0,0,3);
-INSERT INTO "metrics" VALUES(2,'books',9,2.64350670004205312579e-02,241,4,0,10);
-INSERT INTO "metrics" VALUES(2,'shelves',2,1.04042279999703168869e-02,686,0,0,3);
+INSERT INTO "metrics" VALUES(1,'',1,0.00833542000145826,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',14,4.11966939973353873938e-02,578,3,0,14);
+INSERT INTO "metrics" VALUES(1,'shelves',3,7.24182200065115466713e-03,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',9,2.08331760004512034356e-02,241,4,0,10);
+INSERT INTO "metrics" VALUES(2,'shelves',2,0.00802653099890449,686,0,0,3);
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -418,10 +432,10 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',
     UNIQUE (run, number)
 );
-INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:24584:174606',24584,NULL,1.7953997592656397819e+09,1.79539975993674921989e+09,'stopped gracefully',1.18254169999545410973e-02,0,13,1,70074368,0.0,'');
-INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:24585:174608',24585,NULL,1.79539975928527569771e+09,1.79539975992966556548e+09,'stopped gracefully',4.36253499992744764313e-03,0,0,0,66772992,0.0,'');
-INSERT INTO "nodes" VALUES(3,2,2,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:24614:174730',24614,NULL,1.79539976051188325881e+09,1.79539976281101202964e+09,'stopped gracefully',1.18775999908393714576e-04,0,6,1,69906432,0.0,'');
-INSERT INTO "nodes" VALUES(4,2,2,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:24615:174733',24615,NULL,1.79539976053324460986e+09,1.7953997617932581901e+09,'stopped gracefully',7.62040001518471399322e-05,0,0,0,66789376,0.0,'');
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:21047:845924',21047,NULL,1.79540647245065021521e+09,1.79540647314752101898e+09,'stopped gracefully',4.91230002808151766657e-05,0,13,1,69906432,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:21048:845925',21048,NULL,1.79540647245950150488e+09,1.79540647313690090178e+09,'stopped gracefully',NULL,0,0,0,0,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:21068:846033',21068,NULL,1.79540647353795838362e+09,1.79540647458700823786e+09,'stopped gracefully',6.63889986753929406404e-05,0,0,0,66732032,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:21069:846034',21069,NULL,1.79540647355014681809e+09,1.79540647559616255764e+09,'stopped gracefully',4.74400003440678119659e-05,0,6,1,70115328,0.0,'');
 CREATE TABLE outputs (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL REFERENCES runs(seq),
@@ -438,18 +452,18 @@ CREATE TABLE outputs (
     pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
-INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/14f412/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2196434,0,NULL);
-INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/14f412/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2196435,0,NULL);
-INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/14f412/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2196437,0,NULL);
-INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/14f412/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2196438,0,NULL);
-INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/14f412/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2196439,0,NULL);
-INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/14f412/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2196440,0,NULL);
-INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/3c5075/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,2196442,0,NULL);
-INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/3c5075/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,2196443,0,NULL);
-INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/3c5075/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,2196444,0,NULL);
-INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/3c5075/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,2196445,0,NULL);
-INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/3c5075/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,2196446,0,NULL);
-INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/3c5075/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,2196447,0,NULL);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/e7abc2/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2203861,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/e7abc2/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2203862,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/e7abc2/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2203863,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/e7abc2/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2203864,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/e7abc2/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2203865,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/e7abc2/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2203866,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/b73ebb/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,2203860,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/b73ebb/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,2203878,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/b73ebb/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,2203879,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/b73ebb/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,2203880,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/b73ebb/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,2203881,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/b73ebb/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,2203882,0,NULL);
 CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
@@ -587,8 +601,8 @@ CREATE TABLE runs (
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
 , empty_seeds TEXT, baseline TEXT, drops TEXT, missed TEXT);
-INSERT INTO "runs" VALUES(1,'14f412','DONE','SHUTDOWN_COMPLETE',NULL,1.79539975921515965466e+09,1.79539975921515965466e+09,1.79539975995639395712e+09,7.2886843800006317906e-01,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":1746.753083764}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]');
-INSERT INTO "runs" VALUES(2,'3c5075','CANCELLED','SHUTDOWN_COMPLETE','cancelled by command',1.7953997604724521637e+09,1.7953997604724521637e+09,1.79539976282069325443e+09,2.33408540599998559628e+00,1,1,NULL,NULL,0,1,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0,"eta":{"seconds":1.5,"bound_by":"127.0.0.1:20471","exact":false,"reason":null},"eta_at":1749.614425595}',NULL,0,0,0,'{}',NULL,NULL,'[]');
+INSERT INTO "runs" VALUES(1,'e7abc2','DONE','SHUTDOWN_COMPLETE',NULL,1.79540647242718482022e+09,1.79540647242718482022e+09,1.79540647315535640713e+09,7.21811656001591472886e-01,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":160.2,"rows_per_s":271.11,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":8459.949664544}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]');
+INSERT INTO "runs" VALUES(2,'b73ebb','CANCELLED','SHUTDOWN_COMPLETE','cancelled by command',1.79540647351198792451e+09,1.79540647351198792451e+09,1.79540647560453844075e+09,2.08484782300001825205e+00,1,1,NULL,NULL,0,1,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0,"eta":{"seconds":1.4,"bound_by":"127.0.0.1:20471","exact":false,"reason":null},"eta_at":8462.397435281}',NULL,0,0,0,'{}',NULL,NULL,'[]');
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
@@ -622,7 +636,7 @@ INSERT INTO "sequences" VALUES(1,1,1,'robots','',NULL,0,0,NULL,0,0,0,1,0,0,0);
 INSERT INTO "sequences" VALUES(2,1,1,'page','shelves',NULL,0,0,NULL,0,0,0,3,0,0,0);
 INSERT INTO "sequences" VALUES(3,1,1,'page','books',NULL,0,0,NULL,0,0,0,10,1,1,0);
 INSERT INTO "sequences" VALUES(4,2,2,'page','shelves',NULL,0,0,NULL,0,0,0,2,0,0,1);
-INSERT INTO "sequences" VALUES(5,2,2,'page','books',1749.104599491,0,0,NULL,1,0,0,4,1,1,1);
+INSERT INTO "sequences" VALUES(5,2,2,'page','books',8.46169130455499907822e+03,0,0,NULL,1,0,0,4,1,1,1);
 CREATE TABLE supervisors (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
     identity   TEXT NOT NULL,
@@ -630,8 +644,8 @@ CREATE TABLE supervisors (
     started_at REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:24582:174561',1,1.79539975921515965466e+09,1.79539975995639395712e+09);
-INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:24612:174684',2,1.7953997604724521637e+09,1.79539976282069325443e+09);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:21045:845882',1,1.79540647242718482022e+09,1.79540647315535640713e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:21066:846000',2,1.79540647351198792451e+09,1.79540647560453844075e+09);
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
@@ -729,6 +743,8 @@ BEGIN
 END;
 CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
 CREATE INDEX jobs_failed_of ON jobs(sequence) WHERE state = 'FAILED';
+CREATE INDEX host_speeds_measured ON host_speeds(run, measured_at);
+CREATE INDEX host_speeds_eta ON host_speeds(run) WHERE eta IS NOT NULL;
 CREATE TRIGGER failures_added AFTER UPDATE OF state, reason, sequence ON jobs WHEN NEW.state = 'FAILED' BEGIN
     INSERT INTO failures (sequence, reason, jobs) VALUES (NEW.sequence, coalesce(NEW.reason, ''), 1)
     ON CONFLICT (sequence, reason) DO UPDATE SET jobs = jobs + 1;
@@ -743,7 +759,7 @@ CREATE TRIGGER failures_deleted AFTER DELETE ON jobs WHEN OLD.state = 'FAILED' B
 END;
 CREATE INDEX jobs_children ON jobs(parent) WHERE parent IS NOT NULL;
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('events',87);
+INSERT INTO "sqlite_sequence" VALUES('events',85);
 INSERT INTO "sqlite_sequence" VALUES('runs',2);
 INSERT INTO "sqlite_sequence" VALUES('supervisors',2);
 INSERT INTO "sqlite_sequence" VALUES('appenders',2);

@@ -11,8 +11,8 @@ CREATE TABLE appenders (
     beat_age   REAL,
     flush_ms   REAL
 );
-INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:24531:174352',24531,1.79539975672779393198e+09,1.79539975728943467141e+09,4.5946299997012829408e-04,0.0);
-INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:24552:174465',24552,1.795399757860669136e+09,NULL,2.04471476999970036558e-01,0.0);
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:20985:845681',20985,1.79540647002401852609e+09,1.79540647076999688143e+09,2.05653469998651416972e-01,0.0);
+INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:21015:845801',21015,1.79540647122605895999e+09,NULL,1.15051578999555204063e-01,0.0);
 CREATE TABLE checkpoints (
     run               INTEGER NOT NULL REFERENCES runs(seq),
     step_name         TEXT NOT NULL,
@@ -29,15 +29,15 @@ CREATE TABLE checkpoints (
     CHECK (completed = 1 OR validation_status <> 'valid'),
     PRIMARY KEY (run, step_name, grp)
 ) WITHOUT ROWID;
-INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79539975725890064237e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79539975725890064237e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79539975725890064237e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79539975725890064237e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79539975725890064237e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79539975725890064237e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79539975725890064237e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79539975725890064237e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79539975684452128403e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79540647077164840696e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79540647077164840696e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79540647077164840696e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79540647073460507389e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79540647077164840696e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79540647073460507389e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79540647077164840696e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79540647073460507389e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79540647011808919908e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','books',0,NULL,'provisional',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'appender','shelves',0,NULL,'provisional',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
 INSERT INTO "checkpoints" VALUES(2,'filter','books',0,NULL,'provisional',NULL,'92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
@@ -46,7 +46,7 @@ INSERT INTO "checkpoints" VALUES(2,'loader','books',0,NULL,'provisional',NULL,'e
 INSERT INTO "checkpoints" VALUES(2,'loader','shelves',0,NULL,'provisional',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','books',0,NULL,'provisional',NULL,'d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
 INSERT INTO "checkpoints" VALUES(2,'parser','shelves',0,NULL,'provisional',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
-INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79539975799487733837e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79540647133016324039e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
 CREATE TABLE commands (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
@@ -72,7 +72,7 @@ CREATE TABLE def_versions (
     definitions TEXT NOT NULL,
     accepted_at REAL NOT NULL
 );
-INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79539975669859433178e+09);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79540647000344944003e+09);
 CREATE TABLE document_aliases (
     key      BLOB NOT NULL,                        -- of a request redirected to the document
     document INTEGER NOT NULL REFERENCES documents(id),
@@ -87,27 +87,27 @@ CREATE TABLE documents (
     content_type TEXT NOT NULL,
     fetched_at   REAL NOT NULL,
     size         INTEGER NOT NULL);
-INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1795399757.20492,343);
-INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79539975721664619447e+09,343);
-INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79539975721958041188e+09,57);
-INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79539975722179365159e+09,57);
-INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79539975722843837737e+09,305);
-INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1795399757.22941,57);
-INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79539975722978734974e+09,57);
-INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.7953997572300248146e+09,57);
-INSERT INTO "documents" VALUES(9,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79539975723676681514e+09,57);
-INSERT INTO "documents" VALUES(10,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79539975723723530766e+09,57);
-INSERT INTO "documents" VALUES(11,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79539975723746395106e+09,57);
-INSERT INTO "documents" VALUES(12,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79539975723765277866e+09,57);
-INSERT INTO "documents" VALUES(13,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79539975723851227763e+09,57);
-INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79539975724641442294e+09,2);
-INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79539975857921409608e+09,343);
-INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79539975860023593898e+09,343);
-INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79539975860337400431e+09,57);
-INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79539975860575079912e+09,57);
-INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79539975862043833733e+09,57);
-INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79539975862303113939e+09,57);
-INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79539975868754100797e+09,2);
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79540647068552684786e+09,343);
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79540647069928574561e+09,343);
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79540647070232868196e+09,57);
+INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79540647070434355734e+09,57);
+INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79540647071099472046e+09,305);
+INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1795406470.71203,57);
+INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79540647071326494223e+09,57);
+INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79540647071350193027e+09,57);
+INSERT INTO "documents" VALUES(9,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.7954064707174706459e+09,57);
+INSERT INTO "documents" VALUES(10,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79540647071913099293e+09,57);
+INSERT INTO "documents" VALUES(11,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79540647071957325938e+09,57);
+INSERT INTO "documents" VALUES(12,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79540647072249531747e+09,57);
+INSERT INTO "documents" VALUES(13,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79540647072280287743e+09,57);
+INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79540647073176884646e+09,2);
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79540647175948500638e+09,343);
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79540647178111600879e+09,343);
+INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79540647178524160384e+09,57);
+INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79540647178732824329e+09,57);
+INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.79540647179690933225e+09,57);
+INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79540647179840850825e+09,57);
+INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79540647190695691103e+09,2);
 CREATE TABLE events (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
     run    INTEGER,
@@ -118,75 +118,77 @@ CREATE TABLE events (
     job    INTEGER,
     text   TEXT NOT NULL
 );
-INSERT INTO "events" VALUES(1,1,1.79539975669617772103e+09,'INFO','supervisor','run',NULL,'run a8b21c started, defs v1');
-INSERT INTO "events" VALUES(2,1,1.79539975672598171234e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(3,1,1.79539975672698760029e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(4,1,1.79539975673298239709e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(5,1,1.79539975673398828504e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(6,1,1.79539975673472428324e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(7,1,1.7953997567450120449e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(8,1,1.79539975674548888209e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(9,1,1.79539975676500797273e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(10,1,1.79539975677800321576e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(11,1,1.79539975684901475906e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(12,1,1.79539975716601157189e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(13,1,1.79539975719926071166e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
-INSERT INTO "events" VALUES(14,1,1.79539975720821428292e+09,'INFO','n1','page',2,'200    1 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
-INSERT INTO "events" VALUES(15,1,1.79539975721557855609e+09,'INFO','n1','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
-INSERT INTO "events" VALUES(16,1,1.79539975721747398383e+09,'INFO','n1','page',3,'200    2 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
-INSERT INTO "events" VALUES(17,1,1.79539975722077775003e+09,'INFO','n1','page',4,'200    5 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
-INSERT INTO "events" VALUES(18,1,1.79539975722164368626e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(19,1,1.79539975722204804423e+09,'INFO','n1','page',7,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
-INSERT INTO "events" VALUES(20,1,1.79539975722918772695e+09,'INFO','n1','page',8,'200    2 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
-INSERT INTO "events" VALUES(21,1,1.79539975722967553141e+09,'INFO','n1','page',9,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
-INSERT INTO "events" VALUES(22,1,1795399757.22995,'INFO','n1','page',10,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
-INSERT INTO "events" VALUES(23,1,1.79539975723033952709e+09,'INFO','n1','page',11,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
-INSERT INTO "events" VALUES(24,1,1.79539975723711919784e+09,'INFO','n1','page',12,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
-INSERT INTO "events" VALUES(25,1,1.79539975723739194867e+09,'INFO','n1','page',13,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
-INSERT INTO "events" VALUES(26,1,1.7953997572375879288e+09,'INFO','n1','page',14,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
-INSERT INTO "events" VALUES(27,1,1.79539975723775482177e+09,'INFO','n1','page',15,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
-INSERT INTO "events" VALUES(28,1,1.79539975723866677284e+09,'INFO','n1','page',16,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
-INSERT INTO "events" VALUES(29,1,1.79539975723884677885e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(30,1,1.79539975724354362481e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(31,1,1.79539975724643397327e+09,'ERROR','n1','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(32,1,1.79539975726100206371e+09,'INFO','supervisor','state',NULL,'run DRAINING');
-INSERT INTO "events" VALUES(33,1,1.79539975726200795166e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
-INSERT INTO "events" VALUES(34,1,1.79539975726200795166e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
-INSERT INTO "events" VALUES(35,1,1.79539975727001428597e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(36,1,1.79539975727117443087e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
-INSERT INTO "events" VALUES(37,1,1.79539975727299165727e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
-INSERT INTO "events" VALUES(38,1,1.79539975728099799158e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
-INSERT INTO "events" VALUES(39,1,1.79539975728179907799e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
-INSERT INTO "events" VALUES(40,1,1.79539975728200387958e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
-INSERT INTO "events" VALUES(41,1,1.79539975729001021389e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
-INSERT INTO "events" VALUES(42,1,1.79539975729101610184e+09,'INFO','supervisor','state',NULL,'run DONE');
-INSERT INTO "events" VALUES(43,1,1.79539975729099822044e+09,'INFO','supervisor','run',NULL,'run a8b21c DONE');
-INSERT INTO "events" VALUES(44,1,1.79539975729298734662e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
-INSERT INTO "events" VALUES(45,2,1.79539975782557439804e+09,'INFO','supervisor','run',NULL,'run 80d02d started, defs v1');
-INSERT INTO "events" VALUES(46,2,1.79539975785898709296e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
-INSERT INTO "events" VALUES(47,2,1.79539975785999298091e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
-INSERT INTO "events" VALUES(48,2,1.79539975786498188971e+09,'INFO','supervisor','stage',NULL,'START_NODES');
-INSERT INTO "events" VALUES(49,2,1.79539975786598777771e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
-INSERT INTO "events" VALUES(50,2,1.79539975786684346203e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
-INSERT INTO "events" VALUES(51,2,1.79539975788099479677e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
-INSERT INTO "events" VALUES(52,2,1.79539975788162016866e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
-INSERT INTO "events" VALUES(53,2,1.79539975790099048608e+09,'INFO','supervisor','stage',NULL,'RUNNING');
-INSERT INTO "events" VALUES(54,2,1.79539975791800928113e+09,'INFO','supervisor','state',NULL,'run SEEDING');
-INSERT INTO "events" VALUES(55,2,1.79539975800101017948e+09,'INFO','supervisor','state',NULL,'run READY');
-INSERT INTO "events" VALUES(56,2,1.79539975853800177572e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
-INSERT INTO "events" VALUES(57,2,1.79539975858364033705e+09,'INFO','n1','page',17,'200    8 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
-INSERT INTO "events" VALUES(58,2,1795399758.60499,'INFO','n2','state',NULL,'n2 DONE RUNNER');
-INSERT INTO "events" VALUES(59,2,1.79539975859908580778e+09,'INFO','n1','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
-INSERT INTO "events" VALUES(60,2,1.79539975860144877437e+09,'INFO','n1','page',18,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
-INSERT INTO "events" VALUES(61,2,1.79539975860492014882e+09,'INFO','n1','page',19,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
-INSERT INTO "events" VALUES(62,2,1.7953997586055197716e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(63,2,1.79539975860611605643e+09,'INFO','n1','page',22,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
-INSERT INTO "events" VALUES(64,2,1.79539975861981821055e+09,'WARNING','n1','page',24,'HTTP 500; attempt 2 in 0.9 s  http://127.0.0.1:20471/book/1-0');
-INSERT INTO "events" VALUES(65,2,1.79539975862095737462e+09,'INFO','n1','page',26,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
-INSERT INTO "events" VALUES(66,2,1.79539975862372589115e+09,'INFO','n1','page',27,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
-INSERT INTO "events" VALUES(67,2,1.7953997586240019799e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(68,2,1.79539975863182544712e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
-INSERT INTO "events" VALUES(69,2,1.79539975868756747248e+09,'ERROR','n1','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(1,1,1.79540647000191426279e+09,'INFO','supervisor','run',NULL,'run 09426b started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79540647002298235897e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79540647002298235897e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79540647002901744837e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.79540647002998304372e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1.79540647003031563757e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1.79540647003300046918e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1.79540647003365683555e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79540647004498982427e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.79540647005798530578e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1.79540647011801290508e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.79540647063698029523e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.7954064706803426742e+09,'INFO','n1','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(14,1,1.79540647069000744821e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(15,1,1.79540647068871092803e+09,'INFO','n1','page',2,'200    1 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(16,1,1.79540647069860029218e+09,'INFO','n1','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(17,1,1.79540647070001816746e+09,'INFO','n1','page',3,'200    2 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(18,1,1.79540647070351791383e+09,'INFO','n1','page',4,'200    4 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(19,1,1.79540647070419621469e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(20,1,1.79540647070466971397e+09,'INFO','n1','page',7,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(21,1,1.79540647071179866795e+09,'INFO','n1','page',8,'200    1 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
+INSERT INTO "events" VALUES(22,1,1795406470.71306,'INFO','n1','page',9,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(23,1,1.79540647071342253683e+09,'INFO','n1','page',10,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
+INSERT INTO "events" VALUES(24,1,1.79540647071367430679e+09,'INFO','n1','page',11,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(25,1,1.79540647071793341635e+09,'INFO','n1','page',12,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(26,1,1.7954064707194590569e+09,'INFO','n1','page',13,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
+INSERT INTO "events" VALUES(27,1,1.79540647071983790403e+09,'INFO','n1','page',14,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
+INSERT INTO "events" VALUES(28,1,1.7954064707226848602e+09,'INFO','n1','page',15,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
+INSERT INTO "events" VALUES(29,1,1.79540647072292041774e+09,'INFO','n1','page',16,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
+INSERT INTO "events" VALUES(30,1,1.79540647072303557402e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(31,1,1.79540647072918176652e+09,'WARNING','n1','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(32,1,1.79540647073178362847e+09,'ERROR','n1','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(33,1,1.79540647074198865887e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(34,1,1.79540647074299454686e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(35,1,1.79540647074299454686e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(36,1,1.79540647074898934362e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(37,1,1.79540647075200676912e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(38,1,1.79540647076101899152e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(39,1,1.79540647076203656196e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(40,1,1.79540647076198458674e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(41,1,1.79540647076288223263e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(42,1,1.79540647076299047469e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(43,1,1.79540647076999092105e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(44,1,1.795406470770996809e+09,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(45,1,1.79540647077129054062e+09,'INFO','supervisor','run',NULL,'run 09426b DONE');
+INSERT INTO "events" VALUES(46,1,1.79540647077300834656e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(47,2,1.79540647120490384097e+09,'INFO','supervisor','run',NULL,'run 1e2d00 started, defs v1');
+INSERT INTO "events" VALUES(48,2,1.79540647122498750682e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(49,2,1.79540647122498750682e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(50,2,1.7954064712290108204e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(51,2,1.79540647123001670835e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(52,2,1.79540647123054742818e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(53,2,1.79540647124100017544e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(54,2,1.7954064712421448231e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(55,2,1.7954064712570130825e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(56,2,1.79540647126598501203e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(57,2,1.79540647133301353452e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(58,2,1.79540647171800422671e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(59,2,1.79540647176747894279e+09,'INFO','n1','page',17,'200    7 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(60,2,1.79540647177799201012e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(61,2,1.79540647178037500375e+09,'INFO','n1','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(62,2,1.79540647178227400783e+09,'INFO','n1','page',18,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(63,2,1.79540647178679609301e+09,'INFO','n1','page',19,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(64,2,1.7954064717872004509e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(65,2,1.79540647178758573532e+09,'INFO','n1','page',22,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(66,2,1.79540647179668045045e+09,'WARNING','n1','page',24,'HTTP 500; attempt 2 in 0.8 s  http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(67,2,1.79540647179761719701e+09,'INFO','n1','page',26,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(68,2,1.79540647179870080946e+09,'INFO','n1','page',27,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(69,2,1.79540647179920697211e+09,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(70,2,1795406471.85318,'WARNING','n1','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(71,2,1.7954064719069752693e+09,'ERROR','n1','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
 CREATE TABLE failures (                             -- the failed jobs of a sequence by reason; triggers count them
     sequence INTEGER NOT NULL REFERENCES sequences(id),
     reason   TEXT NOT NULL,
@@ -245,16 +247,30 @@ CREATE TABLE host_latencies (                       -- histograms of hosts that 
     answers INTEGER NOT NULL,
     PRIMARY KEY (host, bucket)
 ) WITHOUT ROWID;
-INSERT INTO "host_latencies" VALUES(1,0,5);
+INSERT INTO "host_latencies" VALUES(1,0,6);
 INSERT INTO "host_latencies" VALUES(1,2,1);
 INSERT INTO "host_latencies" VALUES(1,3,1);
-INSERT INTO "host_latencies" VALUES(1,4,2);
-INSERT INTO "host_latencies" VALUES(1,5,1);
 INSERT INTO "host_latencies" VALUES(1,6,1);
-INSERT INTO "host_latencies" VALUES(1,7,3);
 INSERT INTO "host_latencies" VALUES(1,9,1);
-INSERT INTO "host_latencies" VALUES(1,11,2);
-INSERT INTO "host_latencies" VALUES(2,13,1);
+INSERT INTO "host_latencies" VALUES(1,10,1);
+INSERT INTO "host_latencies" VALUES(1,11,1);
+INSERT INTO "host_latencies" VALUES(1,12,1);
+INSERT INTO "host_latencies" VALUES(1,13,1);
+INSERT INTO "host_latencies" VALUES(1,18,1);
+INSERT INTO "host_latencies" VALUES(1,20,2);
+INSERT INTO "host_latencies" VALUES(2,23,1);
+CREATE TABLE host_speeds (                          -- of a host, for viewers; hosts has wide rows
+    host        INTEGER PRIMARY KEY REFERENCES hosts(id),
+    run         INTEGER NOT NULL REFERENCES runs(seq),
+    bytes       INTEGER NOT NULL DEFAULT 0,         -- of the bodies it sent; a kill may lose a second
+    measured_at REAL NOT NULL DEFAULT 0,            -- boot-time second of the last flush of its latency
+    p50         REAL,                               -- seconds of its answers, in the last minute it had some
+    p95         REAL,
+    recent_p50  TEXT,                               -- JSON: of each of the last intervals, null: no answer
+    eta         REAL                                -- estimated seconds until its pages have ended
+);
+INSERT INTO "host_speeds" VALUES(1,1,1569,8.45753604773599909107e+03,1.61200182795768489317e-03,5.45731843636483495568e-03,'[0.001612001827957685]',NULL);
+INSERT INTO "host_speeds" VALUES(2,2,343,8458.569053271,7.03160183383354231434e-03,7.30558929445698692489e-03,'[0.007031601833833542]',0.1);
 CREATE TABLE hosts (
     id            INTEGER PRIMARY KEY,
     run           INTEGER NOT NULL REFERENCES runs(seq),
@@ -270,15 +286,15 @@ CREATE TABLE hosts (
     errors        INTEGER NOT NULL DEFAULT 0,
     robots        TEXT NOT NULL CHECK (robots IN ('OFF','WANTED','KNOWN')),
     robots_status INTEGER,
-    robots_text   TEXT, named INTEGER NOT NULL DEFAULT 0, robots_fetched_at REAL, robots_agent TEXT, throttle INTEGER NOT NULL DEFAULT 0, pace REAL NOT NULL DEFAULT 1, least_pace REAL NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0, records_rejected INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, blocked INTEGER NOT NULL DEFAULT 0, answers INTEGER NOT NULL DEFAULT 1, operator_delay REAL, operator_concurrency INTEGER, paused INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, measured_at REAL, p50 REAL, p95 REAL, recent_p50 TEXT, eta REAL,
+    robots_text   TEXT, named INTEGER NOT NULL DEFAULT 0, robots_fetched_at REAL, robots_agent TEXT, throttle INTEGER NOT NULL DEFAULT 0, pace REAL NOT NULL DEFAULT 1, least_pace REAL NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0, records_rejected INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, blocked INTEGER NOT NULL DEFAULT 0, answers INTEGER NOT NULL DEFAULT 1, operator_delay REAL, operator_concurrency INTEGER, paused INTEGER NOT NULL DEFAULT 0,
     UNIQUE (run, key)
 );
 INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,0,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79539975719922542578e+09,'crawl-console',0,1.0,0.0,22,0,0,4,525312,NULL,NULL,0,1569,1744.056581133,1.92044820762685727703e-03,6.27228656620134814025e-03,'[0.0019204482076268573]',NULL);
+',1,1.79540647068031215664e+09,'crawl-console',0,1.0,0.0,22,0,0,4,66560,NULL,NULL,0);
 INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
 Disallow: /book/0-2
-',1,1.79539975719922542578e+09,'crawl-console',0,1.0,0.0,12,0,0,4,2064,NULL,NULL,0,343,1745.387183846,8.75682846001088477372e-03,9.43797407402067849158e-03,'[0.008756828460010885]',NULL);
+',1,1.79540647068031215664e+09,'crawl-console',0,1.0,0.0,12,0,0,4,2064,NULL,NULL,0);
 CREATE TABLE jobs (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -309,33 +325,33 @@ CREATE TABLE jobs (
     CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
     UNIQUE (run, identity)
 );
-INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79539975720000863075e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
-INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79539975720898056029e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
-INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79539975722201609617e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
-INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79539975722201609617e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
-INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,1,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79539975724700093273e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
-INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79539975722201609617e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
-INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79539975723098802571e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
-INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79539975723098802571e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
-INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79539975723098802571e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
-INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79539975723098802571e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
-INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79539975723098802571e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
-INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79539975724000024797e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
-INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79539975724000024797e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
-INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79539975724000024797e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
-INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79539975724000024797e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
-INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79539975724000024797e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
-INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79539975858901739119e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
-INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79539975860800743098e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
-INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79539975860800743098e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
-INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,3,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.7953997587380006313e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
-INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79539975860800743098e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
-INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79539975860800743098e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
-INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79539975861001920706e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
-INSERT INTO "jobs" VALUES(24,2,5,'READY',0,1.74630133092051141835e+03,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79539975862599158291e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
-INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79539975861098480228e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
-INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79539975862599158291e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
-INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79539975862599158291e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,1,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79540647068099522591e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,1,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79540647069101333616e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79540647070501446728e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79540647070501446728e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,1,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.7954064707359938622e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,1,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79540647070501446728e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,1,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79540647071398639681e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79540647071398639681e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79540647071800971027e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79540647071800971027e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79540647071800971027e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,1,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79540647072400450703e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79540647072400450703e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79540647072400450703e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79540647072601604458e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,1,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79540647072601604458e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,3,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79540647176998567581e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79540647178901576993e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79540647178901576993e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,3,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79540647195799493796e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,3,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79540647178901576993e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,3,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79540647178901576993e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
+INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79540647178998136516e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,8.45939104783936818461e+03,NULL,3,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.7954064717999994755e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
+INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,12884901891,3,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79540647179098725324e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.7954064717999994755e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
+INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,3,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.7954064717999994755e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
 CREATE TABLE locators (
     id      INTEGER PRIMARY KEY,
     run     INTEGER NOT NULL REFERENCES runs(seq),
@@ -350,11 +366,11 @@ CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) WITHOUT ROWID;
-INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 1745.416762443');
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 8458.64864197');
 INSERT INTO "meta" VALUES('defs_problems','[]');
 INSERT INTO "meta" VALUES('defs_saved','null');
 INSERT INTO "meta" VALUES('sealed_run','2');
-INSERT INTO "meta" VALUES('secret_salt','32d04506ab1838c7d039c9099264d3e6');
+INSERT INTO "meta" VALUES('secret_salt','c64b243055bc7a14f71ebcf731094bd0');
 CREATE TABLE metrics (
     run           INTEGER NOT NULL REFERENCES runs(seq),
     grp           TEXT NOT NULL,                   -- '' for robots.txt
@@ -364,11 +380,11 @@ CREATE TABLE metrics (
     retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, grp)
 ) WITHOUT ROWID;
-INSERT INTO "metrics" VALUES(1,'',1,7.65180300004431046545e-03,34,0,0,0);
-INSERT INTO "metrics" VALUES(1,'books',14,3.45640889997866906924e-02,578,3,0,14);
-INSERT INTO "metrics" VALUES(1,'shelves',3,5.63607399999455083161e-03,991,0,0,3);
-INSERT INTO "metrics" VALUES(2,'books',9,2.94927229999757400946e-02,241,4,0,9);
-INSERT INTO "metrics" VALUES(2,'shelves',2,1.16296009998677618568e-02,686,0,0,2);
+INSERT INTO "metrics" VALUES(1,'',1,1.12981230013247113674e-02,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',14,3.12886419942515203729e-02,578,3,0,14);
+INSERT INTO "metrics" VALUES(1,'shelves',3,4.83011500000429805368e-03,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',9,2.62332570000580744817e-02,241,4,0,9);
+INSERT INTO "metrics" VALUES(2,'shelves',2,9.70264299940026830881e-03,686,0,0,2);
 CREATE TABLE nodes (
     epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
     run        INTEGER NOT NULL REFERENCES runs(seq),
@@ -395,10 +411,10 @@ CREATE TABLE nodes (
     now        TEXT NOT NULL DEFAULT '',
     UNIQUE (run, number)
 );
-INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:24532:174352',24532,NULL,1.79539975673419857022e+09,1.79539975728163075444e+09,'stopped gracefully',9.75250000010419171303e-05,0,13,1,70090752,0.0,'');
-INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:24533:174354',24533,NULL,1.79539975674515485761e+09,1.7953997572707595825e+09,'stopped gracefully',NULL,0,0,0,0,0.0,'');
-INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:24553:174465',24553,NULL,1.79539975786628746984e+09,NULL,NULL,2.30812999916452099569e-04,0,0,0,63975424,0.0,'');
-INSERT INTO "nodes" VALUES(4,2,2,2,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:24554:174467',24554,NULL,1.79539975788118672372e+09,NULL,NULL,2.30812999916452099569e-04,0,0,0,63967232,0.0,'');
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:20986:845682',20986,NULL,1.79540647002993631361e+09,1.79540647076163411145e+09,'stopped gracefully',5.00650003232294693589e-05,0,13,1,69947392,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:20987:845682',20987,NULL,1.79540647003348946574e+09,1.79540647076282358172e+09,'stopped gracefully',5.49520009371917694807e-05,0,0,0,66973696,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:21016:845802',21016,NULL,1.79540647122999143595e+09,NULL,NULL,1.14658534999762196093e-01,0,0,0,64073728,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:21017:845803',21017,NULL,1.79540647124191689492e+09,NULL,NULL,2.4189999930968042463e-04,0,0,0,64040960,0.0,'');
 CREATE TABLE outputs (
     id        INTEGER PRIMARY KEY,
     run       INTEGER NOT NULL REFERENCES runs(seq),
@@ -415,18 +431,18 @@ CREATE TABLE outputs (
     pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
     UNIQUE (run, appender, data_def)
 );
-INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/a8b21c/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2196273,0,NULL);
-INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/a8b21c/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2196274,0,NULL);
-INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/a8b21c/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2196275,0,NULL);
-INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/a8b21c/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2196276,0,NULL);
-INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/a8b21c/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2196277,0,NULL);
-INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/a8b21c/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2196278,0,NULL);
-INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/80d02d/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',32,126,2,2196257,0,NULL);
-INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/80d02d/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',32,360,8,2196258,0,NULL);
-INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/80d02d/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',32,0,0,2196259,0,NULL);
-INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/80d02d/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',32,99,2,2196260,0,NULL);
-INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/80d02d/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',32,237,8,2196261,0,NULL);
-INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/80d02d/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',32,5,0,2196262,0,NULL);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/09426b/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2203849,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/09426b/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2203850,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/09426b/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2203851,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/09426b/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2203852,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/09426b/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2203853,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/09426b/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2203854,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/1e2d00/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,2203848,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/1e2d00/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,2203867,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/1e2d00/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,2203868,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/1e2d00/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,2203869,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/1e2d00/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,2203870,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/1e2d00/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,2203871,0,NULL);
 CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
     version   INTEGER NOT NULL REFERENCES def_versions(version),
     grp       TEXT NOT NULL,
@@ -564,8 +580,8 @@ CREATE TABLE runs (
     relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
     extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
 , empty_seeds TEXT, baseline TEXT, drops TEXT, missed TEXT);
-INSERT INTO "runs" VALUES(1,'a8b21c','DONE','SHUTDOWN_COMPLETE',NULL,1.79539975669617772103e+09,1.79539975669617772103e+09,1.79539975729099822044e+09,5.82616335000011531519e-01,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":1744.085417655}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]');
-INSERT INTO "runs" VALUES(2,'80d02d','READY','RUNNING',NULL,1.79539975782557439804e+09,1.79539975782557439804e+09,NULL,7.82274896999979318934e-01,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":5.63,"rows_per_s":14.08,"eta":{"seconds":1.1,"bound_by":"nodes","exact":false,"reason":null},"eta_at":1745.416717867}',NULL,0,0,0,'{}',NULL,NULL,NULL);
+INSERT INTO "runs" VALUES(1,'09426b','DONE','SHUTDOWN_COMPLETE',NULL,1.79540647000191426279e+09,1.79540647000191426279e+09,1.79540647077129054062e+09,7.6298913699974946212e-01,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":8457.565690173}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]');
+INSERT INTO "runs" VALUES(2,'1e2d00','READY','RUNNING',NULL,1.79540647120490384097e+09,1.79540647120490384097e+09,NULL,6.42615767001188942231e-01,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":53.35,"rows_per_s":106.71,"eta":{"seconds":0.1,"bound_by":"127.0.0.1:20471","exact":false,"reason":null},"eta_at":8458.648613938}',NULL,0,0,0,'{}',NULL,NULL,NULL);
 CREATE TABLE samples (
     run    INTEGER NOT NULL REFERENCES runs(seq),
     at     REAL NOT NULL,
@@ -607,8 +623,8 @@ CREATE TABLE supervisors (
     started_at REAL NOT NULL,
     ended_at   REAL
 );
-INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:24530:174305',1,1.79539975669617772103e+09,1.79539975729099822044e+09);
-INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:24551:174414',2,1.79539975782557439804e+09,NULL);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:20984:845638',1,1.79540647000191426279e+09,1.79540647077129054062e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:21014:845761',2,1.79540647120490384097e+09,NULL);
 CREATE INDEX sequences_host ON sequences(host);
 CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
 CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
@@ -706,6 +722,8 @@ BEGIN
 END;
 CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
 CREATE INDEX jobs_failed_of ON jobs(sequence) WHERE state = 'FAILED';
+CREATE INDEX host_speeds_measured ON host_speeds(run, measured_at);
+CREATE INDEX host_speeds_eta ON host_speeds(run) WHERE eta IS NOT NULL;
 CREATE TRIGGER failures_added AFTER UPDATE OF state, reason, sequence ON jobs WHEN NEW.state = 'FAILED' BEGIN
     INSERT INTO failures (sequence, reason, jobs) VALUES (NEW.sequence, coalesce(NEW.reason, ''), 1)
     ON CONFLICT (sequence, reason) DO UPDATE SET jobs = jobs + 1;
@@ -720,7 +738,7 @@ CREATE TRIGGER failures_deleted AFTER DELETE ON jobs WHEN OLD.state = 'FAILED' B
 END;
 CREATE INDEX jobs_children ON jobs(parent) WHERE parent IS NOT NULL;
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('events',69);
+INSERT INTO "sqlite_sequence" VALUES('events',71);
 INSERT INTO "sqlite_sequence" VALUES('runs',2);
 INSERT INTO "sqlite_sequence" VALUES('supervisors',2);
 INSERT INTO "sqlite_sequence" VALUES('appenders',2);
