@@ -41,7 +41,8 @@ class _HostPace:
             self.rests += 1
         if self.is_resting or resting:
             self.rested_seconds += passed
-        if not self.is_resting and passed > 0:
+        begins = not self.counted  # until its first pages end, nodes start and the first requests are under way
+        if not self.is_resting and passed > 0 and not begins:
             self.active_seconds += passed
             # the mean at first, later the last seconds count most
             weight = max(passed / self.active_seconds, min(1.0, passed / _SMOOTHING_SECONDS))

@@ -23,7 +23,7 @@ def control(project: Project, *flags: str) -> str:
 
 
 def start(project: Project, site: Site, *, robots: bool = False, delay: float = 0.3) -> tuple[Library, Running]:
-    library = Library(site, shelves=6, books=8, delay=delay)
+    library = Library(site, shelves=8, books=8, delay=delay)
     project.write(library.defs(concurrency=4, robots=robots))
     running = project.start(nodes=2)
     assert until(lambda: len(site.paths) >= 5 or running.exited), running.err
@@ -31,8 +31,8 @@ def start(project: Project, site: Site, *, robots: bool = False, delay: float = 
 
 
 def finish(project: Project, running: Running, library: Library) -> None:
-    library.set_delay(0)
     control(project, "--reset")
+    library.set_delay(0)
     done = running.wait()
     assert done.code == 0, done.err
     project.assert_clean(done)
