@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from console.tui.host import AppHost
 
-NODES_ONLY = {
+_NODES_ONLY = {
     "add": "+ adds a node on screen 1 (Nodes)",
     "retire": "- retires a node on screen 1 (Nodes)",
 }
@@ -30,7 +30,7 @@ def app_handlers(app: AppHost) -> Mapping[str, Callable[[], object]]:
         "copy": actions.publish_saved_defs,
         "suspend": app.action_suspend_process,
         "quit": app.quit_flow.quit,
-        **{key: _teller(app, text) for key, text in NODES_ONLY.items()},
+        **{key: _teller(app, text) for key, text in _NODES_ONLY.items()},
     }
 
 

@@ -63,7 +63,7 @@ def load(folder: Path | None = None, *, data: Path = Path("data"), state_path: P
     """Read both files; what cannot be read becomes a problem and is left out. `data`: the data dir."""
     config = Config(folder if folder is not None else default_folder())
     config.state_path, config.data_dir = state_path or default_state_path(), str(data.absolute())
-    saved = read_state(config.state_path)
+    saved = _read_state(config.state_path)
     config.hidden_columns = {
         str(name): [str(title) for title in titles]
         for name, titles in saved["columns"].items()
@@ -105,7 +105,7 @@ def save_state(config: Config, *, theme: str, screen: str) -> None:
     """Save theme and screen for the next start; a folder that cannot be written is ignored."""
     if config.state_path is None:
         return
-    screens = read_state(config.state_path)["screens"]
+    screens = _read_state(config.state_path)["screens"]
     screens.pop(config.data_dir, None)
     screens[config.data_dir] = screen
     kept = dict(list(screens.items())[-_MAX_DATA_DIRS:])
@@ -116,7 +116,7 @@ def save_state(config: Config, *, theme: str, screen: str) -> None:
         )
 
 
-def read_state(path: Path) -> dict[str, Any]:
+def _read_state(path: Path) -> dict[str, Any]:
     """Theme, screens, columns and filters; empty where they cannot be read."""
     saved: Any = None
     with contextlib.suppress(OSError, ValueError):

@@ -28,6 +28,7 @@ _PARTS = {
 class Plot(Pane):
     """One chart over time."""
 
+    role = "accent"
     samples: Sequence[Sample] = ()
     time_range: tuple[str, float] = TIME_RANGES[0]
 
@@ -94,8 +95,6 @@ class Plot(Pane):
         """The cells of a column: the mean of its samples."""
         return stacked_column([Part(_mean([self.height(s) for s in column]), "░", self.role)], top, rows)
 
-    role = "accent"
-
 
 class AnswersPlot(Plot):
     """Answers a second, by class of status."""
@@ -143,11 +142,11 @@ class LatencyPlot(Plot):
 
     def labels(self) -> tuple[str, str]:
         """Both figures of now."""
-        last = next((sample for sample in reversed(self.samples) if sample.p50 is not None), None)
-        now = (
-            f"● p50 {format_latency(last.p50)}  ▲ p95 {format_latency(last.p95)}" if last is not None else "no answers"
-        )
-        return self.TITLE, f"{now}  top {self.format(self.peak())}  last {self.time_range[0]}"
+        last = self.last()
+        now = "no answers"
+        if last is not None and last.p50 is not None:
+            now = f"● p50 {format_latency(last.p50)}  ▲ p95 {format_latency(last.p95)}"
+        return self.TITLE, f"{now}  {self.range_label()}"
 
 
 class RowsPlot(Plot):

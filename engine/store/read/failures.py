@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import orjson
+
 from engine.store.db.connector import Database
 from engine.store.tables import events
 from engine.store.tables.events import Event
@@ -11,7 +13,7 @@ SELECT coalesce(target, url), reason FROM jobs WHERE run = ? AND state = 'FAILED
 ORDER BY coalesce(changed_at, 0), id LIMIT ?
 """
 _GROUPS = """
-SELECT h.key, f.reason, sum(f.jobs) AS jobs, group_concat(DISTINCT s.grp)
+SELECT h.key, f.reason, sum(f.jobs) AS jobs, json_group_array(DISTINCT s.grp)
 FROM sequences s CROSS JOIN failures f ON f.sequence = s.id JOIN hosts h ON h.id = s.host
 WHERE s.run = :run AND s.kind = 'page' AND (:host IS NULL OR h.key = :host)
 GROUP BY h.key, f.reason ORDER BY jobs DESC, h.key, f.reason LIMIT :limit
@@ -52,7 +54,7 @@ def group_failures(db: Database, run: int, limit: int, host: str | None = None) 
     Read from counters.
     """
     return [
-        FailureGroup(key, reason, jobs, tuple(sorted(groups.split(","))))
+        FailureGroup(key, reason, jobs, tuple(sorted(orjson.loads(groups))))
         for key, reason, jobs, groups in db.all(_GROUPS, {"run": run, "limit": limit, "host": host})
     ]
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from engine.store.db.connector import Database
-from engine.store.tables.hosts import EFFECTIVE_DELAY
+from engine.store.tables.hosts import EFFECTIVE_CONCURRENCY, EFFECTIVE_DELAY
 
 _FIND = """
 SELECT key FROM hosts WHERE run = :run AND (key = :name OR rtrim(rtrim(key, '0123456789'), ':') = :name)
@@ -23,7 +23,7 @@ UPDATE hosts AS h SET next_at = min(next_at, :now + {EFFECTIVE_DELAY})
 WHERE run = :run AND key = :key AND next_at IS NOT NULL
 """
 _READ = f"""
-SELECT paused, {EFFECTIVE_DELAY}, coalesce(operator_concurrency, concurrency), delay, concurrency, crawl_delay,
+SELECT paused, {EFFECTIVE_DELAY}, {EFFECTIVE_CONCURRENCY}, delay, concurrency, crawl_delay,
     robots <> 'OFF', operator_delay, operator_concurrency
 FROM hosts h WHERE run = ? AND key = ?
 """

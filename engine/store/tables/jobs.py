@@ -22,7 +22,7 @@ def _states_before(*targets: JobState) -> str:
 
 
 _COUNT_LOCATORS = "SELECT count(*) FROM jobs WHERE run = ? AND origin = 'locator'"
-_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
+NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 """Wall-clock seconds since 1970."""
 
 _ADD_LINKS = """
@@ -55,7 +55,7 @@ INSERT INTO jobs (run, sequence, origin, url, identity) VALUES (?, ?, 'link', ?,
 ON CONFLICT (run, identity) DO UPDATE SET state = 'READY', reason = NULL WHERE jobs.state = 'SKIPPED'
 """
 _TAKE = f"""
-UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {_NOW}
+UPDATE jobs SET state = 'TAKEN', lease = ?, node = ?, changed_at = {NOW}
 WHERE id IN ({{ids}}) AND state IN {_states_before(JobState.TAKEN)}
 """
 _FENCED_STATES = _states_before(JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE)
@@ -69,10 +69,13 @@ WITH f (id, lease, state, attempts, not_before, sequence, hops, target, document
 AS ({{values}})
 UPDATE jobs SET state = f.state, attempts = jobs.attempts + f.attempts, not_before = f.not_before, lease = NULL,
     hops = f.hops, target = f.target, document = coalesce(f.document, jobs.document), defs = f.defs, reason = f.reason,
-    priority = coalesce(f.priority, jobs.priority), changed_at = {_NOW}
+    priority = coalesce(f.priority, jobs.priority), changed_at = {NOW}
 FROM f WHERE jobs.id = f.id AND jobs.lease = f.lease AND jobs.state IN {_FENCED_STATES}
 """
-_MOVE = "UPDATE jobs SET sequence = ? WHERE id = ?"
+_MOVE = """
+WITH e (id, sequence) AS ({values}) UPDATE jobs SET sequence = e.sequence FROM e
+WHERE jobs.id = e.id AND jobs.sequence <> e.sequence
+"""
 _CLAIM = """
 UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NOT EXISTS (
     SELECT 1 FROM jobs t WHERE t.state = 'TAKEN' AND coalesce(t.target, t.url) = ? AND t.run = ? AND t.id <> ?
@@ -81,12 +84,12 @@ UPDATE jobs SET target = ? WHERE id = ? AND lease = ? AND state = 'TAKEN' AND NO
 _IS_HELD = "SELECT EXISTS (SELECT 1 FROM jobs WHERE id = ? AND lease = ? AND state = 'TAKEN')"
 _RELEASE = f"""
 UPDATE jobs SET state = CASE WHEN crashes + :crashed >= {MAX_CRASHES} THEN 'FAILED' ELSE 'READY' END, lease = NULL,
-    crashes = crashes + :crashed, reason = :reason, changed_at = {_NOW}
+    crashes = crashes + :crashed, reason = :reason, changed_at = {NOW}
 WHERE node = :node AND state = 'TAKEN' AND state IN {_states_before(JobState.READY, JobState.FAILED)} RETURNING id
 """
 # `+run` hides the column from the planner, which would read all jobs of the run instead of the index of TAKEN ones
 _RELEASE_ALL = f"""
-UPDATE jobs SET state = 'READY', lease = NULL, reason = ?, changed_at = {_NOW}
+UPDATE jobs SET state = 'READY', lease = NULL, reason = ?, changed_at = {NOW}
 WHERE +run = ? AND state = 'TAKEN' AND state IN {_states_before(JobState.READY)} RETURNING id
 """
 _PROMOTE = """
@@ -97,13 +100,13 @@ _NEXT_DUE = "SELECT min(not_before) FROM jobs WHERE run = ? AND state = 'READY' 
 _REOPEN = f"""
 UPDATE jobs SET state = 'READY', attempts = 0, crashes = 0, hops = 0, target = NULL, not_before = NULL, reason = NULL,
     priority = priority + {PRIORITY_RANGE} * (({PRIORITY_RANGE // 2} - priority) / {PRIORITY_RANGE}),
-    changed_at = {_NOW}
+    changed_at = {NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state IN {_states_before(JobState.READY)} AND state <> 'TAKEN'
 """
 _FIND_ENDED = "SELECT id FROM jobs WHERE run = ? AND identity = ? AND state IN ('DONE', 'FAILED', 'SKIPPED')"
-_RESUME = f"UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {_NOW} WHERE run = ? AND state = 'INCOMPLETE'"
+_RESUME = f"UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {NOW} WHERE run = ? AND state = 'INCOMPLETE'"
 _SKIP = f"""
-UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {_NOW} WHERE id IN (
+UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {NOW} WHERE id IN (
     SELECT id FROM jobs WHERE sequence = ? AND state = 'READY' AND not_before IS NULL LIMIT ?
 ) AND state IN {_states_before(JobState.SKIPPED, JobState.TAKEN)}
 """
@@ -232,9 +235,7 @@ def finish(db: Database, updates: Sequence[JobUpdate], completed_extracts: Conta
     db.execute_values(_FINISH, kept)
     if completed_extracts:
         db.execute(_DROP, (id_list(id_ for id_ in valid if id_ in completed_extracts),))
-    for update in updates:
-        if update.sequence is not None and update.id in valid:
-            db.execute(_MOVE, (update.sequence, update.id))
+    move(db, [(u.id, u.sequence) for u in updates if u.sequence is not None and u.id in valid])
     return valid
 
 
@@ -280,13 +281,18 @@ def resume_incomplete(db: Database, run: int) -> None:
 def reopen(db: Database, ids: Sequence[int], moves: Sequence[tuple[int, int]]) -> int:
     """Make ended jobs READY, to start from their first request; returns how many.
 
-    `moves`: (sequence, job) of jobs that a redirect moved to another host.
+    `moves`: (job, sequence) of jobs that a redirect moved to another host.
     """
     extracts.drop_of_pages(db, ids)  # a page that is fetched again is extracted then
     count = int(db.execute(_REOPEN, (id_list(ids),)).rowcount)
-    for move in moves:
-        db.execute(_MOVE, move)
+    move(db, moves)
     return count
+
+
+def move(db: Database, moves: Sequence[tuple[int, int]]) -> None:
+    """Give jobs to other sequences; `moves`: (job, sequence)."""
+    if moves:
+        db.execute_values(_MOVE, moves)
 
 
 def find_ended(db: Database, run: int, identity: bytes) -> int | None:

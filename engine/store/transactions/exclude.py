@@ -11,20 +11,19 @@ from engine.store.db.connector import Database, id_list
 from engine.store.db.filter import GlobFilter, JobFilter
 from engine.store.db.retry_busy import retry_busy
 from engine.store.read import browse
-from engine.store.tables import checkpoints, events
+from engine.store.tables import checkpoints, events, jobs
 from engine.store.tables.events import Event
 from engine.store.transactions.retry import ensure_accepting
 
-EXCLUDED = "excluded by an operator"
+_EXCLUDED = "excluded by an operator"
 _BATCH = 2000
-_NOW = "((julianday('now') - 2440587.5) * 86400.0)"
 
 _EXCLUDE = f"""
-UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {_NOW}
+UPDATE jobs SET state = 'SKIPPED', not_before = NULL, reason = ?, changed_at = {jobs.NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state = 'READY' RETURNING id
 """
 _READMIT = f"""
-UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {_NOW}
+UPDATE jobs SET state = 'READY', reason = NULL, changed_at = {jobs.NOW}
 WHERE id IN (SELECT value FROM json_each(?)) AND state = 'SKIPPED' AND reason = ?
 """
 _ENDED = """
@@ -34,13 +33,9 @@ WHERE id IN (SELECT value FROM json_each(?)) AND state IN ('FAILED', 'SKIPPED')
 _END_AGAIN = f"""
 WITH t (retried_at) AS (SELECT ?), e (id, state, reason, sequence, target, attempts, hops) AS ({{values}})
 UPDATE jobs SET state = e.state, reason = e.reason, target = e.target, attempts = e.attempts, hops = e.hops,
-    not_before = NULL, changed_at = {_NOW}
+    not_before = NULL, changed_at = {jobs.NOW}
 FROM t, e WHERE jobs.id = e.id AND jobs.state = 'READY' AND jobs.attempts = 0 AND jobs.changed_at <= t.retried_at
 RETURNING jobs.id
-"""
-_MOVE = """
-WITH e (id, sequence) AS ({values}) UPDATE jobs SET sequence = e.sequence FROM e
-WHERE jobs.id = e.id AND jobs.sequence <> e.sequence
 """
 
 _T = TypeVar("_T")
@@ -72,7 +67,7 @@ def exclude(db: Database, run: int, job_filter: JobFilter) -> Exclusion:
     or the filter selects other states or kinds than queued pages.
     """
     job_filter = queued_filter(job_filter)
-    reason = f"{EXCLUDED}: {job_filter.text}"[:300]
+    reason = f"{_EXCLUDED}: {job_filter.text}"[:300]
     chosen = [job for chunk in browse.iter_ids(db, run, job_filter) for job in chunk]
     excluded: list[int] = []
 
@@ -113,7 +108,7 @@ def end_again(db: Database, run: int, ended: Sequence[EndedJob], retried_at: flo
 
     def work(part: Sequence[EndedJob]) -> int:
         ids = {int(row[0]) for row in db.execute_values(_END_AGAIN, part, leading=(retried_at,))}
-        db.execute_values(_MOVE, [(job.id, job.sequence) for job in part if job.id in ids])
+        jobs.move(db, [(job.id, job.sequence) for job in part if job.id in ids])
         _log(db, run, len(ids), f"undo: the retry of {len(ids)} jobs is taken back")
         return len(ids)
 

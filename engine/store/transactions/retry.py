@@ -101,7 +101,7 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
         keys = [_document_key(row) for row in ended]
         for start in range(0, len(keys), 500):
             documents.invalidate(db, run, keys[start : start + 500])
-        moves = [(home, row[0]) for row in ended if (home := _original_sequence(db, run, row)) is not None]
+        moves = [(row[0], home) for row in ended if (home := _original_sequence(db, run, row)) is not None]
         robots.ask_hosts_of_jobs(db, run, ids)  # of the hosts that redirects led to
         count = jobs.reopen(db, ids, moves)
         robots.ask_hosts_of_jobs(db, run, ids)

@@ -62,7 +62,7 @@ def _ask_again(db: Database, run: int, wanted: list[tuple[int, str, str]]) -> in
     for host, key, origin in wanted:
         ended = jobs.find_ended(db, run, robots_key(key))
         if ended is not None:
-            jobs.reopen(db, [ended], [(sequences.ensure(db, run, "", host, JobKind.ROBOTS, None), ended)])
+            jobs.reopen(db, [ended], [(ended, sequences.ensure(db, run, "", host, JobKind.ROBOTS, None))])
         else:
             add_robots_job(db, run, host, key, origin)
     return len(wanted)
