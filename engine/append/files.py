@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.append.writer import Batch, Encoder, FileState
+from engine.append.writer import Batch, FileState, RowEncoder
 from engine.store.tables.outputs import Output
 
 
 class FileWriter:
     """Writes the bytes of an encoder to `path`. `mode`: the permissions of a new file."""
 
-    def __init__(self, path: Path, encoder: Encoder, *, mode: int = 0o600) -> None:
+    def __init__(self, path: Path, encoder: RowEncoder, *, mode: int = 0o600) -> None:
         self._path = path
         self._temp_path = path.with_name(f".{path.name}.rebuild")
         self._encoder = encoder
@@ -109,13 +109,13 @@ class FileWriter:
 class FileFormat:
     """An output type whose files are streams of bytes. `encoder` creates the encoder from an output's settings."""
 
-    encoder: Callable[[Mapping[str, Any]], Encoder]
+    encoder: Callable[[Mapping[str, Any]], RowEncoder]
 
     def create_writer(self, output: Output, *, run: str, mode: int) -> FileWriter:  # noqa: ARG002 - of databases
         """The writer of an output."""
         return FileWriter(Path(output.path), self.encoder(output.settings), mode=mode)
 
-    def create_encoder(self, settings: Mapping[str, Any]) -> Encoder:
+    def create_encoder(self, settings: Mapping[str, Any]) -> RowEncoder:
         """The encoder for rows of an output with these settings."""
         return self.encoder(settings)
 

@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from engine.append.writer import Encoder, OutputFormat, Writer
+from engine.append.writer import OutputFormat, RowEncoder, Writer
 from engine.errors import CrawlError, suggest
 from engine.model.output_type import OUTPUT_TYPES
 from engine.store.tables.outputs import Output
@@ -32,7 +32,7 @@ def create_writer(output: Output, *, run: str, folder: Path) -> Writer:
     return load_format(output.type).create_writer(output, run=run, mode=mode)
 
 
-def create_encoder(type_: str, settings: Mapping[str, Any]) -> Encoder:
+def create_encoder(type_: str, settings: Mapping[str, Any]) -> RowEncoder:
     """The encoder of a type whose files are streams of bytes. Raises CrawlError on any other type."""
     encoder = load_format(type_).create_encoder(settings)
     if encoder is None:

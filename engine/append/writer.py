@@ -50,7 +50,7 @@ class Writer(Protocol):
         """Close the file; may be called again."""
 
 
-class Encoder(Protocol):
+class RowEncoder(Protocol):
     """Encodes rows as the bytes of a file."""
 
     def header(self) -> bytes:
@@ -66,5 +66,5 @@ class OutputFormat(Protocol):
     def create_writer(self, output: Output, *, run: str, mode: int) -> Writer:
         """The writer of an output. `run`: the run's id; `mode`: the permissions of a new file."""
 
-    def create_encoder(self, settings: Mapping[str, Any]) -> Encoder | None:
+    def create_encoder(self, settings: Mapping[str, Any]) -> RowEncoder | None:
         """The encoder for rows of an output with these settings; None if its files are not streams of bytes."""

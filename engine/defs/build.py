@@ -3,12 +3,13 @@
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 from urllib.parse import quote_plus
 
+from engine.defs.chains import Chains
 from engine.defs.conflicts import canonical_host
 from engine.defs.language import (
     AppenderTerm,
@@ -39,6 +40,8 @@ from engine.model.definition import (
     Task,
     TaskGroup,
 )
+from engine.model.step import ChainStep, is_plugin_path
+from engine.plugins.catalog import Catalog
 
 _T = TypeVar("_T")
 _M = TypeVar("_M")
@@ -50,7 +53,9 @@ _TEXT_TYPES = frozenset({"str", "decimal", "date", "url"})
 """Types whose default keeps its digits as written: `0.10` is not `0.1`."""
 
 
-def build_definitions(terms: Defs, root: YamlNode, files: tuple[str, ...], paths: Mapping[str, Path]) -> Definitions:
+def build_definitions(
+    terms: Defs, root: YamlNode, files: tuple[str, ...], paths: Mapping[str, Path], chains: Chains, catalog: Catalog
+) -> Definitions:
     """The defs as the engine uses them. `paths` maps display paths to files; `root` holds the source positions.
 
     Parts are sorted by name, so moving a part to another file changes nothing.
@@ -65,13 +70,20 @@ def build_definitions(terms: Defs, root: YamlNode, files: tuple[str, ...], paths
     def group(name: str, term: LocatorGroupTerm, entry: Entry) -> LocatorGroup:
         return _locator_group(name, term, entry, paths)
 
+    def task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
+        return _task_group(name, term, entry, chains, catalog)
+
+    def data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
+        return _data_def(name, term, entry, catalog)
+
     return Definitions(
         locator_groups=parts("locatorGroups", terms.locator_groups, group),
-        task_groups=parts("taskGroups", terms.task_groups, _task_group),
-        data_defs=parts("dataDefs", terms.data_defs, _data_def),
+        task_groups=parts("taskGroups", terms.task_groups, task_group),
+        data_defs=parts("dataDefs", terms.data_defs, data_def),
         expectations=tuple(e for e in parts("dataDefs", terms.data_defs, _expectation) if e is not None),
         hosts=parts("hosts", terms.hosts, _host),
         appenders=parts("appenders", terms.appenders, _appender) or (AppenderDef(name="rows"),),
+        plugins=catalog.files,
         base_url=terms.base_url,
         files=files,
     )
@@ -123,11 +135,13 @@ def _encode_form_value(text: str) -> str:
     return "".join(encoded)
 
 
-def _task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
+def _task_group(name: str, term: TaskGroupTerm, entry: Entry, chains: Chains, catalog: Catalog) -> TaskGroup:
     tasks = term.__pydantic_extra__ or {}
     return TaskGroup(
         name=name,
-        tasks=tuple(_task(key, task, entry.node.entries[key]) for key, task in tasks.items()),
+        tasks=tuple(
+            _task(key, task, entry.node.entries[key], chains[name, key], catalog) for key, task in tasks.items()
+        ),
         live=_or_default(term.live, None),
         max_depth=term.max_depth,
         max_pages=term.max_pages,
@@ -136,25 +150,43 @@ def _task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
     )
 
 
-def _task(name: str, term: TaskTerm, entry: Entry) -> Task:
+def _task(name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog) -> Task:
     persist = getattr(term.persist, "data", None) is not False
     steps = entry.node.text_of("steps")
-    return Task(name=name, data_def=term.data_def, steps=steps, persist=persist, place=entry.place)
+    classes = [step.class_name for step in chain if step.kind in ("loader", "parser", "step")]
+    files = [argument.removeprefix("plugins/") for step in chain for argument in step.run if is_plugin_path(argument)]
+    return Task(
+        name=name,
+        data_def=term.data_def,
+        steps=steps,
+        persist=persist,
+        chain=chain,
+        code=catalog.code_hash(classes, files),
+        place=entry.place,
+    )
 
 
-def _data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:
+def _data_def(name: str, term: DataDefTerm, entry: Entry, catalog: Catalog) -> DataDef:
     node = entry.node
+    fields = _fields(term.fields, node)
     filters = zip(term.filters or [], node.list_of("filters"), strict=True)
     links = zip(term.links or [], node.list_of("links"), strict=True)
     return DataDef(
         name=name,
         block=getattr(term.query, "block", None),
-        fields=_fields(term.fields, node),
+        fields=fields,
         filters=tuple(FilterRule(field=part.field, pattern=part.pattern, place=at.place) for part, at in filters),
         links=tuple(_link(part, at) for part, at in links),
         key=tuple(term.key or ()),
+        code=catalog.code_hash(_converters(fields)),
         place=entry.place,
     )
+
+
+def _converters(fields: tuple[Field, ...]) -> Iterator[str]:
+    for field in fields:
+        yield from field.convert
+        yield from _converters(field.fields)
 
 
 def _expectation(name: str, term: DataDefTerm, entry: Entry) -> Expectation | None:
@@ -188,6 +220,8 @@ def _field(name: str, term: FieldTerm, entry: Entry) -> Field:
         has_default="default" in term.model_fields_set,
         required=_or_default(term.required, False),
         fields=_fields(term.fields, entry.node),
+        convert=tuple(term.convert or ()),
+        from_step=_or_default(term.from_step, False),
         place=entry.place,
     )
 

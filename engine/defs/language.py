@@ -25,6 +25,7 @@ from engine.defs.scalars import (
     Text,
     Url,
     Value,
+    list_if_text,
     none_if_false,
     optional,
 )
@@ -66,7 +67,10 @@ class TaskTerm(Term):
     """One dataDef applied to the group's pages."""
 
     data_def: Text = Field(description="The name of a dataDef.")
-    steps: Any = optional("The name of a step set.", json_schema_extra={"type": "string"})
+    steps: Any = optional(
+        "The name of a step set, or a set with the steps to change in it.",
+        json_schema_extra={"type": ["string", "object"]},
+    )
     persist: PersistTerm = optional("What later runs may reuse of this task.")
 
 
@@ -108,6 +112,10 @@ class FieldTerm(Term):
     default: Any = optional("The value to use when the field is missing.")
     required: bool = optional("Reject the record if the value is missing; default false.")
     fields: dict[str, "FieldTerm"] = optional("Nested fields: a list of objects, one per match of `selector`.")
+    convert: Annotated[list[Text], BeforeValidator(list_if_text)] = optional(
+        "A class, or a list of classes, that convert the text after `match` and before `type`."
+    )
+    from_step: bool = optional("Whether a step of the task fills the field; default false.")
 
 
 class FilterTerm(Term):

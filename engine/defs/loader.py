@@ -7,14 +7,16 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from engine import urls
-from engine.defs import conflicts, names, pydantic_errors, references, sources, steps, yaml_tree
+from engine.defs import conflicts, converters, names, plugin_files, pydantic_errors, references, sources, yaml_tree
 from engine.defs.build import build_definitions
+from engine.defs.chains import compile_chains
 from engine.defs.language import Defs
 from engine.defs.merge import merge
 from engine.defs.problems import Problems
 from engine.defs.yaml_node import YamlNode
 from engine.errors import DefsError, Problem
 from engine.model.definition import Definitions, Locator, SourcePosition
+from engine.plugins.catalog import build_catalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,8 @@ def load(path: Path) -> LoadedDefs:
     def_files = sources.read(path, problems)
     files = tuple(source.display_path for source in def_files)
     unreadable = problems.has_errors
+    catalog = build_catalog(plugin_files.read(path, problems))
+    plugin_files.check(catalog.files, path, problems)
     roots = [yaml_tree.parse(source.text, source.display_path, problems) for source in def_files]
     incomplete = unreadable or any(
         root is None and _has_text(source.text) for root, source in zip(roots, def_files, strict=True)
@@ -38,7 +42,8 @@ def load(path: Path) -> LoadedDefs:
     root = merge([root for root in roots if root is not None], sources.root_place(path), problems)
     terms = _validate(root, problems)
     names.check(root, problems)
-    steps.check(root, problems)
+    chains = compile_chains(root, catalog, problems)
+    converters.check(root, catalog, problems)
     conflicts.check(root, problems)
     if not incomplete:
         # A broken file may define names that others use: do not report those as unknown.
@@ -46,7 +51,7 @@ def load(path: Path) -> LoadedDefs:
     if terms is None or problems.has_errors:
         raise DefsError(problems.in_file_order(files))
     paths = {source.display_path: source.path for source in def_files}
-    definitions = build_definitions(terms, root, files, paths)
+    definitions = build_definitions(terms, root, files, paths, chains, catalog)
     for group in definitions.locator_groups:
         for locator in group.locators:
             _check_seed_file(locator, problems)

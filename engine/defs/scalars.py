@@ -36,6 +36,11 @@ def none_if_false(value: Any) -> Any:
     return [] if value is False else value
 
 
+def list_if_text(value: Any) -> Any:
+    """A list that may be written as its only item."""
+    return [value] if isinstance(value, str) else value
+
+
 def custom_error(code: str, message: str) -> PydanticCustomError:
     """A validation error with its code. `message` may contain braces."""
     return PydanticCustomError(code, "{message}", {"message": message})

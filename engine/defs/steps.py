@@ -1,12 +1,16 @@
-"""The built-in step sets, and checks of user-defined ones."""
+"""The built-in step sets and classes, and the reading of one step of the defs."""
 
-from collections.abc import Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
 
 from engine.defs.problems import Problems
 from engine.defs.redaction import shown_key
-from engine.defs.yaml_node import Entry, YamlNode
+from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.errors import suggest
+from engine.model.step import ChainStep, StepKind
+from engine.plugins.catalog import Catalog
+from engine.setting_values import parse_seconds
 
 RECORD_DEFAULT = "recordDefault"
 _DEFAULT_STEPS = ("seeder", "loader", "parser", "filter", "appender")
@@ -17,122 +21,182 @@ STEP_SETS: Mapping[str, tuple[str, ...]] = {
 }
 """The built-in step sets: name → steps in order."""
 
-LOCATOR_CREATOR = "LocatorCreator"
+LOCATOR_SEEDER, PAGE_LOADER, DATA_FILTER, DATA_APPENDER = "LocatorSeeder", "PageLoader", "DataFilter", "DataAppender"
+DATA_CONVERTER, LOCATOR_CREATOR, COMMAND = "DataConverter", "LocatorCreator", "command"
+PARSERS = {"jsoupDefault": "JsoupParser", "htmlUnitDefault": "HtmlUnitParser", RECORD_DEFAULT: "RecordParser"}
 _JAVA_PREFIX = "org.codetab.scoopi.step."
 _CLASS_ALIASES = {
-    _JAVA_PREFIX + "extract.LocatorSeeder": "LocatorSeeder",
-    _JAVA_PREFIX + "extract.PageLoader": "PageLoader",
+    _JAVA_PREFIX + "extract.LocatorSeeder": LOCATOR_SEEDER,
+    _JAVA_PREFIX + "extract.PageLoader": PAGE_LOADER,
     _JAVA_PREFIX + "parse.jsoup.Parser": "JsoupParser",
     _JAVA_PREFIX + "parse.htmlunit.Parser": "HtmlUnitParser",
-    _JAVA_PREFIX + "process.DataFilter": "DataFilter",
-    _JAVA_PREFIX + "process.DataConverter": "DataConverter",
+    _JAVA_PREFIX + "process.DataFilter": DATA_FILTER,
+    _JAVA_PREFIX + "process.DataConverter": DATA_CONVERTER,
     _JAVA_PREFIX + "process.LocatorCreator": LOCATOR_CREATOR,
-    _JAVA_PREFIX + "load.DataAppender": "DataAppender",
+    _JAVA_PREFIX + "load.DataAppender": DATA_APPENDER,
 }
 STEP_CLASSES = frozenset({*_CLASS_ALIASES.values(), "RecordParser"})
-"""The short names of all step classes."""
+"""The short names of all built-in step classes."""
+RANKS: Mapping[str, int] = {
+    LOCATOR_SEEDER: 0, PAGE_LOADER: 1, **dict.fromkeys(PARSERS.values(), 2), DATA_FILTER: 3, DATA_CONVERTER: 3,
+    LOCATOR_CREATOR: 3, DATA_APPENDER: 4,
+}  # fmt: skip
+"""The order in which built-in classes stand in a chain."""
+KIND_RANKS: Mapping[StepKind, int] = {"loader": 1, "parser": 2, "step": 3, "command": 3}
+"""The same for users' code."""
+SUMMARIES: Mapping[str, str] = {
+    LOCATOR_SEEDER: "Makes the jobs of the locators.",
+    PAGE_LOADER: "Takes the stored page while it is live, else fetches it.",
+    "RecordParser": "Makes rows by the fields of the dataDef.",
+    "JsoupParser": "Makes rows by the fields of the dataDef; CSS selectors.",
+    "HtmlUnitParser": "Makes rows by the fields of the dataDef; XPath.",
+    DATA_FILTER: "Drops the rows that match `filters` of the dataDef.",
+    DATA_CONVERTER: "Converts values by the plugins of the step (axis mode).",
+    LOCATOR_CREATOR: "On a side branch: makes a job of each row's URL.",
+    DATA_APPENDER: "Commits the rows; the appender process writes them to the outputs.",
+    COMMAND: "Runs a program of any language: JSON lines in and out.",
+}
+"""What each built-in class does, in a sentence."""
 
-_STEP_KEYS = ("class", "previous", "next", "plugins")
-
-
-def check(root: YamlNode, problems: Problems) -> None:
-    """Checks the user's step sets, and the step sets and overrides of tasks."""
-    custom = dict(root.entries_of("steps"))
-    for name, entry in custom.items():
-        problems.add(entry.place, "not-built", f"'{name}': custom step sets are not implemented yet; remove it")
-        bases = [base for base in STEP_SETS if entry.node.get(base) is not None]
-        if bases and set(entry.node.entries) == set(bases):  # a set that changes built-in ones
-            for base in bases:
-                _check_step_set(entry.node.entries[base], STEP_SETS[base], problems)
-        else:
-            _check_step_set(entry, (), problems)
-    names = sorted({*STEP_SETS, *custom})
-    for _, group in root.entries_of("taskGroups"):
-        for task in group.node.entries.values():
-            _check_task_steps(task.node, custom, names, problems)
-
-
-def _check_task_steps(task: YamlNode, custom: Mapping[str, Entry], names: list[str], problems: Problems) -> None:
-    chosen = task.get("steps")
-    if chosen is None:
-        if "steps" in task.entries:
-            problems.add(task.key_place("steps"), "wrong-type", "`steps` must be the name of a step set, not nothing")
-    elif chosen.kind == "list":
-        problems.add(chosen.place, "wrong-type", "`steps` must be the name of a step set, not a list")
-    elif chosen.kind == "scalar":
-        if chosen.text not in names:
-            message = f"unknown step set '{chosen.text}'{suggest(chosen.text, names)}"
-            problems.add(chosen.place, "unknown-steps", message)
-    else:
-        for name, override in chosen.entries.items():
-            problems.add(override.place, "not-built", "changing steps for one task is not implemented yet; remove it")
-            if name not in names:
-                problems.add(override.place, "unknown-steps", f"unknown step set '{name}'{suggest(name, names)}")
-            base = STEP_SETS.get(name) or (custom[name].node.entries if name in custom else ())
-            _check_step_set(override, base, problems)
+_STEP_KEYS = ("class", "previous", "next", "plugins", "options", "run", "limit", "workers")
+_UsersKind = Literal["step", "parser", "loader"]
+_USERS_KINDS: Mapping[str, _UsersKind] = {"step": "step", "parser": "parser", "loader": "loader"}
+"""What users' classes may be in a chain; a step of that name must be of that kind."""
+_MAX_WORKERS = 64
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
-def _check_step_set(entry: Entry, base: Iterable[str], problems: Problems) -> None:
-    """Checks one step set, or an override of a set with the steps `base`."""
-    if entry.node.kind != "mapping":
-        problems.add(entry.place, "wrong-type", f"a step set must be a mapping of steps, not {entry.node.describe()}")
-        return
-    steps = entry.node.entries
-    order = list(base)
-    names = {*order, *steps}
-    following: dict[str, set[str]] = {name: set() for name in names}
-    for name, next_name in pairwise(order):
-        following[name].add(next_name)
-    for name, step in steps.items():
-        _check_step(step, names, problems)
-        previous, following_step = step.node.text_of("previous"), step.node.text_of("next")
-        if previous in following:
-            following[previous].add(name)
-        ends_branch = (
-            following_step == "seeder" and _short_class_name(step.node.text_of("class") or "") == LOCATOR_CREATOR
-        )
-        if following_step in following and not ends_branch:
-            following[name].add(following_step)
-    for name, step in steps.items():
-        if _is_in_cycle(name, following):
-            place = step.node.get("next")
-            message = f"the steps after '{name}' lead back to it; set `next: end` on the last of them"
-            problems.add(place.place if place else step.place, "step-cycle", message)
+def default_chain(name: str = RECORD_DEFAULT) -> list[ChainStep]:
+    """The chain of a built-in set."""
+    classes = (LOCATOR_SEEDER, PAGE_LOADER, PARSERS[name], DATA_FILTER, DATA_APPENDER)
+    return [ChainStep(name=step, class_name=class_) for step, class_ in zip(STEP_SETS[name], classes, strict=True)]
 
 
-def _check_step(step: Entry, names: set[str], problems: Problems) -> None:
-    if step.node.kind != "mapping":
-        problems.add(step.place, "wrong-type", f"a step must be a mapping, not {step.node.describe()}")
-        return
-    for key, entry in step.node.entries.items():
+def read_step(name: str, entry: Entry, catalog: Catalog, problems: Problems, *, replaces: bool) -> ChainStep | None:
+    """One step as written; None if it has a problem. `replaces`: a step of its name is in the set it changes."""
+    node = entry.node
+    if node.kind != "mapping":
+        problems.add(entry.place, "wrong-type", f"a step must be a mapping, not {node.describe()}")
+        return None
+    usable = True
+    for key, part in node.entries.items():
         if key not in _STEP_KEYS:
             message = f"unknown key '{shown_key(key)}' in a step{suggest(key, list(_STEP_KEYS))}"
-            problems.add(entry.place, "unknown-key", message)
+            problems.add(part.place, "unknown-key", message)
+            usable = False
     for key in ("class", "previous", "next"):
-        node = step.node.get(key)
-        if node is None:
-            problems.add(step.place, "missing-key", f"the key `{key}` is missing")
-        elif node.kind != "scalar":
-            problems.add(node.place, "wrong-type", f"`{key}` must be a text, not {node.describe()}")
-        elif key == "class" and _short_class_name(node.text) not in STEP_CLASSES:
-            message = f"unknown step class '{node.text}'{suggest(node.text, sorted(STEP_CLASSES))}"
-            problems.add(node.place, "unknown-step-class", message)
-        elif key != "class" and node.text not in names | {"start" if key == "previous" else "end", "seeder"}:
-            message = f"unknown step '{node.text}' in this set{suggest(node.text, sorted(names))}"
-            problems.add(node.place, "unknown-step", message)
+        value = node.get(key)
+        if value is None and (key == "class" or not replaces):
+            problems.add(entry.place, "missing-key", f"the key `{key}` is missing")
+            usable = False
+        elif value is not None and value.kind != "scalar":
+            problems.add(value.place, "wrong-type", f"`{key}` must be a text, not {value.describe()}")
+            usable = False
+    if not usable:
+        return None
+    class_name = short_class_name(node.text_of("class") or "")
+    kind = _kind_of(name, class_name, node, catalog, problems)
+    if kind is None or not _check_keys(node, class_name, kind, problems):
+        return None
+    return ChainStep(
+        name=name,
+        class_name=class_name,
+        kind=kind,
+        options=_read_options(node, problems),
+        run=tuple(part.text for part in node.list_of("run")),
+        limit=_read_limit(node, problems),
+        workers=_read_workers(node, problems),
+    )
 
 
-def _is_in_cycle(name: str, following: Mapping[str, set[str]]) -> bool:
-    seen: set[str] = set()
-    todo = [name]
-    while todo:
-        for after in following[todo.pop()] - seen:
-            if after == name:
-                return True
-            seen.add(after)
-            todo.append(after)
-    return False
-
-
-def _short_class_name(name: str) -> str:
+def short_class_name(name: str) -> str:
+    """The class of a name; Scoopi's Java names are aliases."""
     return _CLASS_ALIASES.get(name, name)
+
+
+def _kind_of(name: str, class_name: str, node: YamlNode, catalog: Catalog, problems: Problems) -> StepKind | None:
+    """What a step is; None, with a problem, if its class does not exist or does not fit."""
+    if class_name == COMMAND:
+        return "command"
+    if class_name in STEP_CLASSES:
+        return "built-in"
+    place = node.entries["class"].node.place
+    plugin_class = catalog.find(class_name)
+    if plugin_class is None:
+        names = {*STEP_CLASSES, COMMAND}.union(*(catalog.names(kind) for kind in ("step", "parser", "loader")))
+        message = f"unknown step class '{class_name}'{suggest(class_name, sorted(names))}"
+        problems.add(place, "unknown-step-class", message)
+        return None
+    kind = _USERS_KINDS.get(name, "step")
+    if name not in _USERS_KINDS:
+        kind = next((kind for kind in _USERS_KINDS.values() if kind in plugin_class.kinds), kind)
+    problem = plugin_class.problem_as(kind)
+    if problem is not None:
+        problems.add(place, "bad-step-class", f"'{class_name}' ({plugin_class.origin}:{plugin_class.line}): {problem}")
+        return None
+    return kind
+
+
+def _check_keys(node: YamlNode, class_name: str, kind: StepKind, problems: Problems) -> bool:
+    """Whether the keys fit the kind of step."""
+    allowed = {
+        "built-in": {"plugins", "options"} if class_name == LOCATOR_CREATOR else {"plugins"},
+        "command": {"run", "limit", "workers"},
+    }.get(kind, {"options", "limit", "workers"})
+    usable = True
+    for key in ("plugins", "options", "run", "limit", "workers"):
+        if key in node.entries and key not in allowed:
+            message = f"`{key}` has no effect on the class {class_name}; remove it"
+            problems.add(node.key_place(key), "conflict", message)
+            usable = False
+    if "plugins" in node.entries or class_name == DATA_CONVERTER:
+        message = f"the plugins of {class_name} are not implemented yet; use `convert` on a field, or `appenders`"
+        problems.add(node.key_place("plugins"), "not-built", message)
+        usable = False
+    if kind == "command":
+        arguments = node.list_of("run")
+        if not arguments or not all(part.kind == "scalar" and part.text for part in arguments):
+            message = "a command needs `run`: a list with the program and its arguments, such as [awk, -f, score.awk]"
+            problems.add(node.key_place("run"), "missing-key", message)
+            usable = False
+    return usable
+
+
+def _read_options(node: YamlNode, problems: Problems) -> Mapping[str, Any]:
+    options = node.get("options")
+    if options is None:
+        return _NO_OPTIONS
+    if options.kind != "mapping":
+        problems.add(options.place, "wrong-type", f"`options` must be a mapping, not {options.describe()}")
+        return _NO_OPTIONS
+    for key, entry in options.entries.items():
+        if not key.isidentifier():
+            message = f"'{shown_key(key)}' cannot be an option: options are keyword arguments of the class"
+            problems.add(entry.place, "bad-name", message)
+    return MappingProxyType(plain_data(options.value()))
+
+
+def _read_limit(node: YamlNode, problems: Problems) -> float | None:
+    limit = node.get("limit")
+    if limit is None:
+        return None
+    try:
+        seconds = parse_seconds(limit.text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 3600:
+        message = f"`limit` must be a time from 1 ms to 1 hour, such as 5 or 500ms, not {limit.describe()}"
+        problems.add(limit.place, "out-of-range", message)
+        return None
+    return seconds
+
+
+def _read_workers(node: YamlNode, problems: Problems) -> int:
+    workers = node.get("workers")
+    if workers is None:
+        return 1
+    if not (workers.kind == "scalar" and workers.text.isdecimal() and 0 < int(workers.text) <= _MAX_WORKERS):
+        message = f"`workers` must be a number from 1 to {_MAX_WORKERS}, not {workers.describe()}"
+        problems.add(workers.place, "out-of-range", message)
+        return 1
+    return int(workers.text)

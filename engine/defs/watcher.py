@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from engine.defs import sources
+from engine.defs import plugin_files, sources
 from engine.defs.loader import load
 from engine.defs.problems import Problems
 from engine.errors import DefsError, Problem
@@ -52,6 +52,9 @@ def fingerprint_files(path: Path) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for source in sources.read(path, problems):
         for text in (source.display_path, source.text):
+            digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+    for file in plugin_files.read(path, problems):
+        for text in (file.path, file.text):
             digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
     for problem in problems.in_file_order(()):
         digest.update(str(problem).encode("utf-8", "surrogatepass") + b"\0")

@@ -11,6 +11,7 @@ from engine.extract.cost import Cost
 from engine.extract.node_value import JsonValue, read_node
 from engine.extract.patterns import PatternTimeout, TimedPattern
 from engine.extract.selectors import Scope, Selector, compile_selector
+from engine.extract.user_converter import ConverterSource, FieldConverter, no_converters
 from engine.model.definition import Field, SourcePosition
 from engine.model.text_value import to_text
 
@@ -33,12 +34,14 @@ class RecordRejected(Exception):
 class FieldReader:
     """A compiled field. If its selector or pattern does not compile, it rejects every record."""
 
-    def __init__(self, field: Field, parent: str = "") -> None:
+    def __init__(self, field: Field, parent: str = "", converters: ConverterSource = no_converters) -> None:
+        """`converters`: finds those of users' code that fields name."""
         self.name = field.name
         self.path = f"{parent}{field.name}"
         self._is_counted = not parent and field.value is None
         self._field = field
-        self._nested = tuple(FieldReader(inner, f"{self.path}.") for inner in field.fields)
+        self._nested = tuple(FieldReader(inner, f"{self.path}.", converters) for inner in field.fields)
+        self._users_converters: tuple[FieldConverter, ...] = ()
         self._convert = converter_for(field)
         self._keeps_whitespace = field.type == "json" or field.attribute in _MARKUP
         self._compile_error: str | None = None
@@ -47,6 +50,7 @@ class FieldReader:
         try:
             self._selector = compile_selector(field.selector)
             self._pattern = None if field.match is None else TimedPattern(field.match)
+            self._users_converters = tuple(converters(name) for name in field.convert)
         except ValueError as error:
             self._compile_error = str(error)
 
@@ -65,6 +69,8 @@ class FieldReader:
         With `all` a list of values, with nested fields a list of objects; empty when missing.
         Raises `RecordRejected`, `BudgetExceeded` and `OutOfTime`.
         """
+        if self._field.from_step:
+            return None
         if self._compile_error is not None or self._selector is None:
             raise self._rejected(self._compile_error or "the field cannot be read")
         if self._nested:
@@ -107,13 +113,19 @@ class FieldReader:
     def _match_text(self, text: str, budget: Budget) -> str | None:
         budget.charge(text)
         text = text.strip() if self._keeps_whitespace else " ".join(text.split())
-        if self._pattern is None or not text:
-            return text
-        try:
-            matched = self._pattern.find(text, budget.time_budget)
-        except PatternTimeout as error:
-            raise self._rejected(str(error)) from None
-        return matched.strip() if matched else None
+        if self._pattern is not None and text:
+            try:
+                matched = self._pattern.find(text, budget.time_budget)
+            except PatternTimeout as error:
+                raise self._rejected(str(error)) from None
+            text = matched.strip() if matched else ""
+        if self._users_converters and text:
+            try:
+                for convert in self._users_converters:
+                    text = convert(text)
+            except ValueError as error:
+                raise self._rejected(str(error)) from None
+        return text or None
 
     def _convert_text(self, text: str, budget: Budget) -> Any:
         try:

@@ -14,6 +14,7 @@ from engine.extract.filters import RecordFilter
 from engine.extract.links import LinkExtractor
 from engine.extract.page import Page
 from engine.extract.selectors import Scope, Selector, compile_selector
+from engine.extract.user_converter import ConverterSource, no_converters
 from engine.model.definition import DataDef
 from engine.model.record import Extraction, RecordCounts, Rejection
 
@@ -53,10 +54,11 @@ class RecordExtractor:
     """
 
     def __init__(
-        self, data_def: DataDef, priorities: Mapping[str, int] = _NO_PRIORITIES, *, max_links: int = 50_000
-    ) -> None:
+        self, data_def: DataDef, priorities: Mapping[str, int] = _NO_PRIORITIES, *, max_links: int = 50_000,
+        converters: ConverterSource = no_converters,
+    ) -> None:  # fmt: skip
         self._data_def = data_def
-        self._readers = tuple(FieldReader(field) for field in data_def.fields)
+        self._readers = tuple(FieldReader(field, converters=converters) for field in data_def.fields)
         self._counted_fields = tuple(field.name for field in data_def.fields if field.value is None)
         self.defaulted_fields = frozenset(field.name for field in data_def.fields if field.has_default)
         """Fields that have a default, and so may be missing."""
@@ -132,6 +134,11 @@ class RecordExtractor:
             filtered=filtered,
             counts=RecordCounts(len(rows) + len(rejected), len(rejected), tuple(missing.items())),
         )
+
+    def extract_links(self, page: Page, context: Context) -> Extraction:
+        """The links alone, where other code makes the rows. Raises `PageTooDeep`."""
+        links, rejected, dropped = self._link_extractor.extract(Budget(page, context, None))
+        return Extraction(data_def=self._data_def.name, links=links, rejected=rejected, dropped_links=dropped)
 
     def _scopes(self, page: Page) -> Iterator[Scope]:
         """The page, or its blocks; one at a time, since a scope keeps the trees it made of its block."""

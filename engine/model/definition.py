@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from types import MappingProxyType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from engine.model.step import ChainStep, PluginFile
+
 
 def _empty_mapping() -> Mapping[str, str]:
     return MappingProxyType({})
@@ -51,6 +53,10 @@ class Field:
     required: bool = False
     fields: tuple["Field", ...] = ()
     """Nested fields: the value is a list with an object for each match of `selector`."""
+    convert: tuple[str, ...] = field(default=(), metadata=ADDED_LATER)
+    """Classes of users' code that convert the text, in this order."""
+    from_step: bool = field(default=False, metadata=ADDED_LATER)
+    """Whether a step fills it, and no selector."""
     place: SourcePosition = NO_POSITION
 
 
@@ -90,6 +96,8 @@ class DataDef:
     filters: tuple[FilterRule, ...] = ()
     links: tuple[Link, ...] = ()
     key: tuple[str, ...] = ()
+    code: str = field(default="", metadata=ADDED_LATER)
+    """A hash of the code of its converters."""
     place: SourcePosition = NO_POSITION
 
     @property
@@ -106,6 +114,10 @@ class Task:
     data_def: str
     steps: str | None = None
     persist: bool = True
+    chain: tuple[ChainStep, ...] = field(default=(), metadata=ADDED_LATER)
+    """The main line, then side branches; empty: the default chain."""
+    code: str = field(default="", metadata=ADDED_LATER)
+    """A hash of the users' code in the chain."""
     place: SourcePosition = NO_POSITION
 
 
@@ -220,6 +232,7 @@ class Definitions:
     appenders: tuple[AppenderDef, ...] = (AppenderDef(name="rows"),)
     expectations: tuple[Expectation, ...] = field(default=(), metadata=ADDED_LATER)
     """Beside the dataDefs: a change of them makes no stored page stale."""
+    plugins: tuple[PluginFile, ...] = field(default=(), metadata=ADDED_LATER)
     base_url: str | None = None
     files: tuple[str, ...] = ()
     """The files that were read, in path order."""

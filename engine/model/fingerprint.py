@@ -1,9 +1,42 @@
 """Fingerprints of a set of defs: hashes that show which stored pages a change of the defs makes stale."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
+
+
+class ExtractionUnit(NamedTuple):
+    """What makes rows of a page: a dataDef, and the task whose chain they go through."""
+
+    data_def: str
+    task: str
+    """Empty with the default chain: tasks do not matter then."""
+    hash: str
+    """Rows made under another hash are not current."""
+
+
+def list_units(
+    definitions: Definitions, group: TaskGroup, hashes: Mapping[str, str] | None = None
+) -> list[ExtractionUnit]:
+    """The units of a group's pages, in the order of its tasks; equal ones once. `hashes`: of dataDefs, by name.
+
+    Limits and workers of steps do not count: they change no row.
+    """
+    units: dict[tuple[str, str], ExtractionUnit] = {}
+    for task in group.tasks:
+        data_def = definitions.data_def(task.data_def)
+        if data_def is None:
+            continue
+        hash_ = definition_hash(data_def) if hashes is None else hashes[data_def.name]
+        if task.chain:
+            chain = [replace(step, limit=None, workers=1) for step in task.chain]
+            hash_ = definition_hash([task.name, hash_, chain, task.code])
+        unit = ExtractionUnit(data_def.name, task.name if task.chain else "", hash_)
+        units.setdefault(unit[:2], unit)
+    return list(units.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -12,7 +45,7 @@ class GroupFingerprint:
 
     group: str
     data_defs: tuple[tuple[str, str], ...]
-    """Name and hash of each dataDef, in the order of the tasks."""
+    """Name of the dataDef and hash of each unit of extraction, in the order of the tasks."""
     follow_hash: str
     """A hash of what decides on links besides the dataDefs: target groups, depths, `nofollow`."""
 
@@ -59,7 +92,7 @@ def _group_fingerprint(
     used = [data_def for name in names if (data_def := definitions.data_def(name)) is not None]
     return GroupFingerprint(
         group=group.name,
-        data_defs=tuple((data_def.name, hashes[data_def.name]) for data_def in used),
+        data_defs=tuple((unit.data_def, unit.hash) for unit in list_units(definitions, group, hashes)),
         follow_hash=_follow_hash(definitions, group.name, used, nofollow_rules),
     )
 

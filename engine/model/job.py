@@ -38,12 +38,15 @@ class JobOrigin(StrEnum):
 JOB_TRANSITIONS: dict[JobState, frozenset[JobState]] = {
     JobState.READY: frozenset({JobState.TAKEN, JobState.SKIPPED}),
     JobState.TAKEN: frozenset({JobState.READY, JobState.DONE, JobState.FAILED, JobState.SKIPPED, JobState.INCOMPLETE}),
-    JobState.DONE: frozenset({JobState.READY}),
-    JobState.FAILED: frozenset({JobState.READY}),
+    JobState.DONE: frozenset({JobState.READY, JobState.FAILED}),
+    JobState.FAILED: frozenset({JobState.READY, JobState.DONE}),
     JobState.SKIPPED: frozenset({JobState.READY}),
     JobState.INCOMPLETE: frozenset({JobState.READY}),
 }
-"""An operator's retry leaves DONE, FAILED or SKIPPED; resuming a run leaves INCOMPLETE."""
+"""An operator's retry leaves DONE, FAILED or SKIPPED; resuming a run leaves INCOMPLETE.
+
+A re-extraction may move a page between DONE and FAILED: by whether its users' steps fail.
+"""
 
 OPEN_STATES = frozenset({JobState.READY, JobState.TAKEN, JobState.INCOMPLETE})
 """A run with a job in one of these states is not done."""

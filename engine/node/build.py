@@ -35,6 +35,7 @@ from engine.node.seen_set import SeenSet
 from engine.node.slice import Leaser
 from engine.node.status import NodeStatus
 from engine.node.tuning import CpuPinner
+from engine.node.users_code import UsersCodeWorker
 from engine.queue import Doorbells
 from engine.runtime.host_clock import HostClock, data_dir_path, machine_path
 from engine.runtime.wakeup import notify_fd
@@ -203,6 +204,8 @@ def _build_pipeline(
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
             pool=extraction_pool,
+            users_code=UsersCodeWorker(extraction_pool, folder / "plugins"),
+            db_access=db_access,
             answer_budget=ByteBudget(
                 capacity=extraction_pool.limits.answer + int(_ANSWERS * settings.max_body),
                 largest=extraction_pool.limits.answer,

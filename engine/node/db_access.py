@@ -12,7 +12,7 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore, StoredBody
-from engine.store.tables import answers, hosts, jobs
+from engine.store.tables import answers, hosts, jobs, step_values
 from engine.store.tables.hosts import StoredRobots
 from engine.store.transactions import page_limit
 
@@ -56,6 +56,23 @@ class DbAccess:
     def page_body(self, page: int) -> StoredBody | None:
         """The bytes of a stored page, with its X-Robots-Tag headers."""
         return self._pages.read_tagged(page)
+
+    def step_value(self, run: int, key: str) -> str | None:
+        """What users' steps stored under a key in a run, as JSON."""
+        return step_values.get(self._reader, run, key)
+
+    def checkpoint(self, job: int) -> str | None:
+        """What an earlier attempt at a job stored."""
+        return step_values.get_checkpoint(self._reader, job)
+
+    async def write_checkpoint(self, job: LeasedJob, text: str) -> None:
+        """Store a text for the next attempt at a job, if its lease is valid. Waits for a busy database."""
+        while True:
+            try:
+                await self._write(partial(step_values.set_checkpoint, job=job, text=text))
+                return
+            except DatabaseBusy:
+                await asyncio.sleep(_BUSY_PAUSE)
 
     async def claim_target(self, job: LeasedJob, target: str) -> bool:
         """Record that the job fetches `target` next; False: another job does, or the lease is lost."""

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.extract.records import RecordExtractor
@@ -10,6 +9,7 @@ from engine.extract.selector_syntax import JMESPATH_PREFIX
 from engine.fetch.credentials import find_plain_hosts
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash
+from engine.model.fingerprint import ExtractionUnit, list_units
 from engine.model.job import LeasedJob
 from engine.settings import Settings
 from engine.store.db.connector import Database
@@ -23,13 +23,17 @@ _MAX_VERSIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class CompiledDataDef:
-    """One task's dataDef, ready to apply; `id` is what its rows carry."""
+    """A unit of extraction, ready to apply; `id` is what its rows carry."""
 
     data_def: str
+    task: str
+    """Empty with the default chain."""
     id: int
     extractor: RecordExtractor
     json_selector: str = ""
     """`block`, or the first field, that selects with `jmespath:`."""
+    is_users_code: bool = False
+    """Whether it runs code of the user, and so only in an extraction process."""
 
 
 class DefCache:
@@ -91,8 +95,9 @@ class DefCache:
         key = (job.defs_version, job.group)
         cached = self._compiled_by_group.get(key)
         if cached is None:
-            names = dict.fromkeys(task.data_def for task in self.task_group(*key).tasks)
-            cached = self._compiled_by_group[key] = tuple(self._compile(job.defs_version, name) for name in names)
+            definitions = self.definitions(job.defs_version)
+            units = list_units(definitions, self.task_group(*key))
+            cached = self._compiled_by_group[key] = tuple(self._compile(definitions, unit) for unit in units)
         return cached
 
     def host_rule(self, version: int, host_key: str) -> HostRule:
@@ -124,24 +129,25 @@ class DefCache:
         live = self.task_group(job.defs_version, job.group).live
         return time.time() - (self._default_live if live is None else live)
 
-    def priorities(self, version: int) -> Mapping[str, int]:
-        """The priority of each group."""
-        return {group.name: group.priority for group in self.definitions(version).task_groups}
-
-    def _compile(self, version: int, name: str) -> CompiledDataDef:
-        data_def = self.definitions(version).data_def(name)
+    def _compile(self, definitions: Definitions, unit: ExtractionUnit) -> CompiledDataDef:
+        data_def = definitions.data_def(unit.data_def)
         assert data_def is not None, "checked when the defs were loaded"
-        priorities = self.priorities(version)
-        key = (definition_hash(data_def), definition_hash(priorities))
+        priorities = {group.name: group.priority for group in definitions.task_groups}
+        key = (unit.hash, definition_hash(priorities))
         if key not in self._compiled_by_hash:
-            id_ = self._ensure_data_def(data_def)
-            extractor = RecordExtractor(data_def, priorities, max_links=self._settings.max_links)
-            self._compiled_by_hash[key] = CompiledDataDef(name, id_, extractor, _find_json_selector(data_def))
+            self._compiled_by_hash[key] = CompiledDataDef(
+                data_def=data_def.name,
+                task=unit.task,
+                id=self._ensure_data_def(unit),
+                extractor=RecordExtractor(data_def, priorities, max_links=self._settings.max_links),
+                json_selector=_find_json_selector(data_def),
+                is_users_code=bool(unit.task or data_def.code),
+            )
         return self._compiled_by_hash[key]
 
-    def _ensure_data_def(self, data_def: DataDef) -> int:
+    def _ensure_data_def(self, unit: ExtractionUnit) -> int:
         with self._db_lock:
-            return versions.ensure_data_def(self._db, data_def)
+            return versions.ensure_data_def(self._db, unit.data_def, unit.hash)
 
 
 def _find_json_selector(data_def: DataDef) -> str:

@@ -1,7 +1,7 @@
 """Extracts one page: decodes it, parses it, applies dataDefs; used by the node and by its extraction processes."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol
@@ -16,7 +16,8 @@ from engine.extract.page import Page
 from engine.extract.records import RecordExtractor, RecordProgress
 from engine.fetch.decode import decode, needs_detection
 from engine.model.definition import TaskGroup
-from engine.model.record import ExtractedLink, RecordCounts, Rejection
+from engine.model.record import ExtractedLink, Extraction, RecordCounts, Rejection
+from engine.model.step import StepResult
 
 MAX_INLINE_BYTES = 64 * 1024
 """Size up to which a page may be extracted outside an extraction process, such as on the fetch loop."""
@@ -62,6 +63,10 @@ class ExtractedPage:
     """Whether the page asks not to be indexed; with the setting `meta_noindex` it then has no rows."""
     counts: tuple[tuple[int, RecordCounts], ...] = ()
     """How the records were filled, by index of their dataDef."""
+    results: tuple[tuple[int, StepResult], ...] = ()
+    """What became of users' steps, by index of their dataDef."""
+    stops: tuple[tuple[int, int], ...] = ()
+    """DataDefs whose rows a command works on next: their index, and that of the command in the chain."""
 
 
 class DataDefProgress(RecordProgress, Protocol):
@@ -111,10 +116,11 @@ def apply_data_defs(
     progress: DataDefProgress | None = None,
     *,
     patience: float | None = None,
+    extract: Callable[[int, RecordExtractor], Extraction] | None = None,
 ) -> ExtractedPage:
     """Apply each dataDef; where False stands behind it, for its links alone. Raises PageTooDeep and MemoryError.
 
-    `patience`: seconds after which OutOfTime is raised; None: any time.
+    `patience`: seconds after which OutOfTime is raised; None: any time. `extract` takes the place of the extractors.
     """
     began = time.monotonic()
     rows: list[tuple[int, tuple[str, ...]]] = []
@@ -125,8 +131,11 @@ def apply_data_defs(
     for index, (extractor, wants_rows) in enumerate(data_defs):
         if progress is not None:
             progress.enter_data_def(index)
-        left = None if patience is None else max(0.0, began + patience - time.monotonic())
-        extraction = extractor.extract(page, context, progress, patience=left)
+        if extract is not None:
+            extraction = extract(index, extractor)
+        else:
+            left = None if patience is None else max(0.0, began + patience - time.monotonic())
+            extraction = extractor.extract(page, context, progress, patience=left)
         links.append(extraction.links)
         dropped += extraction.dropped_links
         if wants_rows:

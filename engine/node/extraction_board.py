@@ -10,7 +10,7 @@ from engine.model.definition import Definitions
 
 _CELL_BYTES = 8
 _CELLS = 4
-SLOTS = 8
+SLOTS = 80
 _SIZE = SLOTS * _CELLS * _CELL_BYTES
 
 
@@ -25,6 +25,7 @@ class Phase(IntEnum):
     LINKS = 5
     ANSWER = 6
     SELECTING = 7
+    STEP = 8
 
 
 class ProgressBoard:
@@ -81,6 +82,17 @@ class ProgressSlot:
         """Note the field that is read, by its index in the dataDef."""
         self._cells[3] = index
         self._cells[1] = Phase.FIELD
+
+    def enter_step(self, unit: int, step: int) -> None:
+        """Note the users' step that works on the rows: the index of its unit in the task, its own in the chain."""
+        self._cells[2] = unit
+        self._cells[3] = step
+        self._cells[1] = Phase.STEP
+
+    @property
+    def step(self) -> tuple[int, int] | None:
+        """The unit and step that users' code is in; None: it is not."""
+        return (int(self._cells[2]), int(self._cells[3])) if self._cells[1] == Phase.STEP else None
 
     def enter_links(self) -> None:
         """Note that the links are collected."""

@@ -6,6 +6,7 @@ It opens no database and no socket, and dies with the node that it serves.
 import logging
 import signal
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from io import BytesIO
@@ -27,6 +28,8 @@ from engine.node.extraction import UnsupportedContent, apply_data_defs, estimate
 from engine.node.extraction_board import Phase, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
+from engine.node.page_task import PageTask
+from engine.node.steps.apply import UsersCode
 from engine.runtime.beat_file import resident_bytes
 from engine.store.pages.body import Body
 
@@ -56,18 +59,17 @@ class ExtractionChild:
         self._number = 0
         self._waste = bytearray(_WASTE_BYTES)
         self._trim_due = self._out_of_memory = False
+        self._waiting = deque[tuple[dict[str, Any], Body | None, int]]()
+        """Documents that came while users' code waited for the node."""
+        self._users_code: dict[int, UsersCode] = {}
 
     def serve(self) -> None:
         """Work until the socket is closed, or until too much memory is kept."""
-        while (sizes := self._receive_header()) is not None:
-            header, size = sizes
-            if header["kind"] == "defs":
-                self._add_defs(header["defs"], size)
-                continue
+        while (document := self._next_document()) is not None:
+            header, body, size = document
             self._number += 1
             self._slot.begin(self._number, Phase.DECODING)
             self._out_of_memory = False
-            body = self._receive_body(size)
             answer = self._out_of_memory_answer() if body is None else self._work(header, body)
             large = size >= LARGE_PAGE_BYTES
             del header, body
@@ -78,8 +80,32 @@ class ExtractionChild:
             self._slot.enter(Phase.IDLE)
             if large:
                 self._trim_due = True
-            if self._out_of_memory or (large and self._keeps_too_much()):
+            if self._out_of_memory or ((large or self._users_code) and self._keeps_too_much()):
                 return
+
+    def _next_document(self) -> tuple[dict[str, Any], Body | None, int] | None:
+        """The next document: its header, body (None: no memory) and size. None: the node has closed the socket."""
+        if self._waiting:
+            return self._waiting.popleft()
+        while (sizes := self._receive_header()) is not None:
+            header, size = sizes
+            if header["kind"] != "defs":
+                return header, self._receive_body(size), size
+            self._add_defs(header["defs"], size)
+        return None
+
+    def _call_node(self, call: str, key: str, value: Any) -> Any:
+        """Ask the node, in the middle of a document. Raises ConnectionResetError when it is gone."""
+        self._connection.sendall(b"".join(wire.encode_frame({"call": call, "key": key, "value": value})))
+        while (sizes := self._receive_header()) is not None:
+            header, size = sizes
+            if header["kind"] == "reply":
+                return header["value"]
+            if header["kind"] == "defs":
+                self._add_defs(header["defs"], size)
+            else:
+                self._waiting.append((header, self._receive_body(size), size))
+        raise ConnectionResetError
 
     def _work(self, header: dict[str, Any], body: Body) -> list[bytes]:
         failure: wire.Failure | None
@@ -106,14 +132,22 @@ class ExtractionChild:
 
     def _out_of_memory_answer(self) -> list[bytes]:
         self._out_of_memory = True
-        return wire.encode_failure(wire.Failure(kind="memory", reason=""))
+        unit, step = self._slot.step or (None, 0)
+        return wire.encode_failure(wire.Failure(kind="memory", reason="", unit=unit, step=step))
 
     @cached_property
     def _handlers(self) -> dict[str, Callable[[dict[str, Any], Body], list[bytes]]]:
-        return {"page": self._extract_page, "sitemap": self._read_sitemap, "select": self._select}
+        return {
+            "page": self._extract_page,
+            "steps": self._resume_steps,
+            "sitemap": self._read_sitemap,
+            "select": self._select,
+        }
 
     def _extract_page(self, header: dict[str, Any], body: Body) -> list[bytes]:
-        task = wire.PageTask.from_header(header)
+        task = PageTask.from_header(header)
+        if task.tasks:
+            return self._run_users_code(task, body)
         page, damaged = parse_page(
             body.read(), task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
             robots_tags=task.robots_tags, page_class=self._page_class,
@@ -129,6 +163,37 @@ class ExtractionChild:
         )
         self._slot.enter(Phase.ANSWER)
         return wire.encode_page(page.kind, damaged, extracted, task.max_rejections, max_bytes=self._limits.answer)
+
+    def _run_users_code(self, task: PageTask, body: Body) -> list[bytes]:
+        """Extract a page whose rows go through users' code; only users' parsers read what is no text."""
+        content = body.read()
+        page, damaged = None, 0
+        try:
+            page, damaged = parse_page(
+                content, task.content_type, url=task.url, status=task.status, fetched_at=task.fetched_at,
+                robots_tags=task.robots_tags, page_class=self._page_class,
+            )  # fmt: skip
+        except UnsupportedContent:
+            if not self._users_code_of(task.defs).has_parser(task):
+                raise
+        extracted = self._users_code_of(task.defs).apply(task, page, content)
+        self._slot.enter(Phase.ANSWER)
+        kind = "binary" if page is None else page.kind
+        return wire.encode_page(kind, damaged, extracted, task.max_rejections, max_bytes=self._limits.answer)
+
+    def _resume_steps(self, header: dict[str, Any], body: Body) -> list[bytes]:
+        """The steps behind a command."""
+        extracted = self._users_code_of(header["defs"]).resume(header, body.read())
+        return wire.encode_page("rows", 0, extracted, max_bytes=self._limits.answer)
+
+    def _users_code_of(self, defs: int) -> UsersCode:
+        code = self._users_code.get(defs)
+        if code is None:
+            definitions = self._defs.get(defs)
+            if definitions is None:  # they did not fit
+                raise MemoryError
+            code = self._users_code[defs] = UsersCode(definitions, self._slot, self._limits, self._call_node)
+        return code
 
     def _read_sitemap(self, header: dict[str, Any], body: Body) -> list[bytes]:
         text = decode(body.read(), header["content_type"]).text

@@ -21,7 +21,7 @@ class DocumentClock:
     ) -> None:
         """`has_begun`: whether the process has begun a document ever; `received`: bytes of answers so far."""
         self._loop = loop
-        self._seconds = seconds
+        self._seconds = self._limit = seconds
         self._has_begun = has_begun
         self._received = received
         self._on_expired = on_expired
@@ -30,12 +30,13 @@ class DocumentClock:
         self.began_at = 0.0
         """When the document was begun, by the clock of the loop."""
 
-    def start(self) -> None:
-        """A document is begun: at once, except by a process that is still starting."""
+    def start(self, more: float = 0.0) -> None:
+        """A document is begun: at once, except by a process that is still starting. `more`: seconds it may add."""
+        self._limit = self._seconds + more
         self.began_at = self._loop.time()
         self._paused = False
         if self._has_begun():
-            self._watch_next(self._seconds)
+            self._watch_next(self._limit)
         else:
             self._timer = self._loop.call_later(_STARTING_SECONDS, self._check_start, 0.0)
 
@@ -53,7 +54,7 @@ class DocumentClock:
         """Count the time for a document from when it is begun; no start takes more than its limit."""
         self.began_at = self._loop.time()
         if self._has_begun():
-            self._watch_next(self._seconds)
+            self._watch_next(self._limit)
         elif waited < _MAX_START_SECONDS:
             self._timer = self._loop.call_later(_STARTING_SECONDS, self._check_start, waited + _STARTING_SECONDS)
         else:
@@ -69,7 +70,7 @@ class DocumentClock:
         arriving = self._received() > received
         if not self._paused:
             left -= _TICK_SECONDS
-        if self._paused or left > 0 or ((late or arriving) and left > -self._seconds):
+        if self._paused or left > 0 or ((late or arriving) and left > -self._limit):
             self._watch_next(left)
         else:
             self._on_expired()

@@ -9,6 +9,8 @@ from engine.node.extraction_limits import WALL_FACTOR, ExtractionLimits
 _MEMORY_SHARE = 0.8
 """Part of the memory limit from which a crash counts as want of memory: parsers seldom survive it."""
 
+LONGER_THAN_LIMIT = "takes longer than its limit"
+"""The reason of a users' step that was ended for the time it took."""
 _MAX_CRASHES, _MAX_KILLS = 2, 4
 """Deaths of processes that fail a document. Who kills a process from outside does not mean its document."""
 
@@ -37,6 +39,8 @@ def judge_death(
     `deaths`: how many processes have died of the document, this one included.
     """
     signalled = os.WTERMSIG(status) if status >= 0 and os.WIFSIGNALED(status) else None
+    if signalled == signal.SIGALRM:
+        return DeathCause(LONGER_THAN_LIMIT, "took longer than the limit of a step")
     where = f"{progress}; " if progress else ""
     if timed_out:
         death = f"took more than {limits.wall_seconds:g} s"

@@ -8,6 +8,15 @@ from collections import deque
 
 from engine.extract.selection import SelectionResult
 from engine.node import extraction_wire as wire
+from engine.node.extraction_calls import CallReplies
+from engine.node.extraction_choice import (
+    BUSY_SECONDS,
+    MAX_CHILDREN,
+    children_to_retire,
+    choose_child,
+    free_slot,
+    has_room,
+)
 from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_connection import ExtractionConnection
 from engine.node.extraction_death import DeathCause, judge_death
@@ -23,11 +32,6 @@ from engine.node.extraction_request import (
 from engine.node.extraction_template import NOT_FORKED
 
 _log = logging.getLogger(__name__)
-MAX_CHILDREN = 2
-_QUEUED = 2
-"""Documents a process has at most, so that it never waits for the next."""
-_BUSY_SECONDS = 0.1
-"""A document that takes longer than this gets a second process started, so that the others need not wait for it."""
 _RESTART_SECONDS = 0.2
 _KILL_SECONDS = 2.0
 """After so long a process that was killed must have ended; else the process that forks them is stuck."""
@@ -50,6 +54,7 @@ class ExtractionPool:
         self._watched: int | None = None
         self._wake_up: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._replies = CallReplies()
 
     @property
     def pids(self) -> list[int]:
@@ -65,6 +70,7 @@ class ExtractionPool:
         answer = await request.wait()
         if isinstance(answer, wire.Failure):
             raise_failure(answer, self.limits.memory)
+        assert not isinstance(answer, wire.NodeCallRequest), "calls are answered, not passed on"
         return answer
 
     def close(self) -> None:
@@ -93,50 +99,37 @@ class ExtractionPool:
 
     def _hand_out(self) -> None:
         assert self._loop is not None
-        while self._queue:
-            request = self._queue[0]
-            if request.answered.done():  # its job was cancelled
-                self._queue.popleft()
+        full: set[str] = set()
+        """Users' code, or none, for which no process is free."""
+        for request in list(self._queue):
+            if request.answered.done() or request.code in full:  # done: its job was cancelled, or no process starts
                 continue
-            child = self._choose_child(alone=request.deaths > 0)
+            chosen = choose_child(self._children, request, self._loop.time())
+            child = self._start_child(request) if chosen == "start" else chosen
             if child is None:
-                if self._wake_up is None:
-                    self._wake_up = self._loop.call_later(_BUSY_SECONDS, self._look_again)
-                return
-            self._queue.popleft()
-            self._send(child, request)
+                full.add(request.code)
+            else:
+                self._queue.remove(request)
+                self._send(child, request)
+        self._queue = deque(request for request in self._queue if not request.answered.done())
+        if self._queue and self._wake_up is None:
+            self._wake_up = self._loop.call_later(BUSY_SECONDS, self._look_again)
 
     def _look_again(self) -> None:
         self._wake_up = None
         self._dispatch()
 
-    def _choose_child(self, *, alone: bool) -> ChildState | None:
-        assert self._loop is not None
-        alive = [child for child in self._children if child.is_open and not child.alone]
-        if not alone:
-            idle = next((child for child in alive if not child.requests), None)
-            if idle is not None:
-                return idle
-            late = self._loop.time() - _BUSY_SECONDS
-            prompt = [child for child in alive if len(child.requests) < _QUEUED and child.clock.began_at > late]
-            if prompt:
-                return min(prompt, key=lambda child: len(child.requests))
-            if any(child.clock.began_at > late for child in alive):
-                return None
-        return self._start_child(alone=alone)
-
-    def _start_child(self, *, alone: bool) -> ChildState | None:
+    def _start_child(self, request: ExtractionRequest) -> ChildState | None:
         if self._start_blocked:
             return None
-        if len(self._children) >= self._max_children:
-            idle = next((child for child in self._children if child.is_open and not child.requests), None)
-            if idle is not None and alone:  # it makes room for a fresh one
-                self._retire(idle)
+        limit = request.workers if request.code else self._max_children
+        for child in children_to_retire(self._children, request, limit):
+            self._retire(child)
+        if not has_room(self._children, request, limit):
             return None
         assert self._loop is not None
         self._last_number += 1
-        slot = min(set(range(self._max_children)) - {child.slot for child in self._children})
-        child = ChildState(self._last_number, slot, alone=alone)
+        child = ChildState(self._last_number, free_slot(self._children), alone=request.deaths > 0, code=request.code)
         try:
             connection = self._open(child)
         except (TemplateLost, OSError) as error:
@@ -224,7 +217,7 @@ class ExtractionPool:
         pieces += wire.encode_frame(request.header, request.read_body())
         child.requests.append(request)
         if len(child.requests) == 1:
-            child.clock.start()
+            child.clock.start(request.step_seconds)
         child.connection.write(pieces)
 
     def _on_expired(self, child: ChildState) -> None:
@@ -247,12 +240,15 @@ class ExtractionPool:
     def _on_answer(self, child: ChildState, header: memoryview, body: memoryview) -> None:
         if child.garbage:
             return
-        child.clock.stop()
-        child.timed_out = False  # it was killed, but this document had its answer
         try:
             if not child.requests:
                 raise wire.InvalidAnswer("nothing was asked")
             answer = wire.decode_answer(header, body, self.limits.answer)
+            if isinstance(answer, wire.NodeCallRequest):
+                self._replies.answer(child, answer)
+                return
+            child.clock.stop()
+            child.timed_out = False  # it was killed, but this document had its answer
             check_answer(child.requests[0], answer)
         except wire.InvalidAnswer as error:
             _log.error("extraction process %s: invalid answer: %s", child.pid, error)
@@ -271,7 +267,7 @@ class ExtractionPool:
         else:
             request.answer(answer)
         if child.requests:
-            child.clock.start()
+            child.clock.start(child.requests[0].step_seconds)
         self._dispatch()
 
     def _on_closed(self, child: ChildState) -> None:
@@ -333,7 +329,7 @@ class ExtractionPool:
                 ended.status, ended.memory, self.limits,
                 progress=progress, timed_out=child.timed_out, garbage=child.garbage, deaths=request.deaths + 1,
             )  # fmt: skip
-            self._apply_cause(request, cause)
+            self._apply_cause(request, cause, slot.step)
         self._queue.extendleft(reversed(child.requests))
         if ended.status == NOT_FORKED:
             self._on_failed_start("no memory or processes left")
@@ -341,8 +337,11 @@ class ExtractionPool:
             self._on_failed_start("it ended before it began a document")
         self._dispatch()
 
-    def _apply_cause(self, request: ExtractionRequest, cause: DeathCause) -> None:
-        if cause.reason is not None:
+    def _apply_cause(self, request: ExtractionRequest, cause: DeathCause, step: tuple[int, int] | None) -> None:
+        if cause.reason is not None and request.code and step is not None:
+            unit, index = step
+            request.answer(wire.Failure(kind="step", reason=cause.reason, unit=unit, step=index))
+        elif cause.reason is not None:
             request.answer(wire.Failure(kind="unreadable", reason=cause.reason))
         else:
             _log.warning("an extraction process %s; its page is worked once more", cause.death)

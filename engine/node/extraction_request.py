@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -28,7 +28,18 @@ class RoomNeeded:
     """Give it up, with the process that holds it."""
 
 
-@dataclass(slots=True, kw_only=True)
+class StepDied(Exception):
+    """Users' code took too long or too much memory, or ended its process. The text says which."""
+
+    def __init__(self, unit: int, step: int, reason: str) -> None:
+        """The index of the unit in the task, and that of the step in its chain."""
+        super().__init__(reason)
+        self.unit = unit
+        self.step = step
+        self.reason = reason
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class ExtractionRequest:
     """A document to work on."""
 
@@ -40,6 +51,14 @@ class ExtractionRequest:
     """Names of the dataDefs in the order of the task."""
     share: BodyShare | None = None
     """Counts the bytes of the answer; who opened it releases it."""
+    code: str = ""
+    """The def version whose users' code it runs: a process serves one. Empty: none."""
+    workers: int = 1
+    """Processes of a node that may run this users' code at once."""
+    step_seconds: float = 0.0
+    """What the limits of its users' steps may add to the time."""
+    on_call: Callable[[wire.NodeCallRequest], Awaitable[Any]] | None = None
+    """Answers users' code that asks the node."""
     deaths: int = 0
     answered: "asyncio.Future[wire.Answer | RoomNeeded]" = field(init=False)
 
@@ -87,9 +106,11 @@ class ExtractionRequest:
 class ChildState:
     """One extraction process, from its start to the report of its end."""
 
-    def __init__(self, number: int, slot: int, *, alone: bool) -> None:
+    def __init__(self, number: int, slot: int, *, alone: bool, code: str = "") -> None:
+        """`code`: the def version whose users' code it runs; empty: none."""
         self.number = number
         self.slot = slot
+        self.code = code
         self.alone = alone
         """Whether it works on a document that killed a process before, and gets no other meanwhile."""
         self.pid: int | None = None
@@ -119,7 +140,7 @@ class ChildState:
         return True
 
 
-_ANSWERS = {"page": wire.PageAnswer, "sitemap": wire.SitemapAnswer, "select": SelectionResult}
+_ANSWERS = {"page": wire.PageAnswer, "steps": wire.PageAnswer, "sitemap": wire.SitemapAnswer, "select": SelectionResult}
 
 
 def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
@@ -131,7 +152,9 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
         raise wire.InvalidAnswer(f"no answer to a {kind}")
     if not isinstance(answer, wire.PageAnswer):
         return
-    with_rows = {index for index, (_, wants_rows) in enumerate(request.header["data_defs"]) if wants_rows}
+    data_defs = request.header["task" if kind == "steps" else "data_defs"]
+    data_defs = data_defs["data_defs"] if kind == "steps" else data_defs
+    with_rows = {index for index, (_, wants_rows) in enumerate(data_defs) if wants_rows}
     indexes = [index for index, _ in answer.rows]
     if not with_rows.issuperset(indexes) or len(set(indexes)) < len(indexes):
         raise wire.InvalidAnswer("rows of a dataDef that was not asked for")
@@ -139,6 +162,8 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
         raise wire.InvalidAnswer("counts that no dataDef makes")
     if not set(request.data_defs).issuperset([name for name, _ in answer.rejected_counts]):
         raise wire.InvalidAnswer("rejections by a dataDef that was not asked for")
+    if not with_rows.issuperset([index for index, _ in (*answer.results, *answer.stops)]):
+        raise wire.InvalidAnswer("results of a task that was not asked for")
     if answer.links.runs and not _possible_links(request).issuperset([(run[1], run[4]) for run in answer.links.runs]):
         raise wire.InvalidAnswer("links that no dataDef makes")
 
@@ -156,20 +181,35 @@ def _has_possible_counts(request: ExtractionRequest, answer: wire.PageAnswer) ->
 def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
     """The group, and the freedom to leave the host, of each link that the dataDefs of a page can make."""
     assert request.definitions is not None
+    definitions = request.definitions[1]
+    if request.code:  # users' code follows links into any group
+        leaves = {not link.same_host for data_def in definitions.data_defs for link in data_def.links}
+        return {(group.name, leave) for group in definitions.task_groups for leave in (*leaves, False)}
     own_group = request.header["context"].group
-    data_defs = [request.definitions[1].data_def(name) for name in request.data_defs]
+    data_defs = [definitions.data_def(name) for name in request.data_defs]
     links = [link for data_def in data_defs if data_def is not None for link in data_def.links]
     return {(link.group or own_group, not link.same_host) for link in links}
 
 
 def encode_defs(definitions: Definitions) -> bytes:
-    """What an extraction process needs of the defs: dataDefs and priorities; no locators, hosts and credentials."""
-    groups = tuple([TaskGroup(name=group.name, priority=group.priority) for group in definitions.task_groups])
-    return Definitions(data_defs=definitions.data_defs, task_groups=groups).to_json().encode()
+    """What an extraction process needs of the defs: dataDefs, priorities and chains; no hosts and credentials."""
+    groups = tuple(
+        TaskGroup(name=group.name, priority=group.priority, tasks=tuple(task for task in group.tasks if task.chain))
+        for group in definitions.task_groups
+    )
+    return (
+        Definitions(data_defs=definitions.data_defs, task_groups=groups, plugins=definitions.plugins).to_json().encode()
+    )
 
 
 def raise_failure(failure: wire.Failure, memory: int) -> NoReturn:
-    """Raises UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for a fault of ours."""
+    """Raises UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for a fault of ours.
+
+    StepDied where users' code is to blame.
+    """
+    if failure.unit is not None:
+        reason = failure.reason or f"needs more than {memory / 1e6:,.0f} MB; the limit is parse_memory"
+        raise StepDied(failure.unit, failure.step, reason)
     match failure.kind:
         case "unsupported":
             raise UnsupportedContent(failure.reason)

@@ -12,11 +12,12 @@ from typing import Any, Literal
 
 import orjson
 
-from engine.extract.context import Context
 from engine.extract.selection import SelectionResult, result_from_fields
 from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
+from engine.model.step import OUTCOMES, StepResult
 from engine.node.extraction import ExtractedPage
 from engine.node.lines import as_text, pack_lines, read_lines
+from engine.node.page_task import SHOWN_REJECTIONS
 
 PREFIX = struct.Struct("<II")
 """Lengths of the header and of the bytes behind it."""
@@ -25,15 +26,13 @@ MAX_KNOWN_DEFS = 8
 MAX_SITEMAP_URLS = 50_000
 """The limit of the sitemap protocol."""
 KEY_BYTES = 16
-SHOWN_REJECTIONS = 5
-"""Rejections of a page that are described; of the others the number is enough for a crawl."""
 _MAX_REJECTION_TEXT = 300
 _MAX_INTEGER = 2**63 - 1
 _HTTP = ("http://", "https://")
 _OBJECT_START, _OBJECT_END = "{", "}"
 
-FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "internal"]
-_FAILURE_KINDS = ("unsupported", "unreadable", "memory", "selector", "internal")
+FailureKind = Literal["unsupported", "unreadable", "memory", "selector", "step", "internal"]
+_FAILURE_KINDS = ("unsupported", "unreadable", "memory", "selector", "step", "internal")
 
 
 class AnswerTooLarge(Exception):
@@ -45,54 +44,24 @@ class InvalidAnswer(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PageTask:
-    """What an extraction process needs of a page, besides its bytes."""
-
-    defs: int
-    """Key of the defs, which were sent before."""
-    data_defs: tuple[tuple[str, bool], ...]
-    """DataDefs by name, and whether their rows are wanted; else only links."""
-    url: str
-    content_type: str
-    status: int
-    fetched_at: float
-    context: Context
-    robots_tags: tuple[str, ...] = ()
-    """The values of its X-Robots-Tag headers."""
-    max_rejections: int = SHOWN_REJECTIONS
-    """Rejections to describe."""
-
-    def to_header(self) -> dict[str, Any]:
-        """The task as an object that orjson writes."""
-        return {
-            "kind": "page", "defs": self.defs, "data_defs": self.data_defs, "url": self.url,
-            "content_type": self.content_type, "status": self.status, "fetched_at": self.fetched_at,
-            "context": self.context, "robots_tags": self.robots_tags,
-            "max_rejections": self.max_rejections,
-        }  # fmt: skip
-
-    @classmethod
-    def from_header(cls, header: dict[str, Any]) -> "PageTask":
-        """The task of an object from `to_header`."""
-        return cls(
-            defs=header["defs"],
-            data_defs=tuple((name, rows) for name, rows in header["data_defs"]),
-            url=header["url"],
-            content_type=header["content_type"],
-            status=header["status"],
-            fetched_at=header["fetched_at"],
-            context=Context(**header["context"]),
-            robots_tags=tuple(header["robots_tags"]),
-            max_rejections=header["max_rejections"],
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """Why a document could not be worked; the process that says so is well."""
 
     kind: FailureKind
     reason: str
+    unit: int | None = None
+    """The unit in whose users' code it happened, by index in the task."""
+    step: int = 0
+    """That step's index in its chain."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeCallRequest:
+    """Users' code asks the node for something, in the middle of a page."""
+
+    call: str
+    key: str
+    value: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +83,18 @@ class LinkColumns:
                     yield ExtractedLink(as_text(url), group, priority, max_depth, key, may_leave_host)
 
 
+def join_links(columns: Sequence[LinkColumns]) -> LinkColumns:
+    """The links of several columns, one after the other."""
+    with_links = [column for column in columns if column.runs]
+    if len(with_links) <= 1:
+        return with_links[0] if with_links else LinkColumns()
+    return LinkColumns(
+        urls=tuple(as_text(url) for column in with_links for url in column.urls),
+        keys=b"".join(column.keys for column in with_links),
+        runs=tuple(run for column in with_links for run in column.runs),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageAnswer:
     """What the dataDefs of a task extracted from its page."""
@@ -132,6 +113,10 @@ class PageAnswer:
     counts: tuple[tuple[int, RecordCounts], ...]
     """How the records were filled, by index of their dataDef in the task."""
     noindex: bool
+    results: tuple[tuple[int, StepResult], ...] = ()
+    """What became of users' steps, by index of their unit."""
+    stops: tuple[tuple[int, int], ...] = ()
+    """Units whose rows a command works on next: their index, and that of the command in the chain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +128,7 @@ class SitemapAnswer:
     dropped: int
 
 
-Answer = PageAnswer | SitemapAnswer | SelectionResult | Failure
+Answer = PageAnswer | SitemapAnswer | SelectionResult | Failure | NodeCallRequest
 
 
 def encode_frame(header: dict[str, Any], body: bytes = b"") -> list[bytes]:
@@ -157,9 +142,18 @@ def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ..
     return tuple(Counter([rejection.data_def for rejection in rejected]).items())
 
 
+def add_counts(counts: Sequence[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
+    """The sums of counts by name."""
+    sums: Counter[str] = Counter()
+    for of_part in counts:
+        sums.update(dict(of_part))
+    return tuple(sums.items())
+
+
 def encode_failure(failure: Failure) -> list[bytes]:
     """The message of a failure."""
-    return encode_frame({"failed": failure.kind, "reason": _clean(failure.reason)})
+    place = (failure.unit, failure.step)
+    return encode_frame({"failed": failure.kind, "reason": _clean(failure.reason), "place": place})
 
 
 def encode_page(
@@ -185,25 +179,27 @@ def encode_page(
             runs[-1][0] += 1
         else:
             runs.append([1, *run])
-    return encode_frame(
-        {
-            "page": page_kind,
-            "damaged": damaged,
-            "rows": [(index, count, len(packed), size) for index, count, packed, size in rows],
-            "links": runs,
-            "dropped_links": extracted.dropped_links,
-            "rejected": [
-                [r.data_def, r.field, *(_clean(text[:_MAX_REJECTION_TEXT]) for text in (r.reason, r.place))]
-                for r in extracted.rejected[:max_rejections]
-            ],
-            "rejected_counts": count_rejections(extracted.rejected),
-            "filtered": extracted.filtered,
-            "counts": [(index, [*counts]) for index, counts in extracted.counts],
-            "noindex": extracted.noindex,
-            "urls": (len(urls), urls_size),
-        },
-        b"".join((*[packed for _, _, packed, _ in rows], urls, *[link.key for link in extracted.links])),
-    )
+    header = {
+        "page": page_kind,
+        "damaged": damaged,
+        "rows": [(index, count, len(packed), size) for index, count, packed, size in rows],
+        "links": runs,
+        "dropped_links": extracted.dropped_links,
+        "rejected": [
+            [r.data_def, r.field, *(_clean(text[:_MAX_REJECTION_TEXT]) for text in (r.reason, r.place))]
+            for r in extracted.rejected[:max_rejections]
+        ],
+        "rejected_counts": count_rejections(extracted.rejected),
+        "filtered": extracted.filtered,
+        "counts": [(index, [*counts]) for index, counts in extracted.counts],
+        "noindex": extracted.noindex,
+        "urls": (len(urls), urls_size),
+    }
+    if extracted.results or extracted.stops:
+        header["results"] = [(unit, (*result,)) for unit, result in extracted.results]
+        header["stops"] = extracted.stops
+    body = b"".join((*[packed for _, _, packed, _ in rows], urls, *[link.key for link in extracted.links]))
+    return encode_frame(header, body)
 
 
 def encode_sitemap(answer: SitemapAnswer, *, max_bytes: int = _MAX_INTEGER) -> list[bytes]:
@@ -237,11 +233,17 @@ def decode_answer(header: bytes | memoryview, body: memoryview, max_bytes: int =
     try:
         fields = orjson.loads(header)
         if "failed" in fields:
-            return Failure(kind=_one_of(fields["failed"], _FAILURE_KINDS), reason=_text(fields["reason"]))
+            unit, step = fields["place"]
+            return Failure(
+                kind=_one_of(fields["failed"], _FAILURE_KINDS), reason=_text(fields["reason"]),
+                unit=None if unit is None else _count(unit), step=_count(step),
+            )  # fmt: skip
         if "page" in fields:
             return _decode_page(fields, body, max_bytes)
         if "sitemap" in fields:
             return _decode_sitemap(fields, body, max_bytes)
+        if "call" in fields:
+            return NodeCallRequest(call=_text(fields["call"]), key=_text(fields["key"]), value=fields["value"])
         if "selection" in fields:
             return result_from_fields(fields["selection"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -293,6 +295,17 @@ def _decode_page(fields: dict[str, Any], body: memoryview, max_bytes: int) -> Pa
             for index, (records, rejected, missing) in fields["counts"]
         ),
         noindex=fields["noindex"] is True,
+        results=tuple((_count(index), _step_result(result)) for index, result in fields.get("results", ())),
+        stops=tuple((_count(index), _count(step)) for index, step in fields.get("stops", ())),
+    )
+
+
+def _step_result(value: Any) -> StepResult:
+    task, step, outcome, code, milliseconds, text = value
+    if type(milliseconds) not in (int, float):
+        raise TypeError("not a time")
+    return StepResult(
+        _text(task), _text(step), _one_of(outcome, OUTCOMES), _text(code), float(milliseconds), _text(text)
     )
 
 

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Sequence
 
 from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
@@ -12,7 +13,7 @@ from engine.node.page_extractor import PageExtraction
 from engine.runtime.clock import boottime
 from engine.store.tables.events import Event, Level
 from engine.store.tables.jobs import PRIORITY_RANGE
-from engine.store.transactions.outcome import JobOutcome
+from engine.store.transactions.outcome import JobOutcome, UnitResult
 
 _MAX_REJECTION_EVENTS = 5
 _POSTPONED_SECONDS = 10.0
@@ -49,15 +50,21 @@ class OutcomeBuilder:
             events.append(
                 self.event(job, "WARNING", f"{extraction.dropped_links:,} links beyond max_links dropped on {url}")
             )
+        reason = describe_step_errors(extraction.results)
+        if reason is not None:
+            events.append(self.event(job, "ERROR", f"FAILED: {reason}  {url}"))
         outcome = JobOutcome(
             job=job,
-            state=JobState.DONE,
+            state=JobState.DONE if reason is None or job.page_job is not None else JobState.FAILED,
+            reason=reason,
             hops=hops,
             rows=extraction.rows,
             children=extraction.children,
             later_children=extraction.later_children,
             rejected=extraction.rejected_counts,
             counts=extraction.counts,
+            results=extraction.results,
+            stored_values=extraction.stored_values,
             events=tuple(events),
             noindex=extraction.noindex,
         )
@@ -132,6 +139,15 @@ class OutcomeBuilder:
     def event(self, job: LeasedJob, level: Level, text: str, kind: str = "page") -> Event:
         """An event of now, about the job; for a re-extraction, about that of its page."""
         return Event(time.time(), level, self._source, kind, text, job.page_job or job.id)
+
+
+def describe_step_errors(results: Sequence[UnitResult]) -> str | None:
+    """`TASK/STEP: text` of the first error, and how many more there are; None: no step failed."""
+    errors = [result for _, _, result in results if result.outcome == "error"]
+    if not errors:
+        return None
+    more = f" (+{len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{errors[0].task}/{errors[0].step}: {errors[0].text}{more}"
 
 
 def describe_rejections(extraction: PageExtraction, url: str) -> list[str]:

@@ -1,8 +1,8 @@
 """Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from engine import urls
 from engine.extract.context import Context
@@ -12,9 +12,12 @@ from engine.extract.sitemap import parse_sitemap
 from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.fetch.decode import decode, is_binary
 from engine.fetch.robots import product_token
+from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
-from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
+from engine.model.record import RecordCounts, Rejection, Texts
 from engine.node import extraction_wire as wire
+from engine.node.child_jobs import ChildJobs
+from engine.node.db_access import DbAccess
 from engine.node.def_cache import CompiledDataDef, DefCache
 from engine.node.extraction import (
     INLINE_SECONDS,
@@ -24,20 +27,20 @@ from engine.node.extraction import (
     is_plain,
     may_be_inline,
     parse_page,
-    within_depth,
 )
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, HeapTrimmer
-from engine.node.lines import cut_in_pieces, take_first
+from engine.node.lines import take_first
+from engine.node.node_calls import NodeCalls
+from engine.node.page_task import PageTask
 from engine.node.seen_set import SeenSet
 from engine.node.selector_warnings import SelectorWarnings
+from engine.node.users_code import UsersCodeWorker
 from engine.settings import Settings
 from engine.store.pages.body import Body
-from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts
+from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult
 
-CHILDREN_PER_PIECE = 2_000
-"""Links turned into jobs at once; pieces after the first by the thread that commits them. About 6 ms."""
 _SITEMAP_TYPE = "application/xml"
 
 
@@ -67,6 +70,10 @@ class PageExtraction:
     """Further children in pieces, made when they are committed."""
     warnings: tuple[str, ...] = ()
     """What the operator should know of these dataDefs."""
+    results: tuple[UnitResult, ...] = ()
+    """What became of users' steps."""
+    stored_values: Mapping[str, str] = field(default_factory=dict)
+    """What users' steps store with the job's commit: JSON by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,9 @@ class PageExtractor:
         seen_set: SeenSet,
         heap_trimmer: HeapTrimmer,
         pool: ExtractionPool,
+        users_code: UsersCodeWorker,
         answer_budget: ByteBudget,
+        db_access: DbAccess,
         run: str,
         run_time: str,
     ) -> None:
@@ -100,10 +109,12 @@ class PageExtractor:
         self._meta_noindex = settings.meta_noindex
         self._agent = product_token(settings.user_agent)
         self._def_cache = def_cache
-        self._seen_set = seen_set
+        self._child_jobs = ChildJobs(def_cache, seen_set)
         self._heap_trimmer = heap_trimmer
         self._pool = pool
+        self._users_code = users_code
         self._answer_budget = answer_budget
+        self._db_access = db_access
         self._run = run
         self._selector_warnings = SelectorWarnings()
         self._max_links = def_cache.max_links
@@ -134,7 +145,8 @@ class PageExtractor:
             agent=self._agent,
         )
         compiled = self._applicable_data_defs(job)
-        if may_be_inline(body.read(), content_type):
+        runs_users_code = any(c.is_users_code for c in compiled)
+        if not runs_users_code and may_be_inline(body.read(), content_type):
             page, damaged = parse_page(
                 body.read(), content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
             )
@@ -142,9 +154,9 @@ class PageExtractor:
             if extraction is not None:
                 return extraction
         self._heap_trimmer.record_page(body.size)
-        if is_binary(body.read(), content_type):
+        if not runs_users_code and is_binary(body.read(), content_type):
             raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
-        task = wire.PageTask(
+        task = PageTask(
             defs=job.defs_version,
             data_defs=tuple([(c.data_def, c.id not in job.extracted_with) for c in compiled]),
             url=url,
@@ -153,21 +165,19 @@ class PageExtractor:
             fetched_at=fetched_at,
             context=context,
             robots_tags=robots_tags,
+            tasks=tuple([c.task for c in compiled]) if runs_users_code else (),
         )
         await _pack_large(body)
         share = self._answer_budget.open_share()
-        request = ExtractionRequest(
-            header=task.to_header(),
-            body=body,
-            definitions=(job.defs_version, self._def_cache.definitions(job.defs_version)),
-            data_defs=[c.data_def for c in compiled],
-            share=share,
-        )
+        definitions = (job.defs_version, self._def_cache.definitions(job.defs_version))
+        calls = NodeCalls(self._db_access, job)
         try:
-            answer = await self._pool.work(request)
-            assert isinstance(answer, wire.PageAnswer)
+            if runs_users_code:
+                answer = await self._users_code.extract(task, body, definitions, share=share, on_call=calls.answer)
+            else:
+                answer = await self._extract_elsewhere(task, body, definitions, share)
             share.finish_reading()
-            children, later_children = take_first(self._child_pieces(job, answer.links))
+            children, later_children = take_first(self._child_jobs.pieces(job, answer.links))
         except BaseException:
             share.release()
             raise
@@ -183,7 +193,21 @@ class PageExtractor:
             _page_counts(compiled, answer.counts),
             later_children,
             self._selector_warnings.warn(compiled, answer.page_kind),
+            tuple([UnitResult(compiled[index].id, job.group, result) for index, result in answer.results]),
+            calls.stored_values,
         )
+
+    async def _extract_elsewhere(
+        self, task: PageTask, body: Body, definitions: tuple[int, Definitions], share: BodyShare
+    ) -> wire.PageAnswer:
+        """What an extraction process makes of a page without users' code."""
+        names = [name for name, _ in task.data_defs]
+        request = ExtractionRequest(
+            header=task.to_header(), body=body, definitions=definitions, data_defs=names, share=share
+        )
+        answer = await self._pool.work(request)
+        assert isinstance(answer, wire.PageAnswer)
+        return answer
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
@@ -209,7 +233,8 @@ class PageExtractor:
         return SitemapUrls(answer.pages, answer.sitemaps, answer.dropped, share)
 
     def close(self) -> None:
-        """End the extraction processes."""
+        """End the extraction processes and the commands."""
+        self._users_code.close()
         self._pool.close()
 
     def _applicable_data_defs(self, job: LeasedJob) -> Sequence[CompiledDataDef]:
@@ -244,12 +269,10 @@ class PageExtractor:
             return None
         except PageTooDeep as error:
             raise UnreadablePage(str(error)) from error
-        new = extracted.links if job.links_stale else self._seen_set.filter_new(extracted.links)
-        children: dict[bytes, ChildJob] = {}
-        self._add_children(job, new, children)
+        children = self._child_jobs.of_links(job, extracted.links)
         return PageExtraction(
             _stored_rows(compiled, extracted.rows),
-            tuple(children.values()),
+            children,
             extracted.rejected,
             wire.count_rejections(extracted.rejected),
             damaged,
@@ -258,35 +281,6 @@ class PageExtractor:
             counts=_page_counts(compiled, extracted.counts),
             warnings=self._selector_warnings.warn(compiled, page.kind),
         )
-
-    def _child_pieces(self, job: LeasedJob, columns: wire.LinkColumns) -> Iterator[tuple[ChildJob, ...]]:
-        """The links that become jobs, as far as this node knows, in pieces that are not empty."""
-        links = columns.to_links(None if job.links_stale else self._seen_set.is_new)
-        for links_of_piece in cut_in_pieces(links, lambda link: len(link.url), CHILDREN_PER_PIECE):
-            children: dict[bytes, ChildJob] = {}
-            self._add_children(job, links_of_piece, children)
-            if children:
-                yield tuple(children.values())
-
-    def _add_children(self, job: LeasedJob, links: Sequence[ExtractedLink], children: dict[bytes, ChildJob]) -> None:
-        """Add the links that become jobs, as far as this node knows; the store drops duplicates."""
-        depth = job.depth + 1
-        for link in links:
-            identity = link.key
-            if identity in children or not within_depth(
-                link, depth, self._def_cache.task_group(job.defs_version, link.group)
-            ):
-                continue
-            children[identity] = ChildJob(
-                link.group,
-                urls.host_key(link.url),
-                urls.origin(link.url),
-                link.url,
-                depth,
-                link.priority,
-                identity,
-                may_leave_host=link.may_leave_host,
-            )
 
 
 async def _pack_large(body: Body) -> None:

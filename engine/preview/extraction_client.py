@@ -28,6 +28,7 @@ from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
 from engine.node.lines import as_text
+from engine.node.page_task import PageTask
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 from engine.store.pages.body import Body
@@ -101,7 +102,7 @@ class ExtractionClient:
         if not any(sent is definitions for sent in self._sent):
             self._sent.append(definitions)
         key = next(number for number, sent in enumerate(self._sent) if sent is definitions)
-        task = wire.PageTask(
+        task = PageTask(
             defs=key, data_defs=((data_def, True),), url=document.url, content_type=document.content_type,
             status=document.status, fetched_at=document.fetched_at, context=context, robots_tags=document.robots_tags,
             max_rejections=_MAX_REJECTIONS,

@@ -145,7 +145,13 @@ class ChildProcess:
         return self.process.pid
 
     def poll(self) -> int | None:
-        """Reap it if it ended: its exit code (negative: a signal number), else None."""
+        """Reap it if it ended: its exit code (negative: a signal number), else None.
+
+        What it started ends with it: its group is killed while its own pid, not reaped yet, can be no other's.
+        """
+        if self.process.returncode is None and _has_ended(self.process.pid):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
         return self.process.poll()
 
     def send_secrets(self, vault: SecretVault, *, complete: bool) -> None:
@@ -196,6 +202,14 @@ class ChildProcess:
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal_)
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child has ended and is not reaped yet."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return False
 
 
 def spawn(

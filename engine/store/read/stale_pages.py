@@ -17,8 +17,8 @@ _STALE = """
 SELECT j.id, s.grp, j.document IS NULL FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
 JOIN page_defs n ON n.version = :version AND n.grp = s.grp
 LEFT JOIN page_defs o ON o.version = j.defs AND o.grp = s.grp
-WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND j.state = 'DONE' AND s.kind = 'page'
-    AND o.hash IS NOT n.hash
+WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND s.kind = 'page' AND o.hash IS NOT n.hash
+    AND (j.state = 'DONE' OR (j.state = 'FAILED' AND EXISTS (SELECT 1 FROM results r WHERE r.job = j.id)))
 """
 _LAST_JOB_ID = "SELECT max(id) FROM jobs"
 _CANDIDATES = """

@@ -1,6 +1,6 @@
 """Writes the jobs that re-extract stored pages, and the def version that made each page's rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import orjson
 
@@ -27,8 +27,18 @@ DELETE FROM jobs WHERE id IN (SELECT e.id FROM json_each(?) i CROSS JOIN jobs j 
 """
 _SET_DEFS_VERSION = "UPDATE jobs SET defs = ? WHERE id IN (SELECT value FROM json_each(?))"
 _CLEAR_DEFS_VERSION = """
-UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state = 'DONE' AND +sequence IN (
+UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state IN ('DONE', 'FAILED') AND +sequence IN (
     SELECT id FROM sequences WHERE run = ? AND kind = 'page' AND grp IN (SELECT value FROM json_each(?)))
+"""
+
+
+# a re-extraction moves its page between the two
+_SET_STEP_FAILED = """
+WITH e (id, reason) AS ({values}) UPDATE jobs SET state = 'FAILED', reason = e.reason
+FROM e WHERE jobs.id = e.id AND jobs.state IN ('DONE', 'FAILED')
+"""
+_CLEAR_STEP_FAILED = """
+UPDATE jobs SET state = 'DONE', reason = NULL WHERE id IN (SELECT value FROM json_each(?)) AND state = 'FAILED'
 """
 
 
@@ -57,3 +67,11 @@ def set_defs_version(db: Database, version: int, pages: Iterable[int]) -> None:
 def clear_defs_version(db: Database, run: int, groups: Sequence[str], after: int, upto: int) -> None:
     """Mark the done pages of these groups as stale, in a range of ids."""
     db.execute(_CLEAR_DEFS_VERSION, (after, upto, run, orjson.dumps(groups).decode()))
+
+
+def set_step_failures(db: Database, failed: Mapping[int, str], succeeded: Sequence[int]) -> None:
+    """After a re-extraction: FAILED are the pages on which a users' step failed, with the reason; others are DONE."""
+    if failed:
+        db.execute_values(_SET_STEP_FAILED, list(failed.items()))
+    if succeeded:
+        db.execute(_CLEAR_STEP_FAILED, (id_list(succeeded),))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from engine.model.definition import DataDef, Definitions, Expectation, definition_hash
+from engine.model.definition import Definitions, Expectation
 from engine.model.fingerprint import PreparedDefs
 from engine.store.db.connector import Database
 
@@ -39,11 +39,12 @@ def publish(db: Database, defs: Definitions | PreparedDefs, now: float) -> int:
         return int(latest[0])
     version = int(latest[0]) + 1 if latest else 1
     db.execute(_PUBLISH, (version, prepared.hash, prepared.text, now))
-    ids = {name: _ensure_data_def(db, name, hash_) for name, hash_ in prepared.data_defs.items()}
+    units = {unit for group in prepared.groups for unit in group.data_defs} | set(prepared.data_defs.items())
+    ids = {unit: ensure_data_def(db, *unit) for unit in sorted(units)}
     db.execute_values(
         _ADD_PAGE_DEFS,
         [
-            (version, p.group, p.hash, orjson.dumps([ids[name] for name, _ in p.data_defs]).decode(), p.follow_hash)
+            (version, p.group, p.hash, orjson.dumps([ids[unit] for unit in p.data_defs]).decode(), p.follow_hash)
             for p in prepared.groups
         ],
     )
@@ -77,12 +78,8 @@ def get_page_defs(db: Database, version: int, group: str) -> StoredPageDefs | No
     return None if row is None else StoredPageDefs(str(row[0]), tuple(orjson.loads(row[1])), str(row[2]))
 
 
-def ensure_data_def(db: Database, data_def: DataDef) -> int:
-    """The id that rows of this dataDef, as written now, refer to."""
-    return _ensure_data_def(db, data_def.name, definition_hash(data_def))
-
-
-def _ensure_data_def(db: Database, name: str, hash_: str) -> int:
+def ensure_data_def(db: Database, name: str, hash_: str) -> int:
+    """The id that rows of this dataDef refer to. `hash_`: of the unit of extraction (model.fingerprint)."""
     existing = db.value(_FIND_DATA_DEF, (name, hash_))
     return int(existing if existing is not None else db.value(_ADD_DATA_DEF, (name, hash_)))
 

@@ -10,13 +10,27 @@ from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.pages import documents
 from engine.store.read import candidates
-from engine.store.tables import answers, events, health, host_speeds, hosts, jobs, metrics, nodes, rows, sequences
+from engine.store.tables import (
+    answers,
+    events,
+    health,
+    host_speeds,
+    hosts,
+    jobs,
+    metrics,
+    nodes,
+    results,
+    rows,
+    sequences,
+    step_values,
+)
 from engine.store.tables.answers import Answer
 from engine.store.tables.events import Event
 from engine.store.tables.health import PageHealth
 from engine.store.tables.hosts import HostLatency
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
+from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
 from engine.store.transactions import robots, supersede
 from engine.store.transactions.children import add_child_jobs
@@ -194,6 +208,7 @@ def _apply(
         run,
         [PageHealth(f.job.page_job or f.job.id, f.job.host, *counted) for f in accepted for counted in f.counts],
     )
+    _add_results(db, run, accepted)
     if stale:
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
     _add_fetch_stats(db, run, accepted)
@@ -217,6 +232,20 @@ def _apply(
         hosts.adapt_paces(db, _host_latencies(accepted))
     events.add(db, run, [event for f in accepted for event in f.events])
     return frozenset(accepted_ids), touched_hosts
+
+
+def _add_results(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
+    """Write what users' steps reported and stored; pages that do without cost nothing."""
+    with_results = [f for f in outcomes if f.results]
+    if with_results:
+        new = [NewResult(f.job.page_job or f.job.id, *result) for f in with_results for result in f.results]
+        results.add(db, run, new)
+        for f in with_results:
+            step_values.set_values(db, run, f.stored_values)
+        step_values.delete_checkpoints(db, [f.job.page_job or f.job.id for f in with_results])
+    reextracted = [f.job.page_job for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE]
+    if reextracted:
+        supersede.update_step_failures(db, reextracted)
 
 
 def _readmit_named(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:

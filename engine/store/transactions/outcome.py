@@ -1,11 +1,12 @@
 """The outcome of a leased job, with the rows, child jobs and document it made."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.record import RecordCounts, Texts
+from engine.model.step import StepResult
 from engine.store.pages.documents import NewDocument
 from engine.store.tables.events import Event
 
@@ -39,6 +40,14 @@ class PageCounts(NamedTuple):
     counts: RecordCounts
     defaulted: frozenset[str] = frozenset()
     """The fields that have a default."""
+
+
+class UnitResult(NamedTuple):
+    """What became of a users' step on a page, with the id (tables.versions) of its unit, and its group."""
+
+    data_def_id: int
+    group: str
+    result: StepResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +88,10 @@ class JobOutcome:
     rejected: tuple[tuple[str, int], ...] = ()
     """Number of rejected records, by dataDef."""
     counts: tuple[PageCounts, ...] = ()
+    results: tuple[UnitResult, ...] = ()
+    """What became of users' steps."""
+    stored_values: Mapping[str, str] = field(default_factory=dict)
+    """What users' steps store in the commit: JSON by key."""
     kept_data_defs: tuple[int, ...] = ()
     """For a re-extraction: ids of the dataDefs whose rows stay."""
     children: tuple[ChildJob, ...] = ()
@@ -117,6 +130,11 @@ class JobOutcome:
     """Status and seconds of each answer to its requests for pages; status 0: there was none."""
     on_settled: tuple[Callable[[], None], ...] = ()
     """Called once the outcome is committed or dropped, when what it holds is no longer in memory."""
+
+    @property
+    def step_failed(self) -> bool:
+        """Whether a users' step failed: the job is FAILED, and keeps the rows of its other tasks."""
+        return self.state is JobState.FAILED and bool(self.results)
 
     def next_children(self) -> int:
         """Make the next children; returns how many. None are left after an empty piece."""

@@ -6,7 +6,7 @@ import orjson
 
 from engine.model.job import JobKind, JobState
 from engine.store.db.connector import Database
-from engine.store.tables import extracts, health, outputs, rows, runs, versions
+from engine.store.tables import extracts, health, outputs, results, rows, runs, versions
 from engine.store.tables.versions import StoredPageDefs
 from engine.store.transactions.outcome import JobOutcome
 
@@ -39,8 +39,13 @@ def resolve_outdated(
             continue
         if f.job.kind is JobKind.EXTRACT:
             f.state, f.rows, f.children, f.rejected, f.counts, f.events = JobState.READY, (), (), (), (), ()
-            f.later_children = None
-        elif f.job.kind is JobKind.PAGE and f.state is JobState.DONE and reextract_stale and f.job.group in present:
+            f.later_children, f.results, f.stored_values = None, (), {}
+        elif (
+            f.job.kind is JobKind.PAGE
+            and (f.state is JobState.DONE or f.step_failed)
+            and reextract_stale
+            and f.job.group in present
+        ):
             stale.add(f.job.id)
     return frozenset(stale)
 
@@ -66,6 +71,13 @@ def delete_old_rows(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> N
         for name, count in rows.delete_rejected(db, listed, kept):
             rows.add_counts(db, run, name, 0, -count)
         health.take_back(db, run, listed, kept)
+        results.take_back(db, run, pages, kept_ids)
         extracts.set_defs_version(db, version, pages)
     if outcomes:
         runs.add_reextracted(db, run, len(outcomes))
+
+
+def update_step_failures(db: Database, pages: Sequence[int]) -> None:
+    """After their re-extraction: pages with a failed step are FAILED, others that a step had failed are DONE."""
+    failed = results.list_errors(db, pages)
+    extracts.set_step_failures(db, failed, [page for page in pages if page not in failed])

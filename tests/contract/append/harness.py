@@ -16,7 +16,7 @@ from engine.append.beat_thread import AppenderHeartbeat
 from engine.append.lifeline import Lifeline
 from engine.append.output_dir import OutputDir
 from engine.append.turn_result import TurnResult
-from engine.model.definition import DataDef, Definitions, Field
+from engine.model.definition import DataDef, Definitions, Field, definition_hash
 from engine.runtime.beat_file import read_beat
 from engine.settings import Settings
 from engine.store.db.connector import Database, sqlite3
@@ -51,7 +51,7 @@ class Harness:
             self.run = runs.create(self.db, None, 0.0)
             self.supervisor = supervisors.begin(self.db, "test", self.run.seq, 0.0)
             versions.publish(self.db, Definitions(data_defs=defs), 0.0)
-            self.ids = {d.name: versions.ensure_data_def(self.db, d) for d in defs}
+            self.ids = {d.name: versions.ensure_data_def(self.db, d.name, definition_hash(d)) for d in defs}
             self.db.execute(
                 "INSERT INTO hosts (run, key, origin, delay, concurrency, robots)"
                 " VALUES (?, 'h:80', 'http://h', 0, 8, 'OFF')",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import urls
-from engine.model.definition import DataDef, Definitions, Field
+from engine.model.definition import DataDef, Definitions, Field, definition_hash
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.model.job_key import document_key, link_key, locator_key
 from engine.model.node import Role
@@ -78,7 +78,7 @@ class StoreHarness:
             runs.set_state(self.db, self.run, RunState.SEEDING)
             runs.set_state(self.db, self.run, RunState.READY)
             runs.set_slots(self.db, self.run, slots)
-            self.book = versions.ensure_data_def(self.db, DEFS.data_defs[0])
+            self.book = versions.ensure_data_def(self.db, DEFS.data_defs[0].name, definition_hash(DEFS.data_defs[0]))
         self.nodes = [self.node() for _ in range(nodes_)]
         self.places = self.new_places(policies, max_pages)
 

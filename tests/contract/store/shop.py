@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from engine.model.definition import DataDef, Definitions, Field, Link, Task, TaskGroup
+from engine.model.definition import DataDef, Definitions, Field, Link, Task, TaskGroup, definition_hash
 from engine.model.job import JobState, LeasedJob
 from engine.store.read import stale_pages
 from engine.store.tables import extracts, runs, sequences, versions
@@ -43,7 +43,7 @@ class Shop:
             version = versions.publish(db, definitions, 0.0)
             runs.set_version(db, self.store.run, version)
             sequences.set_groups(db, self.store.run, [group.name for group in definitions.task_groups])
-            self.ids = {d.name: versions.ensure_data_def(db, d) for d in definitions.data_defs}
+            self.ids = {d.name: versions.ensure_data_def(db, d.name, definition_hash(d)) for d in definitions.data_defs}
         return version
 
     def crawl(self, pages: int, host: str = "a") -> list[int]:

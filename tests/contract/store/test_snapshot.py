@@ -6,7 +6,6 @@ from typing import Any
 import orjson
 import pytest
 
-from engine.model.definition import DataDef, Field
 from engine.model.eta import NO_ETA
 from engine.model.job import JobState
 from engine.model.node import HeartbeatState, NodeState, Role
@@ -116,7 +115,7 @@ def test_an_output_is_behind_by_the_rows_of_its_own_data_def(new_store: NewStore
     store.seed("http://a/1")
     [job] = store.take("http://a/")
     with store.db.transaction():
-        shelf = versions.ensure_data_def(store.db, DataDef(name="shelf", fields=(Field(name="title"),)))
+        shelf = versions.ensure_data_def(store.db, "shelf", "h")
     ids = {"book": store.book, "shelf": shelf}
     rows = tuple(ExtractedRows(name, ids[name], ("{}",)) for name in ("book", "shelf", "book", "shelf", "book"))
     store.commit(JobOutcome(job=job, state=JobState.DONE, rows=rows))

@@ -265,7 +265,7 @@ def test_a_similar_name_or_an_alternative_is_suggested(tmp_path: Path, old: str,
 
 STEPS = """\
 steps:
-  §mine:
+  mine:
     seeder: {class: LocatorSeeder, previous: start, next: loader}
     loader: {class: §PageLoder, previous: seeder, next: parser}
     parser: {class: RecordParser, previous: §lodaer, next: §ended}
@@ -278,7 +278,6 @@ def test_inconsistent_steps(tmp_path: Path) -> None:
     text, places = marked(STEPS + GOOD)
     problems = load_problems(write_defs(tmp_path, text))
     assert [p.code for p in problems] == [
-        "not-built",
         "unknown-step-class",
         "unknown-step",
         "unknown-step",
@@ -292,8 +291,11 @@ def test_inconsistent_steps(tmp_path: Path) -> None:
 def test_only_a_locator_creator_may_lead_back_to_the_seeder(tmp_path: Path, name: str, cycle: bool) -> None:
     step = f"{{class: {name}, previous: parser, next: seeder}}"
     text = GOOD.replace("{dataDef: item}", f"{{dataDef: item, steps: {{jsoupDefault: {{process: {step}}}}}}}")
-    codes = [p.code for p in load_problems(write_defs(tmp_path, text))]
-    assert codes == (["not-built", "step-cycle"] if cycle else ["not-built"])
+    defs = write_defs(tmp_path, text)
+    if cycle:
+        assert [p.code for p in load_problems(defs)] == ["not-built", "step-cycle"]
+    else:
+        load(defs)
 
 
 @pytest.mark.parametrize("name", ["jsoupDefault", "htmlUnitDefault", "recordDefault"])

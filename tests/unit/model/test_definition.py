@@ -24,6 +24,7 @@ from engine.model.definition import (
     TaskGroup,
     definition_hash,
 )
+from engine.model.step import ChainStep, PluginFile
 from engine.model.variables import render, variable_names
 
 
@@ -95,6 +96,7 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
     parts = {
         AppenderDef,
         BlockSign,
+        ChainStep,
         DataDef,
         Expectation,
         Field,
@@ -103,6 +105,7 @@ def test_every_kind_of_part_is_in_the_full_set() -> None:
         Link,
         Locator,
         LocatorGroup,
+        PluginFile,
         Task,
         TaskGroup,
     }

@@ -11,6 +11,7 @@ from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
 from engine.node.lines import as_text
+from engine.node.page_task import PageTask
 from engine.store.pages.body import Body
 
 DEFINITIONS = Definitions(
@@ -35,7 +36,7 @@ def limits(*, seconds: float = 5.0, memory: int = 400_000_000, answer: int = 16_
 
 
 def request(body: bytes = PAGE, content_type: str = "text/html") -> ExtractionRequest:
-    task = wire.PageTask(
+    task = PageTask(
         defs=1,
         data_defs=(("book", True),),
         url="http://a/",

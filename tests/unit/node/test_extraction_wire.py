@@ -18,6 +18,7 @@ from engine.node.extraction import ExtractedPage, UnreadablePage
 from engine.node.extraction_launcher import ExtractionLauncher
 from engine.node.extraction_process import ExtractionPool
 from engine.node.lines import as_text, pack_lines, read_lines
+from engine.node.page_task import PageTask
 from tests.unit.node.extraction_tasks import limits, request, title
 
 LINKS = [
@@ -72,11 +73,11 @@ def test_the_robots_tags_of_a_page_reach_the_process() -> None:
         group="g", locator="l", locator_url="http://a/", depth=2, run="r", run_time="now",
         nofollow=False, meta_nofollow=False, meta_noindex=True, agent="bot",
     )  # fmt: skip
-    task = wire.PageTask(
+    task = PageTask(
         defs=1, data_defs=(("d", True),), url="http://a/", content_type="text/html", status=200, fetched_at=0.0,
         context=context, robots_tags=("noindex", "bot: nofollow"),
     )  # fmt: skip
-    assert wire.PageTask.from_header(orjson.loads(orjson.dumps(task.to_header()))) == task
+    assert PageTask.from_header(orjson.loads(orjson.dumps(task.to_header()))) == task
 
 
 def test_a_page_that_gave_nothing_a_sitemap_and_a_failure_are_read_back() -> None:

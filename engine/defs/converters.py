@@ -1,0 +1,63 @@
+"""Checks the fields that users' code converts or fills."""
+
+from engine.defs.problems import Problems
+from engine.defs.references import iter_tasks
+from engine.defs.yaml_node import Entry, YamlNode
+from engine.errors import suggest
+from engine.plugins.catalog import Catalog
+
+_SELECTING_KEYS = ("selector", "attribute", "all", "join", "match", "value", "convert", "fields")
+
+
+def check(root: YamlNode, catalog: Catalog, problems: Problems) -> None:
+    """Checks `convert` and `fromStep` of all fields."""
+    filled = {
+        task.node.text_of("dataDef")
+        for _, group in root.entries_of("taskGroups")
+        for _, task in iter_tasks(group.node)
+        if task.node.get("steps")
+    }
+    for name, data_def in root.entries_of("dataDefs"):
+        for _, field in data_def.node.entries_of("fields"):
+            _check_field(field, catalog, problems)
+            if _is_from_step(field.node) and name not in filled:
+                place = field.node.key_place("fromStep")
+                message = f"no task of '{name}' has `steps` of its own: nothing fills this field"
+                problems.warn(place, "no-effect", message)
+
+
+def _check_field(field: Entry, catalog: Catalog, problems: Problems) -> None:
+    node = field.node
+    convert = node.get("convert")
+    for part in [] if convert is None else (convert.items or [convert]):
+        if part.kind == "scalar" and part.text.strip():
+            _check_converter(part, catalog, problems)
+    if convert is not None and "fields" in node.entries:
+        problems.add(node.key_place("convert"), "conflict", "`convert` has no effect with `fields`; keep one")
+    if _is_from_step(node):
+        for key in _SELECTING_KEYS:
+            if key in node.entries:
+                message = f"`{key}` has no effect with `fromStep`: a step fills the field; keep one"
+                problems.add(node.key_place(key), "conflict", message)
+    for _, inner in node.entries_of("fields"):
+        if _is_from_step(inner.node):
+            message = "a nested field cannot have `fromStep`: a step fills the field around it"
+            problems.add(inner.node.key_place("fromStep"), "conflict", message)
+        else:
+            _check_field(inner, catalog, problems)
+
+
+def _check_converter(node: YamlNode, catalog: Catalog, problems: Problems) -> None:
+    plugin_class = catalog.find(node.text)
+    if plugin_class is None:
+        message = f"unknown converter '{node.text}'{suggest(node.text, catalog.names('converter'))}"
+        problems.add(node.place, "unknown-converter", message)
+        return
+    problem = plugin_class.problem_as("converter")
+    if problem is not None:
+        message = f"'{node.text}' ({plugin_class.origin}:{plugin_class.line}): {problem}"
+        problems.add(node.place, "bad-converter", message)
+
+
+def _is_from_step(node: YamlNode) -> bool:
+    return (node.text_of("fromStep") or "").lower() == "true"

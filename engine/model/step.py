@@ -1,0 +1,63 @@
+"""The steps of a task's chain, and the files of users' code that they may need."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+Outcome = Literal["ok", "warning", "error", "not_applicable"]
+OUTCOMES: tuple[Outcome, ...] = ("ok", "warning", "error", "not_applicable")
+StepKind = Literal["built-in", "loader", "parser", "step", "command"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainStep:
+    """One step of a chain."""
+
+    name: str
+    class_name: str
+    """A built-in class, `NAME.Class` of the project's plugins, or the name of an installed one."""
+    kind: StepKind = "built-in"
+    options: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Keyword arguments of the class; JSON values."""
+    run: tuple[str, ...] = ()
+    """Of a command: the program and its arguments."""
+    limit: float | None = None
+    """Seconds for one page; None: the setting `parse_limit`."""
+    workers: int = 1
+    """Pages of a node that it works on at once."""
+    previous: str = ""
+    """Of a side branch: the step whose rows it gets. Empty in the main line."""
+
+    @property
+    def is_users_code(self) -> bool:
+        """Whether it runs code of the user."""
+        return self.kind != "built-in"
+
+
+class StepResult(NamedTuple):
+    """What became of a step on a page."""
+
+    task: str
+    step: str
+    outcome: Outcome
+    code: str
+    """Groups warnings or errors of one cause; may be empty."""
+    milliseconds: float
+    text: str
+
+
+def is_plugin_path(argument: str) -> bool:
+    """Whether an argument of a command names a file of the plugins."""
+    return argument.startswith("plugins/") and ".." not in argument.split("/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginFile:
+    """A file below `defs/plugins`."""
+
+    path: str
+    """Relative to that folder, with `/`."""
+    text: str
+    is_base64: bool = False
+    """Whether `text` is the base64 of bytes that are no UTF-8 text."""

@@ -1,0 +1,61 @@
+"""What an extraction process is asked to make of a page."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.extract.context import Context
+
+SHOWN_REJECTIONS = 5
+"""Rejections of a page that are described; of the others the number is enough for a crawl."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageTask:
+    """What an extraction process needs of a page, besides its bytes."""
+
+    defs: int
+    """Key of the defs, which were sent before."""
+    data_defs: tuple[tuple[str, bool], ...]
+    """DataDefs by name, and whether their rows are wanted; else only links."""
+    url: str
+    content_type: str
+    status: int
+    fetched_at: float
+    context: Context
+    robots_tags: tuple[str, ...] = ()
+    """The values of its X-Robots-Tag headers."""
+    max_rejections: int = SHOWN_REJECTIONS
+    """Rejections to describe."""
+    tasks: tuple[str, ...] = ()
+    """By dataDef, the task whose chain its rows go through; empty: the default chain. None at all: all default."""
+
+    @property
+    def units(self) -> tuple[tuple[str, bool, str], ...]:
+        """By unit: dataDef, whether its rows are wanted, and task."""
+        tasks = self.tasks or ("",) * len(self.data_defs)
+        return tuple((name, wants_rows, task) for (name, wants_rows), task in zip(self.data_defs, tasks, strict=True))
+
+    def to_header(self) -> dict[str, Any]:
+        """The task as an object that orjson writes."""
+        return {
+            "kind": "page", "defs": self.defs, "data_defs": self.data_defs, "url": self.url,
+            "content_type": self.content_type, "status": self.status, "fetched_at": self.fetched_at,
+            "context": self.context, "robots_tags": self.robots_tags,
+            "max_rejections": self.max_rejections, "tasks": self.tasks,
+        }  # fmt: skip
+
+    @classmethod
+    def from_header(cls, header: dict[str, Any]) -> "PageTask":
+        """The task of an object from `to_header`."""
+        return cls(
+            defs=header["defs"],
+            data_defs=tuple((name, rows) for name, rows in header["data_defs"]),
+            url=header["url"],
+            content_type=header["content_type"],
+            status=header["status"],
+            fetched_at=header["fetched_at"],
+            context=Context(**header["context"]),
+            robots_tags=tuple(header["robots_tags"]),
+            max_rejections=header["max_rejections"],
+            tasks=tuple(header["tasks"]),
+        )

@@ -1,0 +1,1 @@
+"""Runs the users' code of a task's chain."""

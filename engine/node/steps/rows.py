@@ -1,0 +1,173 @@
+"""Checks the rows that users' code returns against the fields of their dataDef, and completes them."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from engine.extract.convert import default_converter_for, quote_text
+from engine.model.definition import DataDef, Field
+from engine.model.record import RecordCounts, Rejection
+from engine.model.text_value import to_text
+
+_MAX_DEPTH = 50
+_INT_RANGE = 2**63
+
+
+class RowInvalid(Exception):
+    """A row does not fit its dataDef; the text says which one, and why."""
+
+
+class RowChecker:
+    """The checks of one dataDef."""
+
+    def __init__(self, data_def: DataDef) -> None:
+        self._data_def = data_def
+        self._fields = {field.name: _checker_for(field) for field in data_def.fields}
+        self._from_step = tuple(field for field in data_def.fields if field.from_step)
+
+    def check(self, rows: Any) -> list[dict[str, Any]]:
+        """The rows with all fields, in written order. Raises RowInvalid."""
+        if not isinstance(rows, Sequence) or isinstance(rows, str | bytes):
+            raise RowInvalid(f"it must give a list of rows, not {type(rows).__name__}")
+        return [self._check_row(number, row) for number, row in enumerate(rows, 1)]
+
+    def complete(self, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Rejection], RecordCounts]:
+        """The rows with the defaults of fields that steps fill; rejected are those that lack a required one."""
+        if not self._from_step:
+            return rows, [], RecordCounts(len(rows))
+        kept, rejected = [], []
+        missing = dict.fromkeys((field.name for field in self._from_step), 0)
+        for row in rows:
+            problem = None
+            for field in self._from_step:
+                if row[field.name] is None:
+                    missing[field.name] += 1
+                    row[field.name] = _default_of(field)
+                    if row[field.name] is None and field.required and problem is None:
+                        problem = Rejection(
+                            data_def=self._data_def.name, field=field.name, place=str(field.place),
+                            reason="the field is required, and no step filled it",
+                        )  # fmt: skip
+            if problem is None:
+                kept.append(row)
+            else:
+                rejected.append(problem)
+        return kept, rejected, RecordCounts(len(rows), len(rejected), tuple(missing.items()))
+
+    def _check_row(self, number: int, row: Any) -> dict[str, Any]:
+        if not isinstance(row, Mapping):
+            raise RowInvalid(f"row {number} must be an object by field, not {type(row).__name__}")
+        extra = next((key for key in row if key not in self._fields), None)
+        if extra is not None:
+            name = quote_text(str(extra))
+            text = f"row {number}: {name} is no field of {self._data_def.name}; declare it with `fromStep: true`"
+            raise RowInvalid(text)
+        checked = {}
+        for name, check in self._fields.items():
+            value = row.get(name)
+            try:
+                checked[name] = None if value is None else check(value)
+            except ValueError as error:
+                raise RowInvalid(f"row {number}, field {name}: {error}") from None
+        return checked
+
+
+def _checker_for(field: Field) -> Callable[[Any], Any]:
+    if field.fields:
+        return _objects
+    check = _CHECKERS[field.type]
+    if field.all:
+        return lambda value: [None if item is None else check(item) for item in _as_list(value)]
+    return check
+
+
+def _default_of(field: Field) -> Any:
+    if not field.has_default or field.default is None:
+        return None
+    if field.type in ("json", "url") and not isinstance(field.default, str):
+        return field.default
+    return default_converter_for(field)(to_text(field.default).strip(), "")
+
+
+def _as_list(value: Any) -> Sequence[Any]:
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return value
+    raise _unexpected(value, "a list")
+
+
+def _objects(value: Any) -> Any:
+    for item in _as_list(value):
+        if not isinstance(item, Mapping):
+            raise _unexpected(item, "an object")
+    return _json(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    raise _unexpected(value, "a text")
+
+
+def _date(value: Any) -> str:
+    return value.isoformat() if isinstance(value, date) else _text(value)
+
+
+def _int(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _unexpected(value, "a whole number")
+    if not -_INT_RANGE <= value < _INT_RANGE:
+        raise ValueError("it does not fit in 64 bits; use `type: decimal`")
+    return value
+
+
+def _float(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise _unexpected(value, "a number")
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{number} is not a finite number")
+    return number
+
+
+def _decimal(value: Any) -> Decimal:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise _unexpected(value, "a decimal, or its text")
+    try:
+        number = Decimal(repr(value) if isinstance(value, float) else value)
+    except InvalidOperation:
+        raise ValueError(f"{quote_text(str(value))} is not a number") from None
+    if not number.is_finite() or abs(number.adjusted()) > 1_000:
+        raise ValueError(f"{quote_text(str(value))} is not a number of at most 1,000 digits")
+    return number
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _unexpected(value, "true or false")
+
+
+def _json(value: Any, depth: int = 0) -> Any:
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"it nests deeper than {_MAX_DEPTH} levels")
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float | Decimal):
+        return _decimal(value) if isinstance(value, Decimal) else _float(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {_text(key): _json(item, depth + 1) for key, item in value.items()}
+    return [_json(item, depth + 1) for item in _as_list(value)]
+
+
+def _unexpected(value: Any, expected: str) -> ValueError:
+    return ValueError(f"it must be {expected}, not {quote_text(str(value))} ({type(value).__name__})")
+
+
+_CHECKERS: Mapping[str, Callable[[Any], Any]] = {
+    "str": _text, "int": _int, "float": _float, "decimal": _decimal, "bool": _bool, "date": _date, "url": _text,
+    "json": _json,
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Users' code: its contracts, its files, and how it is loaded."""

@@ -1,0 +1,102 @@
+"""Lists the classes that defs may name: built-in ones, those of the project's plugins, and installed ones."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from engine.model.step import PluginFile
+from engine.plugins.plugin_class import ClassKind, PluginClass
+from engine.plugins.source_scan import ScannedModule, scan_source
+
+_SUFFIX = ".py"
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The classes of one set of plugin files, and of the installed packages."""
+
+    files: tuple[PluginFile, ...] = ()
+    modules: Mapping[str, ScannedModule] = field(default_factory=dict)
+    """The Python files of `files` by module name; without those that cannot be parsed."""
+
+    def find(self, name: str) -> PluginClass | None:
+        """The class that defs mean by a name."""
+        module, _, class_name = name.partition(".")
+        if class_name and module in self.modules:
+            scanned = self.modules[module].classes.get(class_name)
+            if scanned is None:
+                return None
+            return PluginClass(name=name, origin=f"plugins/{module}{_SUFFIX}", line=scanned.line, scanned=scanned)
+        return self._installed.get(name)
+
+    def all(self) -> Iterator[PluginClass]:
+        """All classes that have the method of a kind."""
+        for module, scanned in sorted(self.modules.items()):
+            for class_name in scanned.classes:
+                plugin_class = self.find(f"{module}.{class_name}")
+                if plugin_class is not None and plugin_class.kinds:
+                    yield plugin_class
+        yield from self._installed.values()
+
+    def names(self, kind: ClassKind) -> list[str]:
+        """The names of the classes that may be used as a kind."""
+        return [plugin_class.name for plugin_class in self.all() if kind in plugin_class.kinds]
+
+    def code_hash(self, names: Iterable[str], files: Iterable[str] = ()) -> str:
+        """A hash of the code behind these classes, and of these files: what it is made of decides, not when.
+
+        Of a project's class: its file, those it imports, and all files that are not Python. Of an installed one: the
+        name and version of its package. Empty without names and files.
+        """
+        parts: set[tuple[str, str]] = set()
+        texts = {file.path: file.text for file in self.files}
+        for path in files:
+            parts.add((path, texts.get(path, "")))
+        for name in names:
+            module = name.partition(".")[0]
+            if module in self.modules:
+                parts.update((path, texts[path]) for path in self._closure(module))
+            elif (installed := self._installed.get(name)) is not None:
+                parts.add((name, installed.origin))
+        if not parts:
+            return ""
+        digest = hashlib.blake2b(digest_size=16)
+        for part in sorted(parts):
+            for text in part:
+                digest.update(text.encode("utf-8", "surrogatepass") + b"\0")
+        return digest.hexdigest()
+
+    def _closure(self, module: str) -> set[str]:
+        """The files that a module may read: itself, what it imports, and data files."""
+        todo, modules = [module], {module}
+        while todo:
+            for name in self.modules[todo.pop()].imports:
+                if name in self.modules and name not in modules:
+                    modules.add(name)
+                    todo.append(name)
+        return {f.path for f in self.files if not f.path.endswith(_SUFFIX) or module_name(f.path) in modules}
+
+    @cached_property
+    def _installed(self) -> Mapping[str, PluginClass]:
+        from engine.plugins.installed import list_installed  # takes 30 ms: only where a name is not the project's own
+
+        return {plugin_class.name: plugin_class for plugin_class in list_installed()}
+
+
+def module_name(path: str) -> str:
+    """The module of a plugin file: `shop.py` → shop, `tools/dates.py` → tools.dates."""
+    stem = path.removesuffix(_SUFFIX).removesuffix("/__init__")
+    return stem.replace("/", ".")
+
+
+def build_catalog(files: tuple[PluginFile, ...]) -> Catalog:
+    """The catalog of plugin files whose Python parses; others are left out."""
+    modules = {}
+    for file in files:
+        if file.path.endswith(_SUFFIX) and not file.is_base64:
+            try:
+                modules[module_name(file.path)] = scan_source(file.text)
+            except (SyntaxError, ValueError, RecursionError):
+                continue  # reported by engine.defs.plugin_files
+    return Catalog(files, modules)

@@ -1,0 +1,154 @@
+"""What users' classes look like: one small protocol for each kind, and the errors they may raise."""
+
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+Row = dict[str, Any]
+"""A record by field: texts, numbers, `Decimal`, bools, lists and objects; None where a value is missing."""
+
+
+class NotApplicable(Exception):
+    """The step does not apply to this page: its rows stay as they are. Counted, never stored."""
+
+
+class StepError(Exception):
+    """The step failed on this page: its job becomes FAILED with `TASK/STEP: text`, and the task gives no rows."""
+
+    def __init__(self, text: str, code: str = "") -> None:
+        """`code` groups errors of one cause, such as `no-price`."""
+        super().__init__(text)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A fetched page, as a Parser gets it."""
+
+    url: str
+    status: int
+    content_type: str
+    body: bytes
+    """Without its content encoding."""
+    fetched_at: float
+    """Seconds since 1970."""
+
+    @property
+    def text(self) -> str:
+        """The body as UTF-8 text, with replacements for invalid bytes."""
+        return self.body.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """A request that a Loader answers."""
+
+    url: str
+    method: str = "GET"
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageResponse:
+    """A Loader's answer."""
+
+    body: bytes
+    url: str | None = None
+    """The URL after redirects; None: that of the request."""
+    status: int = 200
+    headers: Mapping[str, str] | None = None
+
+
+class StepStore(Protocol):
+    """Values that the steps of a run share. Writes are part of the job's commit, and lost with it."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The JSON value of a key; `default` where there is none."""
+
+    def set(self, key: str, value: Any) -> None:
+        """Write a JSON value of at most 64 kB."""
+
+
+class StepContext(Protocol):
+    """What a class learns of the page it works on, and what it may report."""
+
+    url: str
+    """Of the page, after redirects."""
+    status: int
+    fetched_at: float
+    """Seconds since 1970."""
+    group: str
+    task: str
+    data_def: str
+    locator: str
+    depth: int
+    """0 for a locator's own page."""
+    run: str
+    """The id of the run."""
+    fields: tuple[str, ...]
+    """The fields of the dataDef, in written order."""
+
+    @property
+    def store(self) -> StepStore:
+        """Values that the steps of a run share."""
+
+    def warning(self, text: str, code: str = "") -> None:
+        """Record a warning; the rows stay."""
+
+    def follow(self, url: str, group: str | None = None) -> None:
+        """Make the page of this URL (relative ones are joined to the page's) a job of the group; None: of this one."""
+
+    def checkpoint(self, key: str | None = None) -> str | None:
+        """Store a text at once, for the next attempt at this job; without one, the text that an attempt stored."""
+
+
+class Step(Protocol):
+    """Changes the rows of a page."""
+
+    def run(self, rows: list[Row], context: StepContext) -> "list[Row] | Awaitable[list[Row]]":
+        """The rows that follow from these. May be `async`. Raises NotApplicable, StepError."""
+
+
+class Parser(Protocol):
+    """Makes the rows of a page, in place of the selectors of the dataDef."""
+
+    def parse(self, document: Document, context: StepContext) -> "list[Row] | Awaitable[list[Row]]":
+        """The rows of the page. May be `async`. Raises NotApplicable (no rows), StepError."""
+
+
+class Converter(Protocol):
+    """Converts the text of a field, after `match` and before `type`."""
+
+    def convert(self, value: str, context: StepContext) -> Any:
+        """The value; None or an empty text: it is missing. May be `async`. Raises StepError: the record is rejected."""
+
+
+class Loader(Protocol):
+    """Fetches the pages of a group in place of the built-in client."""
+
+    def load(self, request: PageRequest, context: Any) -> "PageResponse | Awaitable[PageResponse]":
+        """The response. May be `async`. An exception is a failed attempt, and retried."""
+
+
+class Encoder(Protocol):
+    """Makes the bytes of an output file of its own type."""
+
+    def header(self, columns: tuple[str, ...]) -> bytes:
+        """The first bytes of the file."""
+
+    def encode(self, rows: list[Row]) -> bytes:
+        """The bytes of these rows. Raises nothing for rows of the dataDef."""
+
+
+class Appender(Protocol):
+    """Writes rows wherever it wants."""
+
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write these rows durably: `{"id", "run", "dataDef", "row"}`, or `{"id", "run", "dataDef", "deleted": true}`.
+
+        A batch that raises is sent again, the same, later.
+        """
+
+    def close(self) -> None:
+        """Release what it holds."""

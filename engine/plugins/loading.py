@@ -1,0 +1,122 @@
+"""Loads users' classes: the modules of a project from the texts of its files, installed ones by entry point."""
+
+import base64
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any
+
+from engine.model.step import PluginFile
+from engine.plugins import contracts
+from engine.plugins.plugin_class import ENTRY_POINT_GROUPS
+
+PACKAGE = "plugins"
+"""The package that the files are imported as; `import shop` works, too, where no other module has the name."""
+PUBLIC_MODULE = "crawl_console"
+
+
+class PluginUnavailable(Exception):
+    """A class cannot be loaded; the text says why."""
+
+
+class PluginLoader:
+    """Loads classes of one set of plugin files. One for each process: modules are global."""
+
+    def __init__(self, files: Sequence[PluginFile]) -> None:
+        self._files = {file.path: file for file in files}
+        self._instances: dict[tuple[str, str], Any] = {}
+        _provide_public_module()
+        sys.meta_path.append(_PluginFinder(self._files))
+
+    def create(self, name: str, options: Mapping[str, Any]) -> Any:
+        """A new instance of a class. Raises PluginUnavailable."""
+        try:
+            return self._load(name)(**options)
+        except PluginUnavailable:
+            raise
+        except (Exception, SystemExit) as error:
+            raise PluginUnavailable(f"{name} cannot be created: {describe_error(error)}") from error
+
+    def _load(self, name: str) -> Any:
+        module, _, attribute = name.partition(".")
+        if attribute and f"{module}.py" in self._files:
+            try:
+                return getattr(importlib.import_module(f"{PACKAGE}.{module}"), attribute)
+            except (Exception, SystemExit) as error:
+                raise PluginUnavailable(f"plugins/{module}.py cannot be loaded: {describe_error(error)}") from error
+        for group in ENTRY_POINT_GROUPS:
+            for entry_point in entry_points(group=group, name=name):
+                try:
+                    return entry_point.load()
+                except (Exception, SystemExit) as error:
+                    text = f"{entry_point.value} cannot be loaded: {describe_error(error)}"
+                    raise PluginUnavailable(text) from error
+        raise PluginUnavailable(f"no class '{name}' is installed")
+
+
+class _PluginFinder(MetaPathFinder, Loader):
+    """Imports the texts of plugin files."""
+
+    def __init__(self, files: Mapping[str, PluginFile]) -> None:
+        self._files = files
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
+        """The spec of `plugins`, of a module below it, or of a plugin by its bare name."""
+        if fullname == PACKAGE:
+            return ModuleSpec(fullname, self, is_package=True, origin=PACKAGE)
+        name = fullname.removeprefix(f"{PACKAGE}.").replace(".", "/")
+        if f"{name}.py" in self._files:
+            return self._spec(fullname, f"{name}.py", is_package=False)
+        if f"{name}/__init__.py" in self._files:
+            return self._spec(fullname, f"{name}/__init__.py", is_package=True)
+        if any(path.startswith(f"{name}/") for path in self._files):
+            return ModuleSpec(fullname, self, is_package=True, origin=f"{PACKAGE}/{name}")
+        return None
+
+    def _spec(self, fullname: str, path: str, *, is_package: bool) -> ModuleSpec:
+        spec = ModuleSpec(fullname, self, origin=f"{PACKAGE}/{path}", is_package=is_package)
+        spec.has_location = False
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the text of the module."""
+        spec = module.__spec__
+        assert spec is not None
+        assert spec.origin is not None
+        file = self._files.get(spec.origin.removeprefix(f"{PACKAGE}/"))
+        module.__file__ = spec.origin
+        if file is not None and spec.origin.endswith(".py"):
+            exec(compile(file.text, spec.origin, "exec"), module.__dict__)
+
+    def get_data(self, path: str) -> bytes:
+        """The bytes of a file below `plugins`: what `pkgutil.get_data` reads. Raises FileNotFoundError."""
+        file = self._files.get(path.removeprefix(f"{PACKAGE}/"))
+        if file is None:
+            raise FileNotFoundError(2, "no such file among the published plugins", path)
+        return base64.b64decode(file.text) if file.is_base64 else file.text.encode()
+
+
+def describe_error(error: BaseException) -> str:
+    """`ValueError: no digits (plugins/shop.py:12)`: what was raised, and the last line of users' code it passed."""
+    place, traceback = "", error.__traceback__
+    while traceback is not None:
+        filename = traceback.tb_frame.f_code.co_filename
+        if filename.startswith(f"{PACKAGE}/"):
+            place = f" ({filename}:{traceback.tb_lineno})"
+        traceback = traceback.tb_next
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f" ({error.filename}:{error.lineno})"
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
+
+
+def _provide_public_module() -> None:
+    """Make `import crawl_console` work where the distribution is not installed, as in a checkout."""
+    try:
+        importlib.import_module(PUBLIC_MODULE)
+    except ImportError:
+        sys.modules[PUBLIC_MODULE] = contracts

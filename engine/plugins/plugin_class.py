@@ -1,0 +1,60 @@
+"""One class of users' code: where it is, and what it may be used as."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from engine.plugins.source_scan import ScannedClass
+
+ClassKind = Literal["loader", "parser", "step", "converter", "encoder", "appender"]
+
+METHODS: Mapping[ClassKind, tuple[str, int]] = {
+    "loader": ("load", 2), "parser": ("parse", 2), "step": ("run", 2), "converter": ("convert", 2),
+    "encoder": ("encode", 1), "appender": ("append", 1),
+}  # fmt: skip
+"""The method of each kind of class, and how many arguments it gets."""
+ENTRY_POINT_GROUPS: Mapping[str, tuple[ClassKind, ...]] = {
+    "crawl_console.steps": ("step", "parser", "loader"),
+    "crawl_console.converters": ("converter",),
+    "crawl_console.encoders": ("encoder",),
+    "crawl_console.appenders": ("appender",),
+}
+"""The groups in which packages register classes, and the kinds that each may hold."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginClass:
+    """A class of users' code."""
+
+    name: str
+    """As defs write it."""
+    origin: str
+    """The file, such as `plugins/shop.py`, or the distribution with its version."""
+    line: int = 0
+    scanned: ScannedClass | None = None
+    """None: its source cannot be read."""
+    group: str = ""
+    """The entry point group of an installed class."""
+
+    @property
+    def kinds(self) -> tuple[ClassKind, ...]:
+        """What it may be used as: by its methods, or by its entry point group."""
+        allowed = ENTRY_POINT_GROUPS.get(self.group, tuple(METHODS))
+        if self.scanned is None:
+            return allowed
+        defined = tuple(kind for kind in allowed if METHODS[kind][0] in self.scanned.methods)
+        return defined or (allowed if self.scanned.has_bases else ())
+
+    def problem_as(self, kind: ClassKind) -> str | None:
+        """Why it cannot be used as this kind; None if it can, as far as its source says."""
+        method, count = METHODS[kind]
+        if self.group and kind not in ENTRY_POINT_GROUPS[self.group]:
+            return f"it is registered in {self.group}, not as a {kind}"
+        if self.scanned is None:
+            return None
+        defined = self.scanned.methods.get(method)
+        if defined is None:
+            return None if self.scanned.has_bases else f"it has no method `{method}`, which a {kind} needs"
+        if not defined.takes(count):
+            return f"its method `{method}` must take {count} argument{'s' if count > 1 else ''} besides `self`"
+        return None

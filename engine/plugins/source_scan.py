@@ -1,0 +1,88 @@
+"""Reads what a plugin's source defines, without running it: classes, their methods, what it imports."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedClass:
+    """A class of a module."""
+
+    name: str
+    line: int
+    summary: str
+    """The first line of its docstring."""
+    methods: Mapping[str, "ScannedMethod"]
+    has_bases: bool
+    """Whether it may inherit further methods."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedMethod:
+    """A method, without its first argument."""
+
+    line: int
+    column: int
+    required: int
+    """Positional arguments without a default."""
+    accepted: int | None
+    """Positional arguments at most; None: any number."""
+
+    def takes(self, count: int) -> bool:
+        """Whether it can be called with so many positional arguments."""
+        return self.required <= count and (self.accepted is None or count <= self.accepted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedModule:
+    """A module: its classes, and the first parts of the names that it imports."""
+
+    classes: Mapping[str, ScannedClass]
+    imports: frozenset[str]
+
+
+def scan_source(text: str) -> ScannedModule:
+    """What a source defines at its top level. Raises SyntaxError."""
+    tree = ast.parse(text)
+    classes = {node.name: _scan_class(node) for node in tree.body if isinstance(node, ast.ClassDef)}
+    return ScannedModule(classes=classes, imports=frozenset(_imported_names(tree)))
+
+
+def _scan_class(node: ast.ClassDef) -> ScannedClass:
+    docstring = (ast.get_docstring(node) or "").strip()
+    return ScannedClass(
+        name=node.name,
+        line=node.lineno,
+        summary=docstring.splitlines()[0] if docstring else "",
+        methods={
+            item.name: _scan_method(item)
+            for item in node.body
+            if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+        },
+        has_bases=any(not (isinstance(base, ast.Name) and base.id == "object") for base in node.bases),
+    )
+
+
+def _scan_method(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ScannedMethod:
+    is_static = any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
+    arguments = node.args
+    count = len(arguments.posonlyargs) + len(arguments.args) - (0 if is_static else 1)
+    return ScannedMethod(
+        line=node.lineno,
+        column=node.col_offset + 1,
+        required=max(0, count - len(arguments.defaults)),
+        accepted=None if arguments.vararg else count,
+    )
+
+
+def _imported_names(tree: ast.Module) -> set[str]:
+    """Of `import a.b`: a; of `from plugins import a` and `from . import a`: a; of `from .a import b`: a."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(part for alias in node.names for part in alias.name.split(".")[:2])
+        elif isinstance(node, ast.ImportFrom):
+            names.update((node.module or "").split(".")[:2])
+            names.update(alias.name for alias in node.names)
+    return names

@@ -1,0 +1,1 @@
+"""Holds the package `crawl_console`, which the wheel puts beside `engine`."""

@@ -1,0 +1,35 @@
+"""What authors of steps, converters, parsers, loaders, encoders and appenders import."""
+
+from engine.plugins.contracts import (
+    Appender,
+    Converter,
+    Document,
+    Encoder,
+    Loader,
+    NotApplicable,
+    PageRequest,
+    PageResponse,
+    Parser,
+    Row,
+    Step,
+    StepContext,
+    StepError,
+    StepStore,
+)
+
+__all__ = [
+    "Appender",
+    "Converter",
+    "Document",
+    "Encoder",
+    "Loader",
+    "NotApplicable",
+    "PageRequest",
+    "PageResponse",
+    "Parser",
+    "Row",
+    "Step",
+    "StepContext",
+    "StepError",
+    "StepStore",
+]

@@ -1,0 +1,53 @@
+-- Migration 7 of crawl.db: what users' steps reported and stored.
+
+CREATE TABLE results (                              -- of steps on pages; of warnings, the first 1,000 of a step and code
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id), -- the unit of extraction
+    grp      TEXT NOT NULL,
+    task     TEXT NOT NULL,
+    step     TEXT NOT NULL,
+    outcome  TEXT NOT NULL CHECK (outcome IN ('ok','warning','error')),
+    code     TEXT NOT NULL,
+    ms       REAL NOT NULL,
+    text     TEXT NOT NULL
+);
+CREATE INDEX results_job ON results(job);
+CREATE INDEX results_error ON results(run, id) WHERE outcome = 'error';
+CREATE INDEX results_warning ON results(run, id) WHERE outcome = 'warning';
+
+CREATE TABLE unlisted_results (                     -- of a page, those without a row, so that they can be taken back
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    grp      TEXT NOT NULL,
+    task     TEXT NOT NULL,
+    step     TEXT NOT NULL,
+    outcome  TEXT NOT NULL CHECK (outcome IN ('warning','not_applicable')),
+    code     TEXT NOT NULL,
+    results  INTEGER NOT NULL,
+    PRIMARY KEY (job, data_def, step, outcome, code)
+) WITHOUT ROWID;
+
+CREATE TABLE result_counts (                        -- all outcomes
+    run     INTEGER NOT NULL REFERENCES runs(seq),
+    grp     TEXT NOT NULL,
+    task    TEXT NOT NULL,
+    step    TEXT NOT NULL,
+    outcome TEXT NOT NULL CHECK (outcome IN ('ok','warning','error','not_applicable')),
+    code    TEXT NOT NULL,
+    results INTEGER NOT NULL,
+    PRIMARY KEY (run, grp, task, step, outcome, code)
+) WITHOUT ROWID;
+
+CREATE TABLE step_values (                          -- what the steps of a run share
+    run   INTEGER NOT NULL REFERENCES runs(seq),
+    key   TEXT NOT NULL,
+    value TEXT NOT NULL,                            -- JSON
+    PRIMARY KEY (run, key)
+) WITHOUT ROWID;
+
+CREATE TABLE step_checkpoints (                     -- for the next attempt at a job; deleted when it ends
+    job  INTEGER PRIMARY KEY REFERENCES jobs(id),
+    text TEXT NOT NULL
+);

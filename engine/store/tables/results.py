@@ -1,0 +1,138 @@
+"""Writes the tables `results`, `unlisted_results` and `result_counts`: what users' steps reported."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from engine.model.step import OUTCOMES, StepResult
+from engine.store.db.connector import Database, id_list
+
+MAX_WARNINGS = 1_000
+"""Rows of warnings of one step with one code in a run; further ones are counted."""
+_ADD = """
+INSERT INTO results (run, job, data_def, grp, task, step, outcome, code, ms, text) {values}
+"""
+_ADD_UNLISTED = """
+INSERT INTO unlisted_results (job, data_def, grp, task, step, outcome, code, results) {values}
+ON CONFLICT (job, data_def, step, outcome, code) DO UPDATE SET results = results + excluded.results
+"""
+_COUNT = """
+INSERT INTO result_counts (run, grp, task, step, outcome, code, results) {values}
+ON CONFLICT (run, grp, task, step, outcome, code) DO UPDATE SET results = results + excluded.results
+"""
+_DROP_ZEROS = "DELETE FROM result_counts WHERE run = ? AND results <= 0"
+_GET_COUNT = """
+SELECT results FROM result_counts
+WHERE run = ? AND grp = ? AND task = ? AND step = ? AND outcome = 'warning' AND code = ?
+"""
+_SUMS = """
+SELECT grp, task, step, outcome, code, count(*) FROM results
+WHERE job IN (SELECT value FROM json_each(:jobs)) AND data_def NOT IN (SELECT value FROM json_each(:kept))
+GROUP BY grp, task, step, outcome, code
+UNION ALL SELECT grp, task, step, outcome, code, sum(results) FROM unlisted_results
+WHERE job IN (SELECT value FROM json_each(:jobs)) AND data_def NOT IN (SELECT value FROM json_each(:kept))
+GROUP BY grp, task, step, outcome, code
+"""
+_DELETE = """
+DELETE FROM {table} WHERE job IN (SELECT value FROM json_each(:jobs))
+    AND data_def NOT IN (SELECT value FROM json_each(:kept))
+"""
+_COUNTS = """
+SELECT grp, task, step, outcome, sum(results) FROM result_counts WHERE run = ?
+GROUP BY grp, task, step, outcome ORDER BY grp, task, step
+"""
+_LIST = """
+SELECT r.id, r.job, coalesce(j.target, j.url), r.grp, r.task, r.step, r.outcome, r.code, r.ms, r.text
+FROM results r {index} JOIN jobs j ON j.id = r.job
+WHERE r.run = :run AND (:job IS NULL OR r.job = :job) AND (:task IS NULL OR r.task = :task)
+    AND (:outcome IS NULL OR r.outcome = :outcome)
+ORDER BY r.id DESC LIMIT :limit
+"""
+_ERRORS = """
+SELECT job, task || '/' || step || ': ' || text FROM results
+WHERE job IN (SELECT value FROM json_each(?)) AND outcome = 'error' ORDER BY id DESC
+"""
+
+
+class NewResult(NamedTuple):
+    """A result to write: the job of its page, the id of its unit (tables.versions), and its group."""
+
+    job: int
+    data_def: int
+    group: str
+    result: StepResult
+
+
+class ListedResult(NamedTuple):
+    """A result as `results` shows it."""
+
+    id: int
+    job: int
+    url: str
+    group: str
+    task: str
+    step: str
+    outcome: str
+    code: str
+    ms: float
+    text: str
+
+
+def add(db: Database, run: int, new: Sequence[NewResult]) -> None:
+    """Write and count the results of pages. Of `not_applicable`, and of warnings beyond a number, only counts."""
+    if not new:
+        return
+    counts: Counter[tuple[Any, ...]] = Counter()
+    unlisted: Counter[tuple[Any, ...]] = Counter()
+    listed: list[tuple[Any, ...]] = []
+    room: dict[tuple[str, str, str, str], int] = {}
+    for job, data_def, group, (task, step, outcome, code, milliseconds, text) in new:
+        counts[run, group, task, step, outcome, code] += 1
+        is_listed = outcome != "not_applicable"
+        if outcome == "warning":
+            key = (group, task, step, code)
+            if key not in room:
+                room[key] = MAX_WARNINGS - int(db.value(_GET_COUNT, (run, *key)) or 0)
+            room[key] -= 1
+            is_listed = room[key] >= 0
+        if is_listed:
+            listed.append((run, job, data_def, group, task, step, outcome, code, milliseconds, text))
+        else:
+            unlisted[job, data_def, group, task, step, outcome, code] += 1
+    db.execute_values(_ADD, listed)
+    db.execute_values(_ADD_UNLISTED, [(*key, count) for key, count in unlisted.items()])
+    db.execute_values(_COUNT, [(*key, count) for key, count in counts.items()])
+
+
+def take_back(db: Database, run: int, jobs: Sequence[int], kept: Iterable[int] = ()) -> None:
+    """Delete the results of pages, except those of kept units (tables.versions), and subtract them from the counts."""
+    parameters = {"jobs": id_list(jobs), "kept": id_list(kept)}
+    sums = db.all(_SUMS, parameters)
+    if sums:
+        db.execute_values(_COUNT, [(run, *key, -count) for *key, count in sums])
+        db.execute(_DROP_ZEROS, (run,))
+        for table in ("results", "unlisted_results"):
+            db.execute(_DELETE.format(table=table), parameters)
+
+
+def list_errors(db: Database, jobs: Iterable[int]) -> dict[int, str]:
+    """Those of these jobs with a step that failed, and the first reason: `TASK/STEP: text`."""
+    return {int(job): str(reason) for job, reason in db.all(_ERRORS, (id_list(jobs),))}
+
+
+def count_by_step(db: Database, run: int) -> dict[str, dict[str, dict[str, int]]]:
+    """The results of a run: by GROUP/TASK and step, the number of each outcome."""
+    counts: dict[str, dict[str, dict[str, int]]] = {}
+    for group, task, step, outcome, count in db.all(_COUNTS, (run,)):
+        steps = counts.setdefault(f"{group}/{task}", {})
+        steps.setdefault(step, dict.fromkeys(OUTCOMES, 0))[outcome] = int(count)
+    return counts
+
+
+def list_results(
+    db: Database, run: int, limit: int, *, job: int | None = None, task: str | None = None, outcome: str | None = None
+) -> list[ListedResult]:
+    """The newest results that match, the newest first."""
+    index = "INDEXED BY results_job" if job is not None else ""
+    parameters = {"run": run, "job": job, "task": task, "outcome": outcome, "limit": limit}
+    return [ListedResult(*row) for row in db.all(_LIST.format(index=index), parameters)]

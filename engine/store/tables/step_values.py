@@ -1,0 +1,47 @@
+"""Writes the tables `step_values` and `step_checkpoints`: what users' steps store."""
+
+from collections.abc import Mapping, Sequence
+
+from engine.model.job import LeasedJob
+from engine.store.db.connector import Database, id_list
+from engine.store.tables import jobs
+
+_GET = "SELECT value FROM step_values WHERE run = ? AND key = ?"
+_SET = """
+INSERT INTO step_values (run, key, value) {values} ON CONFLICT (run, key) DO UPDATE SET value = excluded.value
+"""
+_GET_CHECKPOINT = "SELECT text FROM step_checkpoints WHERE job = ?"
+_SET_CHECKPOINT = """
+INSERT INTO step_checkpoints (job, text) VALUES (?, ?) ON CONFLICT (job) DO UPDATE SET text = excluded.text
+"""
+_DELETE_CHECKPOINTS = "DELETE FROM step_checkpoints WHERE job IN (SELECT value FROM json_each(?))"
+
+
+def get(db: Database, run: int, key: str) -> str | None:
+    """The value of a key in a run, as JSON; None: there is none."""
+    value = db.value(_GET, (run, key))
+    return None if value is None else str(value)
+
+
+def set_values(db: Database, run: int, values: Mapping[str, str]) -> None:
+    """Write values: JSON by key."""
+    db.execute_values(_SET, [(run, key, value) for key, value in values.items()])
+
+
+def get_checkpoint(db: Database, job: int) -> str | None:
+    """What an attempt at a job stored."""
+    text = db.value(_GET_CHECKPOINT, (job,))
+    return None if text is None else str(text)
+
+
+def set_checkpoint(db: Database, job: LeasedJob, text: str) -> bool:
+    """Store a text for the next attempt at a job; False: the lease is lost, and nothing is written."""
+    if not jobs.is_held(db, job):
+        return False
+    db.execute(_SET_CHECKPOINT, (job.page_job or job.id, text))
+    return True
+
+
+def delete_checkpoints(db: Database, ended: Sequence[int]) -> None:
+    """Delete those of jobs that have ended."""
+    db.execute(_DELETE_CHECKPOINTS, (id_list(ended),))
