@@ -54,6 +54,13 @@ class GroupFingerprint:
         """Pages of the group with another hash are stale."""
         return definition_hash([self.data_defs, self.follow_hash])
 
+    def hashes_by_data_def(self) -> dict[str, list[str]]:
+        """The hashes of the units of each dataDef."""
+        hashes: dict[str, list[str]] = {}
+        for name, hash_ in self.data_defs:
+            hashes.setdefault(name, []).append(hash_)
+        return hashes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedDefs:

@@ -83,18 +83,6 @@ class LinkColumns:
                     yield ExtractedLink(as_text(url), group, priority, max_depth, key, may_leave_host)
 
 
-def join_links(columns: Sequence[LinkColumns]) -> LinkColumns:
-    """The links of several columns, one after the other."""
-    with_links = [column for column in columns if column.runs]
-    if len(with_links) <= 1:
-        return with_links[0] if with_links else LinkColumns()
-    return LinkColumns(
-        urls=tuple(as_text(url) for column in with_links for url in column.urls),
-        keys=b"".join(column.keys for column in with_links),
-        runs=tuple(run for column in with_links for run in column.runs),
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageAnswer:
     """What the dataDefs of a task extracted from its page."""
@@ -140,14 +128,6 @@ def encode_frame(header: dict[str, Any], body: bytes = b"") -> list[bytes]:
 def count_rejections(rejected: Sequence[Rejection]) -> tuple[tuple[str, int], ...]:
     """The number of rejected records, by dataDef."""
     return tuple(Counter([rejection.data_def for rejection in rejected]).items())
-
-
-def add_counts(counts: Sequence[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
-    """The sums of counts by name."""
-    sums: Counter[str] = Counter()
-    for of_part in counts:
-        sums.update(dict(of_part))
-    return tuple(sums.items())
 
 
 def encode_failure(failure: Failure) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from engine.node import extraction_wire as wire
 from engine.node.extraction_death import LONGER_THAN_LIMIT
 from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest, StepDied
+from engine.node.lines import as_text
 from engine.node.page_task import PageTask
 from engine.node.steps.command import CommandFailed, CommandPool
 from engine.plugins.materialize import resolve_arguments
@@ -193,9 +194,9 @@ def _join(parts: Sequence[wire.PageAnswer]) -> wire.PageAnswer:
     failed = any(result.outcome == "error" for _, result in last.results)
     return replace(
         last,
-        links=wire.LinkColumns() if failed else wire.join_links([part.links for part in parts]),
+        links=wire.LinkColumns() if failed else _join_links([part.links for part in parts]),
         rejected=tuple(rejection for part in parts for rejection in part.rejected),
-        rejected_counts=wire.add_counts([part.rejected_counts for part in parts]),
+        rejected_counts=_add_counts([part.rejected_counts for part in parts]),
         filtered=sum(part.filtered for part in parts),
         results=tuple(result for part in parts for result in part.results),
     )
@@ -216,9 +217,9 @@ def _merge(answer: wire.PageAnswer, unit: int, end: wire.PageAnswer) -> wire.Pag
     return replace(
         answer,
         rows=(*rows, *((unit, texts) for _, texts in end.rows)),
-        links=wire.join_links([answer.links, end.links]),
+        links=_join_links([answer.links, end.links]),
         rejected=(*answer.rejected, *end.rejected),
-        rejected_counts=wire.add_counts([answer.rejected_counts, end.rejected_counts]),
+        rejected_counts=_add_counts([answer.rejected_counts, end.rejected_counts]),
         filtered=answer.filtered + end.filtered,
         counts=tuple(counts),
         results=(*answer.results, *((unit, result) for _, result in end.results)),
@@ -230,3 +231,23 @@ def _empty_answer(results: Sequence[tuple[int, StepResult]]) -> wire.PageAnswer:
         page_kind="html", damaged=0, rows=(), links=wire.LinkColumns(), dropped_links=0, rejected=(),
         rejected_counts=(), filtered=0, counts=(), noindex=False, results=tuple(results),
     )  # fmt: skip
+
+
+def _join_links(columns: Sequence[wire.LinkColumns]) -> wire.LinkColumns:
+    """The links of several columns, one after the other."""
+    with_links = [column for column in columns if column.runs]
+    if len(with_links) <= 1:
+        return with_links[0] if with_links else wire.LinkColumns()
+    return wire.LinkColumns(
+        urls=tuple(as_text(url) for column in with_links for url in column.urls),
+        keys=b"".join(column.keys for column in with_links),
+        runs=tuple(run for column in with_links for run in column.runs),
+    )
+
+
+def _add_counts(counts: Sequence[tuple[tuple[str, int], ...]]) -> tuple[tuple[str, int], ...]:
+    """The sums of counts by name."""
+    sums: Counter[str] = Counter()
+    for of_part in counts:
+        sums.update(dict(of_part))
+    return tuple(sums.items())

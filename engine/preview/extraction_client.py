@@ -5,7 +5,9 @@ For one thread at a time. The process is started at the first need and stays war
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from engine.errors import PageUnavailable
 from engine.extract.context import Context
@@ -13,6 +15,7 @@ from engine.extract.page import PageTooDeep
 from engine.extract.records import RecordExtractor
 from engine.extract.selection import Selection, SelectionResult
 from engine.model.definition import DataDef, Definitions
+from engine.model.fingerprint import ExtractionUnit, list_units
 from engine.node import extraction_wire as wire
 from engine.node.extraction import (
     ExtractedPage,
@@ -29,6 +32,7 @@ from engine.node.extraction_process import ExtractionPool
 from engine.node.extraction_request import ExtractionRequest
 from engine.node.lines import as_text
 from engine.node.page_task import PageTask
+from engine.node.users_code import UsersCodeWorker
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 from engine.store.pages.body import Body
@@ -45,7 +49,9 @@ class ExtractionClient:
         self._limits = ExtractionLimits.from_settings(settings)
         self._runner: asyncio.Runner | None = None
         self._pool: ExtractionPool | None = None
+        self._worker: UsersCodeWorker | None = None
         self._sent: list[Definitions] = []
+        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> "ExtractionClient":
         return self
@@ -56,15 +62,24 @@ class ExtractionClient:
     def close(self) -> None:
         """End the process, if it was started."""
         if self._runner is not None and self._pool is not None:
+            if self._worker is not None:
+                self._runner.get_loop().call_soon(self._worker.close)
             self._runner.get_loop().call_soon(self._pool.close)
             self._runner.run(asyncio.sleep(0))
             self._runner.close()
-        self._runner = self._pool = None
+        self._runner = self._pool = self._worker = None
+        self._stack.close()
 
     def extract(
         self, document: TrialDocument, definitions: Definitions, data_def: DataDef, context: Context
     ) -> tuple[str, ExtractedPage]:
-        """The kind of the page, and what the dataDef gives. Raises PageUnavailable, also at a limit."""
+        """The kind of the page, and what the dataDef gives. Raises PageUnavailable, also at a limit.
+
+        Where several tasks of the context's group apply it, with chains of their own, the rows of all.
+        """
+        tasks = [unit.task for unit in _units_of(definitions, context.group) if unit.data_def == data_def.name] or [""]
+        if any(tasks) or data_def.code:
+            return self._run_users_code(document, definitions, data_def, context, tasks)
         with _explained(document.url):
             priorities = {group.name: group.priority for group in definitions.task_groups}
             extractor = RecordExtractor(data_def, priorities, max_links=self._limits.links)
@@ -77,11 +92,21 @@ class ExtractionClient:
                     return page.kind, apply_data_defs(page, context, [(extractor, True)], self._limits.links)
             answer = self._work(self._request(document, definitions, data_def.name, context))
         assert isinstance(answer, wire.PageAnswer)
-        links = tuple(answer.links.to_links())
-        rows = tuple([(index, tuple(map(as_text, texts))) for index, texts in answer.rows])
-        return answer.page_kind, ExtractedPage(
-            rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex
-        )
+        return answer.page_kind, _to_extracted(answer)
+
+    def _run_users_code(
+        self, document: TrialDocument, definitions: Definitions, data_def: DataDef, context: Context,
+        tasks: Sequence[str],
+    ) -> tuple[str, ExtractedPage]:  # fmt: skip
+        key = self._key_of(definitions)
+        task = _page_task(document, key, [data_def.name] * len(tasks), tasks, context)
+        runner, pool = self._start()
+        if self._worker is None:
+            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="crawl-console-plugins-")))
+            self._worker = UsersCodeWorker(pool, folder)
+        with _explained(document.url):
+            answer = runner.run(self._worker.extract(task, Body(document.body), (key, definitions)))
+        return answer.page_kind, _to_extracted(answer)
 
     def select(self, document: TrialDocument, selection: Selection) -> SelectionResult:
         """What a selector matches, always in a process of its own.
@@ -99,23 +124,51 @@ class ExtractionClient:
     def _request(
         self, document: TrialDocument, definitions: Definitions, data_def: str, context: Context
     ) -> ExtractionRequest:
-        if not any(sent is definitions for sent in self._sent):
-            self._sent.append(definitions)
-        key = next(number for number, sent in enumerate(self._sent) if sent is definitions)
-        task = PageTask(
-            defs=key, data_defs=((data_def, True),), url=document.url, content_type=document.content_type,
-            status=document.status, fetched_at=document.fetched_at, context=context, robots_tags=document.robots_tags,
-            max_rejections=_MAX_REJECTIONS,
-        )  # fmt: skip
+        key = self._key_of(definitions)
+        task = _page_task(document, key, [data_def], (), context)
         return ExtractionRequest(
             header=task.to_header(), body=Body(document.body), definitions=(key, definitions), data_defs=[data_def]
         )
 
     def _work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer | SelectionResult:
+        runner, pool = self._start()
+        return runner.run(pool.work(request))
+
+    def _start(self) -> tuple[asyncio.Runner, ExtractionPool]:
         if self._runner is None or self._pool is None:
             self._runner = asyncio.Runner()
             self._pool = ExtractionPool(ExtractionLauncher(self._limits), max_children=1)
-        return self._runner.run(self._pool.work(request))
+        return self._runner, self._pool
+
+    def _key_of(self, definitions: Definitions) -> int:
+        """A number for these defs, as long as the process lives."""
+        if not any(sent is definitions for sent in self._sent):
+            self._sent.append(definitions)
+        return next(number for number, sent in enumerate(self._sent) if sent is definitions)
+
+
+def _page_task(
+    document: TrialDocument, defs: int, data_defs: Sequence[str], tasks: Sequence[str], context: Context
+) -> PageTask:
+    """What is asked of an extraction process; `tasks`: by dataDef, as in PageTask."""
+    return PageTask(
+        defs=defs, data_defs=tuple((name, True) for name in data_defs), url=document.url,
+        content_type=document.content_type, status=document.status, fetched_at=document.fetched_at, context=context,
+        robots_tags=document.robots_tags, max_rejections=_MAX_REJECTIONS, tasks=tuple(tasks),
+    )  # fmt: skip
+
+
+def _to_extracted(answer: wire.PageAnswer) -> ExtractedPage:
+    links = tuple(answer.links.to_links())
+    rows = tuple([(index, tuple(map(as_text, texts))) for index, texts in answer.rows])
+    return ExtractedPage(
+        rows, links, answer.dropped_links, answer.rejected, answer.filtered, answer.noindex, results=answer.results
+    )
+
+
+def _units_of(definitions: Definitions, group: str) -> list[ExtractionUnit]:
+    task_group = definitions.task_group(group)
+    return [] if task_group is None else list_units(definitions, task_group)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from engine.fetch.host_policy import host_rule_for
 from engine.fetch.robots import product_token
 from engine.model.definition import DataDef, Definitions, TaskGroup
 from engine.model.record import ExtractedLink, Rejection
+from engine.model.step import StepResult
 from engine.node.extraction import UnsupportedContent, parse_page, within_depth
 from engine.preview.extraction_client import ExtractionClient
 from engine.preview.trial_document import TrialDocument
@@ -45,6 +46,8 @@ class TrialResult:
     """Links a crawl would follow if they are new to it."""
     rejected: tuple[Rejection, ...]
     filtered: int
+    results: tuple[StepResult, ...] = ()
+    """What became of users' steps."""
 
 
 def find_data_def(definitions: Definitions, name: str) -> DataDef:
@@ -104,6 +107,7 @@ class PageTrial:
             links=tuple(self._followable_links(extracted.links, origin.depth + 1)),
             rejected=extracted.rejected,
             filtered=extracted.filtered,
+            results=tuple(result for _, result in extracted.results),
         )
 
     def _context(self, url: str, origin: PageOrigin) -> Context:

@@ -142,8 +142,8 @@ def _compare(
 
 def _changed_tasks(current: PreparedDefs, new: PreparedDefs, stale: Iterable[str]) -> dict[str, list[str]]:
     """By stale group: the dataDefs whose rows are extracted again, or vanish."""
-    before = {group.group: dict(group.data_defs) for group in current.groups}
-    after = {group.group: dict(group.data_defs) for group in new.groups}
+    before = {group.group: group.hashes_by_data_def() for group in current.groups}
+    after = {group.group: group.hashes_by_data_def() for group in new.groups}
     changed = {
         group: [
             name

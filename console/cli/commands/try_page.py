@@ -110,6 +110,10 @@ def _trial_as_dict(document: "TrialDocument", result: "TrialResult") -> dict[str
             {"data_def": r.data_def, "field": r.field, "reason": r.reason, "place": r.place} for r in result.rejected
         ],
         "filtered": result.filtered,
+        "results": [
+            {"task": r.task, "step": r.step, "outcome": r.outcome, "code": r.code, "ms": r.milliseconds, "text": r.text}
+            for r in result.results
+        ],
         "document": {
             "url": document.url, "status": document.status, "content_type": document.content_type,
             "kind": result.page_kind, "bytes": len(document.body),
@@ -133,6 +137,9 @@ def _summary_lines(document: "TrialDocument", result: "TrialResult") -> Iterator
     for rejection in result.rejected:
         field = f".{rejection.field}" if rejection.field else ""
         yield f"{rejection.place}: rejected {rejection.data_def}{field}: {rejection.reason}"
+    for step in result.results:
+        if step.outcome != "ok":
+            yield f"{step.task}/{step.step}: {step.outcome.replace('_', ' ')}: {step.text}"
     yield (
         f"{document.url}: {document.status} {result.page_kind}, {len(document.body):,} bytes, {document.origin}:"
         f" {plural(len(result.rows), 'row')}, {plural(len(result.links), 'link')}, {len(result.rejected)} rejected,"

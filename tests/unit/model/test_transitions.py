@@ -55,7 +55,7 @@ def test_jobs() -> None:
     assert _words(JOB_TRANSITIONS) == {
         "READY": {"TAKEN", "SKIPPED"},
         "TAKEN": {"READY", "DONE", "FAILED", "SKIPPED", "INCOMPLETE"},
-        "DONE": {"READY"}, "FAILED": {"READY"}, "SKIPPED": {"READY"}, "INCOMPLETE": {"READY"},
+        "DONE": {"READY", "FAILED"}, "FAILED": {"READY", "DONE"}, "SKIPPED": {"READY"}, "INCOMPLETE": {"READY"},
     }  # fmt: skip
     assert set(map(str, OPEN_STATES)) == {"READY", "TAKEN", "INCOMPLETE"}
 

@@ -19,7 +19,7 @@ from engine.fetch.errors import FetchFailed
 from engine.model.definition import DataDef, Definitions, HostRule, Link, Locator, LocatorGroup, TaskGroup
 from engine.model.record import RecordCounts, Rejection
 from engine.node import extraction_wire as wire
-from engine.node.extraction import UnreadablePage, may_be_inline
+from engine.node.extraction import ExtractedPage, UnreadablePage, may_be_inline
 from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_request import ChildState, check_answer, encode_defs
@@ -225,7 +225,7 @@ async def test_a_job_that_is_cancelled_while_its_answer_waits_blocks_nothing() -
 async def test_the_first_rejections_are_described_and_all_are_counted() -> None:
     rejections = [Rejection(data_def="book", field="f", reason="x" * 10_000, place="p")] * 1_000
     header, *_ = wire.encode_page(
-        "html", 0, Mock(rows=(), links=(), rejected=rejections, dropped_links=0, filtered=0, noindex=False, counts=())
+        "html", 0, ExtractedPage((), (), 0, tuple(rejections), 0)
     )
     assert len(header) < 5_000
     answer = wire.decode_answer(header[wire.PREFIX.size :], memoryview(b""))

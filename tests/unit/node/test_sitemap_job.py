@@ -56,6 +56,7 @@ async def test_a_small_sitemap_whose_encoding_must_be_detected_is_read_in_an_ext
 
     extractor = PageExtractor(
         settings=Settings(), def_cache=Mock(), seen_set=Mock(), heap_trimmer=Mock(), pool=Mock(work=work),
+        users_code=Mock(), db_access=Mock(),
         answer_budget=ByteBudget(capacity=1_000, largest=1_000), run="", run_time="",
     )  # fmt: skip
     for text in ("<urlset><url><loc>http://a/é</loc></url></urlset>", "<urlset/>"):
