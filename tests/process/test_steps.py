@@ -1,0 +1,103 @@
+"""Users' steps in real crawls: what they return is written, and what they do wrong costs one job, never a node."""
+
+import pytest
+
+from .project import Project
+from .site import Site
+from .stepped_shop import SteppedShop
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+def shop(project: Project, site: Site) -> SteppedShop:
+    project.nodes = 1
+    return SteppedShop(project, site)
+
+
+def results(project: Project) -> dict[tuple[str, str], int]:
+    rows = project.query("SELECT outcome, code, sum(results) FROM result_counts GROUP BY outcome, code")
+    return {(outcome, code): count for outcome, code, count in rows}
+
+
+def test_rows_go_through_a_step(shop: SteppedShop, project: Project) -> None:
+    shop.write()
+    project.crawl()
+    assert project.count_rows("scored", "named") == shop.scored() + shop.named()
+    assert results(project) == {("ok", ""): shop.size}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        ("error", "own/mark: three is bad"),
+        ("exception", "own/mark: ZeroDivisionError: division by zero (plugins/shop.py:"),
+        ("quit", "own/mark: SystemExit: 3 (plugins/shop.py:"),
+        ("exit", "own/mark: its extraction process died twice (exit 7"),
+        ("loop", "own/mark: takes longer than its limit of 0.3 s"),
+        ("sleep", "own/mark: takes longer than its limit of 0.3 s"),
+        ("memory", "own/mark: needs more than 400 MB"),
+    ],
+)
+def test_a_fault_costs_one_job_and_the_rows_of_one_task(
+    shop: SteppedShop, project: Project, trouble: str, reason: str
+) -> None:
+    shop.write(trouble, limit="0.3" if trouble in ("loop", "sleep") else "5")
+    done = project.crawl(code=1)
+    assert done.jobs == {"done": shop.size - 3, "failed": 3}
+    reasons = [row[0] for row in project.query("SELECT reason FROM jobs WHERE state = 'FAILED'")]
+    assert all(text.startswith(reason) for text in reasons), reasons
+    assert project.count_rows("scored", "named") == shop.scored(without=3) + shop.named()
+    assert project.query("SELECT count(*) FROM nodes") == [(1,)]
+    assert sum(count for (outcome, _), count in results(project).items() if outcome == "error") == 3
+
+
+@pytest.mark.parametrize(
+    ("trouble", "outcome"),
+    [("warning", ("warning", "odd")), ("not applicable", ("not_applicable", "")), ("print", ("ok", ""))],
+)
+def test_other_outcomes_keep_the_rows(
+    shop: SteppedShop, project: Project, trouble: str, outcome: tuple[str, str]
+) -> None:
+    shop.write(trouble)
+    project.crawl()
+    rows = project.count_rows("scored")
+    unscored = [row for row in rows if not row[-1]]
+    assert len(unscored) == (3 if outcome[0] == "not_applicable" else 0)
+    assert project.count_rows("named") == shop.named()
+    assert results(project)[outcome] == (3 if trouble != "print" else shop.size)
+
+
+def test_a_leak_costs_no_job(shop: SteppedShop, project: Project) -> None:
+    shop.write("leak")
+    project.crawl()
+    assert project.count_rows("scored", "named") == shop.scored() + shop.named()
+
+
+def test_retry_works_a_failed_job_from_its_stored_document(shop: SteppedShop, project: Project, site: Site) -> None:
+    shop.write("error")
+    project.crawl(code=1)
+    site.clear_log()
+    shop.write()
+    assert project.run_with_data("retry").code == 0
+    assert project.count_rows("named") == shop.named()
+    project.crawl()
+    assert site.paths == []
+    assert project.count_rows("scored", "named") == shop.scored() + shop.named()
+    assert results(project) == {("ok", ""): shop.size}
+
+
+def test_a_fixed_plugin_re_extracts_its_task_alone(shop: SteppedShop, project: Project, site: Site) -> None:
+    shop.write("error", more="")
+    project.crawl(code=1)
+    before = project.query("SELECT max(r.id) FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE d.name = 'named'")
+    site.clear_log()
+    shop.write(factor=3)
+    done = project.run_with_data("extract", "--defs", str(project.defs))
+    assert done.code == 0, done.err
+    assert site.paths == []
+    assert project.count_rows("scored", "named") == shop.scored(factor=3) + shop.named()
+    assert project.query("SELECT state, count(*) FROM jobs WHERE page IS NULL GROUP BY state") == [("DONE", shop.size)]
+    after = project.query("SELECT max(r.id) FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE d.name = 'named'")
+    assert before == after
+    assert results(project) == {("ok", ""): shop.size}
