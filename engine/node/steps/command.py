@@ -85,8 +85,8 @@ class CommandPool:
         assert process.stdout is not None
         try:
             async with asyncio.timeout(self._limit):
-                process.stdin.write(line + b"\n")
-                with suppress(ConnectionError):  # what it wrote before its end may be there
+                with suppress(ConnectionError, RuntimeError):  # it has ended; uvloop raises the latter
+                    process.stdin.write(line + b"\n")
                     await process.stdin.drain()
                 answer = await process.stdout.readline()
                 return answer if answer.endswith(b"\n") else b""

@@ -224,9 +224,7 @@ async def test_a_job_that_is_cancelled_while_its_answer_waits_blocks_nothing() -
 
 async def test_the_first_rejections_are_described_and_all_are_counted() -> None:
     rejections = [Rejection(data_def="book", field="f", reason="x" * 10_000, place="p")] * 1_000
-    header, *_ = wire.encode_page(
-        "html", 0, ExtractedPage((), (), 0, tuple(rejections), 0)
-    )
+    header, *_ = wire.encode_page("html", 0, ExtractedPage((), (), 0, tuple(rejections), 0))
     assert len(header) < 5_000
     answer = wire.decode_answer(header[wire.PREFIX.size :], memoryview(b""))
     assert isinstance(answer, wire.PageAnswer)

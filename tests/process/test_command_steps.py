@@ -1,0 +1,198 @@
+"""`command` steps in real crawls: programs of other languages, their outcomes, their deaths."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+
+from .project import Project, parent_of, until
+from .site import Site
+from .stepped_shop import SteppedShop
+from .test_steps import results
+
+pytestmark = pytest.mark.timeout(240)
+
+AWK = """\
+# scores every row: its price twice, as a decimal text
+{
+    out = ""
+    while (match($0, /"price":"[0-9.]+","score":null/)) {
+        pair = substr($0, RSTART, RLENGTH)
+        price = pair
+        gsub(/[^0-9.]/, "", price)
+        sub(/null/, sprintf("\\"%.2f\\"", price * 2), pair)
+        out = out substr($0, 1, RSTART - 1) pair
+        $0 = substr($0, RSTART + RLENGTH)
+    }
+    print out $0
+    fflush()
+}
+"""
+PROGRAM = """\
+import json, os, sys, time
+trouble = sys.argv[1]
+for line in sys.stdin:
+    page = json.loads(line)
+    for row in page["rows"]:
+        number = int(row["title"].split()[1])
+        row["score"] = str(float(row["price"]) * 2)
+        if number % 10 == 3:
+            if trouble == "error": page = {"outcome": "error", "text": "three is bad"}
+            elif trouble == "not applicable": page = {"outcome": "not_applicable", "text": "three"}
+            elif trouble == "garbage": print("garbage"); sys.stdout.flush(); page = None; break
+            elif trouble == "exit": sys.exit(4)
+            elif trouble == "sleep": time.sleep(60)
+            elif trouble == "long": print("x" * 60_000_000)
+            elif trouble == "stderr": print("three on stderr", file=sys.stderr)
+            elif trouble == "link": page["links"] = [{"url": "/i/%d" % (number + 1), "group": "items"}]
+            elif trouble == "bad row": row["colour"] = "red"
+    if page is not None:
+        print(json.dumps(page))
+        sys.stdout.flush()
+"""
+
+
+@pytest.fixture
+def shop(project: Project, site: Site) -> SteppedShop:
+    project.nodes = 1
+    return SteppedShop(project, site)
+
+
+def awk() -> list[str]:
+    """awk with the scoring script; mawk reads lines one by one only when asked to."""
+    if shutil.which("awk") is None:
+        pytest.skip("awk is not installed")
+    version = subprocess.run(["awk", "-W", "version"], capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    interactive = ["-W", "interactive"] if b"mawk" in version.stdout + version.stderr else []
+    return ["awk", *interactive, "-f", "plugins/score.awk"]
+
+
+def write(shop: SteppedShop, run: list[str], *, workers: int = 1, limit: str = "20") -> None:
+    arguments = ", ".join(f'"{part}"' for part in run)
+    step = (
+        f"{{class: command, run: [{arguments}], previous: filter, next: appender, workers: {workers}, limit: {limit}}}"
+    )
+    shop.write(step=step)
+    (shop.project.defs / "plugins" / "score.awk").write_text(AWK)
+    (shop.project.defs / "plugins" / "score.py").write_text(PROGRAM)
+
+
+def commands(project: Project) -> list[int]:
+    """Pids of the programs that nodes run."""
+    nodes = project.children("node")
+    return [pid for pid in (p for p in map(int, filter(str.isdigit, os.listdir("/proc")))) if is_command(pid, nodes)]
+
+
+def is_command(pid: int, nodes: list[int]) -> bool:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return parent_of(pid) in nodes and b"score." in file.read()
+    except OSError:
+        return False
+
+
+def test_a_program_of_another_language_fills_a_field(shop: SteppedShop, project: Project) -> None:
+    write(shop, awk())
+    project.crawl()
+    assert project.count_rows("scored", "named") == shop.scored() + shop.named()
+    assert results(project) == {("ok", ""): shop.size}
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        ("error", "own/mark: three is bad"),
+        ("garbage", "own/mark: its answer is no JSON object"),
+        ("exit", "own/mark: the program ended 5 times without an answer (exit 4)"),
+        ("sleep", "own/mark: takes longer than its limit of 1 s"),
+        ("long", "own/mark: its answer has more than"),
+        ("bad row", "own/mark: row 1: 'colour' is no field of scored"),
+    ],
+)
+def test_what_a_program_does_wrong_costs_one_job(
+    shop: SteppedShop, project: Project, trouble: str, reason: str
+) -> None:
+    write(shop, [sys.executable, "plugins/score.py", trouble], limit="1" if trouble == "sleep" else "20")
+    done = project.crawl(code=1)
+    assert done.jobs == {"done": shop.size - 3, "failed": 3}
+    reasons = [row[0] for row in project.query("SELECT reason FROM jobs WHERE state = 'FAILED'")]
+    assert all(text.startswith(reason) for text in reasons), reasons
+    assert project.count_rows("named") == shop.named()
+    assert len(project.rows("scored")) == shop.size - 3
+    assert project.query("SELECT count(*) FROM nodes") == [(1,)]
+
+
+def test_a_program_that_is_not_there_fails_each_job_with_its_name(shop: SteppedShop, project: Project) -> None:
+    write(shop, ["no-such-program"])
+    done = project.crawl(code=1)
+    assert done.jobs == {"failed": shop.size}
+    [(reason,)] = project.query("SELECT DISTINCT reason FROM jobs WHERE state = 'FAILED'")
+    assert reason == "own/mark: cannot run no-such-program: No such file or directory"
+    assert project.count_rows("named") == shop.named()
+
+
+def test_other_answers_keep_the_rows(shop: SteppedShop, project: Project) -> None:
+    write(shop, [sys.executable, "plugins/score.py", "not applicable"])
+    project.crawl()
+    assert len([row for row in project.rows("scored") if not row["score"]]) == 3
+    assert results(project)["not_applicable", ""] == 3
+
+
+def test_links_and_stderr_of_a_program(shop: SteppedShop, project: Project) -> None:
+    write(shop, [sys.executable, "plugins/score.py", "stderr"])
+    project.crawl()
+    assert "three on stderr" in project.logs()
+    shop.url = shop.url + "i/3"
+    write(shop, [sys.executable, "plugins/score.py", "link"])
+    project.crawl("--fresh")
+    assert Counter(row["title"] for row in project.rows("scored")) == Counter(["Item 3", "Item 4"])
+
+
+def test_workers_run_at_once(shop: SteppedShop, project: Project) -> None:
+    program = "import sys, time\nfor line in sys.stdin:\n    time.sleep(0.5)\n    print(line, end='', flush=True)\n"
+    write(shop, [sys.executable, "plugins/slow_score.py"], workers=8)
+    (project.defs / "plugins" / "slow_score.py").write_text(program)
+    running = project.start()
+    assert until(lambda: len(commands(project)) == 8)
+    done = running.wait()
+    assert done.code == 0
+    assert commands(project) == []
+    assert len(project.rows("scored")) == shop.size
+
+
+def test_programs_killed_at_random_lose_no_row(project: Project, site: Site) -> None:
+    project.nodes = 1
+    shop = SteppedShop(project, site, size=300)
+    write(shop, awk(), workers=2)
+    rng, running = random.Random(7), project.start()
+    kills = 0
+    while not running.exited and kills < 10:
+        time.sleep(rng.uniform(0.01, 0.08))
+        for pid in rng.sample(pids, 1) if (pids := commands(project)) else ():
+            os.kill(pid, signal.SIGKILL)
+            kills += 1
+    done = running.wait(120)
+    assert done.code == 0, done.err
+    assert kills > 3
+    assert project.count_rows("scored", "named") == shop.scored() + shop.named()
+
+
+def test_a_node_that_is_killed_leaves_no_program(shop: SteppedShop, project: Project) -> None:
+    program = "import sys, time\nfor line in sys.stdin:\n    time.sleep(60)\n"
+    write(shop, [sys.executable, "plugins/stuck_score.py"], limit="30")
+    (project.defs / "plugins" / "stuck_score.py").write_text(program)
+    running = project.start()
+    assert until(lambda: commands(project))
+    [stuck] = commands(project)
+    [node] = project.children("node")
+    os.kill(node, signal.SIGKILL)
+    assert until(lambda: not os.path.exists(f"/proc/{stuck}"))
+    running.send(signal.SIGKILL)
+    running.process.wait()
+    assert until(lambda: not commands(project))
