@@ -64,7 +64,7 @@ class OutcomeBuilder:
             rejected=extraction.rejected_counts,
             counts=extraction.counts,
             results=extraction.results,
-            stored_values=extraction.stored_values,
+            stored_values=extraction.stored_values if reason is None else {},  # a retry would store them again
             events=tuple(events),
             noindex=extraction.noindex,
         )

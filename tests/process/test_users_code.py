@@ -1,0 +1,179 @@
+"""Parsers, converters, stored values, checkpoints and side branches of users' code, in real crawls."""
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from .project import Project, until
+from .site import Page, Site, html
+from .stepped_shop import SteppedShop
+
+pytestmark = pytest.mark.timeout(180)
+
+DEFS = """\
+locatorGroups:
+  items: {{locators: [{{url: "{url}"}}]}}
+taskGroups:
+  items: {{page: {{dataDef: item, steps: {steps}}}}}
+  other: {{page: {{dataDef: other}}}}
+dataDefs:
+  item: {{fields: {fields}, links: {links}}}
+  other: {{fields: {{title: {{selector: h1}}}}}}
+hosts: {{"127.0.0.1": {{robots: false}}}}
+"""
+
+
+def write(
+    project: Project, site: Site, plugin: str, *, steps: str = "recordDefault", fields: str = "{title: {selector: h1}}",
+    links: str = "[]", path: str = "/",
+) -> None:  # fmt: skip
+    project.nodes = 1
+    folder = Path(project.defs) / "plugins"
+    folder.mkdir(exist_ok=True)
+    (folder / "shop.py").write_text(plugin)
+    project.write(DEFS.format(url=site.url(path), steps=steps, fields=fields, links=links))
+
+
+def test_a_parser_reads_what_is_no_text(project: Project, site: Site) -> None:
+    site["/data.bin"] = Page(b"\x89\x00\x03\x01\x02\x03", headers={"Content-Type": "application/octet-stream"})
+    plugin = """
+class Bytes:
+    async def parse(self, document, context):
+        assert document.url == context.url and document.status == 200
+        return [{"value": byte} for byte in document.body[3:]]
+"""
+    steps = "{recordDefault: {parser: {class: shop.Bytes, previous: loader, next: filter}}}"
+    write(project, site, plugin, steps=steps, fields="{value: {type: int, fromStep: true}}", path="/data.bin")
+    project.crawl()
+    assert [row["value"] for row in project.rows("item")] == ["1", "2", "3"]
+
+
+def test_a_converter_changes_one_field_and_rejects_records(project: Project, site: Site) -> None:
+    site["/"] = html("".join(f"<p><b>{n}</b></p>" for n in ("one", "two", "ten", "")))
+    plugin = """
+import json, pkgutil
+WORDS = json.loads(pkgutil.get_data("plugins", "words.json"))
+class Number:
+    def convert(self, value, context):
+        return WORDS[value]
+class Add:
+    async def convert(self, value, context):
+        return str(int(value) + 1)
+"""
+    fields = "{n: {selector: b, convert: [shop.Number, shop.Add], type: int, default: 0}}"
+    write(project, site, plugin, fields=fields)
+    (project.defs / "plugins" / "words.json").write_text('{"one": 1, "two": 2}')
+    text = (project.defs / "crawl.yml").read_text().replace("item: {fields", "item: {query: {block: p}, fields")
+    project.write(text)
+    done = project.crawl()
+    assert [row["n"] for row in project.rows("item")] == ["2", "3", "0"]
+    assert done.summary["rejected"] == {"item": 1}
+    assert (
+        "KeyError: 'ten' (plugins/shop.py:6)" in done.err + project.query("SELECT group_concat(text) FROM events")[0][0]
+    )
+
+
+def test_steps_of_a_run_share_values_that_are_committed_with_the_job(project: Project, site: Site) -> None:
+    site["/"] = html("<h1>0</h1><a href=/1>x</a>")
+    site["/1"] = html("<h1>1</h1><a href=/2>x</a>")
+    site["/2"] = html("<h1>2</h1>")
+    plugin = """
+class Count:
+    def run(self, rows, context):
+        count = context.store.get("count", 0) + 1
+        context.store.set("count", count)
+        if count == 3:
+            raise ValueError("the third")
+        for row in rows:
+            row["count"] = context.store.get("count")
+        return rows
+"""
+    steps = "{recordDefault: {count: {class: shop.Count, previous: parser, next: filter}}}"
+    fields = "{title: {selector: h1}, count: {type: int, fromStep: true}}"
+    write(project, site, plugin, steps=steps, fields=fields, links="[{selector: a}]")
+    project.crawl(code=1)
+    assert [row["count"] for row in project.rows("item")] == ["1", "2"]
+    assert project.query("SELECT key, value FROM step_values") == [("count", "2")]
+
+
+def test_a_checkpoint_is_read_by_the_next_attempt(project: Project, site: Site) -> None:
+    site["/"] = html("<h1>a</h1>")
+    plugin = """
+import os, time
+class Slow:
+    def run(self, rows, context):
+        at = context.checkpoint()
+        if at is None:
+            context.checkpoint("half")
+            time.sleep(60)
+        for row in rows:
+            row["title"] += " from " + at
+        return rows
+"""
+    steps = "{recordDefault: {slow: {class: shop.Slow, previous: filter, next: appender, limit: 90}}}"
+    write(project, site, plugin, steps=steps)
+    running = project.start()
+    assert until(lambda: (project.data / "crawl.db").exists() and stored_checkpoint(project) == [("half",)])
+    [node] = project.children("node")
+    os.kill(node, signal.SIGKILL)
+    done = running.wait()
+    assert done.code == 0, done.err
+    assert [row["title"] for row in project.rows("item")] == ["a from half"]
+    assert stored_checkpoint(project) == []
+
+
+def stored_checkpoint(project: Project) -> list[tuple[str, ...]]:
+    try:
+        return project.query("SELECT text FROM step_checkpoints")
+    except Exception:  # the schema is being made
+        return []
+
+
+def test_a_side_branch_makes_jobs_and_no_rows(project: Project, site: Site) -> None:
+    site["/"] = html("<h1>a</h1><a href=/x>x</a>")
+    site["/x"] = html("<h1>x</h1>")
+    plugin = """
+class Follow:
+    def run(self, rows, context):
+        context.follow("/x", "other")
+        return []
+"""
+    steps = "{recordDefault: {follow: {class: shop.Follow, previous: parser, next: seeder}}}"
+    write(project, site, plugin, steps=steps)
+    project.crawl()
+    assert [row["title"] for row in project.rows("item")] == ["a"]
+    assert [row["title"] for row in project.rows("other")] == ["x"]
+
+
+def test_a_locator_creator_follows_the_url_of_each_row(project: Project, site: Site) -> None:
+    site["/"] = html("<a href=/x>x</a>")
+    site["/x"] = html("<h1>x</h1>")
+    creator = "{class: LocatorCreator, previous: parser, next: seeder, options: {linkGroup: other}}"
+    fields = "{link: {selector: a, attribute: href, type: url}}"
+    write(project, site, "", steps=f"{{recordDefault: {{creator: {creator}}}}}", fields=fields)
+    project.crawl()
+    assert [row["title"] for row in project.rows("other")] == ["x"]
+
+
+def test_a_plugin_edited_under_load_with_a_node_killed(project: Project, site: Site) -> None:
+    shop = SteppedShop(project, site, size=400)
+    for number in range(1, 400):
+        site[f"/i/{number}"] = Page(html(f"<h1>Item {number}</h1><i>{number}.50</i>"), delay=0.02)
+    shop.write(factor=2)
+    project.nodes = 2
+    running = project.start()
+    assert until(lambda: project.status()["jobs"]["done"] > 50)
+    shop.write_plugin(3)
+    assert until(lambda: project.status()["defs_version"] == 2)
+    os.kill(project.children("node")[0], signal.SIGKILL)
+    shop.write_plugin(4)
+    done = running.wait(90)
+    assert done.code == 0, done.err
+    assert project.count_rows("scored", "named") == shop.scored(factor=4) + shop.named()
+    doubled = Counter(project.query("SELECT job, data_def FROM rows")).most_common(1)
+    assert doubled[0][1] == 1
+    units = "SELECT count(DISTINCT r.data_def) FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE d.name = 'named'"
+    assert project.query(units) == [(1,)]
