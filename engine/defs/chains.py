@@ -58,6 +58,10 @@ def compile_chains(root: YamlNode, catalog: Catalog, problems: Problems) -> Chai
     return chains
 
 
+class _Misplaced(Exception):
+    """A step cannot stand where it is written; the problem is added."""
+
+
 class _Compiler:
     def __init__(self, root: YamlNode, catalog: Catalog, problems: Problems) -> None:
         self._custom = dict(root.entries_of("steps"))
@@ -163,7 +167,10 @@ class _Compiler:
             if name not in base:
                 usable &= self._check_neighbours(name, part, {*base, *steps})
         while usable and waiting:
-            placed = [name for name, (step, part) in waiting.items() if self._insert(chain, step, part, base)]
+            try:
+                placed = [name for name, (step, part) in waiting.items() if self._insert(chain, step, part, base)]
+            except _Misplaced:
+                return None
             if not placed:
                 name, (_, part) = next(iter(waiting.items()))
                 self._add_cycle(name, part)
@@ -189,7 +196,7 @@ class _Compiler:
             reason = f"'{between[0]}' lies between them" if between else f"'{following}' comes before '{previous}'"
             message = f"'{step.name}' cannot stand between '{previous}' and '{following}': {reason}"
             self._add(_key_place(entry, "previous"), "unknown-step", message)
-            end = before + 1
+            raise _Misplaced
         chain.main.insert(end, step)
         return True
 
@@ -278,7 +285,7 @@ class _Compiler:
                 complain(
                     step.name, f"'{step.name}': {LOCATOR_CREATOR} makes jobs: it ends a side branch, `next: seeder`"
                 )
-            elif rank < highest:
+            elif rank < highest and highest != 3:
                 complain(step.name, f"'{step.name}' ({step.class_name}) must stand before '{before}'")
             elif rank == 3 and highest < 2:
                 complain(step.name, f"'{step.name}' works on rows: it must stand after the parser")

@@ -91,7 +91,8 @@ def main() -> int:
             pairs.append((default, step))
             print(
                 f"default {default[0]:.0f} pages/s, {default[1]:.2f} CPU s per 1,000 pages;"
-                f" Python step {step[0]:.0f} pages/s, {step[1]:.2f} CPU s; ratio {step[0] / default[0]:.2f}, CPU {step[1] / default[1]:.2f}"
+                f" Python step {step[0]:.0f} pages/s, {step[1]:.2f} CPU s;"
+                f" ratio {step[0] / default[0]:.2f}, CPU {step[1] / default[1]:.2f}"
             )
         print(f"Python step: {median(step[0] / default[0] for default, step in pairs):.2f} of the default's pages/s")
     with serve(200, options.size) as url:
