@@ -132,14 +132,21 @@ def _task_group(name: str, term: TaskGroupTerm, entry: Entry) -> TaskGroup:
         max_depth=term.max_depth,
         max_pages=term.max_pages,
         priority=_or_default(term.priority, 0),
+        documents=_or_default(term.documents, True),
         place=entry.place,
     )
 
 
 def _task(name: str, term: TaskTerm, entry: Entry) -> Task:
-    persist = getattr(term.persist, "data", None) is not False
-    steps = entry.node.text_of("steps")
-    return Task(name=name, data_def=term.data_def, steps=steps, persist=persist, place=entry.place)
+    persist: bool | None = getattr(term.persist, "data", None)
+    return Task(
+        name=name,
+        data_def=term.data_def,
+        steps=entry.node.text_of("steps"),
+        persist=persist is not False,
+        copy_rows=persist is True,
+        place=entry.place,
+    )
 
 
 def _data_def(name: str, term: DataDefTerm, entry: Entry) -> DataDef:

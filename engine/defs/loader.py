@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from engine import urls
-from engine.defs import conflicts, names, pydantic_errors, references, sources, steps, yaml_tree
+from engine.defs import conflicts, names, pydantic_errors, references, reuse, sources, steps, yaml_tree
 from engine.defs.build import build_definitions
 from engine.defs.language import Defs
 from engine.defs.merge import merge
@@ -40,6 +40,7 @@ def load(path: Path) -> LoadedDefs:
     names.check(root, problems)
     steps.check(root, problems)
     conflicts.check(root, problems)
+    reuse.check(root, problems)
     if not incomplete:
         # A broken file may define names that others use: do not report those as unknown.
         references.check(root, problems)
@@ -47,6 +48,7 @@ def load(path: Path) -> LoadedDefs:
         raise DefsError(problems.in_file_order(files))
     paths = {source.display_path: source.path for source in def_files}
     definitions = build_definitions(terms, root, files, paths)
+    reuse.warn_of_volatile_rows(definitions, root, problems)
     for group in definitions.locator_groups:
         for locator in group.locators:
             _check_seed_file(locator, problems)

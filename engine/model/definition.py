@@ -106,6 +106,9 @@ class Task:
     data_def: str
     steps: str | None = None
     persist: bool = True
+    """Whether the defs say nothing against it. Without effect: the hashes of stored defs have it."""
+    copy_rows: bool = field(default=False, metadata=ADDED_LATER)
+    """`persist: {data: true}`: rows are copied while the document and the dataDef are the same."""
     place: SourcePosition = NO_POSITION
 
 
@@ -120,6 +123,8 @@ class TaskGroup:
     max_depth: int | None = None
     max_pages: int | None = None
     priority: int = 0
+    documents: bool = field(default=True, metadata=ADDED_LATER)
+    """Whether the bodies of its pages are kept beyond the end of their run."""
     place: SourcePosition = NO_POSITION
 
 

@@ -1,7 +1,7 @@
 """The fetch loop's access to the store: reads run on its own thread, the one write on another."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -12,8 +12,9 @@ from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
 from engine.store.pages import documents
 from engine.store.pages.documents import PageStore, StoredBody
-from engine.store.tables import answers, hosts, jobs
+from engine.store.tables import answers, hosts, jobs, row_sources
 from engine.store.tables.hosts import StoredRobots
+from engine.store.tables.row_sources import RowSource
 from engine.store.transactions import page_limit
 
 _BUSY_SECONDS, _BUSY_PAUSE = 5.0, 0.5
@@ -56,6 +57,11 @@ class DbAccess:
     def page_body(self, page: int) -> StoredBody | None:
         """The bytes of a stored page, with its X-Robots-Tag headers."""
         return self._pages.read_tagged(page)
+
+    def row_sources(self, page: int, data_defs: Iterable[int]) -> dict[int, RowSource]:
+        """By id of the dataDef: the job whose rows of a stored page may be copied."""
+        sources = row_sources.find(self._reader, [(page, data_def) for data_def in data_defs])
+        return {data_def: source for (_, data_def), source in sources.items()}
 
     async def claim_target(self, job: LeasedJob, target: str) -> bool:
         """Record that the job fetches `target` next; False: another job does, or the lease is lost."""

@@ -11,6 +11,7 @@ from engine.fetch.credentials import find_plain_hosts
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.model.definition import DataDef, Definitions, HostRule, TaskGroup, definition_hash
 from engine.model.job import LeasedJob
+from engine.model.row_reuse import list_copied_data_defs
 from engine.settings import Settings
 from engine.store.db.connector import Database
 from engine.store.tables import versions
@@ -49,6 +50,7 @@ class DefCache:
         self._versions: dict[int, Definitions] = {}
         self._compiled_by_group: dict[tuple[int, str], tuple[CompiledDataDef, ...]] = {}
         self._compiled_by_hash: dict[tuple[str, str], CompiledDataDef] = {}
+        self._copied_by_group: dict[tuple[int, str], frozenset[int]] = {}
         self._host_rules: dict[tuple[int, str], HostRule] = {}
         self._plain_hosts: dict[int, frozenset[str]] = {}
 
@@ -67,7 +69,7 @@ class DefCache:
     def _evict(self, version: int) -> None:
         self._versions.pop(version, None)
         self._plain_hosts.pop(version, None)
-        for cache in (self._compiled_by_group, self._host_rules):
+        for cache in (self._compiled_by_group, self._copied_by_group, self._host_rules):
             for key in [key for key in list(cache) if key[0] == version]:
                 cache.pop(key, None)
 
@@ -93,6 +95,16 @@ class DefCache:
         if cached is None:
             names = dict.fromkeys(task.data_def for task in self.task_group(*key).tasks)
             cached = self._compiled_by_group[key] = tuple(self._compile(job.defs_version, name) for name in names)
+        return cached
+
+    def copied_data_defs(self, job: LeasedJob) -> frozenset[int]:
+        """Ids of the dataDefs whose rows a job on a stored page may copy; empty where no task of its group persists."""
+        key = (job.defs_version, job.group)
+        cached = self._copied_by_group.get(key)
+        if cached is None:
+            names = list_copied_data_defs(self.definitions(job.defs_version), job.group)
+            compiled = self.compiled_data_defs(job) if names else ()
+            cached = self._copied_by_group[key] = frozenset(one.id for one in compiled if one.data_def in names)
         return cached
 
     def host_rule(self, version: int, host_key: str) -> HostRule:

@@ -126,7 +126,7 @@ def apply_data_defs(
         if progress is not None:
             progress.enter_data_def(index)
         left = None if patience is None else max(0.0, began + patience - time.monotonic())
-        extraction = extractor.extract(page, context, progress, patience=left)
+        extraction = extractor.extract(page, context, progress, patience=left, links_only=not wants_rows)
         links.append(extraction.links)
         dropped += extraction.dropped_links
         if wants_rows:

@@ -1,7 +1,7 @@
 """Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from engine import urls
@@ -119,8 +119,12 @@ class PageExtractor:
         status: int,
         fetched_at: float,
         robots_tags: tuple[str, ...] = (),
+        copied: frozenset[int] = frozenset(),
     ) -> PageExtraction:
-        """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage."""
+        """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage.
+
+        `copied`: ids of the dataDefs whose rows are copied; those are applied for their links alone.
+        """
         context = Context(
             group=job.group,
             locator=job.locator,
@@ -133,12 +137,13 @@ class PageExtractor:
             meta_noindex=self._meta_noindex,
             agent=self._agent,
         )
-        compiled = self._applicable_data_defs(job)
+        compiled = self._applicable_data_defs(job, copied)
+        without_rows = copied.union(job.extracted_with) if copied else job.extracted_with
         if may_be_inline(body.read(), content_type):
             page, damaged = parse_page(
                 body.read(), content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
             )
-            extraction = self._extract_here(job, compiled, context, page, body.read(), damaged=damaged)
+            extraction = self._extract_here(job, compiled, without_rows, context, page, body.read(), damaged=damaged)
             if extraction is not None:
                 return extraction
         self._heap_trimmer.record_page(body.size)
@@ -146,7 +151,7 @@ class PageExtractor:
             raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
         task = wire.PageTask(
             defs=job.defs_version,
-            data_defs=tuple([(c.data_def, c.id not in job.extracted_with) for c in compiled]),
+            data_defs=tuple([(c.data_def, c.id not in without_rows) for c in compiled]),
             url=url,
             content_type=content_type,
             status=status,
@@ -212,9 +217,11 @@ class PageExtractor:
         """End the extraction processes."""
         self._pool.close()
 
-    def _applicable_data_defs(self, job: LeasedJob) -> Sequence[CompiledDataDef]:
+    def _applicable_data_defs(self, job: LeasedJob, copied: frozenset[int]) -> Sequence[CompiledDataDef]:
         """What to apply; in a re-extraction, a dataDef whose rows stay is applied only for its links."""
         compiled = self._def_cache.compiled_data_defs(job)
+        if copied:
+            return [data_def for data_def in compiled if data_def.id not in copied or data_def.extractor.has_links]
         if not job.extracted_with or job.links_stale:
             return compiled
         return [data_def for data_def in compiled if data_def.id not in job.extracted_with]
@@ -223,6 +230,7 @@ class PageExtractor:
         self,
         job: LeasedJob,
         compiled: Sequence[CompiledDataDef],
+        without_rows: Container[int],
         context: Context,
         page: Page,
         body: bytes,
@@ -236,7 +244,7 @@ class PageExtractor:
             extracted = apply_data_defs(
                 page,
                 context,
-                [(c.extractor, c.id not in job.extracted_with) for c in compiled],
+                [(c.extractor, c.id not in without_rows) for c in compiled],
                 self._max_links,
                 patience=INLINE_SECONDS,
             )

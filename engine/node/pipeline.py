@@ -25,6 +25,7 @@ from engine.node.reextraction import Reextractor
 from engine.node.request_sender import RequestSender
 from engine.node.robots_cache import RobotsCache
 from engine.node.robots_job import RobotsHandler
+from engine.node.row_reuse import NO_COPIES, RowCopies, RowReuse
 from engine.node.secrets import SecretValues
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
@@ -71,7 +72,10 @@ class Pipeline:
             host_gates=host_gates,
             byte_budget=byte_budget,
         )
-        self._reextractor = Reextractor(db_access=db_access, page_extractor=page_extractor, outcomes=self._outcomes)
+        self._row_reuse = RowReuse(def_cache, db_access)
+        self._reextractor = Reextractor(
+            db_access=db_access, page_extractor=page_extractor, outcomes=self._outcomes, row_reuse=self._row_reuse
+        )
         self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor)
         agent = product_token(settings.user_agent)
         robots_cache = RobotsCache(db_access, agent)
@@ -217,6 +221,11 @@ class Pipeline:
             return self._outcomes.not_a_page(job, f"HTTP {stored.status} (gone)", stored.url, hops=hops)
         if status_class != "ok":
             return self._outcomes.ended(job, JobState.FAILED, f"HTTP {stored.status}", stored.url, hops=hops)
+        reuse = self._row_reuse.find_copies(job, stored)
+        if not reuse.needs_page:
+            outcome = self._outcomes.copied(job, stored, reuse.records, hops=hops)
+            outcome.page, outcome.target, outcome.copies = stored.page, target, reuse.copies
+            return outcome
         share = self._sender.share(job)
         await share.grow(stored.size)
         share.finish_reading()
@@ -224,9 +233,11 @@ class Pipeline:
         if body is None:
             return self._outcomes.ended(job, JobState.FAILED, "its stored page is missing", stored.url, hops=hops)
         outcome = await self._extract(
-            job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops
+            job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops, reuse
         )
         outcome.page, outcome.target = stored.page, target
+        if outcome.state is JobState.DONE and not (outcome.noindex and self._settings.meta_noindex):
+            outcome.copies = reuse.copies
         return outcome
 
     def _classify(self, job: LeasedJob, url: str, request: Request, status: int) -> StatusClass:
@@ -245,19 +256,23 @@ class Pipeline:
         fetched_at: float,
         fetch_time: str,
         hops: int,
+        reuse: RowCopies = NO_COPIES,
     ) -> JobOutcome:
         try:
             extraction = await self._page_extractor.extract(
                 job, body=content.body, content_type=content_type, url=url, status=status, fetched_at=fetched_at,
-                robots_tags=content.robots_tags,
+                robots_tags=content.robots_tags, copied=reuse.ids,
             )  # fmt: skip
         except UnsupportedContent as error:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
-        return self._outcomes.extracted(
-            job, extraction, status=status, url=url, fetch_time=fetch_time, size=content.body.size, hops=hops
-        )
+        outcome = self._outcomes.extracted(
+            job, extraction, status=status, url=url, fetch_time=fetch_time, size=content.body.size, hops=hops,
+            copied=reuse.records,
+        )  # fmt: skip
+        outcome.reusable = self._row_reuse.list_reusable(job, extraction)
+        return outcome
 
 
 def _keep_answer(outcome: JobOutcome, document: NewDocument) -> JobOutcome:

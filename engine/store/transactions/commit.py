@@ -18,7 +18,7 @@ from engine.store.tables.hosts import HostLatency
 from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import robots, supersede
+from engine.store.transactions import copies, robots, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -176,12 +176,15 @@ def _apply(
     """Update the jobs, then write the results of those whose lease was valid. Returns their ids, and touched hosts."""
     touched_hosts = {f.job.host for f in outcomes}
     _readmit_named(db, run, outcomes)
+    sources = copies.find_sources(db, outcomes)
     stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
     completed_extracts = {f.job.id for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE}
     updates = [_to_update(db, f, places, touched_hosts) for f in outcomes]
     accepted_ids = jobs.finish(db, updates, completed_extracts)
     accepted = [f for f in outcomes if f.job.id in accepted_ids]
     documents.add(db, run, [(f.page, f.document) for f in accepted if f.document and f.page])
+    if sources:  # before a re-extraction in this commit deletes them
+        copies.copy_rows(db, run, accepted, sources)
     if completed_extracts:
         supersede.delete_old_rows(db, run, [f for f in accepted if f.job.id in completed_extracts])
     rows.add(
@@ -194,6 +197,7 @@ def _apply(
         run,
         [PageHealth(f.job.page_job or f.job.id, f.job.host, *counted) for f in accepted for counted in f.counts],
     )
+    copies.add_sources(db, accepted)
     if stale:
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
     _add_fetch_stats(db, run, accepted)

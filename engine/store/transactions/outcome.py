@@ -41,6 +41,17 @@ class PageCounts(NamedTuple):
     """The fields that have a default."""
 
 
+class CopiedRows(NamedTuple):
+    """The rows of a dataDef that an earlier job made of the same document, to be copied by the commit."""
+
+    data_def: str
+    data_def_id: int
+    fields: tuple[str, ...] = ()
+    """The fields whose missing values are counted."""
+    defaulted: frozenset[str] = frozenset()
+    """The fields that have a default."""
+
+
 @dataclass(frozen=True, slots=True)
 class RobotsResult:
     """A host's robots.txt: HTTP status (0: no answer), text, and its crawl delay in seconds."""
@@ -81,6 +92,10 @@ class JobOutcome:
     counts: tuple[PageCounts, ...] = ()
     kept_data_defs: tuple[int, ...] = ()
     """For a re-extraction: ids of the dataDefs whose rows stay."""
+    copies: tuple[CopiedRows, ...] = ()
+    """Rows to copy from an earlier job on `page`. Where they are gone at the commit, the job is READY again."""
+    reusable: tuple[int, ...] = ()
+    """Ids of the dataDefs whose rows later jobs on the document may copy."""
     children: tuple[ChildJob, ...] = ()
     later_children: Iterator[tuple[ChildJob, ...]] | None = None
     """Further children in pieces, of a page that has many: they are made when the pieces before are committed."""
@@ -117,6 +132,11 @@ class JobOutcome:
     """Status and seconds of each answer to its requests for pages; status 0: there was none."""
     on_settled: tuple[Callable[[], None], ...] = ()
     """Called once the outcome is committed or dropped, when what it holds is no longer in memory."""
+
+    @property
+    def row_data_defs(self) -> list[str]:
+        """The dataDefs of its rows, extracted and copied."""
+        return [*(made.data_def for made in self.rows), *(copy.data_def for copy in self.copies)]
 
     def next_children(self) -> int:
         """Make the next children; returns how many. None are left after an empty piece."""

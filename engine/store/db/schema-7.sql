@@ -1,0 +1,10 @@
+-- Migration 7 of crawl.db.
+
+-- Rows that later jobs on a document may copy (`persist`), and pages whose bodies are deleted at the end of their run.
+
+CREATE TABLE row_sources (
+    document INTEGER NOT NULL,
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    job      INTEGER NOT NULL REFERENCES jobs(id),  -- made its rows of the document without a rejected record
+    PRIMARY KEY (document, data_def)
+) WITHOUT ROWID;
