@@ -27,7 +27,7 @@ def find_sources(db: Database, outcomes: Sequence[JobOutcome]) -> Sources:
         if any((f.page, copy.data_def_id) not in sources for copy in f.copies):
             f.state, f.reason, f.page, f.copies, f.reusable = JobState.READY, None, None, (), ()
             f.rows, f.children, f.rejected, f.counts, f.events = (), (), (), (), ()
-            f.later_children, f.noindex = None, False
+            f.attempts, f.later_children, f.noindex = 0, None, False
     return sources
 
 
