@@ -51,6 +51,7 @@ class DefCache:
         self._compiled_by_group: dict[tuple[int, str], tuple[CompiledDataDef, ...]] = {}
         self._compiled_by_hash: dict[tuple[str, str], CompiledDataDef] = {}
         self._copied_by_group: dict[tuple[int, str], frozenset[int]] = {}
+        self._keeps_documents: dict[tuple[int, str], bool | None] = {}
         self._host_rules: dict[tuple[int, str], HostRule] = {}
         self._plain_hosts: dict[int, frozenset[str]] = {}
 
@@ -69,7 +70,7 @@ class DefCache:
     def _evict(self, version: int) -> None:
         self._versions.pop(version, None)
         self._plain_hosts.pop(version, None)
-        for cache in (self._compiled_by_group, self._copied_by_group, self._host_rules):
+        for cache in (self._compiled_by_group, self._copied_by_group, self._keeps_documents, self._host_rules):
             for key in [key for key in list(cache) if key[0] == version]:
                 cache.pop(key, None)
 
@@ -106,6 +107,15 @@ class DefCache:
             compiled = self.compiled_data_defs(job) if names else ()
             cached = self._copied_by_group[key] = frozenset(one.id for one in compiled if one.data_def in names)
         return cached
+
+    def keeps_documents(self, job: LeasedJob) -> bool | None:
+        """Whether the group of a job keeps documents beyond the end of the run; None: all groups do."""
+        key = (job.defs_version, job.group)
+        if key not in self._keeps_documents:
+            groups = self.definitions(job.defs_version).task_groups
+            some_do_not = any(not group.documents for group in groups)
+            self._keeps_documents[key] = self.task_group(*key).documents if some_do_not else None
+        return self._keeps_documents[key]
 
     def host_rule(self, version: int, host_key: str) -> HostRule:
         """The rule for a host (`name:port`)."""

@@ -59,6 +59,7 @@ class Pipeline:
         `byte_budget` is what the bodies of all jobs may hold together, from reading to the commit.
         """
         self._settings = settings
+        self._def_cache = def_cache
         self._db_access = db_access
         self._page_extractor = page_extractor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts)
@@ -113,6 +114,8 @@ class Pipeline:
                 else:
                     share.release()
         self._sender.complete(outcome)
+        if job.kind is JobKind.PAGE:
+            outcome.keeps_document = self._def_cache.keeps_documents(job)
         return outcome
 
     def forget(self, job: LeasedJob) -> None:

@@ -8,3 +8,12 @@ CREATE TABLE row_sources (
     job      INTEGER NOT NULL REFERENCES jobs(id),  -- made its rows of the document without a rejected record
     PRIMARY KEY (document, data_def)
 ) WITHOUT ROWID;
+
+CREATE TABLE temporary_documents (                  -- fetched for groups that keep no documents: deleted when their run ends
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    document INTEGER NOT NULL,
+    grp      TEXT NOT NULL,
+    PRIMARY KEY (run, document)
+) WITHOUT ROWID;
+
+ALTER TABLE documents ADD COLUMN pruned INTEGER NOT NULL DEFAULT 0; -- 1: its body was deleted, and it is not reused

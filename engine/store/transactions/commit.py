@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.pages import documents
+from engine.store.pages import documents, temporary
 from engine.store.read import candidates
 from engine.store.tables import answers, events, health, host_speeds, hosts, jobs, metrics, nodes, rows, sequences
 from engine.store.tables.answers import Answer
@@ -183,6 +183,7 @@ def _apply(
     accepted_ids = jobs.finish(db, updates, completed_extracts)
     accepted = [f for f in outcomes if f.job.id in accepted_ids]
     documents.add(db, run, [(f.page, f.document) for f in accepted if f.document and f.page])
+    _mark_temporary(db, run, [f for f in accepted if f.keeps_document is not None])
     if sources:  # before a re-extraction in this commit deletes them
         copies.copy_rows(db, run, accepted, sources)
     if completed_extracts:
@@ -221,6 +222,13 @@ def _apply(
         hosts.adapt_paces(db, _host_latencies(accepted))
     events.add(db, run, [event for f in accepted for event in f.events])
     return frozenset(accepted_ids), touched_hosts
+
+
+def _mark_temporary(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
+    """Mark the documents of groups that keep none, and unmark those that a group that keeps its documents uses."""
+    fetched = [(f.page, f.job.group) for f in outcomes if not f.keeps_document and f.document and f.page]
+    temporary.add(db, run, fetched)
+    temporary.keep(db, run, [f.page for f in outcomes if f.keeps_document and not f.document and f.page])
 
 
 def _readmit_named(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:

@@ -85,6 +85,8 @@ class JobOutcome:
     document: NewDocument | None = None
     page: int | None = None
     """Id of the stored page it used: an earlier one, or that of `document` once stored."""
+    keeps_document: bool | None = None
+    """Whether its group keeps documents beyond the end of the run; None: all groups do."""
     rows: tuple[ExtractedRows, ...] = ()
     """By dataDef; none is empty."""
     rejected: tuple[tuple[str, int], ...] = ()
