@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from engine.model.job import LeasedJob, StoredPage
+from engine.model.record import ExtractedLink
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from engine.store.pages import documents
+from engine.store.pages import document_links, documents
 from engine.store.pages.documents import PageStore, StoredBody
 from engine.store.tables import answers, hosts, jobs, row_sources
 from engine.store.tables.hosts import StoredRobots
@@ -62,6 +63,10 @@ class DbAccess:
         """By id of the dataDef: the job whose rows of a stored page may be copied."""
         sources = row_sources.find(self._reader, [(page, data_def) for data_def in data_defs])
         return {data_def: source for (_, data_def), source in sources.items()}
+
+    def document_links(self, page: int, context: bytes) -> list[ExtractedLink] | None:
+        """The kept links of a stored page; None: they are not kept."""
+        return document_links.get(self._reader, page, context)
 
     async def claim_target(self, job: LeasedJob, target: str) -> bool:
         """Record that the job fetches `target` next; False: another job does, or the lease is lost."""

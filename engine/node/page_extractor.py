@@ -34,6 +34,7 @@ from engine.node.seen_set import SeenSet
 from engine.node.selector_warnings import SelectorWarnings
 from engine.settings import Settings
 from engine.store.pages.body import Body
+from engine.store.pages.document_links import MAX_LINKS
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts
 
 CHILDREN_PER_PIECE = 2_000
@@ -65,6 +66,8 @@ class PageExtraction:
     """How the records were filled."""
     later_children: Iterator[tuple[ChildJob, ...]] | None = None
     """Further children in pieces, made when they are committed."""
+    links: Sequence[ExtractedLink] | None = None
+    """All links of the page, where they are few enough to be kept."""
     warnings: tuple[str, ...] = ()
     """What the operator should know of these dataDefs."""
 
@@ -119,11 +122,12 @@ class PageExtractor:
         status: int,
         fetched_at: float,
         robots_tags: tuple[str, ...] = (),
-        copied: frozenset[int] = frozenset(),
+        copied: frozenset[int] | None = None,
     ) -> PageExtraction:
         """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage.
 
-        `copied`: ids of the dataDefs whose rows are copied; those are applied for their links alone.
+        `copied`: ids of the dataDefs whose rows are copied; those are applied for their links alone. None: no rows of
+        the page will ever be copied.
         """
         context = Context(
             group=job.group,
@@ -187,8 +191,15 @@ class PageExtractor:
             share,
             _page_counts(compiled, answer.counts),
             later_children,
+            list(answer.links.to_links()) if copied is not None and len(answer.links.urls) <= MAX_LINKS else None,
             self._selector_warnings.warn(compiled, answer.page_kind),
         )
+
+    def make_children(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
+        """The links of a page that become jobs, as far as this node knows."""
+        children: dict[bytes, ChildJob] = {}
+        self._add_children(job, links if job.links_stale else self._seen_set.filter_new(links), children)
+        return tuple(children.values())
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
@@ -217,7 +228,7 @@ class PageExtractor:
         """End the extraction processes."""
         self._pool.close()
 
-    def _applicable_data_defs(self, job: LeasedJob, copied: frozenset[int]) -> Sequence[CompiledDataDef]:
+    def _applicable_data_defs(self, job: LeasedJob, copied: frozenset[int] | None) -> Sequence[CompiledDataDef]:
         """What to apply; in a re-extraction, a dataDef whose rows stay is applied only for its links."""
         compiled = self._def_cache.compiled_data_defs(job)
         if copied:
@@ -252,18 +263,16 @@ class PageExtractor:
             return None
         except PageTooDeep as error:
             raise UnreadablePage(str(error)) from error
-        new = extracted.links if job.links_stale else self._seen_set.filter_new(extracted.links)
-        children: dict[bytes, ChildJob] = {}
-        self._add_children(job, new, children)
         return PageExtraction(
             _stored_rows(compiled, extracted.rows),
-            tuple(children.values()),
+            self.make_children(job, extracted.links),
             extracted.rejected,
             wire.count_rejections(extracted.rejected),
             damaged,
             extracted.dropped_links,
             extracted.noindex,
             counts=_page_counts(compiled, extracted.counts),
+            links=extracted.links if len(extracted.links) <= MAX_LINKS else None,
             warnings=self._selector_warnings.warn(compiled, page.kind),
         )
 

@@ -25,7 +25,7 @@ from engine.node.reextraction import Reextractor
 from engine.node.request_sender import RequestSender
 from engine.node.robots_cache import RobotsCache
 from engine.node.robots_job import RobotsHandler
-from engine.node.row_reuse import NO_COPIES, RowCopies, RowReuse
+from engine.node.row_reuse import PageReuse, RowReuse
 from engine.node.secrets import SecretValues
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
@@ -195,6 +195,7 @@ class Pipeline:
                 outcome = await self._extract(
                     job, StoredBody(document.body, robots_tags(response.headers)), response.content_type, document.url,
                     status, document.fetched_at, f"{response.elapsed * 1000:.0f} ms", hops,
+                    self._row_reuse.find(job, None),
                 )  # fmt: skip
                 outcome.document, outcome.attempts, outcome.target = document, 1, url if hops else None
                 return outcome
@@ -224,9 +225,10 @@ class Pipeline:
             return self._outcomes.not_a_page(job, f"HTTP {stored.status} (gone)", stored.url, hops=hops)
         if status_class != "ok":
             return self._outcomes.ended(job, JobState.FAILED, f"HTTP {stored.status}", stored.url, hops=hops)
-        reuse = self._row_reuse.find_copies(job, stored)
-        if not reuse.needs_page:
+        reuse = self._row_reuse.find(job, stored)
+        if reuse is not None and reuse.links is not None:
             outcome = self._outcomes.copied(job, stored, reuse.records, hops=hops)
+            outcome.children = self._page_extractor.make_children(job, reuse.links)
             outcome.page, outcome.target, outcome.copies = stored.page, target, reuse.copies
             return outcome
         share = self._sender.share(job)
@@ -239,7 +241,7 @@ class Pipeline:
             job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops, reuse
         )
         outcome.page, outcome.target = stored.page, target
-        if outcome.state is JobState.DONE and not (outcome.noindex and self._settings.meta_noindex):
+        if reuse and outcome.state is JobState.DONE and not (outcome.noindex and self._settings.meta_noindex):
             outcome.copies = reuse.copies
         return outcome
 
@@ -259,12 +261,12 @@ class Pipeline:
         fetched_at: float,
         fetch_time: str,
         hops: int,
-        reuse: RowCopies = NO_COPIES,
+        reuse: PageReuse | None = None,
     ) -> JobOutcome:
         try:
             extraction = await self._page_extractor.extract(
                 job, body=content.body, content_type=content_type, url=url, status=status, fetched_at=fetched_at,
-                robots_tags=content.robots_tags, copied=reuse.ids,
+                robots_tags=content.robots_tags, copied=reuse.copied if reuse else None,
             )  # fmt: skip
         except UnsupportedContent as error:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)
@@ -272,9 +274,9 @@ class Pipeline:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
         outcome = self._outcomes.extracted(
             job, extraction, status=status, url=url, fetch_time=fetch_time, size=content.body.size, hops=hops,
-            copied=reuse.records,
+            copied=reuse.records if reuse else 0,
         )  # fmt: skip
-        outcome.reusable = self._row_reuse.list_reusable(job, extraction)
+        self._row_reuse.record(job, extraction, outcome, url)
         return outcome
 
 

@@ -50,7 +50,7 @@ class Reextractor:
             job, extraction, status=stored.status, url=stored.url, fetch_time="stored", size=content.body.size, hops=0
         )
         outcome.noindex = False  # the page was counted when it was fetched
-        outcome.reusable = self._row_reuse.list_reusable(job, extraction)
+        self._row_reuse.record(job, extraction, outcome, stored.url)
         outcome.kept_data_defs = self._page_extractor.unchanged_data_defs(job)
         return outcome
 

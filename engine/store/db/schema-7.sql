@@ -9,6 +9,13 @@ CREATE TABLE row_sources (
     PRIMARY KEY (document, data_def)
 ) WITHOUT ROWID;
 
+CREATE TABLE document_links (                       -- of pages whose rows may be copied: followed without reading the page
+    document INTEGER NOT NULL,
+    context  BLOB NOT NULL,                         -- hash of what else decides which links a page has: group, defs, settings
+    links    BLOB NOT NULL,                         -- JSON compressed with zstd; empty: none
+    PRIMARY KEY (document, context)
+) WITHOUT ROWID;
+
 CREATE TABLE temporary_documents (                  -- fetched for groups that keep no documents: deleted when their run ends
     run      INTEGER NOT NULL REFERENCES runs(seq),
     document INTEGER NOT NULL,

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.model.job import JobState
 from engine.store.db.connector import Database
+from engine.store.pages import document_links
 from engine.store.tables import health, row_sources, rows
 from engine.store.tables.health import PageHealth
 from engine.store.tables.row_sources import RowSource
@@ -25,7 +26,7 @@ def find_sources(db: Database, outcomes: Sequence[JobOutcome]) -> Sources:
     sources = row_sources.find(db, pairs)
     for f in outcomes:
         if any((f.page, copy.data_def_id) not in sources for copy in f.copies):
-            f.state, f.reason, f.page, f.copies, f.reusable = JobState.READY, None, None, (), ()
+            f.state, f.reason, f.page, f.copies, f.reusable, f.kept_links = JobState.READY, None, None, (), (), None
             f.rows, f.children, f.rejected, f.counts, f.events = (), (), (), (), ()
             f.attempts, f.later_children, f.noindex = 0, None, False
     return sources
@@ -48,7 +49,7 @@ def copy_rows(db: Database, run: int, outcomes: Sequence[JobOutcome], sources: S
 
 
 def add_sources(db: Database, outcomes: Sequence[JobOutcome]) -> None:
-    """Record the rows that later jobs may copy."""
+    """Record what later jobs may reuse: rows, and the links of pages."""
     made = [
         (document, data_def, f.job.page_job or f.job.id)
         for f in outcomes
@@ -56,6 +57,7 @@ def add_sources(db: Database, outcomes: Sequence[JobOutcome]) -> None:
         for data_def in f.reusable
     ]
     row_sources.add(db, made)
+    document_links.add(db, [(f.page, *f.kept_links) for f in outcomes if f.kept_links and f.page is not None])
 
 
 def _document_of(outcome: JobOutcome) -> int | None:

@@ -98,6 +98,8 @@ class JobOutcome:
     """Rows to copy from an earlier job on `page`. Where they are gone at the commit, the job is READY again."""
     reusable: tuple[int, ...] = ()
     """Ids of the dataDefs whose rows later jobs on the document may copy."""
+    kept_links: tuple[bytes, bytes] | None = None
+    """The links of its page for later jobs: their context and their encoding (pages.document_links)."""
     children: tuple[ChildJob, ...] = ()
     later_children: Iterator[tuple[ChildJob, ...]] | None = None
     """Further children in pieces, of a page that has many: they are made when the pieces before are committed."""
