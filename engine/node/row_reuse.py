@@ -10,6 +10,7 @@ from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.page_extractor import PageExtraction
 from engine.store.pages import document_links
+from engine.store.pages.body import new_compressor
 from engine.store.transactions.outcome import CopiedRows, JobOutcome
 
 
@@ -31,6 +32,7 @@ class RowReuse:
     def __init__(self, def_cache: DefCache, db_access: DbAccess) -> None:
         self._def_cache = def_cache
         self._db_access = db_access
+        self._compressor = new_compressor()
 
     def find(self, job: LeasedJob, stored: StoredPage | None) -> PageReuse | None:
         """What may be reused of a stored page now; the commit decides again. None: its group reuses nothing."""
@@ -72,7 +74,7 @@ class RowReuse:
         if extraction.links is not None and not rejected and job.page_job is None:
             context = self._link_context(job, url)
             if context is not None:
-                outcome.kept_links = (context, document_links.encode(extraction.links))
+                outcome.kept_links = (context, document_links.encode(extraction.links, self._compressor))
 
     def _link_context(self, job: LeasedJob, url: str) -> bytes | None:
         host_rule = self._def_cache.host_rule(job.defs_version, urls.host_key(url))

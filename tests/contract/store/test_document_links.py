@@ -5,6 +5,7 @@ import pytest
 from engine.model.job_key import link_key
 from engine.model.record import ExtractedLink
 from engine.store.pages import document_links
+from engine.store.pages.body import new_compressor
 from tests.contract.store.harness import StoreHarness
 
 
@@ -15,6 +16,7 @@ def link(path: str, group: str = "g", **more: int | bool | None) -> ExtractedLin
     )
 
 
+COMPRESSOR = new_compressor()
 LINKS = [
     link("1"),
     link("2"),
@@ -28,7 +30,7 @@ LINKS = [
 @pytest.mark.parametrize("links", [LINKS, LINKS[:1], []])
 def test_links_are_read_as_they_were(store: StoreHarness, links: list[ExtractedLink]) -> None:
     with store.db.transaction():
-        document_links.add(store.db, [(7, b"c", document_links.encode(links))])
+        document_links.add(store.db, [(7, b"c", document_links.encode(links, COMPRESSOR))])
     kept = document_links.get(store.db, 7, b"c")
     assert kept == links
     assert [(one.key, one.may_leave_host) for one in kept or ()] == [(one.key, one.may_leave_host) for one in links]
@@ -39,6 +41,6 @@ def test_links_are_read_as_they_were(store: StoreHarness, links: list[ExtractedL
 def test_the_newest_links_of_a_context_count(store: StoreHarness) -> None:
     with store.db.transaction():
         for links in (LINKS, LINKS[1:]):
-            document_links.add(store.db, [(7, b"c", document_links.encode(links)), (7, b"d", b"")])
+            document_links.add(store.db, [(7, b"c", document_links.encode(links, COMPRESSOR)), (7, b"d", b"")])
     assert document_links.get(store.db, 7, b"c") == LINKS[1:]
     assert document_links.get(store.db, 7, b"d") == []
