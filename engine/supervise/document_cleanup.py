@@ -5,7 +5,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from engine.store.db.connector import Database, DatabaseBusy
+from engine.errors import CrawlError
+from engine.store.db.connector import Database
 from engine.store.pages import temporary
 from engine.store.pages.documents import PageStore
 
@@ -15,9 +16,9 @@ _BUSY_SECONDS = 0.5
 
 
 def delete_documents(db: Database, folder: Path, cancelled: Callable[[], bool]) -> None:
-    """Delete the bodies that the ended run needs no more, for a limited time; a busy database leaves them for later."""
-    if not temporary.has_any(db):
-        return
+    """Delete the bodies that the ended run needs no more, for a limited time. What fails is left for the next start."""
     deadline = time.monotonic() + _SECONDS
-    with contextlib.suppress(DatabaseBusy), contextlib.closing(PageStore(folder, busy_seconds=_BUSY_SECONDS)) as pages:
-        temporary.delete_ended(db, pages, stop=lambda: cancelled() or time.monotonic() > deadline)
+    with contextlib.suppress(CrawlError):
+        if temporary.has_any(db):
+            with contextlib.closing(PageStore(folder, busy_seconds=_BUSY_SECONDS)) as pages:
+                temporary.delete_ended(db, pages, stop=lambda: cancelled() or time.monotonic() > deadline)
