@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from console.format import plural
 from engine.preview.plan import Plan
+from engine.preview.stored_pages import keeps_none_message
 
 
 def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -27,8 +28,10 @@ def plan_lines(plan: Plan) -> Iterator[tuple[str, str]]:
     for name, fields in plan.emptied.items():
         for field, count in fields.items():
             yield f"✗ {name}.{field}: empty in {plural(count, 'row')} that had a value", "bad"
-    if plan.unreadable:
-        yield f"{plural(plan.unreadable, 'page')} cannot be extracted and would keep their rows", "warn"
+    for group, count in plan.pruned.items():
+        yield f"{keeps_none_message(group)}: {plural(count, 'page')} would keep their rows", "warn"
+    if others := plan.unreadable - plan.pruned.total():
+        yield f"{plural(others, 'page')} cannot be extracted and would keep their rows", "warn"
 
 
 def _scope(plan: Plan) -> str:

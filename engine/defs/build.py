@@ -146,20 +146,21 @@ def _task_group(name: str, term: TaskGroupTerm, entry: Entry, chains: Chains, ca
         max_depth=term.max_depth,
         max_pages=term.max_pages,
         priority=_or_default(term.priority, 0),
+        documents=_or_default(term.documents, True),
         place=entry.place,
     )
 
 
 def _task(name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog) -> Task:
-    persist = getattr(term.persist, "data", None) is not False
-    steps = entry.node.text_of("steps")
+    persist: bool | None = getattr(term.persist, "data", None)
     classes = [step.class_name for step in chain if step.kind in ("loader", "parser", "step")]
     files = [argument.removeprefix("plugins/") for step in chain for argument in step.run if is_plugin_path(argument)]
     return Task(
         name=name,
         data_def=term.data_def,
-        steps=steps,
-        persist=persist,
+        steps=entry.node.text_of("steps"),
+        persist=persist is not False,
+        copy_rows=persist is True,
         chain=chain,
         code=catalog.code_hash(classes, files),
         place=entry.place,

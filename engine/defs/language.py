@@ -58,9 +58,9 @@ class LocatorGroupTerm(Term):
 
 
 class PersistTerm(Term):
-    """What later runs may reuse."""
+    """What later jobs may reuse."""
 
-    data: bool = optional("Whether rows are reused while the document and the dataDef are unchanged; default true.")
+    data: bool = optional("Whether rows are copied while the document and the dataDef are unchanged; default false.")
 
 
 class TaskTerm(Term):
@@ -71,7 +71,7 @@ class TaskTerm(Term):
         "The name of a step set, or a set with the steps to change in it.",
         json_schema_extra={"type": ["string", "object"]},
     )
-    persist: PersistTerm = optional("What later runs may reuse of this task.")
+    persist: PersistTerm = optional("What later jobs may reuse of this task.")
 
 
 class TaskGroupTerm(Term):
@@ -86,6 +86,7 @@ class TaskGroupTerm(Term):
     max_depth: NonNegativeInteger = optional("Do not follow links deeper than this; a locator's page has depth 0.")
     max_pages: PositiveInteger = optional("The maximum number of pages of the group to fetch.")
     priority: Priority = optional("Pages with a higher priority are fetched first; default 0.")
+    documents: bool = optional("Whether stored pages are kept beyond the end of their run; default true.")
 
 
 class QueryTerm(Term):

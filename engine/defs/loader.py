@@ -7,7 +7,17 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from engine import urls
-from engine.defs import conflicts, converters, names, plugin_files, pydantic_errors, references, sources, yaml_tree
+from engine.defs import (
+    conflicts,
+    converters,
+    names,
+    plugin_files,
+    pydantic_errors,
+    references,
+    reuse,
+    sources,
+    yaml_tree,
+)
 from engine.defs.build import build_definitions
 from engine.defs.chains import compile_chains
 from engine.defs.language import Defs
@@ -45,6 +55,7 @@ def load(path: Path) -> LoadedDefs:
     chains = compile_chains(root, catalog, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems)
+    reuse.check(root, problems)
     if not incomplete:
         # A broken file may define names that others use: do not report those as unknown.
         references.check(root, problems)
@@ -52,6 +63,7 @@ def load(path: Path) -> LoadedDefs:
         raise DefsError(problems.in_file_order(files))
     paths = {source.display_path: source.path for source in def_files}
     definitions = build_definitions(terms, root, files, paths, chains, catalog)
+    reuse.warn_of_volatile_rows(definitions, root, problems)
     for group in definitions.locator_groups:
         for locator in group.locators:
             _check_seed_file(locator, problems)

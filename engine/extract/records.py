@@ -76,6 +76,16 @@ class RecordExtractor:
         """Whether it makes rows at all, and not links alone."""
         return bool(self._readers)
 
+    @property
+    def has_links(self) -> bool:
+        """Whether it follows links."""
+        return bool(self._data_def.links)
+
+    @property
+    def counted_fields(self) -> tuple[str, ...]:
+        """The fields that may be missing: those without a `value`."""
+        return self._counted_fields
+
     @cached_property
     def cost(self) -> Cost:
         """How the time for a page may grow with its size."""
@@ -87,9 +97,15 @@ class RecordExtractor:
         )
 
     def extract(
-        self, page: Page, context: Context, progress: RecordProgress | None = None, *, patience: float | None = None
+        self,
+        page: Page,
+        context: Context,
+        progress: RecordProgress | None = None,
+        *,
+        patience: float | None = None,
+        links_only: bool = False,
     ) -> Extraction:
-        """One row for each valid block that no filter drops, and the links.
+        """One row for each valid block that no filter drops, and the links; with `links_only`, no row is read.
 
         Without `block` the page is one record, even if all fields are missing. Raises `PageTooDeep`.
         `progress` learns of each field, and of the links. After `patience` seconds raises `OutOfTime`.
@@ -103,7 +119,7 @@ class RecordExtractor:
         if self._compile_error:
             rejected.append(self._rejection("", self._compile_error, str(self._data_def.place)))
         try:
-            for scope in self._scopes(page):
+            for scope in self._scopes(page) if not links_only else ():
                 budget.check_time()
                 budget.missing.clear()
                 unread = iter(readers)

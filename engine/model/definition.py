@@ -114,6 +114,9 @@ class Task:
     data_def: str
     steps: str | None = None
     persist: bool = True
+    """Whether the defs say nothing against it. Without effect: the hashes of stored defs have it."""
+    copy_rows: bool = field(default=False, metadata=ADDED_LATER)
+    """`persist: {data: true}`: rows are copied while the document and the dataDef are the same."""
     chain: tuple[ChainStep, ...] = field(default=(), metadata=ADDED_LATER)
     """The main line, then side branches; empty: the default chain."""
     code: str = field(default="", metadata=ADDED_LATER)
@@ -132,6 +135,8 @@ class TaskGroup:
     max_depth: int | None = None
     max_pages: int | None = None
     priority: int = 0
+    documents: bool = field(default=True, metadata=ADDED_LATER)
+    """Whether the bodies of its pages are kept beyond the end of their run."""
     place: SourcePosition = NO_POSITION
 
 

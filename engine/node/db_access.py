@@ -1,19 +1,21 @@
 """The fetch loop's access to the store: reads run on its own thread, the one write on another."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from engine.model.job import LeasedJob, StoredPage
+from engine.model.record import ExtractedLink
 from engine.store.db.connector import Database, DatabaseBusy
 from engine.store.db.schema import CRAWL
-from engine.store.pages import documents
+from engine.store.pages import document_links, documents
 from engine.store.pages.documents import PageStore, StoredBody
-from engine.store.tables import answers, hosts, jobs, step_values
+from engine.store.tables import answers, hosts, jobs, row_sources, step_values
 from engine.store.tables.hosts import StoredRobots
+from engine.store.tables.row_sources import RowSource
 from engine.store.transactions import page_limit
 
 _BUSY_SECONDS, _BUSY_PAUSE = 5.0, 0.5
@@ -73,6 +75,15 @@ class DbAccess:
                 return
             except DatabaseBusy:
                 await asyncio.sleep(_BUSY_PAUSE)
+
+    def row_sources(self, page: int, data_defs: Iterable[int]) -> dict[int, RowSource]:
+        """By id of the dataDef: the job whose rows of a stored page may be copied."""
+        sources = row_sources.find(self._reader, [(page, data_def) for data_def in data_defs])
+        return {data_def: source for (_, data_def), source in sources.items()}
+
+    def document_links(self, page: int, context: bytes) -> list[ExtractedLink] | None:
+        """The kept links of a stored page; None: they are not kept."""
+        return document_links.get(self._reader, page, context)
 
     async def claim_target(self, job: LeasedJob, target: str) -> bool:
         """Record that the job fetches `target` next; False: another job does, or the lease is lost."""

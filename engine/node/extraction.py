@@ -135,7 +135,7 @@ def apply_data_defs(
             extraction = extract(index, extractor)
         else:
             left = None if patience is None else max(0.0, began + patience - time.monotonic())
-            extraction = extractor.extract(page, context, progress, patience=left)
+            extraction = extractor.extract(page, context, progress, patience=left, links_only=not wants_rows)
         links.append(extraction.links)
         dropped += extraction.dropped_links
         if wants_rows:

@@ -8,7 +8,7 @@ from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import retry_wait
-from engine.model.job import JobOrigin, JobState, LeasedJob
+from engine.model.job import JobOrigin, JobState, LeasedJob, StoredPage
 from engine.node.page_extractor import PageExtraction
 from engine.runtime.clock import boottime
 from engine.store.tables.events import Event, Level
@@ -36,10 +36,14 @@ class OutcomeBuilder:
         fetch_time: str,
         size: int,
         hops: int,
+        copied: int = 0,
     ) -> JobOutcome:
-        """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`."""
-        rows = sum(len(made.texts) for made in extraction.rows)
-        text = f"{status} {fetch_time:>7} {size / 1000:4.0f} kB {rows:3} row{' ' if rows == 1 else 's'}  {url}"
+        """DONE, with what was extracted. `fetch_time`: for the event, such as `12 ms` or `stored`.
+
+        `copied`: further rows that the commit copies.
+        """
+        rows = sum(len(made.texts) for made in extraction.rows) + copied
+        text = _describe_page(status, fetch_time, size, rows, url)
         replaced = f"{extraction.damaged:,} byte{'s' if extraction.damaged > 1 else ''} replaced"
         problems = [note for note, applies in (("empty page", not size), (replaced, extraction.damaged)) if applies]
         notes = [*problems, "noindex"] if extraction.noindex else problems  # counted in the run's end
@@ -71,6 +75,11 @@ class OutcomeBuilder:
         if extraction.share is not None:
             outcome.release_when_settled(extraction.share.release)
         return outcome
+
+    def copied(self, job: LeasedJob, stored: StoredPage, rows: int, *, hops: int) -> JobOutcome:
+        """DONE: the commit copies all its rows, and nothing is extracted."""
+        text = _describe_page(stored.status, "copied", stored.size, rows, stored.url)
+        return JobOutcome(job=job, state=JobState.DONE, hops=hops, events=(self.event(job, "INFO", text),))
 
     def not_a_page(self, job: LeasedJob, reason: str, url: str, *, hops: int = 0) -> JobOutcome:
         """The document gives nothing: SKIPPED for a link, FAILED for a locator."""
@@ -148,6 +157,10 @@ def describe_step_errors(results: Sequence[UnitResult]) -> str | None:
         return None
     more = f" (+{len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{errors[0].task}/{errors[0].step}: {errors[0].text}{more}"
+
+
+def _describe_page(status: int, fetch_time: str, size: int, rows: int, url: str) -> str:
+    return f"{status} {fetch_time:>7} {size / 1000:4.0f} kB {rows:3} row{' ' if rows == 1 else 's'}  {url}"
 
 
 def describe_rejections(extraction: PageExtraction, url: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Extracts the pages of a node: itself where that is certainly cheap, else in an extraction process."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from engine import urls
@@ -14,7 +14,7 @@ from engine.fetch.decode import decode, is_binary
 from engine.fetch.robots import product_token
 from engine.model.definition import Definitions
 from engine.model.job import LeasedJob
-from engine.model.record import RecordCounts, Rejection, Texts
+from engine.model.record import ExtractedLink, RecordCounts, Rejection, Texts
 from engine.node import extraction_wire as wire
 from engine.node.child_jobs import ChildJobs
 from engine.node.db_access import DbAccess
@@ -39,6 +39,7 @@ from engine.node.selector_warnings import SelectorWarnings
 from engine.node.users_code import UsersCodeWorker
 from engine.settings import Settings
 from engine.store.pages.body import Body
+from engine.store.pages.document_links import MAX_LINKS
 from engine.store.transactions.outcome import ChildJob, ExtractedRows, PageCounts, UnitResult
 
 _SITEMAP_TYPE = "application/xml"
@@ -68,6 +69,8 @@ class PageExtraction:
     """How the records were filled."""
     later_children: Iterator[tuple[ChildJob, ...]] | None = None
     """Further children in pieces, made when they are committed."""
+    links: Sequence[ExtractedLink] | None = None
+    """All links of the page, where they are few enough to be kept."""
     warnings: tuple[str, ...] = ()
     """What the operator should know of these dataDefs."""
     results: tuple[UnitResult, ...] = ()
@@ -130,8 +133,13 @@ class PageExtractor:
         status: int,
         fetched_at: float,
         robots_tags: tuple[str, ...] = (),
+        copied: frozenset[int] | None = None,
     ) -> PageExtraction:
-        """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage."""
+        """Extract a page; `robots_tags` are its X-Robots-Tag headers. Raises UnsupportedContent or UnreadablePage.
+
+        `copied`: ids of the dataDefs whose rows are copied; those are applied for their links alone. None: no rows of
+        the page will ever be copied.
+        """
         context = Context(
             group=job.group,
             locator=job.locator,
@@ -144,13 +152,14 @@ class PageExtractor:
             meta_noindex=self._meta_noindex,
             agent=self._agent,
         )
-        compiled = self._applicable_data_defs(job)
+        compiled = self._applicable_data_defs(job, copied)
+        without_rows = copied.union(job.extracted_with) if copied else job.extracted_with
         runs_users_code = any(c.is_users_code for c in compiled)
         if not runs_users_code and may_be_inline(body.read(), content_type):
             page, damaged = parse_page(
                 body.read(), content_type, url=url, status=status, fetched_at=fetched_at, robots_tags=robots_tags
             )
-            extraction = self._extract_here(job, compiled, context, page, body.read(), damaged=damaged)
+            extraction = self._extract_here(job, compiled, without_rows, context, page, body.read(), damaged=damaged)
             if extraction is not None:
                 return extraction
         self._heap_trimmer.record_page(body.size)
@@ -158,7 +167,7 @@ class PageExtractor:
             raise UnsupportedContent(content_type.partition(";")[0].strip() or "unknown type")
         task = PageTask(
             defs=job.defs_version,
-            data_defs=tuple([(c.data_def, c.id not in job.extracted_with) for c in compiled]),
+            data_defs=tuple([(c.data_def, c.id not in without_rows) for c in compiled]),
             url=url,
             content_type=content_type,
             status=status,
@@ -192,6 +201,7 @@ class PageExtractor:
             share,
             _page_counts(compiled, answer.counts),
             later_children,
+            list(answer.links.to_links()) if copied is not None and len(answer.links.urls) <= MAX_LINKS else None,
             self._selector_warnings.warn(compiled, answer.page_kind),
             tuple([UnitResult(compiled[index].id, job.group, result) for index, result in answer.results]),
             calls.stored_values,
@@ -208,6 +218,10 @@ class PageExtractor:
         answer = await self._pool.work(request)
         assert isinstance(answer, wire.PageAnswer)
         return answer
+
+    def make_children(self, job: LeasedJob, links: Sequence[ExtractedLink]) -> tuple[ChildJob, ...]:
+        """The links of a page that become jobs, as far as this node knows."""
+        return self._child_jobs.of_links(job, links)
 
     def unchanged_data_defs(self, job: LeasedJob) -> tuple[int, ...]:
         """For a re-extraction: ids of the dataDefs whose rows stay as they are."""
@@ -237,9 +251,11 @@ class PageExtractor:
         self._users_code.close()
         self._pool.close()
 
-    def _applicable_data_defs(self, job: LeasedJob) -> Sequence[CompiledDataDef]:
+    def _applicable_data_defs(self, job: LeasedJob, copied: frozenset[int] | None) -> Sequence[CompiledDataDef]:
         """What to apply; in a re-extraction, a dataDef whose rows stay is applied only for its links."""
         compiled = self._def_cache.compiled_data_defs(job)
+        if copied:
+            return [data_def for data_def in compiled if data_def.id not in copied or data_def.extractor.has_links]
         if not job.extracted_with or job.links_stale:
             return compiled
         return [data_def for data_def in compiled if data_def.id not in job.extracted_with]
@@ -248,6 +264,7 @@ class PageExtractor:
         self,
         job: LeasedJob,
         compiled: Sequence[CompiledDataDef],
+        without_rows: Container[int],
         context: Context,
         page: Page,
         body: bytes,
@@ -261,7 +278,7 @@ class PageExtractor:
             extracted = apply_data_defs(
                 page,
                 context,
-                [(c.extractor, c.id not in job.extracted_with) for c in compiled],
+                [(c.extractor, c.id not in without_rows) for c in compiled],
                 self._max_links,
                 patience=INLINE_SECONDS,
             )
@@ -269,16 +286,16 @@ class PageExtractor:
             return None
         except PageTooDeep as error:
             raise UnreadablePage(str(error)) from error
-        children = self._child_jobs.of_links(job, extracted.links)
         return PageExtraction(
             _stored_rows(compiled, extracted.rows),
-            children,
+            self.make_children(job, extracted.links),
             extracted.rejected,
             wire.count_rejections(extracted.rejected),
             damaged,
             extracted.dropped_links,
             extracted.noindex,
             counts=_page_counts(compiled, extracted.counts),
+            links=extracted.links if len(extracted.links) <= MAX_LINKS else None,
             warnings=self._selector_warnings.warn(compiled, page.kind),
         )
 

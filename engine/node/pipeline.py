@@ -25,6 +25,7 @@ from engine.node.reextraction import Reextractor
 from engine.node.request_sender import RequestSender
 from engine.node.robots_cache import RobotsCache
 from engine.node.robots_job import RobotsHandler
+from engine.node.row_reuse import PageReuse, RowReuse
 from engine.node.secrets import SecretValues
 from engine.node.sitemap_job import SitemapHandler
 from engine.settings import Settings
@@ -58,6 +59,7 @@ class Pipeline:
         `byte_budget` is what the bodies of all jobs may hold together, from reading to the commit.
         """
         self._settings = settings
+        self._def_cache = def_cache
         self._db_access = db_access
         self._page_extractor = page_extractor
         self._outcomes = OutcomeBuilder(source=source, max_attempts=settings.max_attempts)
@@ -71,7 +73,10 @@ class Pipeline:
             host_gates=host_gates,
             byte_budget=byte_budget,
         )
-        self._reextractor = Reextractor(db_access=db_access, page_extractor=page_extractor, outcomes=self._outcomes)
+        self._row_reuse = RowReuse(def_cache, db_access)
+        self._reextractor = Reextractor(
+            db_access=db_access, page_extractor=page_extractor, outcomes=self._outcomes, row_reuse=self._row_reuse
+        )
         self._sitemap_handler = SitemapHandler(settings.max_body, page_extractor)
         agent = product_token(settings.user_agent)
         robots_cache = RobotsCache(db_access, agent)
@@ -109,6 +114,8 @@ class Pipeline:
                 else:
                     share.release()
         self._sender.complete(outcome)
+        if job.kind is JobKind.PAGE:
+            outcome.keeps_document = self._def_cache.keeps_documents(job)
         return outcome
 
     def forget(self, job: LeasedJob) -> None:
@@ -188,6 +195,7 @@ class Pipeline:
                 outcome = await self._extract(
                     job, StoredBody(document.body, robots_tags(response.headers)), response.content_type, document.url,
                     status, document.fetched_at, f"{response.elapsed * 1000:.0f} ms", hops,
+                    self._row_reuse.find(job, None),
                 )  # fmt: skip
                 outcome.document, outcome.attempts, outcome.target = document, 1, url if hops else None
                 return outcome
@@ -217,6 +225,12 @@ class Pipeline:
             return self._outcomes.not_a_page(job, f"HTTP {stored.status} (gone)", stored.url, hops=hops)
         if status_class != "ok":
             return self._outcomes.ended(job, JobState.FAILED, f"HTTP {stored.status}", stored.url, hops=hops)
+        reuse = self._row_reuse.find(job, stored)
+        if reuse is not None and reuse.links is not None:
+            outcome = self._outcomes.copied(job, stored, reuse.records, hops=hops)
+            outcome.children = self._page_extractor.make_children(job, reuse.links)
+            outcome.page, outcome.target, outcome.copies = stored.page, target, reuse.copies
+            return outcome
         share = self._sender.share(job)
         await share.grow(stored.size)
         share.finish_reading()
@@ -224,9 +238,11 @@ class Pipeline:
         if body is None:
             return self._outcomes.ended(job, JobState.FAILED, "its stored page is missing", stored.url, hops=hops)
         outcome = await self._extract(
-            job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops
+            job, body, stored.content_type, stored.url, stored.status, stored.fetched_at, "stored", hops, reuse
         )
         outcome.page, outcome.target = stored.page, target
+        if reuse and outcome.state is JobState.DONE and not (outcome.noindex and self._settings.meta_noindex):
+            outcome.copies = reuse.copies
         return outcome
 
     def _classify(self, job: LeasedJob, url: str, request: Request, status: int) -> StatusClass:
@@ -245,19 +261,23 @@ class Pipeline:
         fetched_at: float,
         fetch_time: str,
         hops: int,
+        reuse: PageReuse | None = None,
     ) -> JobOutcome:
         try:
             extraction = await self._page_extractor.extract(
                 job, body=content.body, content_type=content_type, url=url, status=status, fetched_at=fetched_at,
-                robots_tags=content.robots_tags,
+                robots_tags=content.robots_tags, copied=reuse.copied if reuse else None,
             )  # fmt: skip
         except UnsupportedContent as error:
             return self._outcomes.not_a_page(job, f"not a page: {error}", url, hops=hops)
         except UnreadablePage as error:
             return self._outcomes.ended(job, JobState.FAILED, str(error), url, hops=hops)
-        return self._outcomes.extracted(
-            job, extraction, status=status, url=url, fetch_time=fetch_time, size=content.body.size, hops=hops
-        )
+        outcome = self._outcomes.extracted(
+            job, extraction, status=status, url=url, fetch_time=fetch_time, size=content.body.size, hops=hops,
+            copied=reuse.records if reuse else 0,
+        )  # fmt: skip
+        self._row_reuse.record(job, extraction, outcome, url)
+        return outcome
 
 
 def _keep_answer(outcome: JobOutcome, document: NewDocument) -> JobOutcome:

@@ -7,16 +7,20 @@ from engine.node.db_access import DbAccess
 from engine.node.extraction import UnreadablePage, UnsupportedContent
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_extractor import PageExtractor
+from engine.node.row_reuse import RowReuse
 from engine.store.transactions.outcome import JobOutcome
 
 
 class Reextractor:
     """One for each node, beside its pipeline."""
 
-    def __init__(self, *, db_access: DbAccess, page_extractor: PageExtractor, outcomes: OutcomeBuilder) -> None:
+    def __init__(
+        self, *, db_access: DbAccess, page_extractor: PageExtractor, outcomes: OutcomeBuilder, row_reuse: RowReuse
+    ) -> None:
         self._db_access = db_access
         self._page_extractor = page_extractor
         self._outcomes = outcomes
+        self._row_reuse = row_reuse
 
     async def reextract(self, job: LeasedJob, share: BodyShare) -> JobOutcome:
         """The outcome: rows that replace the old ones, or the reason why those stay. `share` holds the stored body."""
@@ -46,6 +50,7 @@ class Reextractor:
             job, extraction, status=stored.status, url=stored.url, fetch_time="stored", size=content.body.size, hops=0
         )
         outcome.noindex = False  # the page was counted when it was fetched
+        self._row_reuse.record(job, extraction, outcome, stored.url)
         outcome.kept_data_defs = self._page_extractor.unchanged_data_defs(job)
         return outcome
 

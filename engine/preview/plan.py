@@ -73,6 +73,8 @@ class Plan:
     compared: int = 0
     unreadable: int = 0
     """Pages that could not be extracted, and so keep their rows."""
+    pruned: Counter[str] = field(default_factory=Counter)
+    """Those of them whose documents were deleted, by group: it keeps none."""
     emptied: dict[str, Counter[str]] = field(default_factory=dict)
     """By dataDef and field: rows in which it had a value and has none now."""
     examples: list[ExamplePage] = field(default_factory=list)
@@ -135,6 +137,8 @@ def _compare(
             plan.compared += 1
         except PageUnavailable:
             plan.unreadable += 1
+            if page.pruned:
+                plan.pruned[page.group] += 1
         on_page()
     plan.exact = full or plan.compared + plan.unreadable >= pages
     return plan

@@ -16,7 +16,7 @@ from engine.preview.row_changes import RowChange, compare_rows
 from engine.preview.trial_document import TrialDocument
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.db.schema import CRAWL
+from engine.store.db.schema import CRAWL, require_current
 from engine.store.pages.documents import PageStore
 from engine.store.read import worked_pages
 from engine.store.read.worked_pages import WorkedPage
@@ -24,6 +24,7 @@ from engine.store.tables import runs
 from engine.store.tables.runs import Run
 
 DEFAULT_PAGES = 20
+_KEEPS_NONE_REMEDY = "Pass a URL instead; without the key, the next crawl keeps its pages."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,7 @@ def preview_stored_pages(
         raise UsageError(f"{folder}: nothing was crawled here", "Run `crawl-console run` first, or give --data.")
     with contextlib.ExitStack() as stack:
         db = stack.enter_context(contextlib.closing(Database.open(folder / CRAWL, read_only=True, busy_seconds=2)))
+        require_current(db)
         bodies = stack.enter_context(contextlib.closing(PageStore(folder, read_only=True)))
         trial = PageTrial(definitions, target, client or stack.enter_context(ExtractionClient(Settings())))
         run = runs.latest(db)
@@ -87,8 +89,12 @@ def preview_stored_pages(
         if before:
             selected = [_require_page(worked_pages.get_by_job(db, id_), id_) for id_ in before]
         elif job is None:
-            groups = [group.name for group in groups_using(definitions, data_def)]
-            selected = worked_pages.list_newest(db, run.seq, groups, pages)
+            groups = groups_using(definitions, data_def)
+            selected = worked_pages.list_newest(db, run.seq, [group.name for group in groups], pages)
+            if not selected and (empty := [group.name for group in groups if not group.documents]):
+                raise PageUnavailable(
+                    f"no stored page of {data_def}: {keeps_none_message(empty[0])}", _KEEPS_NONE_REMEDY
+                )
         else:
             selected = [_require_page(worked_pages.get_by_job(db, job), job)]
         rows_before = before or {}
@@ -110,6 +116,8 @@ def preview_stored_pages(
 
 def stored_document(bodies: PageStore, page: WorkedPage) -> TrialDocument:
     """The document of a job's page. Raises PageUnavailable where none is stored."""
+    if page.pruned:
+        raise PageUnavailable(f"job {page.job}: {keeps_none_message(page.group)}", _KEEPS_NONE_REMEDY)
     stored = page.stored
     content = None if stored is None else bodies.read_tagged(stored.page)
     if stored is None or content is None:
@@ -126,6 +134,11 @@ def stored_document(bodies: PageStore, page: WorkedPage) -> TrialDocument:
         fetched_at=stored.fetched_at,
         origin=f"job {page.job}",
     )
+
+
+def keeps_none_message(group: str) -> str:
+    """Why the pages of a group cannot be used once their run has ended."""
+    return f"the group {group} keeps no documents (documents: false)"
 
 
 def page_origin(page: WorkedPage, run: Run) -> PageOrigin:

@@ -9,7 +9,7 @@ from engine.model.run import RunState
 from engine.runtime.beat_file import is_beat_file, is_beat_name
 from engine.runtime.clock import boot_id, boottime
 from engine.store.db.connector import Database
-from engine.store.pages import documents
+from engine.store.pages import documents, temporary
 from engine.store.tables import host_speeds, hosts, jobs, nodes, supervisors
 from engine.store.tables.runs import Run
 from engine.store.transactions.takeover import requeue_jobs
@@ -39,10 +39,11 @@ def fence_leftovers(db: Database, folder: Path) -> None:
 
 
 def clean_pages(db: Database, folder: Path, run: Run, *, busy_seconds: float) -> str:
-    """Delete page bodies without a document, and documents without their body; returns a warning, or ''."""
+    """Delete page bodies that are not needed, and documents without their body; returns a warning, or ''."""
     pages = documents.PageStore(folder, busy_seconds=busy_seconds)
     try:
         lost = pages.reconcile(db, run.seq)
+        temporary.begin(db, pages, run.seq)
         if run.state is not RunState.NEW:
             pages.delete_orphans(db)
     finally:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from engine.model.run import RunState, Stage
 from engine.store.db.connector import Database
+from engine.store.pages import temporary
 from engine.store.tables import events, jobs, runs, sequences, supervisors
 from engine.store.tables.events import Event
 from engine.store.tables.runs import MissedExpectation, Run
@@ -78,6 +79,8 @@ class RunEnd:
             complete, state, now = exit_reason is ExitReason.COMPLETE, FINAL_STATES[exit_reason], time.time()
             runs.set_state(self._db, run, state, reason)
             runs.end(self._db, run, now)
+            if complete and temporary.has_any(self._db):
+                temporary.mark_ended(self._db, run)
             self._checkpoints.close(done=complete, reason=reason)
             text = f"run {self._run.id} {state}"
             end = Event(now, "INFO" if complete else "WARNING", "supervisor", "run", text)

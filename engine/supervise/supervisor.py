@@ -16,6 +16,7 @@ from engine.store.tables.runs import Run
 from engine.supervise.checkpoints.tracker import CheckpointTracker
 from engine.supervise.command_handlers import CommandHandlers
 from engine.supervise.disk_guard import DiskGuard
+from engine.supervise.document_cleanup import delete_documents
 from engine.supervise.doorbell_repair import QueueMaintainer
 from engine.supervise.exit_reason import EXIT_CODES, ExitReason
 from engine.supervise.lock import Lock
@@ -285,6 +286,8 @@ class Supervisor:
             self._stats.record()
         with contextlib.suppress(DatabaseBusy):
             self._checkpoints.write_state_file()
+        if outcome.exit_reason is ExitReason.COMPLETE:
+            delete_documents(self._db, self._folder, lambda: self.kill_requested)
         self._release()
 
     def _abandon(self, error: CrawlError) -> None:

@@ -62,6 +62,7 @@ def plan_as_dict(plan: "Plan") -> dict[str, Any]:
         "pages": plan.pages,
         "compared": plan.compared,
         "unreadable": plan.unreadable,
+        "pruned": dict(plan.pruned),
         "exact": plan.exact,
         "rows": {name: asdict(counts) for name, counts in plan.rows.items()},
         "emptied": {name: dict(fields) for name, fields in plan.emptied.items()},

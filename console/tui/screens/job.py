@@ -116,7 +116,7 @@ class JobView(View):
         if self.body is None or self.body[0] != page.id:
             yield "reading…", "dim"
         elif self.body[1] is None:
-            yield "the document is missing in pages.db", "bad"
+            yield "its body is not in pages.db: deleted (documents: false), or lost", "bad"
         else:
             text = self.body[1][:_MAX_BYTES].decode("utf-8", "replace")
             for line in text.splitlines()[:_MAX_LINES]:

@@ -27,7 +27,8 @@ SELECT k.key, d.id, d.url, d.status, d.content_type, d.size, d.fetched_at FROM (
     SELECT key, id FROM documents WHERE key IN ({keys})
     UNION ALL SELECT key, document FROM document_aliases WHERE key IN ({keys})
 ) k JOIN documents d ON d.id = k.id
-WHERE d.run = ? OR (d.status BETWEEN 200 AND 299 AND d.status NOT IN (204, 205, 206) AND d.fetched_at > ?)
+WHERE NOT d.pruned
+    AND (d.run = ? OR (d.status BETWEEN 200 AND 299 AND d.status NOT IN (204, 205, 206) AND d.fetched_at > ?))
 ORDER BY d.fetched_at
 """
 _IDS_BY_KEY = """
@@ -35,6 +36,8 @@ SELECT d.id FROM documents d WHERE d.run = ? AND (d.key IN ({keys})
     OR d.id IN (SELECT document FROM document_aliases WHERE key IN ({keys})))
 """
 _INVALIDATE = "UPDATE documents SET key = x'' WHERE id IN (SELECT value FROM json_each(?))"
+_MARK_PRUNED = "UPDATE documents SET key = x'', pruned = 1 WHERE id IN (SELECT value FROM json_each(?))"
+_DELETE_PAGES = "DELETE FROM pages WHERE id IN (SELECT value FROM json_each(?))"
 _DELETE_ALIASES_OF_KEYS = "DELETE FROM document_aliases WHERE key IN ({keys}) AND document IN ({ids})"
 _BODY = "SELECT headers, body FROM pages WHERE id = ?"
 _METADATA = "SELECT url, status, content_type, size, fetched_at FROM documents WHERE id = ?"
@@ -173,9 +176,14 @@ class PageStore:
             orphans = [id_ for id_ in ids if id_ not in used]
             if orphans:
                 with self._db.transaction():
-                    self._db.execute(f"DELETE FROM pages WHERE id IN ({placeholders(orphans)})", orphans)
+                    self._db.execute(_DELETE_PAGES, (id_list(orphans),))
             deleted, last = deleted + len(orphans), ids[-1]
         return deleted
+
+    def delete(self, pages: Sequence[int]) -> None:
+        """Delete bodies; their documents must be marked as pruned before."""
+        with self._db.transaction():
+            self._db.execute(_DELETE_PAGES, (id_list(pages),))
 
     def close(self) -> None:
         """Close the file."""
@@ -227,6 +235,11 @@ def invalidate(db: Database, run: int, keys: Sequence[bytes]) -> None:
     if ids:
         db.execute(_DELETE_ALIASES_OF_KEYS.format(keys=marks, ids=placeholders(ids)), (*keys, *ids))
         db.execute(_INVALIDATE, (id_list(ids),))
+
+
+def mark_pruned(db: Database, ids: Sequence[int]) -> None:
+    """Record that the bodies of documents are about to be deleted: they are no longer reused."""
+    db.execute(_MARK_PRUNED, (id_list(ids),))
 
 
 def get_metadata(db: Database, document: int) -> tuple[str, int, str, int, float] | None:

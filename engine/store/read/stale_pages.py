@@ -14,7 +14,8 @@ from engine.store.db.connector import Database
 
 # CROSS JOIN: the range of ids is read once; without it, the planner may start with another table
 _STALE = """
-SELECT j.id, s.grp, j.document IS NULL FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence
+SELECT j.id, s.grp, CASE WHEN d.pruned THEN 'pruned' WHEN j.document IS NULL THEN 'missing' ELSE '' END
+FROM jobs j CROSS JOIN sequences s ON s.id = j.sequence LEFT JOIN documents d ON d.id = j.document
 JOIN page_defs n ON n.version = :version AND n.grp = s.grp
 LEFT JOIN page_defs o ON o.version = j.defs AND o.grp = s.grp
 WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND s.kind = 'page' AND o.hash IS NOT n.hash
@@ -48,10 +49,10 @@ WHERE j.id > :after AND j.id <= :upto AND +j.run = :run AND j.state = 'DONE' AND
 _PLAIN_REQUEST = Request()
 
 
-def find_stale(db: Database, run: int, version: int, after: int, upto: int) -> list[tuple[int, str, bool]]:
-    """Stale pages among the jobs in a range of ids: job, group, whether its document is gone."""
+def find_stale(db: Database, run: int, version: int, after: int, upto: int) -> list[tuple[int, str, str]]:
+    """Stale pages among the jobs in a range of ids: job, group, and `missing` or `pruned` if its document is gone."""
     parameters = {"run": run, "version": version, "after": after, "upto": upto}
-    return [(int(id_), str(group), bool(lost)) for id_, group, lost in db.all(_STALE, parameters)]
+    return [(int(id_), str(group), str(lost)) for id_, group, lost in db.all(_STALE, parameters)]
 
 
 def count_unlinked(db: Database, run: int, version: int, groups: Sequence[str], after: int, upto: int) -> int:

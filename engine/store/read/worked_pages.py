@@ -12,7 +12,7 @@ from engine.store.read.job_range import find_first_id
 
 _JOB = """
 SELECT j.id, j.run, s.grp, j.depth, j.state, j.url, l.name, coalesce(r.url, j.url), d.id, d.url, d.status,
-    d.content_type, d.size, d.fetched_at
+    d.content_type, d.size, d.fetched_at, coalesce(d.pruned, 0)
 FROM jobs j JOIN sequences s ON s.id = j.sequence LEFT JOIN locators l ON l.id = j.locator
 LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
 """
@@ -20,7 +20,9 @@ LEFT JOIN jobs r ON r.id = j.root LEFT JOIN documents d ON d.id = j.document
 _BY_ID = f"{_JOB} AND (j.state <> 'FAILED' OR d.key <> x'') WHERE j.id = ? AND s.kind = 'page'"
 _BY_IDENTITY = f"{_JOB} WHERE j.run = ? AND j.identity IN ({{keys}}) AND j.document = ? AND j.state = 'DONE'"
 _BY_PAGE = f"{_JOB} WHERE j.run = ? AND j.page_key IN ({{keys}}) AND j.document = ? AND j.state = 'DONE'"
-_DOCUMENTS = "SELECT id, url FROM documents WHERE id < ? AND status BETWEEN 200 AND 299 ORDER BY id DESC LIMIT ?"
+_DOCUMENTS = """
+SELECT id, url, pruned FROM documents WHERE id < ? AND status BETWEEN 200 AND 299 ORDER BY id DESC LIMIT ?
+"""
 _ROWS = """
 SELECT CAST(r.data AS TEXT) FROM rows r JOIN data_defs d ON d.id = r.data_def
 WHERE r.job = ? AND d.name = ? ORDER BY r.id
@@ -50,6 +52,8 @@ class WorkedPage:
     locator: str
     locator_url: str
     stored: StoredPage | None
+    pruned: bool = False
+    """Whether the body of its document was deleted: its group keeps none."""
 
 
 def get_by_job(db: Database, job: int) -> WorkedPage | None:
@@ -70,8 +74,8 @@ def list_newest(db: Database, run: int, groups: Collection[str], count: int) -> 
         documents = db.all(_DOCUMENTS, (last, _BATCH))
         if not documents:
             break
-        for document, url in documents:
-            keys = [link_key(group, url) for group in groups]
+        for document, url, pruned in documents:
+            keys = [] if pruned else [link_key(group, url) for group in groups]
             for sql in (_BY_IDENTITY, _BY_PAGE):
                 for row in db.all(sql.format(keys=placeholders(keys)), (run, *keys, document)) if keys else ():
                     pages.setdefault(int(row[0]), _to_worked_page(row))
@@ -125,7 +129,7 @@ def list_rows(db: Database, job: int, data_def: str) -> list[str]:
 
 
 def _to_worked_page(row: Sequence[object]) -> WorkedPage:
-    job, run, group, depth, state, url, locator, locator_url, page, final, status, kind, size, fetched_at = row
+    job, run, group, depth, state, url, locator, locator_url, page, final, status, kind, size, fetched_at, pruned = row
     stored = None
     if page is not None:
         stored = StoredPage(
@@ -134,5 +138,5 @@ def _to_worked_page(row: Sequence[object]) -> WorkedPage:
         )  # fmt: skip
     return WorkedPage(
         int(str(job)), int(str(run)), str(group), int(str(depth)), str(state), str(url), str(locator or ""),
-        str(locator_url), stored,
+        str(locator_url), stored, bool(pruned),
     )  # fmt: skip

@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import NamedTuple
 
+import orjson
+
 from engine.model.record import Texts
 from engine.store.db.connector import Database, id_list
 
 _ADD = "INSERT INTO rows (run, job, data_def, data) {values}"
 _ADD_LARGE = "INSERT INTO rows (run, job, data_def, data) VALUES (?, ?, ?, zeroblob(?)) RETURNING id"
+# CROSS JOIN: in the order of the jobs, and of each job's rows by the index of jobs
+_COPY = """
+INSERT INTO rows (run, job, data_def, data)
+SELECT ?, c.value ->> 0, r.data_def, r.data FROM json_each(?) c CROSS JOIN rows r ON r.job = c.value ->> 1
+WHERE r.data_def = ?
+"""
 _BATCH = 1_024
 _COUNT = """
 INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
@@ -77,6 +85,14 @@ def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
             [(row,)] = db.all(_ADD_LARGE, (run_, job, data_def, len(text)))
             db.write_blob("rows", "data", row, text)
         db.execute_values(_ADD, short)
+
+
+def copy(db: Database, run: int, data_def: int, jobs: Sequence[tuple[int, int]]) -> int:
+    """Append the rows that jobs made of a dataDef to other jobs: pairs of the new job and the source. Returns how many.
+
+    The rows get new ids: readers that continue by id read them like any others.
+    """
+    return int(db.execute(_COPY, (run, orjson.dumps(jobs).decode(), data_def)).rowcount)
 
 
 def add_counts(db: Database, run: int, data_def: str, rows: int, rejected: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from engine.errors import CrawlError, Fenced
 from engine.model.job import JobKind, JobState, LeasedJob
 from engine.store.db.connector import Database, DatabaseBusy
-from engine.store.pages import documents
+from engine.store.pages import documents, temporary
 from engine.store.read import candidates
 from engine.store.tables import (
     answers,
@@ -32,7 +32,7 @@ from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
 from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import robots, supersede
+from engine.store.transactions import copies, robots, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -190,12 +190,16 @@ def _apply(
     """Update the jobs, then write the results of those whose lease was valid. Returns their ids, and touched hosts."""
     touched_hosts = {f.job.host for f in outcomes}
     _readmit_named(db, run, outcomes)
+    sources = copies.find_sources(db, outcomes)
     stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
     completed_extracts = {f.job.id for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE}
     updates = [_to_update(db, f, places, touched_hosts) for f in outcomes]
     accepted_ids = jobs.finish(db, updates, completed_extracts)
     accepted = [f for f in outcomes if f.job.id in accepted_ids]
     documents.add(db, run, [(f.page, f.document) for f in accepted if f.document and f.page])
+    _mark_temporary(db, run, [f for f in accepted if f.keeps_document is not None])
+    if sources:  # before a re-extraction in this commit deletes them
+        copies.copy_rows(db, run, accepted, sources)
     if completed_extracts:
         supersede.delete_old_rows(db, run, [f for f in accepted if f.job.id in completed_extracts])
     rows.add(
@@ -209,6 +213,7 @@ def _apply(
         [PageHealth(f.job.page_job or f.job.id, f.job.host, *counted) for f in accepted for counted in f.counts],
     )
     _add_results(db, run, accepted)
+    copies.add_sources(db, accepted)
     if stale:
         supersede.queue_reextraction(db, run, [f for f in accepted if f.job.id in stale])
     _add_fetch_stats(db, run, accepted)
@@ -246,6 +251,13 @@ def _add_results(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None
     reextracted = [f.job.page_job for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE]
     if reextracted:
         supersede.update_step_failures(db, reextracted)
+
+
+def _mark_temporary(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
+    """Mark the documents of groups that keep none, and unmark those that a group that keeps its documents uses."""
+    fetched = [(f.page, f.job.group) for f in outcomes if not f.keeps_document and f.document and f.page]
+    temporary.add(db, run, fetched)
+    temporary.keep(db, run, [f.page for f in outcomes if f.keeps_document and not f.document and f.page])
 
 
 def _readmit_named(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:

@@ -50,6 +50,17 @@ class UnitResult(NamedTuple):
     result: StepResult
 
 
+class CopiedRows(NamedTuple):
+    """The rows of a dataDef that an earlier job made of the same document, to be copied by the commit."""
+
+    data_def: str
+    data_def_id: int
+    fields: tuple[str, ...] = ()
+    """The fields whose missing values are counted."""
+    defaulted: frozenset[str] = frozenset()
+    """The fields that have a default."""
+
+
 @dataclass(frozen=True, slots=True)
 class RobotsResult:
     """A host's robots.txt: HTTP status (0: no answer), text, and its crawl delay in seconds."""
@@ -83,6 +94,8 @@ class JobOutcome:
     document: NewDocument | None = None
     page: int | None = None
     """Id of the stored page it used: an earlier one, or that of `document` once stored."""
+    keeps_document: bool | None = None
+    """Whether its group keeps documents beyond the end of the run; None: all groups do."""
     rows: tuple[ExtractedRows, ...] = ()
     """By dataDef; none is empty."""
     rejected: tuple[tuple[str, int], ...] = ()
@@ -94,6 +107,12 @@ class JobOutcome:
     """What users' steps store in the commit: JSON by key."""
     kept_data_defs: tuple[int, ...] = ()
     """For a re-extraction: ids of the dataDefs whose rows stay."""
+    copies: tuple[CopiedRows, ...] = ()
+    """Rows to copy from an earlier job on `page`. Where they are gone at the commit, the job is READY again."""
+    reusable: tuple[int, ...] = ()
+    """Ids of the dataDefs whose rows later jobs on the document may copy."""
+    kept_links: tuple[bytes, bytes] | None = None
+    """The links of its page for later jobs: their context and their encoding (pages.document_links)."""
     children: tuple[ChildJob, ...] = ()
     later_children: Iterator[tuple[ChildJob, ...]] | None = None
     """Further children in pieces, of a page that has many: they are made when the pieces before are committed."""
@@ -135,6 +154,11 @@ class JobOutcome:
     def step_failed(self) -> bool:
         """Whether a users' step failed: the job is FAILED, and keeps the rows of its other tasks."""
         return self.state is JobState.FAILED and bool(self.results)
+
+    @property
+    def row_data_defs(self) -> list[str]:
+        """The dataDefs of its rows, extracted and copied."""
+        return [*(made.data_def for made in self.rows), *(copy.data_def for copy in self.copies)]
 
     def next_children(self) -> int:
         """Make the next children; returns how many. None are left after an empty piece."""

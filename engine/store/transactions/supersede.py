@@ -53,7 +53,7 @@ def resolve_outdated(
 def queue_reextraction(db: Database, run: int, stale: Sequence[JobOutcome]) -> None:
     """Queue the re-extraction of pages done with old defs, and mark their output files to be rebuilt."""
     if stale:
-        outputs.mark_stale(db, run, {new.data_def for f in stale for new in f.rows})
+        outputs.mark_stale(db, run, {name for f in stale for name in f.row_data_defs})
         extracts.queue(db, [f.job.id for f in stale])
 
 

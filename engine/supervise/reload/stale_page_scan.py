@@ -5,6 +5,7 @@ scan is in the run's row and moves in the transaction that queues the pages, so 
 """
 
 import time
+from collections import Counter
 from typing import Any
 
 import orjson
@@ -78,9 +79,11 @@ class ReextractionPlanner:
             pages = [page for page, _, lost in stale if not lost]
             if pages:
                 extracts.queue(self._db, pages)
+            pruned = Counter(group for _, group, lost in stale if lost == "pruned")
             progress |= {
                 "at": upto,
-                "lost": progress["lost"] + len(stale) - len(pages),
+                "pruned": pruned + Counter(progress.get("pruned", {})),
+                "lost": progress["lost"] + sum(lost == "missing" for _, _, lost in stale),
                 "found": progress["found"] + len(stale),
             }
             runs.set_reextraction(self._db, self._run, orjson.dumps(progress).decode())
@@ -116,6 +119,9 @@ class ReextractionPlanner:
             if progress["unlinked"] and progress["found"] >= progress["expected"]:
                 text = f"{pluralize(progress['unlinked'], 'page')} keep their rows: no link leads to them any more"
                 self._add_event("WARNING", text)
+            for group, lost in progress.get("pruned", {}).items():
+                text = f"the group {group} keeps no documents (documents: false)"
+                self._add_event("WARNING", f"{text}: {pluralize(lost, 'page')} keep their rows")
             if progress["lost"] + failed:
                 text = f"{pluralize(progress['lost'] + failed, 'page')} could not be re-extracted and keep their rows"
                 self._add_event("WARNING", text)

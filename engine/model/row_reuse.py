@@ -1,0 +1,48 @@
+"""Decides which dataDefs make the same rows of a document for every job, so that the rows may be copied."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from engine.model.definition import DataDef, Definitions
+from engine.model.variables import variable_names
+
+COPYABLE_VARIABLES = frozenset({"document.url", "document.status"})
+"""Variables whose values belong to the document itself; others belong to the job or to the run."""
+
+
+def list_volatile_variables(data_def: DataDef) -> tuple[str, ...]:
+    """The variables of a dataDef that may differ between two jobs on one document. Its rows are not copied.
+
+    Every text of the dataDef counts, whether its variables are replaced or not.
+    """
+    names = (name for text in _iter_texts(data_def) for name in variable_names(text))
+    return tuple(dict.fromkeys(name for name in names if name not in COPYABLE_VARIABLES))
+
+
+def list_copied_data_defs(definitions: Definitions, group: str) -> frozenset[str]:
+    """The dataDefs of a group whose rows may be copied: each of their tasks persists, and the document alone decides.
+
+    One without fields makes no rows: it is left out.
+    """
+    task_group = definitions.task_group(group)
+    if task_group is None or not any(task.copy_rows for task in task_group.tasks):
+        return frozenset()
+    names = {task.data_def for task in task_group.tasks} - {t.data_def for t in task_group.tasks if not t.copy_rows}
+    used = (data_def for name in names if (data_def := definitions.data_def(name)) is not None)
+    return frozenset(data_def.name for data_def in used if data_def.fields and not list_volatile_variables(data_def))
+
+
+def _iter_texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif is_dataclass(value) and not isinstance(value, type):
+        for part in fields(value):
+            yield from _iter_texts(getattr(value, part.name))
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _iter_texts(key)
+            yield from _iter_texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _iter_texts(item)

@@ -1,0 +1,24 @@
+"""Deletes the stored pages of groups that keep none (`documents: false`), when their run has ended."""
+
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from engine.errors import CrawlError
+from engine.store.db.connector import Database
+from engine.store.pages import temporary
+from engine.store.pages.documents import PageStore
+
+_SECONDS = 10.0
+"""How long the end of a run may take for it; the next start does the rest."""
+_BUSY_SECONDS = 0.5
+
+
+def delete_documents(db: Database, folder: Path, cancelled: Callable[[], bool]) -> None:
+    """Delete the bodies that the ended run needs no more, for a limited time. What fails is left for the next start."""
+    deadline = time.monotonic() + _SECONDS
+    with contextlib.suppress(CrawlError):
+        if temporary.has_any(db):
+            with contextlib.closing(PageStore(folder, busy_seconds=_BUSY_SECONDS)) as pages:
+                temporary.delete_ended(db, pages, stop=lambda: cancelled() or time.monotonic() > deadline)
