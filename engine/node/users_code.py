@@ -58,7 +58,8 @@ class UsersCodeWorker:
                 break
             except StepDied as death:
                 unit = active.pop(death.unit)
-                died.append((unit, self._describe_death(tasks[unit], death)))
+                if task.data_defs[unit][1]:  # else it was asked for its links alone, and keeps its rows and results
+                    died.append((unit, self._describe_death(tasks[unit], death)))
         assert isinstance(answer, wire.PageAnswer)
         answer = _with_units(answer, active)
         finished = await asyncio.gather(

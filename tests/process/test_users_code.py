@@ -40,8 +40,12 @@ def write(
 def test_a_parser_reads_what_is_no_text(project: Project, site: Site) -> None:
     site["/data.bin"] = Page(b"\x89\x00\x03\x01\x02\x03", headers={"Content-Type": "application/octet-stream"})
     plugin = """
+import asyncio
+LOCK = asyncio.Lock()
 class Bytes:
     async def parse(self, document, context):
+        async with LOCK:
+            await asyncio.sleep(0)
         assert document.url == context.url and document.status == 200
         return [{"value": byte} for byte in document.body[3:]]
 """
@@ -177,3 +181,29 @@ def test_a_plugin_edited_under_load_with_a_node_killed(project: Project, site: S
     assert doubled[0][1] == 1
     units = "SELECT count(DISTINCT r.data_def) FROM rows r JOIN data_defs d ON d.id = r.data_def WHERE d.name = 'named'"
     assert project.query(units) == [(1,)]
+
+
+@pytest.mark.parametrize("change", ["signature", "deleted", "syntax"])
+def test_a_plugin_broken_while_a_crawl_runs_keeps_the_old_version(project: Project, site: Site, change: str) -> None:
+    shop = SteppedShop(project, site, size=60)
+    for number in range(1, 60):
+        site[f"/i/{number}"] = Page(html(f"<h1>Item {number}</h1><i>{number}.50</i>"), delay=0.3)
+    shop.write()
+    project.nodes = 1
+    running = project.start()
+    assert until(lambda: project.status()["jobs"]["done"] > 0)
+    plugin = project.defs / "plugins" / "shop.py"
+    match change:
+        case "signature":
+            plugin.write_text(plugin.read_text().replace("def run(self, rows, context)", "def run(self, rows)"))
+        case "deleted":
+            plugin.unlink()
+        case "syntax":
+            plugin.write_text("class Mark(:")
+    assert until(lambda: project.status()["defs_problems"])
+    codes = {problem["code"] for problem in project.status()["defs_problems"]}
+    expected = {"signature": "bad-step-class", "deleted": "unknown-step-class", "syntax": "bad-python"}
+    assert expected[change] in codes
+    done = running.wait()
+    assert done.code == 0, done.err
+    assert project.count_rows("scored", "named") == shop.scored() + shop.named()

@@ -1,7 +1,5 @@
 """Applies the users' code of one def version to pages, in an extraction process."""
 
-import asyncio
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -20,6 +18,7 @@ from engine.node.extraction import ExtractedPage, apply_data_defs, encode_row
 from engine.node.extraction_board import Phase, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.page_task import PageTask
+from engine.node.steps.awaiter import Awaiter
 from engine.node.steps.chain import ChainWork, TaskChain, needs_late_filters
 from engine.node.steps.context import NodeCall, PageContext
 from engine.plugins.contracts import Document, NotApplicable
@@ -36,6 +35,7 @@ class UsersCode:
         self._limits = limits
         self._call = call
         self._loader = PluginLoader(definitions.plugins)
+        self._awaiter = Awaiter()
         self._priorities = {group.name: group.priority for group in definitions.task_groups}
         self._chains: dict[tuple[str, str], TaskChain] = {}
         self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
@@ -157,7 +157,11 @@ class UsersCode:
         if key not in self._chains:
             definition = self._task(group, task)
             self._chains[key] = TaskChain(
-                definition, self._data_def(definition.data_def), self._loader.create, self._limits.seconds
+                definition,
+                self._data_def(definition.data_def),
+                self._loader.create,
+                self._awaiter,
+                self._limits.seconds,
             )
         return self._chains[key]
 
@@ -190,9 +194,7 @@ class UsersCode:
 
         def convert(text: str) -> str:
             try:
-                value = instance.convert(text, self._page_context)
-                if inspect.isawaitable(value):
-                    value = asyncio.run(_awaited(value))
+                value = self._awaiter.finish(instance.convert(text, self._page_context))
             except NotApplicable:
                 return text
             except MemoryError:
@@ -238,7 +240,3 @@ def _decimals_as_texts(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_decimals_as_texts(item) for item in value]
     return value
-
-
-async def _awaited(value: Any) -> Any:
-    return await value

@@ -1,7 +1,5 @@
 """The chain of a task behind its loader, as an extraction process runs it: parser, filters, users' steps, branches."""
 
-import asyncio
-import inspect
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +12,7 @@ from engine.extract.patterns import TimeBudget
 from engine.model.definition import DataDef, Task
 from engine.model.record import RecordCounts, Rejection
 from engine.model.step import ChainStep, Outcome, StepResult
+from engine.node.steps.awaiter import Awaiter
 from engine.node.steps.context import PageContext, cut_text
 from engine.node.steps.rows import RowChecker, RowInvalid
 from engine.plugins.contracts import Document, NotApplicable, Row, StepError
@@ -48,8 +47,9 @@ class ChainWork:
 class TaskChain:
     """The chain of one task. Instances of users' classes are made at their first use, and kept."""
 
-    def __init__(self, task: Task, data_def: DataDef, create: Creator, default_limit: float) -> None:
+    def __init__(self, task: Task, data_def: DataDef, create: Creator, awaiter: Awaiter, default_limit: float) -> None:
         """`default_limit`: seconds for a step that sets none."""
+        self._awaiter = awaiter
         self.task = task.name
         self.data_def = data_def
         self._create = create
@@ -201,9 +201,7 @@ class TaskChain:
                 instance = self._instances.get(index)
                 if instance is None:
                     instance = self._instances[index] = self._create(step.class_name, step.options)
-                rows = getattr(instance, method)(*arguments)
-                if inspect.isawaitable(rows):
-                    rows = asyncio.run(_awaited(rows))
+                rows = self._awaiter.finish(getattr(instance, method)(*arguments))
         except MemoryError:
             raise
         except NotApplicable as reason:
@@ -263,10 +261,6 @@ class _TimeLimit:
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.setitimer(signal.ITIMER_PROF, self._left)
-
-
-async def _awaited(rows: Any) -> Any:
-    return await rows
 
 
 def needs_late_filters(task: Task) -> bool:
