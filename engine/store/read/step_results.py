@@ -22,7 +22,7 @@ GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
 _ERRORS, _WARNINGS = "INDEXED BY results_error", "INDEXED BY results_warning"
 _COUNTS = """
 SELECT grp, task, step, outcome, sum(results) FROM result_counts WHERE run = ? AND outcome = ?
-GROUP BY grp, task, step, outcome ORDER BY grp, task, step
+GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
 """
 _OF_OUTCOME: Mapping[Outcome, tuple[str, str]] = {
     outcome: (f" AND r.outcome = '{outcome}'", {"error": _ERRORS, "warning": _WARNINGS}.get(outcome, ""))

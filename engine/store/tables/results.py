@@ -39,7 +39,7 @@ DELETE FROM {table} WHERE job IN (SELECT value FROM json_each(:jobs))
 """
 _COUNTS = """
 SELECT grp, task, step, outcome, sum(results) FROM result_counts WHERE run = ?
-GROUP BY grp, task, step, outcome ORDER BY grp, task, step
+GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
 """
 _ERRORS = """
 SELECT job, task || '/' || step || ': ' || text FROM results
