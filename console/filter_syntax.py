@@ -16,6 +16,7 @@ import regex
 
 from engine.errors import UsageError, suggest
 from engine.model.job import JobKind
+from engine.model.step import OUTCOMES
 from engine.store.db.filter import FILTER_STATES, Comparison, EventFilter, GlobFilter, JobFilter, Operator
 
 SEARCH_TIMEOUT = 0.1
@@ -29,7 +30,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _UNIT_SECONDS = {None: 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _INVERSE: dict[str, Operator] = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
-JOB_KEYS = ("host", "state", "group", "node", "kind", "reason")
+JOB_KEYS = ("host", "state", "group", "node", "kind", "reason", "outcome")
 EVENT_KEYS = ("level", "source", "kind")
 JOB_NUMERIC_KEYS = ("age", "attempts", "crashes", "depth", "priority")
 _LEVELS = ("info", "warning", "error")
@@ -101,10 +102,12 @@ def parse(text: str) -> JobFilter:
         _check_value(state, FILTER_STATES, "state")
     for kind in (*words["kind"].include, *words["kind"].exclude):
         _check_value(kind, [str(k) for k in JobKind], "kind")
+    for outcome in (*words["outcome"].include, *words["outcome"].exclude):
+        _check_value(outcome, OUTCOMES, "outcome")
     return JobFilter(
         text=text.strip(), states=words["state"], groups=words["group"], hosts=words["host"], nodes=words["node"],
-        kinds=words["kind"] or GlobFilter((str(JobKind.PAGE),)), reasons=words["reason"], comparisons=numbers,
-        searches=searches,
+        kinds=words["kind"] or GlobFilter((str(JobKind.PAGE),)), reasons=words["reason"],
+        outcomes=words["outcome"], comparisons=numbers, searches=searches,
     )  # fmt: skip
 
 

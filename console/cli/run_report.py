@@ -1,4 +1,4 @@
-"""Formats the metrics of a run as lines: one per group, then the totals."""
+"""Formats the metrics of a run as lines: one per group, the totals, and what users' steps reported."""
 
 from console.format import format_size, plural
 from engine.store.read.snapshot import Snapshot
@@ -32,7 +32,24 @@ def report_lines(view: Snapshot) -> list[str]:
     shares = [f"{s['node']} {s['share']:.0f} %" for s in metrics["shares"] if s["share"]]
     if shares:
         lines.append("  share by node: " + ", ".join(shares))
-    return lines
+    return lines + _result_lines(view)
+
+
+def _result_lines(view: Snapshot) -> list[str]:
+    """A line a step; none without users' steps."""
+    steps = [(task, step, counts) for task, by_step in view.results.items() for step, counts in by_step.items()]
+    if not steps:
+        return []
+    task_width = max(4, *(len(task) for task, _, _ in steps))
+    step_width = max(4, *(len(step) for _, step, _ in steps))
+    lines = [
+        f"  {'task':<{task_width}}  {'step':<{step_width}}{'ok':>9}{'warning':>9}{'error':>8}{'not applicable':>16}"
+    ]
+    return lines + [
+        f"  {task:<{task_width}}  {step:<{step_width}}{counts['ok']:>9}{counts['warning']:>9}{counts['error']:>8}"
+        f"{counts['not_applicable']:>16}"
+        for task, step, counts in steps
+    ]
 
 
 def _format_or_dash(value: float | None, form: str) -> str:

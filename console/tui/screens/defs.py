@@ -1,4 +1,4 @@
-"""Screen 5, Defs: files with their problems, the accepted dataDefs, and a live preview on stored pages."""
+"""Screen 5, Defs: files with their problems, the accepted dataDefs, results of steps, and a live preview."""
 
 import time
 from collections.abc import Sequence
@@ -11,6 +11,8 @@ from textual.app import ComposeResult
 
 from console.format import format_count, format_size, format_time
 from console.tui.screens.base import View
+from console.tui.screens.result_table import ResultTable, result_rows
+from console.tui.state.filters import outcome_filter
 from console.tui.state.live_preview import LivePreview, defs_stamp, list_def_files
 from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.widgets.columns import Column
@@ -62,6 +64,7 @@ class DefsView(View):
     DEFAULT_CSS = """
     DefsView { layout: vertical; }
     DefsView DefFilesTable, DefsView DataDefsTable { height: auto; max-height: 30%; min-height: 2; }
+    DefsView ResultTable { height: auto; max-height: 25%; min-height: 2; }
     DefsView TextView { height: 1fr; }
     """
 
@@ -79,9 +82,11 @@ class DefsView(View):
         self._saved_preview: SavedPreview | None = None
 
     def compose(self) -> ComposeResult:
-        """Three panes."""
+        """Three panes, and the results of steps once there are any."""
         self.files, self.data_defs, self.pane = DefFilesTable(), DataDefsTable(), TextView("problems")
-        yield from (self.files, self.data_defs, self.pane)
+        self.results = ResultTable()
+        self.results.display = False
+        yield from (self.files, self.data_defs, self.results, self.pane)
 
     def on_mount(self) -> None:
         """Check the files while a preview is open."""
@@ -121,6 +126,11 @@ class DefsView(View):
         self.data_defs.show(_data_def_rows(accepted, poll) if accepted else [])
         self.files.styles.height = min(len(self.files.rows), 8) + 1
         self.data_defs.styles.height = min(len(self.data_defs.rows), 8) + 1
+        groups = [group.name for group in accepted.definitions.task_groups] if accepted else []
+        self.results.show(result_rows(poll.snapshot.results, groups))
+        self.results.styles.height = min(len(self.results.rows), 8) + 1
+        if not self._zoomed:
+            self.results.display = bool(self.results.rows)
         saved = poll.waiting_defs
         if saved is not None and saved["hash"] != self._compared_hash and not self._comparing:
             self._compare_saved(saved["hash"])
@@ -155,8 +165,12 @@ class DefsView(View):
     # --- keys
 
     def on_line_table_row_opened(self, event: LineTable.RowOpened) -> None:
-        """Show a file's text, or a preview of the dataDef."""
+        """Show a file's text, a preview of the dataDef, or the jobs with the worst outcome of a step."""
         event.stop()
+        if event.table is self.results:
+            group, outcome = event.row.subject
+            self.console_app.navigation.push_jobs(outcome_filter(group, outcome))
+            return
         if event.table is self.files:
             self._show_file(event.row.subject[1], event.row.subject[0])
         else:
@@ -260,8 +274,8 @@ class DefsView(View):
         """Show the focused pane only, or all panes."""
         self._zoomed = not self._zoomed
         focused = self.screen.focused
-        for pane in self.panes() if self._zoomed else (self.files, self.data_defs, self.pane):
-            pane.display = not self._zoomed or pane is focused
+        for pane in self.panes() if self._zoomed else (self.files, self.data_defs, self.results, self.pane):
+            pane.display = pane is focused if self._zoomed else pane is not self.results or bool(self.results.rows)
 
 
 def _def_file_infos(defs: Path) -> list[tuple[str, Path, int, float]]:

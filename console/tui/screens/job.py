@@ -1,12 +1,13 @@
-"""One job, in tabs: payload, page, error, attempts, rows, and a trial of the defs on its page."""
+"""One job, in tabs: payload, page, error, attempts, rows, results of steps, and a trial of the defs on its page."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
 from textual.app import ComposeResult
 
 from console.format import format_age, format_size, format_time, plural, short_url
 from console.tui.screens.base import View
+from console.tui.screens.result_table import result_lines
 from console.tui.state.source import AcceptedDefs, PollResult, ViewQuery
 from console.tui.state.try_process import run_trial
 from console.tui.widgets.line_canvas import Canvas, Line, Span
@@ -19,6 +20,8 @@ from engine.store.read.browse import JobDetail
 from engine.urls import without_credentials
 
 TABS = ("Payload", "Page", "Error", "Attempts", "Links", "Rows", "Try")
+_RESULTS = "Results"
+"""The tab of a job with results of users' steps."""
 _MAX_BYTES, _MAX_LINES = 200_000, 1_500
 _KEPT_OF_FAILED = 64 * 1024
 
@@ -27,12 +30,15 @@ class JobTabs(Canvas):
     """The tab bar."""
 
     current = "Payload"
+    tabs: Sequence[str] = TABS
 
     def paint(self, width: int, height: int) -> list[Line]:  # noqa: ARG002
         """One line."""
         return [
-            Line([(f"[{t}]" if t == self.current else f" {t} ", "tab" if t == self.current else "text") for t in TABS])
-        ]
+            Line([
+                (f"[{t}]" if t == self.current else f" {t} ", "tab" if t == self.current else "text") for t in self.tabs
+            ])
+        ]  # fmt: skip
 
 
 class JobView(View):
@@ -65,6 +71,13 @@ class JobView(View):
         """The job's number."""
         return f"job {self.job}"
 
+    @property
+    def tabs(self) -> Sequence[str]:
+        """The tabs; that of results, where the job has some or it is open."""
+        detail = self.detail
+        has_results = detail is not None and bool(detail.results or detail.unlisted_results)
+        return (*TABS[:-1], _RESULTS, TABS[-1]) if has_results or self.tab == _RESULTS else TABS
+
     def view_query(self) -> ViewQuery | None:
         """The job, and its page if it is not loaded yet."""
         job, loaded_page = self.job, self.body[0] if self.body else None
@@ -87,7 +100,7 @@ class JobView(View):
         self._update_pane()
 
     def _update_pane(self) -> None:
-        self.job_tabs.current = self.tab
+        self.job_tabs.current, self.job_tabs.tabs = self.tab, self.tabs
         self.job_tabs.redraw()
         if self.detail is None:
             self.pane.heading = f"job {self.job}"
@@ -99,7 +112,7 @@ class JobView(View):
         self.pane.heading = f"job {line.id} {line.state} {without_credentials(line.url)}"
         lines = {
             "Payload": _payload_lines, "Page": self._page_lines, "Error": _error_lines, "Attempts": _attempt_lines,
-            "Links": _link_lines, "Rows": _row_lines,
+            "Links": _link_lines, "Rows": _row_lines, _RESULTS: result_lines,
         }.get(self.tab)  # fmt: skip
         self.pane.show(list(lines(self.detail)) if lines else self.trial_lines)
 
@@ -138,7 +151,8 @@ class JobView(View):
 
     def switch_tab(self, step: int) -> None:
         """Show the tab `step` places further."""
-        self.open_tab(TABS[(TABS.index(self.tab) + step) % len(TABS)])
+        tabs = self.tabs
+        self.open_tab(tabs[(tabs.index(self.tab) + step) % len(tabs)])
 
     def open_tab(self, tab: str) -> None:
         """Show a tab."""

@@ -225,7 +225,7 @@ class JobsView(View):
 
     def action_filter(self) -> None:
         """Ask for a filter."""
-        label = "regex  !x  host:x  state:failed  group:g  node:n2  age>5m  attempts>2"
+        label = "regex  !x  host:x  state:failed  group:g  outcome:error  age>5m"
         self.console_app.prompt.ask(
             label, self.typed_filter, lambda text: self.apply_filter(f"{self.base_filter} {text}".strip())
         )

@@ -31,3 +31,11 @@ def failure_filter(host: str, reason: str) -> JobFilter:
         text=f"state:failed host:{host} reason:{quote_value(reason)}", states=GlobFilter(("failed",)),
         hosts=GlobFilter((host,)), reasons=GlobFilter((reason.replace("*", "\\*"),)),
     )  # fmt: skip
+
+
+def outcome_filter(group: str, outcome: str) -> JobFilter:
+    """The jobs of a group for which a step reported this outcome."""
+    return JobFilter(
+        text=f"group:{quote_value(group)} outcome:{outcome}", groups=GlobFilter((group.replace("*", "\\*"),)),
+        outcomes=GlobFilter((outcome,)),
+    )  # fmt: skip

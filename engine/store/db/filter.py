@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from engine.model.step import OUTCOMES
+
 Operator = Literal["<", "<=", ">", ">=", "="]
 Condition = tuple[str, list[Any]]
 """A piece of SQL and the values of its placeholders."""
@@ -73,6 +75,8 @@ class JobFilter:
     kinds: GlobFilter = GlobFilter(("page",))
     reasons: GlobFilter = GlobFilter()
     """Why a job failed, was skipped, or is tried again."""
+    outcomes: GlobFilter = GlobFilter()
+    """What users' steps reported of its page."""
     comparisons: tuple[Comparison, ...] = ()
     searches: tuple[Search, ...] = ()
 
@@ -84,7 +88,7 @@ class JobFilter:
     @property
     def countable(self) -> bool:
         """Whether the counters alone give the number of matching jobs."""
-        return not (self.nodes or self.reasons or self.comparisons or self.searches)
+        return not (self.nodes or self.reasons or self.outcomes or self.comparisons or self.searches)
 
     def accepts(self, *texts: str) -> bool:
         """Whether a job with these texts matches the searches. May raise UsageError: a pattern was too slow."""
@@ -128,6 +132,10 @@ def job_conditions(job_filter: JobFilter, now: float) -> list[Condition]:
         conditions.append((_state_condition(states), []))
     conditions += job_filter.nodes.condition("coalesce('n' || n.number, '')")
     conditions += job_filter.reasons.condition("coalesce(j.reason, '')")
+    if job_filter.outcomes.include:
+        conditions.append((_outcome_condition(job_filter.outcomes.include), []))
+    if job_filter.outcomes.exclude:
+        conditions.append((f"NOT {_outcome_condition(job_filter.outcomes.exclude)}", []))
     for comparison in job_filter.comparisons:
         conditions.append(
             _comparison_condition(comparison, "coalesce(j.changed_at, r.created_at)", f"j.{comparison.field}", now)
@@ -164,6 +172,15 @@ def _state_condition(states: frozenset[str]) -> str:
         else:
             terms.append(f"j.state = '{name.upper()}'")
     return "(" + (" OR ".join(terms) or "0") + ")"
+
+
+def _outcome_condition(words: Sequence[str]) -> str:
+    """SQL that is true if the job `j` has a result with one of these outcomes."""
+    outcomes = ", ".join(f"'{name}'" for name in OUTCOMES if name in words)
+    return (
+        f"(EXISTS (SELECT 1 FROM results o INDEXED BY results_job WHERE o.job = j.id AND o.outcome IN ({outcomes}))"
+        f" OR EXISTS (SELECT 1 FROM unlisted_results o WHERE o.job = j.id AND o.outcome IN ({outcomes})))"
+    )
 
 
 def _glob_condition(columns: Sequence[str], words: Sequence[str]) -> Condition:

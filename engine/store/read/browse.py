@@ -22,7 +22,7 @@ from engine.store.db.filter import (
     sequence_conditions,
 )
 from engine.store.pages import documents
-from engine.store.read import candidates
+from engine.store.read import candidates, step_results
 from engine.store.read.job_range import find_first_id
 from engine.store.read.lineage import NO_LINEAGE, Lineage, read_lineage
 from engine.store.tables import events, rows
@@ -157,6 +157,10 @@ class JobDetail:
     """Why it is not fetched now, if it waits."""
     lineage: Lineage = NO_LINEAGE
     """On which pages it was found, and what was found on its own."""
+    results: tuple[step_results.ListedResult, ...] = ()
+    """What users' steps reported of its page, oldest first."""
+    unlisted_results: tuple[step_results.ResultCount, ...] = ()
+    """The results that are counted only."""
 
 
 def list_jobs(
@@ -234,6 +238,8 @@ def get_detail(db: Database, job: int, *, pages: Database | None = None, limit: 
             events=tuple(events.list_by_job(db, job, limit)),
             rows=tuple(rows.list_by_job(db, job, limit)),
             lineage=read_lineage(db, job),
+            results=step_results.list_by_job(db, run, job, limit),
+            unlisted_results=tuple(step_results.count_unlisted(db, job)),
         )
 
 
@@ -255,6 +261,8 @@ def _iter_chunks(
         of_all_kinds = JobFilter(states=job_filter.states, kinds=GlobFilter())
         if sum(_count_by_state(db, run, of_all_kinds).values()) <= _MAX_INDEXED:
             ids = " UNION ALL ".join(_ID_QUERIES[name].format(run=int(run)) for name in sorted(states))
+    if job_filter.outcomes.include == ("error",):
+        ids = step_results.query_error_jobs(db, run) or ids
     if ids is None:
         low, high = find_first_id(db, run, high), find_first_id(db, run + 1, high) - 1
     if after is not None:

@@ -11,7 +11,7 @@ from engine.store.db.connector import Database
 from engine.store.read import host_rows
 from engine.store.read.data_warnings import DataWarning, find_warnings
 from engine.store.read.host_rows import HostRow
-from engine.store.tables import health, metrics, rows, runs, sequences, supervisors
+from engine.store.tables import health, metrics, results, rows, runs, sequences, supervisors
 from engine.store.tables.health import DataDefHealth
 from engine.store.tables.metrics import GroupTotals
 from engine.store.tables.runs import Run
@@ -137,6 +137,8 @@ class Snapshot:
     blocked: int = 0
     """Answers that refused the crawler."""
     paused_hosts: int = 0
+    results: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
+    """What users' steps reported: by GROUP/TASK and step, the number of each outcome."""
 
     @property
     def failed_share(self) -> float:
@@ -196,6 +198,7 @@ def read(db: Database, *, run: int | None = None, limit: int = DEFAULT_LIMIT) ->
             blocked=int(blocked),
             paused_hosts=int(paused_hosts) if current.state is not RunState.DONE else 0,
             paused_sequences=sequences.count_paused(db, current.seq) if current.state is not RunState.DONE else 0,
+            results=results.count_by_step(db, current.seq),
         )  # fmt: skip
 
 
@@ -278,6 +281,7 @@ def build_report(snapshot: Snapshot, *, exit_code: int | None) -> dict[str, Any]
         "rejected": snapshot.rejected,
         "warnings": [asdict(warning) for warning in snapshot.warnings],
         "fields": {name: _report_fields(data_def) for name, data_def in snapshot.data_defs.items()},
+        "results": snapshot.results,
     }
 
 

@@ -39,14 +39,7 @@ DELETE FROM {table} WHERE job IN (SELECT value FROM json_each(:jobs))
 """
 _COUNTS = """
 SELECT grp, task, step, outcome, sum(results) FROM result_counts WHERE run = ?
-GROUP BY grp, task, step, outcome ORDER BY grp, task, step
-"""
-_LIST = """
-SELECT r.id, r.job, coalesce(j.target, j.url), r.grp, r.task, r.step, r.outcome, r.code, r.ms, r.text
-FROM results r {index} JOIN jobs j ON j.id = r.job
-WHERE r.run = :run AND (:job IS NULL OR r.job = :job) AND (:task IS NULL OR r.task = :task)
-    AND (:outcome IS NULL OR r.outcome = :outcome)
-ORDER BY r.id DESC LIMIT :limit
+GROUP BY grp, task, step, outcome ORDER BY grp, task, step, outcome
 """
 _ERRORS = """
 SELECT job, task || '/' || step || ': ' || text FROM results
@@ -61,21 +54,6 @@ class NewResult(NamedTuple):
     data_def: int
     group: str
     result: StepResult
-
-
-class ListedResult(NamedTuple):
-    """A result as `results` shows it."""
-
-    id: int
-    job: int
-    url: str
-    group: str
-    task: str
-    step: str
-    outcome: str
-    code: str
-    ms: float
-    text: str
 
 
 def add(db: Database, run: int, new: Sequence[NewResult]) -> None:
@@ -127,12 +105,3 @@ def count_by_step(db: Database, run: int) -> dict[str, dict[str, dict[str, int]]
         steps = counts.setdefault(f"{group}/{task}", {})
         steps.setdefault(step, dict.fromkeys(OUTCOMES, 0))[outcome] = int(count)
     return counts
-
-
-def list_results(
-    db: Database, run: int, limit: int, *, job: int | None = None, task: str | None = None, outcome: str | None = None
-) -> list[ListedResult]:
-    """The newest results that match, the newest first."""
-    index = "INDEXED BY results_job" if job is not None else ""
-    parameters = {"run": run, "job": job, "task": task, "outcome": outcome, "limit": limit}
-    return [ListedResult(*row) for row in db.all(_LIST.format(index=index), parameters)]

@@ -24,6 +24,13 @@ def test_every_kind_of_term() -> None:
     assert parse("!depth>=3").comparisons == (Comparison("depth", "<", 3),)
 
 
+def test_outcomes_of_steps() -> None:
+    filter_ = parse("outcome:Error,warning !outcome:ok")
+    assert filter_.outcomes == GlobFilter(("error", "warning"), ("ok",))
+    assert not filter_.countable
+    assert job_filter("outcome:error").outcomes == GlobFilter(("error",))
+
+
 def test_events() -> None:
     filter_ = parse_events("level:error source:n1,n2 !kind:stage age<1h boom")
     assert (filter_.levels, filter_.sources) == (GlobFilter(("ERROR",)), GlobFilter(("n1", "n2")))
@@ -63,6 +70,8 @@ def test_words_are_searched(text: str, texts: tuple[str, ...], wanted: bool) -> 
         ("hots:x", r"unknown key 'hots' \(did you mean 'host'\?\)"),
         ("state:faild", r"unknown state 'faild' \(did you mean 'failed'\?\)"),
         ("kind:x", "unknown kind 'x'"),
+        ("outcome:eror", r"unknown outcome 'eror' \(did you mean 'error'\?\)"),
+        ("!outcome:*", "unknown outcome"),
         ("size>3", "unknown key 'size'"),
         ("attempts>many", "'many' is not a value of attempts"),
         ("attempts>5m", "'5m' is not a value of attempts"),
