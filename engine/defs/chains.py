@@ -10,7 +10,6 @@ from engine.defs.steps import (
     KIND_RANKS,
     LOCATOR_CREATOR,
     RANKS,
-    RECORD_DEFAULT,
     STEP_CLASSES,
     STEP_SETS,
     default_chain,
@@ -312,8 +311,3 @@ def _rank(step: ChainStep) -> int:
 def _key_place(entry: Entry, key: str) -> SourcePosition:
     node = entry.node.get(key)
     return entry.place if node is None else node.place
-
-
-def main_line(chain: tuple[ChainStep, ...]) -> tuple[ChainStep, ...]:
-    """The steps of a task's main line; of an empty chain, those of the default."""
-    return tuple(step for step in chain if not step.previous) or tuple(default_chain(RECORD_DEFAULT))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.defs.chains import main_line
 from engine.defs.loader import load
+from engine.defs.steps import RECORD_DEFAULT, default_chain
 from engine.errors import DefsError, Problem
 from engine.model.definition import Task
 from engine.model.fingerprint import list_units
@@ -66,7 +66,8 @@ def problems(folder: Path, steps: str, more: str = "") -> list[Problem]:
 
 
 def names(chain: Task) -> list[str]:
-    return [step.name for step in main_line(chain.chain)]
+    steps = chain.chain or default_chain(RECORD_DEFAULT)
+    return [step.name for step in steps if not step.previous]
 
 
 def test_a_built_in_set_compiles_to_the_default_chain(tmp_path: Path) -> None:
