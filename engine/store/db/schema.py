@@ -15,7 +15,15 @@ _SQL_DIR = Path(__file__).parent
 _MAGIC = b"SQLite format 3\0"
 
 MIGRATIONS: dict[str, tuple[str, ...]] = {
-    CRAWL: ("schema.sql", "schema-2.sql", "schema-3.sql", "schema-4.sql", "schema-5.sql", "schema-6.sql"),
+    CRAWL: (
+        "schema.sql",
+        "schema-2.sql",
+        "schema-3.sql",
+        "schema-4.sql",
+        "schema-5.sql",
+        "schema-6.sql",
+        "schema-7.sql",
+    ),
     PAGES: ("pages.sql", "pages-2.sql"),
 }
 """Scripts of each file, applied in order; `PRAGMA user_version` is the number of those applied."""

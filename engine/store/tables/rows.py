@@ -1,14 +1,15 @@
 """Writes the tables `rows`, `row_counts` and `rejections`."""
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import islice, repeat
 from typing import NamedTuple
 
 from engine.model.record import Texts
 from engine.store.db.connector import Database, id_list
+from engine.store.tables import content_sums
 
-_ADD = "INSERT INTO rows (run, job, data_def, data) {values}"
-_ADD_LARGE = "INSERT INTO rows (run, job, data_def, data) VALUES (?, ?, ?, zeroblob(?)) RETURNING id"
+_ADD = "INSERT INTO rows (run, job, data_def, data, digest) {values}"
+_ADD_LARGE = "INSERT INTO rows (run, job, data_def, data, digest) VALUES (?, ?, ?, zeroblob(?), ?) RETURNING id"
 _BATCH = 1_024
 _COUNT = """
 INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
@@ -57,6 +58,8 @@ class NewRows(NamedTuple):
     job: int
     data_def: int
     texts: Texts
+    digests: Sequence[bytes] = ()
+    """Of each row; empty: none are stored."""
 
 
 def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
@@ -65,17 +68,22 @@ def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
     A long row is written piece by piece: as a parameter, SQLite would hold it twice. That makes it a blob, and every
     query here reads it as text.
     """
-    new = ((run, job, data_def, text) for job, data_def, texts in rows for text in texts)
+    new = (
+        (run, job, data_def, text, digest)
+        for job, data_def, texts, digests in rows
+        for text, digest in zip(texts, digests or repeat(None), strict=False)
+    )
     while batch := list(islice(new, _BATCH)):
-        short: list[tuple[int, int, int, str]] = []
-        for run_, job, data_def, text in batch:
+        short: list[tuple[int, int, int, str, bytes | None]] = []
+        for row in batch:
+            text = row[3]
             if isinstance(text, str):
-                short.append((run_, job, data_def, text))
+                short.append((*row[:3], text, row[4]))
                 continue
             db.execute_values(_ADD, short)
             short = []
-            [(row,)] = db.all(_ADD_LARGE, (run_, job, data_def, len(text)))
-            db.write_blob("rows", "data", row, text)
+            [(id_,)] = db.all(_ADD_LARGE, (*row[:3], len(text), row[4]))
+            db.write_blob("rows", "data", id_, text)
         db.execute_values(_ADD, short)
 
 
@@ -121,6 +129,7 @@ def counts(db: Database, run: int) -> dict[str, tuple[int, int]]:
 
 def delete_by_job(db: Database, job: int) -> list[tuple[int, int]]:
     """Delete the rows of a job; returns id and dataDef id of each."""
+    content_sums.subtract_rows(db, f"[{job}]", "[]")
     return db.all(_DELETE_BY_JOB, (job,))
 
 
@@ -131,6 +140,7 @@ def delete_replaced(db: Database, jobs: str, kept: str) -> list[tuple[str, int, 
     """
     replaced = db.all(_COUNT_REPLACED, (jobs, kept))
     if replaced:
+        content_sums.subtract_rows(db, jobs, kept)
         db.execute(_DELETE_REPLACED, (jobs, kept))
     return [(str(name), int(count), int(first)) for name, count, first in replaced]
 

@@ -1,6 +1,6 @@
 """The outcome of a leased job, with the rows, child jobs and document it made."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -30,6 +30,8 @@ class ExtractedRows(NamedTuple):
     data_def: str
     data_def_id: int
     texts: Texts
+    digests: Sequence[bytes] = ()
+    """Of each row; the commit computes those that are missing."""
 
 
 class PageCounts(NamedTuple):
