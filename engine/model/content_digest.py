@@ -10,7 +10,7 @@ DIGEST_BYTES = 16
 _MODULUS = 1 << (8 * DIGEST_BYTES)
 
 
-def row_digests(data_def: str, texts: Iterable[str | memoryview]) -> list[bytes]:
+def row_digests(data_def: str, texts: Iterable[str | bytes | memoryview]) -> list[bytes]:
     """The digest of each row of a dataDef: of its name and of the row's JSON text. About 0.5 µs a row."""
     base = blake2b(data_def.encode("utf-8", "surrogatepass") + b"\0", digest_size=DIGEST_BYTES)
     digests = []
