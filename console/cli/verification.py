@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from console.cli.output import write_lines, write_stderr
-from console.format import align_columns
+from console.format import align_columns, plural
 from console.sanitize import clean
 
 if TYPE_CHECKING:
@@ -122,9 +122,9 @@ def _lines(result: "Verification") -> list[str]:
 def _row(group: "GroupResult") -> Sequence[str]:
     documents = "-" if group.documents is None else f"{group.documents:,}"
     notes = [group.reason] if group.reason else []
-    notes += [f"{group.pruned:,} documents are pruned, not verified"] if group.pruned else []
-    notes += (
-        [f"{group.unrecorded:,} documents have no digest: fetched by an earlier version"] if group.unrecorded else []
-    )
+    if group.pruned:
+        notes.append(f"{plural(group.pruned, 'document')} {'is' if group.pruned == 1 else 'are'} pruned")
+    if group.unrecorded:
+        notes.append(f"{plural(group.unrecorded, 'document')} of an earlier version without a digest")
     rows = "-" if group.rows is None else f"{group.rows:,}"
     return group.group, group.status.replace("_", " "), documents, rows, "; ".join(notes)

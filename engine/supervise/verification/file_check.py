@@ -57,6 +57,8 @@ class FileCheck:
         self._at, self._line, self._row = 0, 1, 0
         self.differences: dict[str, Difference] = {}
         """By group: where the file differs from its rows."""
+        self.surplus = ""
+        """What it has that is no row: whose it was is not known."""
         self.problem = ""
         """What concerns the whole file."""
         self._check_start(output, is_final=is_final)
@@ -81,7 +83,7 @@ class FileCheck:
     def finish(self) -> None:
         """Compare the end of the file with that of the rows."""
         if not self.problem and self._at != self._size:
-            self.problem = f"output {self._name}: its rows end at byte {self._at:,} of {self._size:,}"
+            self.surplus = self.surplus or f"output {self._name}: its rows end at byte {self._at:,} of {self._size:,}"
 
     def close(self) -> None:
         """Close the file."""
@@ -107,13 +109,18 @@ class FileCheck:
             if not (self._only_new and record in following):
                 self._skip(record)
             return True
+        passed = b"" if record in following else self._find_surplus(expected, following)
+        if passed:
+            self.surplus = self.surplus or f"output {self._name}: line {self._line:,} is no row of the run"
+            self._skip(passed)
+            return True
         place = f"line {self._line:,} is not row {self._row:,}"
         self.differences.setdefault(row.group, Difference(place)).count += 1
         if sum(difference.count for difference in self.differences.values()) > MAX_DIFFERENCES:
             self.problem = f"output {self._name}: more than {MAX_DIFFERENCES} lines differ, at last {place}"
             return False
         if record not in following:  # else the file lacks the row
-            self._skip(self._find_surplus(expected, following) or record)
+            self._skip(record)
         return True
 
     def _find_surplus(self, expected: bytes, following: Sequence[bytes | None]) -> bytes:

@@ -59,8 +59,13 @@ class OutputChecks:
             except (OSError, StorageError) as error:
                 self._give_up(one, error)
 
-    def finish(self, groups_by_data_def: Mapping[str, set[str]]) -> tuple[list[OutputResult], dict[str, list[str]]]:
-        """The results, and the reasons by group. `groups_by_data_def`: the groups that the defs give each dataDef."""
+    def finish(
+        self, groups_by_data_def: Mapping[str, set[str]], lacking: set[str]
+    ) -> tuple[list[OutputResult], dict[str, list[str]]]:
+        """The results, and the reasons by group. `groups_by_data_def`: the groups that the defs give each dataDef.
+
+        `lacking`: groups that lost rows: a line that is no row was theirs.
+        """
         now = {output.id: output for output in outputs.list_outputs(self._db, self._run.seq)}
         results, reasons = [], dict[str, list[str]]()
         for one in self._open:
@@ -74,11 +79,15 @@ class OutputChecks:
             differences = one.check.differences if one.check is not None else {}
             name = Path(output.path).name
             texts = {group: f"output {name}: {difference.text}" for group, difference in differences.items()}
+            groups = one.groups | groups_by_data_def.get(output.data_def, set())
+            surplus = one.check.surplus if one.check is not None else ""
+            if surplus:
+                texts = {**dict.fromkeys(groups & lacking or groups, surplus), **texts}
             if one.problem:
-                texts |= dict.fromkeys(one.groups | groups_by_data_def.get(output.data_def, set()), one.problem)
+                texts |= dict.fromkeys(groups, one.problem)
             for group, text in texts.items():
                 reasons.setdefault(group, []).append(text)
-            reason = one.problem or ", ".join(text for text in dict.fromkeys(texts.values()))
+            reason = one.problem or ", ".join(dict.fromkeys([*texts.values(), surplus] if surplus else texts.values()))
             results.append(_result(output, "invalid" if reason else "valid", reason))
         return results, reasons
 

@@ -7,6 +7,8 @@ from engine.append.sqlite import TableReader, table_of
 from engine.store.tables.outputs import Output
 from engine.supervise.verification.file_check import MAX_DIFFERENCES, CheckedRow, Difference
 
+_BEFORE_ALL = -(2**63)
+
 
 class TableCheck:
     """Compares one table with rows that come in order. Raises StorageError."""
@@ -16,8 +18,10 @@ class TableCheck:
         self._reader = TableReader(Path(output.path), table_of(output))
         self._name = Path(output.path).name
         self._only_new = "only_new" in output.settings
-        self._last, self._row, self._end = 0, 0, output.cursor
+        self._last, self._row, self._end = _BEFORE_ALL, 0, output.cursor
         self.differences: dict[str, Difference] = {}
+        """As in `FileCheck`."""
+        self.surplus = ""
         """As in `FileCheck`."""
         self.problem = ""
         """What concerns the whole table."""
@@ -54,4 +58,4 @@ class TableCheck:
         self._reader.close()
 
     def _report_surplus(self, count: int) -> None:
-        self.problem = f"output {self._name}: {count:,} {'row' if count == 1 else 'rows'} of no page"
+        self.surplus = f"output {self._name}: {count:,} {'row is' if count == 1 else 'rows are'} no row of the run"

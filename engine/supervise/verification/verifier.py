@@ -42,7 +42,7 @@ def verify(db: Database, folder: Path, run: Run, pages: PageStore | None) -> Ver
     finished = [group for group, steps in by_group.items() if _status(steps, "valid") == "valid"]
     recorded = _list_recorded(db, run.seq, finished)
     findings = {group: GroupFindings() for group in finished}
-    output_results, reasons = _read_content(db, folder, run, pages, findings)
+    output_results, reasons = _read_content(db, folder, run, pages, findings, recorded)
     again, now = read_checkpoints(db, run.seq), _list_recorded(db, run.seq, finished)
     changed = {
         group
@@ -80,7 +80,12 @@ def verify(db: Database, folder: Path, run: Run, pages: PageStore | None) -> Ver
 
 
 def _read_content(
-    db: Database, folder: Path, run: Run, pages: PageStore | None, findings: Mapping[str, GroupFindings]
+    db: Database,
+    folder: Path,
+    run: Run,
+    pages: PageStore | None,
+    findings: Mapping[str, GroupFindings],
+    recorded: Mapping[str, ContentSum],
 ) -> tuple[list[OutputResult], dict[str, list[str]]]:
     """Read all rows and documents of a run; the results of its outputs, and the reasons by group."""
     with closing(OutputChecks(db, folder, run)) as checks:
@@ -89,7 +94,8 @@ def _read_content(
             checks.check(batch, check_rows(batch, findings))
             last = batch[-1].id
         check_documents(db, run.seq, pages, findings)
-        return checks.finish(_groups_by_data_def(db, run))
+        lacking = {group for group, of_group in findings.items() if of_group.present.rows < recorded[group].rows}
+        return checks.finish(_groups_by_data_def(db, run), lacking)
 
 
 def _conclude(

@@ -19,7 +19,6 @@ from engine.store.pages import documents
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.read import snapshot
-from engine.store.tables import runs
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.lease import LeaseRequest, lease
 from tests.contract.store.harness import Page, StoreHarness
