@@ -208,13 +208,13 @@ def lost_pages_message(count: int) -> str:
 
 def add(db: Database, run: int, documents: Sequence[tuple[int, NewDocument]]) -> None:
     """Add the documents of stored bodies, with the ids of their pages."""
-    db.execute_values(
-        _ADD,
-        [
-            (page, run, d.keys[0] if d.keys else b"", d.url, d.status, d.content_type, d.fetched_at, d.size, d.digest)
-            for page, d in documents
-        ],
-    )
+    # as bytearrays, which are bound a microsecond faster than bytes: Python looks for no adapter
+    values = [
+        (page, run, bytearray(d.keys[0] if d.keys else b""), d.url, d.status, d.content_type, d.fetched_at, d.size,
+         bytearray(d.digest))
+        for page, d in documents
+    ]  # fmt: skip
+    db.execute_values(_ADD, values)
     db.execute_values(_ADD_ALIAS, [(key, page) for page, d in documents for key in d.keys[1:]])
 
 

@@ -68,21 +68,21 @@ def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
     A long row is written piece by piece: as a parameter, SQLite would hold it twice. That makes it a blob, and every
     query here reads it as text.
     """
+    # as bytearrays, which are bound a microsecond faster than bytes: Python looks for no adapter
     new = (
         (run, job, data_def, text, digest)
         for job, data_def, texts, digests in rows
-        for text, digest in zip(texts, digests or repeat(None), strict=False)
+        for text, digest in zip(texts, map(bytearray, digests) if digests else repeat(None))  # noqa: B905 - `repeat` has no end
     )
     while batch := list(islice(new, _BATCH)):
-        short: list[tuple[int, int, int, str, bytes | None]] = []
-        for row in batch:
-            text = row[3]
+        short: list[tuple[int, int, int, str, bytearray | None]] = []
+        for run_, job, data_def, text, digest in batch:
             if isinstance(text, str):
-                short.append((*row[:3], text, row[4]))
+                short.append((run_, job, data_def, text, digest))
                 continue
             db.execute_values(_ADD, short)
             short = []
-            [(id_,)] = db.all(_ADD_LARGE, (*row[:3], len(text), row[4]))
+            [(id_,)] = db.all(_ADD_LARGE, (run_, job, data_def, len(text), digest))
             db.write_blob("rows", "data", id_, text)
         db.execute_values(_ADD, short)
 
