@@ -9,7 +9,9 @@ from engine.store.db.connector import Database, id_list
 from engine.store.tables import content_sums
 
 _ADD = "INSERT INTO rows (run, job, data_def, data, digest) {values}"
-_ADD_LARGE = "INSERT INTO rows (run, job, data_def, data, digest) VALUES (?, ?, ?, zeroblob(?), ?) RETURNING id"
+_ADD_LARGE = (
+    "INSERT INTO rows (run, job, data_def, data, digest) VALUES (?, ?, ?, zeroblob(?), zeroblob(?)) RETURNING id"
+)
 _BATCH = 1_024
 _COUNT = """
 INSERT INTO row_counts (run, data_def, rows, rejected) VALUES (?, ?, ?, ?)
@@ -82,8 +84,10 @@ def add(db: Database, run: int, rows: Sequence[NewRows]) -> None:
                 continue
             db.execute_values(_ADD, short)
             short = []
-            [(id_,)] = db.all(_ADD_LARGE, (run_, job, data_def, len(text), digest))
+            # only blobs of zeros at the end of a row take no memory
+            [(id_,)] = db.all(_ADD_LARGE, (run_, job, data_def, len(text), len(digest or b"")))
             db.write_blob("rows", "data", id_, text)
+            db.write_blob("rows", "digest", id_, memoryview(digest or b""))
         db.execute_values(_ADD, short)
 
 

@@ -22,7 +22,9 @@ from engine.supervise.verification.findings import GroupFindings, GroupResult, G
 from engine.supervise.verification.output_check import OutputChecks
 from engine.supervise.verification.row_check import check_rows, conclude_rows
 
-_BATCH = 1_000
+_BATCH_ROWS, _FIRST_ROWS, _MIN_ROWS = 1_000, 100, 4
+_BATCH_BYTES = 8_000_000
+"""Batches of large rows are smaller, so that memory stays flat."""
 _CHANGED = "it changed while it was read"
 _NOT_RECORDED = "its run began before sums were recorded"
 
@@ -89,10 +91,12 @@ def _read_content(
 ) -> tuple[list[OutputResult], dict[str, list[str]]]:
     """Read all rows and documents of a run; the results of its outputs, and the reasons by group."""
     with closing(OutputChecks(db, folder, run)) as checks:
-        last = content.first_row_id(db, run.seq) - 1
-        while batch := content.list_rows(db, run.seq, last, _BATCH):
+        last, limit = content.first_row_id(db, run.seq) - 1, _FIRST_ROWS
+        while batch := content.list_rows(db, run.seq, last, limit):
             checks.check(batch, check_rows(batch, findings))
             last = batch[-1].id
+            size = sum(len(row.data) for row in batch)
+            limit = max(_MIN_ROWS, min(_BATCH_ROWS, len(batch) * _BATCH_BYTES // max(1, size)))
         check_documents(db, run.seq, pages, findings)
         lacking = {group for group, of_group in findings.items() if of_group.present.rows < recorded[group].rows}
         return checks.finish(_groups_by_data_def(db, run), lacking)
