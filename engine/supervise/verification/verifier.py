@@ -26,7 +26,7 @@ _BATCH_ROWS, _FIRST_ROWS, _MIN_ROWS = 1_000, 100, 4
 _BATCH_BYTES = 8_000_000
 """Batches of large rows are smaller, so that memory stays flat."""
 _CHANGED = "it changed while it was read"
-_NOT_RECORDED = "its run began before sums were recorded"
+_NOT_RECORDED = "its run began before sums were recorded; a new run records them"
 
 
 def verify(db: Database, folder: Path, run: Run, pages: PageStore | None) -> Verification:
