@@ -274,6 +274,41 @@ def test_an_earlier_run_is_verified_and_not_marked(crawl: VerifiedCrawl, project
     assert "latest run" in result["note"]
 
 
+def test_files_with_only_new_rows(crawl: VerifiedCrawl, project: Project, site: Site) -> None:
+    for page in (1, 3):
+        site[f"/red/{page}"] = html(f"<ul><li><a>new {page}</a><i>1.5</i></li><li><a>newer</a><i>2</i></li></ul>")
+    project.crawl("--fresh", "--only-new")
+    assert len(project.rows("item")) == 4
+    assert crawl.verify()["valid"]
+    [(last,)] = project.query("SELECT max(id) FROM rows WHERE data GLOB '*new*'")
+    crawl.execute("UPDATE rows SET data = '{}' WHERE id = ?", last)
+    crawl.execute("UPDATE rows SET data = '{}' WHERE id = (SELECT max(id) FROM rows WHERE data GLOB '*blue*')")
+    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "invalid"}
+    assert {output["status"] for output in crawl.verify()["outputs"]} == {"valid"}
+    site.clear_log()
+    project.crawl()
+    assert site.paths == []
+    assert len(project.rows("item")) == 4
+    assert crawl.verify()["valid"]
+    path = project.output("item.csv")
+    path.write_bytes(path.read_bytes().replace(b"newer", b"Newer", 1))
+    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "valid"}
+
+
+def test_a_kill_during_the_repair_leaves_exact_sums(crawl: VerifiedCrawl, project: Project, site: Site) -> None:
+    crawl.execute("UPDATE rows SET data = '{}'")
+    crawl.execute("DELETE FROM pages WHERE id IN (SELECT id FROM pages LIMIT 3)", name="pages.db")
+    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "invalid"}
+    site.clear_log()
+    running = project.start()
+    assert until(lambda: site.paths)
+    running.send(signal.SIGKILL)
+    running.wait()
+    project.assert_no_process_left()
+    project.crawl()
+    crawl.assert_whole()
+
+
 def test_a_run_of_an_earlier_schema_has_no_sums(crawl: VerifiedCrawl, project: Project) -> None:
     crawl.execute("UPDATE runs SET summed = 0")
     result = crawl.verify()
