@@ -168,6 +168,12 @@ def shorten_line(text: str, width: int) -> str:
     return text[: match.start()] + shorten_url(short_url(match[0]), max(20, width - rest)) + text[match.end() :]
 
 
+def align_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines whose cells are aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
 def plural(number: int, noun: str) -> str:
     """`1 job`, `12 jobs`, `2 matches`, `3 retries`."""
     if number == 1:

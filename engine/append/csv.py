@@ -96,5 +96,6 @@ FORMAT = FileFormat(
         settings.get("joins"),
         settings.get("delimiter") or ",",
         escape_formulas=settings.get("escape_formulas", False),
-    )
+    ),
+    is_quoted=True,
 )

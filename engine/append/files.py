@@ -110,6 +110,8 @@ class FileFormat:
     """An output type whose files are streams of bytes. `encoder` creates the encoder from an output's settings."""
 
     encoder: Callable[[Mapping[str, Any]], RowEncoder]
+    is_quoted: bool = False
+    """Whether a row may hold line breaks, between double quotes."""
 
     def create_writer(self, output: Output, *, run: str, mode: int) -> FileWriter:  # noqa: ARG002 - of databases
         """The writer of an output."""

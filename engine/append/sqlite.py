@@ -10,7 +10,7 @@ from engine.append.row_json import NumberLiteral, decode_values, is_nested, spli
 from engine.append.writer import Batch, FileState
 from engine.errors import StorageError
 from engine.model.text_value import to_text
-from engine.store.db.connector import Database, sqlite3
+from engine.store.db.connector import Database, has_no_wal, sqlite3
 from engine.store.tables.outputs import Output
 
 ID_COLUMN = "_id"
@@ -91,6 +91,45 @@ class OutputTable:
                 db.execute(insert, values)
             except UnicodeEncodeError:
                 db.execute(insert, [_encodable(value) for value in values])
+
+
+class TableReader:
+    """Reads the table of a dataDef from the database at `path`, and what its rows are to be there.
+
+    Raises StorageError if the file is missing or damaged, or is no database.
+    """
+
+    def __init__(self, path: Path, table: OutputTable) -> None:
+        self._table = table
+        self._select = f"SELECT * FROM {table.quoted_name} WHERE {_quote(table.id_column)} > ? AND "
+        self._select += f"{_quote(table.id_column)} <= ? ORDER BY 1"
+        self._db = Database.open(path, read_only=True, immutable=has_no_wal(path), busy_seconds=_BUSY_SECONDS)
+        self._expected = Database(sqlite3.connect(":memory:", isolation_level=None), path, 0)
+        self._expected.execute(table.create_sql())
+
+    def has_table(self, run: str) -> bool:
+        """Whether the table is there with the columns it was made with, and holds rows of this run."""
+        if not self._db.one(_EXISTS, ("_crawl_console",)) or not self._db.one(_EXISTS, (self._table.name,)):
+            return False
+        width = self._db.value("SELECT count(*) FROM pragma_table_info(?)", (self._table.name,))
+        owned = self._db.one(_SELECT_CURSOR, (self._table.name, run)) is not None
+        return owned and width == len(self._table.column_names) + 1
+
+    def read(self, after: int, upto: int) -> dict[int, str]:
+        """By id: the rows between two ids, in a form that tells values of other types apart."""
+        return {int(row[0]): repr(row) for row in self._db.all(self._select, (after, upto))}
+
+    def expect(self, batch: Batch) -> dict[int, str]:
+        """The same for rows as they are written: SQLite itself converts their values."""
+        self._table.insert_rows(self._expected, batch)
+        rows = self._expected.all(self._select, (0, batch[-1][0])) if batch else []
+        self._expected.execute(f"DELETE FROM {self._table.quoted_name}")
+        return {int(row[0]): repr(row) for row in rows}
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+        self._expected.close()
 
 
 class SqliteWriter:
@@ -209,15 +248,19 @@ class SqliteFormat:
 
     def create_writer(self, output: Output, *, run: str, mode: int) -> SqliteWriter:
         """The writer of an output."""
-        settings = output.settings
-        table = OutputTable(output.data_def, settings["columns"], settings.get("joins"), settings.get("types"))
-        return SqliteWriter(Path(output.path), run, table, mode=mode)
+        return SqliteWriter(Path(output.path), run, table_of(output), mode=mode)
 
     def create_encoder(self, settings: Mapping[str, Any]) -> None:
         """None: a database is not a stream of bytes."""
 
 
 FORMAT = SqliteFormat()
+
+
+def table_of(output: Output) -> OutputTable:
+    """The table of an output."""
+    settings = output.settings
+    return OutputTable(output.data_def, settings["columns"], settings.get("joins"), settings.get("types"))
 
 
 def fill_table(path: Path, table: OutputTable, batches: Iterable[Batch]) -> int:

@@ -1,4 +1,4 @@
-"""Kills random processes of crawl after crawl and counts rows lost and doubled.
+"""Kills random processes of crawl after crawl, counts rows lost and doubled, and recomputes the sums.
 
 Usage: python -m tests.process.kills [--kills N] [--seed S]. Exits with 0 when no row was lost and none doubled.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.process.project import Project
 from tests.process.site import Site, serve_site
 from tests.process.test_deaths import KINDS, kill, library_of, victims
+from tests.process.verified_crawl import assert_exact_sums
 
 
 def crawl_once(folder: Path, site: Site, rng: random.Random, kills: int) -> tuple[int, int, int]:
@@ -36,6 +37,7 @@ def crawl_once(folder: Path, site: Site, rng: random.Random, kills: int) -> tupl
             raise AssertionError(f"exit {result.code}\n{result.err}\n{project.logs()[-3000:]}")
         project.assert_no_process_left()
     project.assert_clean(result)
+    assert_exact_sums(project)
     actual, expected = project.count_rows("entry", "book"), library.rows()
     return done, (expected - actual).total(), (actual - expected).total()
 

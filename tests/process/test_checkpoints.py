@@ -17,7 +17,10 @@ STEPS = {
     *(f"shelves/{step}" for step in ("seeder", "loader", "parser", "filter", "appender")),
     *(f"books/{step}" for step in ("loader", "parser", "filter", "appender")),
 }
-KEYS = {"step_name", "completed", "completed_at", "validation_status", "reason", "content_hash", "dependencies"}
+KEYS = {
+    "step_name", "completed", "completed_at", "validation_status", "reason", "content_hash", "dependencies", "done",
+    "failed", "open", "rows", "document_sum", "row_sum",
+}  # fmt: skip
 
 
 def state_file(project: Project) -> dict[str, dict[str, Any]]:
@@ -196,6 +199,26 @@ def test_new_locators_invalidate_dependent_steps_and_only_they_are_fetched(proje
     steps = final_state(project)
     assert completed_steps(steps) == STEPS
     assert {line["validation_status"] for line in steps.values()} == {"valid"}
+
+
+def test_counts_stand_in_the_file_while_the_run_continues(project: Project, site: Site) -> None:
+    library, hold = library_with_gate(project, site)
+    running = project.start()
+    assert until(lambda: state_file(project).get("books/loader", {}).get("done") == 5)
+    steps = state_file(project)
+    assert {(s["done"], s["failed"], s["open"]) for key, s in steps.items() if key.startswith("books/")} == {(5, 0, 1)}
+    assert steps["books/parser"]["rows"] == 5
+    assert steps["books/parser"]["row_sum"] is None, "it is not complete"
+    assert until(lambda: state_file(project)["shelves/parser"]["completed"])
+    shelves = state_file(project)["shelves/parser"]
+    assert (shelves["done"], shelves["open"], shelves["rows"]) == (2, 0, 6)
+    assert len(shelves["row_sum"]) == len(shelves["document_sum"]) == 32
+    hold.set()
+    assert running.wait().code == 0
+    steps = final_state(project)
+    assert steps["shelves/parser"]["row_sum"] == shelves["row_sum"]
+    assert {(s["done"], s["open"], s["rows"]) for key, s in steps.items() if key.startswith("books/")} == {(6, 0, 6)}
+    assert library.size == 8
 
 
 def test_the_metrics_equal_what_the_site_served(project: Project, site: Site) -> None:

@@ -13,6 +13,7 @@ from .library import Library
 from .project import Project, Running, until
 from .site import Page, Site
 from .stopwatch import Stopwatch
+from .verified_crawl import assert_exact_sums
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -76,6 +77,7 @@ def crawl_under_kills(project: Project, site: Site, kind: str, seed: int) -> Non
     lines = project.output("book.jsonl").read_bytes()
     assert lines.count(b"\n") == len(project.rows("book"))
     assert_counters(project)
+    assert_exact_sums(project)
 
 
 def assert_events(project: Project) -> None:

@@ -23,6 +23,7 @@ from engine.store.read.snapshot import EMPTY_SNAPSHOT, NodeRow, OutputRow, Seque
 from engine.store.tables.checkpoints import Checkpoint, to_state_record
 from engine.store.tables.events import Event
 from engine.store.tables.metrics import GroupTotals, build_metrics
+from engine.supervise.verification.findings import GroupResult, OutputResult
 
 from .doc_pages import (
     COMMANDS,
@@ -152,8 +153,16 @@ def test_the_keys_of_metrics_are_documented():
 
 def test_the_keys_of_a_checkpoint_are_documented():
     record = to_state_record(Checkpoint(step="loader", group="g", content_hash=""), "run")
-    documented = {row[0].strip("`") for row in table(section(COMMANDS, "state"))} - {"--json", "--run RUN"}
-    assert documented == set(record)
+    documented = {row[0].strip("`") for row in table(section(COMMANDS, "state").split("###")[0])}
+    assert documented - {"--verify", "--json", "--run RUN"} == set(record)
+
+
+def test_the_keys_of_a_verification_are_documented():
+    documented = {row[0].strip("`"): row for row in table(section(COMMANDS, "Verifying"))}
+    output = OutputResult(id=1, path="", data_def="", status="valid")
+    assert set(documented) == {"run", "valid", "marked", "note", "groups", "outputs"}
+    for name, keys in (("groups", GroupResult(group="", status="valid").as_dict()), ("outputs", output.as_dict())):
+        assert set(keys) <= set(re.findall(r"`([a-z_]+)`", documented[name][1]))
 
 
 def test_the_keys_of_a_job_are_documented():

@@ -1,4 +1,5 @@
--- Migration 7 of crawl.db: users' steps, rows that may be copied, documents that are not kept.
+-- Migration 7 of crawl.db: users' steps, rows that may be copied, documents that are not kept, and sums of what each group
+-- has, so that a checkpoint covers its content.
 
 CREATE TABLE results (                              -- of steps on pages; of warnings, the first 1,000 of a step and code
     id       INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -52,7 +53,6 @@ CREATE TABLE step_checkpoints (                     -- for the next attempt at a
     text TEXT NOT NULL
 );
 
-
 -- Rows that later jobs on a document may copy (`persist`), and pages whose bodies are deleted at the end of their run.
 
 CREATE TABLE row_sources (
@@ -77,3 +77,18 @@ CREATE TABLE temporary_documents (                  -- fetched for groups that k
 ) WITHOUT ROWID;
 
 ALTER TABLE documents ADD COLUMN pruned INTEGER NOT NULL DEFAULT 0; -- 1: its body was deleted, and it is not reused
+
+-- Checkpoints over content: digests of rows and documents, and their sums (engine.model.content_digest).
+ALTER TABLE rows ADD COLUMN digest BLOB;                        -- null: its run began before sums were recorded
+ALTER TABLE documents ADD COLUMN digest BLOB;                   -- null: fetched before digests were recorded
+ALTER TABLE runs ADD COLUMN summed INTEGER NOT NULL DEFAULT 0;  -- 1: its sums are exact since it began
+
+CREATE TABLE content_sums (                         -- of a group; they move in the commits
+    run          INTEGER NOT NULL REFERENCES runs(seq),
+    grp          TEXT NOT NULL,
+    documents    INTEGER NOT NULL,                  -- jobs that have a document
+    document_sum BLOB NOT NULL,                     -- of their digests, once for each job
+    rows         INTEGER NOT NULL,
+    row_sum      BLOB NOT NULL,
+    PRIMARY KEY (run, grp)
+) WITHOUT ROWID;

@@ -1,17 +1,20 @@
-"""Finds the run of a job, and where the jobs of a run begin: jobs are created for the newest run only."""
+"""Finds the run of a job, and where the jobs or rows of a run begin: only the newest run gets new ones."""
+
+from typing import Literal
 
 from engine.store.db.connector import Database
 
-_RUN_FROM = "SELECT id, run FROM jobs WHERE id >= ? ORDER BY id LIMIT 1"
+_RUN_FROM = "SELECT id, run FROM {table} WHERE id >= ? ORDER BY id LIMIT 1"
 _RUN = "SELECT run FROM jobs WHERE id = ?"
 
 
-def find_first_id(db: Database, run: int, last: int) -> int:
-    """The first job id of this run or a later one; `last`: the highest id of all."""
+def find_first_id(db: Database, run: int, last: int, *, table: Literal["jobs", "rows"] = "jobs") -> int:
+    """The first id of this run or a later one; `last`: the highest id of all."""
+    sql = _RUN_FROM.format(table=table)
     low, high = 1, last + 1
     while low < high:
         middle = (low + high) // 2
-        row = db.one(_RUN_FROM, (middle,))
+        row = db.one(sql, (middle,))
         if row is None or row[1] >= run:
             high = middle
         else:

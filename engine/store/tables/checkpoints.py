@@ -1,12 +1,15 @@
 """Writes the table `checkpoints`: which steps of a group are complete, and their dependencies."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import orjson
 
+from engine.model.content_digest import sum_to_bytes
 from engine.store.db.connector import Database
+from engine.store.tables.content_sums import ContentSum
+from engine.store.tables.sequences import GroupCounts
 
 Status = Literal["valid", "provisional", "invalid"]
 
@@ -95,6 +98,11 @@ def reopen(db: Database, run: int) -> None:
     db.execute(_REOPEN, (REOPENED_REASON, run))
 
 
+def invalidate(checkpoint: Checkpoint, reason: str) -> Checkpoint:
+    """The checkpoint as incomplete, because its content is not what it was."""
+    return replace(checkpoint, completed_at=None, status="invalid", reason=reason)
+
+
 def is_complete(db: Database, run: int, step: str, group: str, content_hash: str) -> bool:
     """Whether a step was completed with that content."""
     return db.one(_COMPLETE, (run, step, group, content_hash)) is not None
@@ -116,11 +124,19 @@ def list_checkpoints(db: Database, run: int) -> list[Checkpoint]:
     ]  # fmt: skip
 
 
-def to_state_record(checkpoint: Checkpoint, run: str) -> dict[str, Any]:
-    """A checkpoint as an object for `state.jsonl` and the command `state`. `run`: the run's id."""
-    c = checkpoint
+def to_state_record(
+    checkpoint: Checkpoint, run: str, jobs: GroupCounts | None = None, content: ContentSum | None = None
+) -> dict[str, Any]:
+    """A checkpoint as an object for `state.jsonl` and the command `state`. `run`: the run's id.
+
+    `jobs` and `content` are those of its group now; `content` is None where sums are not recorded.
+    """
+    c, counts, finished = checkpoint, jobs or GroupCounts(), content if checkpoint.completed else None
     return {
         "run": run, "group": c.group, "step_name": c.step, "completed": c.completed, "completed_at": c.completed_at,
         "validation_status": c.status, "reason": c.reason, "content_hash": c.content_hash,
-        "dependencies": list(c.dependencies),
+        "dependencies": list(c.dependencies), "done": counts.done, "failed": counts.failed, "open": counts.open,
+        "rows": content.rows if content else None,
+        "document_sum": sum_to_bytes(finished.document_sum).hex() if finished else None,
+        "row_sum": sum_to_bytes(finished.row_sum).hex() if finished else None,
     }  # fmt: skip

@@ -26,6 +26,7 @@ DELETE FROM jobs WHERE id IN (SELECT e.id FROM json_each(?) i CROSS JOIN jobs j 
     CROSS JOIN jobs e ON e.run = j.run AND e.identity = CAST('extract ' || j.id AS BLOB))
 """
 _SET_DEFS_VERSION = "UPDATE jobs SET defs = ? WHERE id IN (SELECT value FROM json_each(?))"
+_CLEAR_DEFS_VERSION_OF_PAGES = "UPDATE jobs SET defs = NULL WHERE id IN (SELECT value FROM json_each(?))"
 _CLEAR_DEFS_VERSION = """
 UPDATE jobs SET defs = NULL WHERE id > ? AND id <= ? AND state IN ('DONE', 'FAILED') AND +sequence IN (
     SELECT id FROM sequences WHERE run = ? AND kind = 'page' AND grp IN (SELECT value FROM json_each(?)))
@@ -47,6 +48,13 @@ def queue(db: Database, pages: Iterable[int]) -> None:
     json_ids = id_list(pages)
     sequences.ensure_extracts(db, json_ids)
     db.execute(_QUEUE, (json_ids,))
+
+
+def queue_again(db: Database, pages: Sequence[int]) -> None:
+    """Create the jobs that re-extract these done pages with all of their dataDefs, whatever defs made their rows."""
+    if pages:
+        db.execute(_CLEAR_DEFS_VERSION_OF_PAGES, (id_list(pages),))
+        queue(db, pages)
 
 
 def drop(db: Database, sequence: int, limit: int) -> int:

@@ -41,6 +41,7 @@ UPDATE outputs SET cursor = :cursor, bytes = :bytes, rows = :rows, inode = :inod
 WHERE id = :output
 """
 _PROGRESS = "SELECT data_def, min(cursor), max(dirty) FROM outputs WHERE run = ? GROUP BY data_def"
+_LATER_PATHS = "SELECT DISTINCT path FROM outputs WHERE run > ?"
 _HAS_BACKLOG = "SELECT EXISTS (SELECT 1 FROM outputs WHERE run = ? AND (cursor < ? OR dirty))"
 
 
@@ -143,6 +144,11 @@ def finish_rebuild(db: Database, output: int, file_state: Mapping[str, int]) -> 
 def get_progress(db: Database, run: int) -> dict[str, tuple[int, bool]]:
     """By dataDef: the last row that all its files hold, and whether one of them must be rebuilt."""
     return {str(name): (int(cursor), bool(dirty)) for name, cursor, dirty in db.all(_PROGRESS, (run,))}
+
+
+def list_later_paths(db: Database, run: int) -> set[str]:
+    """The files that later runs write."""
+    return {str(row[0]) for row in db.all(_LATER_PATHS, (run,))}
 
 
 def has_backlog(db: Database, run: int, last_row: int) -> bool:

@@ -32,7 +32,7 @@ from engine.store.tables.jobs import JobUpdate
 from engine.store.tables.metrics import FetchStats
 from engine.store.tables.results import NewResult
 from engine.store.tables.rows import NewRows
-from engine.store.transactions import copies, robots, supersede
+from engine.store.transactions import copies, robots, sums, supersede
 from engine.store.transactions.children import add_child_jobs
 from engine.store.transactions.lease import Lease, LeaseRequest, lease_sequences
 from engine.store.transactions.outcome import JobOutcome
@@ -75,6 +75,7 @@ def commit(
 
     Raises Fenced (the node's epoch is over), DatabaseBusy (nothing was written: retry) or StorageError.
     """
+    sums.hash_rows(outcomes)
     # two outcomes of one job: only one has the valid lease, and writing them one by one tells them apart
     has_duplicates = len({outcome.job.id for outcome in outcomes}) < len(outcomes)
     try:
@@ -194,6 +195,7 @@ def _apply(
     stale = supersede.resolve_outdated(db, run, outcomes, reextract_stale=reextract_stale)
     completed_extracts = {f.job.id for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE}
     updates = [_to_update(db, f, places, touched_hosts) for f in outcomes]
+    replaced_documents = sums.list_replaced_documents(db, outcomes)
     accepted_ids = jobs.finish(db, updates, completed_extracts)
     accepted = [f for f in outcomes if f.job.id in accepted_ids]
     documents.add(db, run, [(f.page, f.document) for f in accepted if f.document and f.page])
@@ -203,8 +205,11 @@ def _apply(
     if completed_extracts:
         supersede.delete_old_rows(db, run, [f for f in accepted if f.job.id in completed_extracts])
     rows.add(
-        db, run, [NewRows(f.job.page_job or f.job.id, new.data_def_id, new.texts) for f in accepted for new in f.rows]
+        db,
+        run,
+        [NewRows(f.job.page_job or f.job.id, n.data_def_id, n.texts, n.digests) for f in accepted for n in f.rows],
     )
+    sums.add(db, run, accepted, replaced_documents)
     rows.add_rejected(db, [(f.job.page_job or f.job.id, *counted) for f in accepted for counted in f.rejected])
     _add_row_counts(db, run, accepted)
     health.add(

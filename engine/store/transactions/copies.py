@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from engine.model.job import JobState
-from engine.store.db.connector import Database
+from engine.store.db.connector import Database, id_list
 from engine.store.pages import document_links
-from engine.store.tables import health, row_sources, rows
+from engine.store.tables import content_sums, health, row_sources, rows
 from engine.store.tables.health import PageHealth
 from engine.store.tables.row_sources import RowSource
 from engine.store.transactions.outcome import JobOutcome
@@ -45,6 +45,7 @@ def copy_rows(db: Database, run: int, outcomes: Sequence[JobOutcome], sources: S
     for (name, data_def), jobs in copies.items():
         if count := rows.copy(db, run, data_def, jobs):
             rows.add_counts(db, run, name, count, 0)
+            content_sums.add_copied_rows(db, id_list(job for job, _ in jobs), data_def, name)
     health.add(db, run, pages)
 
 

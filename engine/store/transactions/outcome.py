@@ -1,6 +1,6 @@
 """The outcome of a leased job, with the rows, child jobs and document it made."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -31,6 +31,8 @@ class ExtractedRows(NamedTuple):
     data_def: str
     data_def_id: int
     texts: Texts
+    digests: Sequence[bytes] = ()
+    """Of each row; the commit computes those that are missing."""
 
 
 class PageCounts(NamedTuple):

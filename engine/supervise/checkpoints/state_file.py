@@ -1,56 +1,75 @@
-"""Writes `state.jsonl`: the checkpoints of the run, as a projection of their table.
+"""Writes `state.jsonl`: the checkpoints of the run and the counts of their groups, as a projection of the tables.
 
 The program never reads the file back. A failed write does not stop the run; the next refresh retries it.
 """
 
 import logging
 import os
+import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from engine.store.db.connector import Database
-from engine.store.tables import checkpoints
+from engine.store.tables import checkpoints, content_sums, sequences
+from engine.store.tables.checkpoints import Checkpoint
+from engine.store.tables.content_sums import ContentSum
 from engine.store.tables.runs import Run
 
 _log = logging.getLogger(__name__)
 
 STATE_FILE_NAME = "state.jsonl"
+_COUNTS_SECONDS = 1.0
 
 
 class StateFile:
-    """Rewrites the file if the table changed, or if the file is not as it was written."""
+    """Rewrites the file if the tables changed, or if the file is not as it was written."""
 
     def __init__(self, db: Database, folder: Path, run: Run) -> None:
         self._db = db
         self._path = folder / STATE_FILE_NAME
         self._run = run
+        self._entries: list[Checkpoint] = []
         self._content = b""
         self._signature: tuple[int, int, int] | None = None
         self._failed = False
+        self._next_at = 0.0
 
-    def refresh(self) -> None:
-        """Rewrite the file if needed. Logs the first of several write errors."""
+    def refresh(self, *, at_once: bool = True) -> None:
+        """Rewrite the file if needed. Logs the first of several write errors.
+
+        Without `at_once`, new counts are written once a second; a changed entry always at once.
+        """
         entries = checkpoints.list_checkpoints(self._db, self._run.seq)
-        text = b"".join(orjson.dumps(checkpoints.to_state_record(c, self._run.id)) + b"\n" for c in entries)
+        if not at_once and entries == self._entries and time.monotonic() < self._next_at:
+            return
+        records = read_state_records(self._db, self._run, entries)
+        text = b"".join(orjson.dumps(record) + b"\n" for record in records)
+        self._next_at = time.monotonic() + _COUNTS_SECONDS
         try:
             if text != self._content or self._signature is None or self._signature != _file_signature(self._path):
-                self._write_atomically(text)
-            self._failed = False
+                self._write_atomically(text, durable=entries != self._entries)
+            self._entries, self._failed = entries, False
         except OSError as error:
             self._signature = None
             if not self._failed:
                 _log.warning("%s: %s; retrying later", self._path, error.strerror)
             self._failed = True
 
-    def _write_atomically(self, text: bytes) -> None:
-        """Write a temporary file, fsync, rename: a reader sees the old lines or the new ones, never a part."""
+    def _write_atomically(self, text: bytes, *, durable: bool) -> None:
+        """Write a temporary file and rename it: a reader sees the old lines or the new ones, never a part.
+
+        `durable`: fsync before. New counts alone are not worth it: the file is written again if it is lost.
+        """
         temp_path = self._path.with_name(f".{STATE_FILE_NAME}.new")
         try:
             with os.fdopen(os.open(temp_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                 file.write(text)
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
             if self._path.is_dir():
                 raise IsADirectoryError(21, "a directory has this name")
             temp_path.replace(self._path)
@@ -58,6 +77,20 @@ class StateFile:
             temp_path.unlink(missing_ok=True)
             raise
         self._content, self._signature = text, _file_signature(self._path)
+
+
+def read_state_records(db: Database, run: Run, entries: Sequence[Checkpoint] | None = None) -> list[dict[str, Any]]:
+    """The lines of the file; `entries`: the checkpoints, if they are read already."""
+    if entries is None:
+        entries = checkpoints.list_checkpoints(db, run.seq)
+    jobs = sequences.count_by_group(db, run.seq)
+    sums = content_sums.list_sums(db, run.seq) if content_sums.is_summed(db, run.seq) else None
+    return [
+        checkpoints.to_state_record(
+            c, run.id, jobs.get(c.group), None if sums is None else sums.get(c.group, ContentSum())
+        )
+        for c in entries
+    ]
 
 
 def _file_signature(path: Path) -> tuple[int, int, int] | None:

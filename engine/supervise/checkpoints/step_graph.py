@@ -1,6 +1,7 @@
 """Derives the steps of each group from the defs: content hashes and dependencies. Knows no database."""
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -86,6 +87,24 @@ def build_step_graph(definitions: Definitions, *, base_url: str | None, output: 
         {name: _upstream_groups(name, feeders) - {name} for name in names},
         {name: tuple(d.name for d in _group_data_defs(definitions, groups.get(name)) if d.fields) for name in names},
     )
+
+
+def find_dependents(changed: Iterable[str], dependencies: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """Every step that depends on a changed one, directly or through others, with that one. All are GROUP/STEP."""
+    followers: dict[str, list[str]] = defaultdict(list)
+    for key, names in dependencies.items():
+        for name in names:
+            followers[name].append(key)
+    sources = {key: key for key in changed}
+    causes: dict[str, str] = {}
+    todo = list(sources.items())
+    while todo:
+        key, cause = todo.pop(0)
+        for follower in followers[key]:
+            if follower not in causes and follower not in sources:
+                causes[follower] = cause
+                todo.append((follower, cause))
+    return causes
 
 
 def _group_steps(group: TaskGroup) -> list[str]:

@@ -4,7 +4,6 @@ A step is recorded as complete only by what the tables say in the same transacti
 """
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -21,6 +20,7 @@ from engine.supervise.checkpoints.step_graph import (
     STEP_INPUTS,
     StepGraph,
     StepSpec,
+    find_dependents,
 )
 
 CheckpointMap = Mapping[str, Checkpoint]
@@ -64,7 +64,7 @@ class CheckpointTracker:
             with self._db.transaction():
                 changed = [] if stopped() else self._completion_changes()
                 checkpoints.write(self._db, self._run, changed)
-        self.write_state_file()
+        self._state_file.refresh(at_once=False)
         return bool(changed)
 
     def write_state_file(self) -> None:
@@ -235,19 +235,14 @@ def _is_drained(group: str, entries: CheckpointMap, steps: StepGraph, now: RunPr
 
 def _dependent_reasons(changed: Iterable[str], steps: StepGraph, version: int) -> dict[str, str]:
     """Every step that depends on a changed one, directly or through others, with the reason."""
-    followers: dict[str, list[str]] = defaultdict(list)
-    for step in steps.steps:
-        for name in step.dependencies:
-            followers[name if "/" in name else f"{step.group}/{name}"].append(step.key)
-    reasons: dict[str, str] = {}
-    todo = [(key, key) for key in changed]
-    while todo:
-        key, cause = todo.pop(0)
-        for follower in followers[key]:
-            if follower not in reasons and follower not in changed:
-                reasons[follower] = f"depends on {cause}, which changed with defs v{version}"
-                todo.append((follower, cause))
-    return reasons
+    dependencies = {
+        step.key: [name if "/" in name else f"{step.group}/{name}" for name in step.dependencies]
+        for step in steps.steps
+    }
+    return {
+        key: f"depends on {cause}, which changed with defs v{version}"
+        for key, cause in find_dependents(changed, dependencies).items()
+    }
 
 
 def _invalid_reason(entry: Checkpoint) -> str | None:

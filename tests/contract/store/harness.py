@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,31 @@ class StoreHarness:
         active = sum(c["ready"] + c["taken"] > 0 for c in counted.values())
         assert self.db.value("SELECT active_sequences FROM runs WHERE seq = ?", (self.run,)) == active
 
+    def check_sums(self) -> None:
+        """The sums of each group equal those of its rows, and of the documents of its jobs."""
+        of_rows: dict[str, list[bytes]] = {}
+        for group, name, data, digest in self.db.all(
+            "SELECT s.grp, d.name, CAST(r.data AS TEXT), r.digest FROM rows r JOIN jobs j ON j.id = r.job"
+            " JOIN sequences s ON s.id = j.sequence JOIN data_defs d ON d.id = r.data_def"
+        ):
+            assert digest == blake2b(f"{name}\0{data}".encode(), digest_size=16).digest()
+            of_rows.setdefault(group, []).append(digest)
+        of_documents: dict[str, list[bytes]] = {}
+        for group, digest in self.db.all(
+            "SELECT s.grp, d.digest FROM jobs j JOIN sequences s ON s.id = j.sequence JOIN documents d"
+            " ON d.id = j.document"
+        ):
+            of_documents.setdefault(group, []).append(digest)
+        stored = {
+            row[0]: row[1:]
+            for row in self.db.all("SELECT grp, documents, document_sum, rows, row_sum FROM content_sums")
+        }
+        empty = (0, bytes(16), 0, bytes(16))
+        for group in {*of_rows, *of_documents, *stored}:
+            documents, listed = of_documents.get(group, []), of_rows.get(group, [])
+            expected = (len(documents), sum_of(documents), len(listed), sum_of(listed))
+            assert stored.get(group, empty) == expected, group
+
     def rung(self) -> set[int]:
         return {row[0] for row in self.db.all("SELECT id FROM sequences WHERE rung_at IS NOT NULL")}
 
@@ -227,6 +253,11 @@ class StoreHarness:
 
     def close(self) -> None:
         self.db.close()
+
+
+def sum_of(digests: Iterable[bytes]) -> bytes:
+    """Their sum modulo 2^128."""
+    return (sum(int.from_bytes(digest, "big") for digest in digests) % 2**128).to_bytes(16, "big")
 
 
 def child(page: Page) -> ChildJob:

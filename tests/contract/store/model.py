@@ -63,6 +63,7 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def counters_equal_the_jobs(self) -> None:
         self.store.check_counters()
+        self.store.check_sums()
 
     @invariant()
     def taken_jobs_are_those_with_a_valid_lease(self) -> None:

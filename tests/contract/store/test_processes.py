@@ -19,7 +19,6 @@ from engine.store.pages import documents
 from engine.store.pages.body import Body
 from engine.store.pages.documents import NewDocument
 from engine.store.read import snapshot
-from engine.store.tables import runs
 from engine.store.tables.hosts import HostPolicy
 from engine.store.transactions.lease import LeaseRequest, lease
 from tests.contract.store.harness import Page, StoreHarness
@@ -184,7 +183,7 @@ def test_a_data_dir_of_the_first_schema_can_be_used(tmp_path: Path) -> None:
         db.close()
     db = Database.open(tmp_path / CRAWL)
     with db.transaction():
-        run = runs.create(db, None, 0.0).seq
+        run = db.value("INSERT INTO runs (id, created_at) VALUES ('000001', 0.0) RETURNING seq")
         db.execute(
             "INSERT INTO documents (id, run, key, url, status, content_type, fetched_at, size, digest) VALUES "
             f"(7, {run}, x'01', 'http://a/', 200, 'text/html', 1.0, 3, x'00')"

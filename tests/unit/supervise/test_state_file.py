@@ -10,13 +10,14 @@ import pytest
 
 from engine.store.db.connector import Database
 from engine.store.db.schema import CRAWL, migrate_databases
-from engine.store.tables import checkpoints, runs
+from engine.store.tables import checkpoints, content_sums, runs
 from engine.store.tables.checkpoints import Checkpoint
+from engine.store.tables.content_sums import ContentSum
 from engine.supervise.checkpoints.state_file import StateFile
 
 KEYS = [
     "run", "group", "step_name", "completed", "completed_at", "validation_status", "reason", "content_hash",
-    "dependencies",
+    "dependencies", "done", "failed", "open", "rows", "document_sum", "row_sum",
 ]  # fmt: skip
 
 
@@ -50,14 +51,17 @@ def harness(tmp_path: Path) -> Iterator[StateFileHarness]:
 
 def test_it_has_a_line_for_each_step_in_order(harness: StateFileHarness) -> None:
     assert [list(line) for line in harness.lines] == [KEYS, KEYS]
+    counts = {"done": 0, "failed": 0, "open": 0, "rows": 0}
     assert harness.lines == [
         {
             "run": harness.run.id, "group": "g", "step_name": "seeder", "completed": True, "completed_at": 7.5,
             "validation_status": "valid", "reason": None, "content_hash": "1", "dependencies": [],
+            **counts, "document_sum": "0" * 32, "row_sum": "0" * 32,
         },
         {
             "run": harness.run.id, "group": "g", "step_name": "loader", "completed": False, "completed_at": None,
             "validation_status": "provisional", "reason": "x", "content_hash": "2", "dependencies": ["seeder"],
+            **counts, "document_sum": None, "row_sum": None,
         },
     ]  # fmt: skip
     assert stat.S_IMODE(harness.path.stat().st_mode) == 0o600
@@ -70,6 +74,35 @@ def test_it_is_replaced_only_when_an_entry_changes(harness: StateFileHarness) ->
     harness.write(Checkpoint(step="loader", group="g", content_hash="2", completed_at=9.0, status="valid"))
     harness.file.refresh()
     assert [line["completed"] for line in harness.lines] == [True, True]
+
+
+def add_rows(harness: StateFileHarness, count: int) -> None:
+    with harness.db.transaction():
+        content_sums.move(harness.db, harness.run.seq, {"g": ContentSum(rows=count)})
+
+
+def test_new_counts_wait_for_their_second_and_a_changed_entry_does_not(
+    harness: StateFileHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, flushed = [100.0], list[int]()
+    monkeypatch.setattr("engine.supervise.checkpoints.state_file.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("engine.supervise.checkpoints.state_file.os.fsync", flushed.append)
+    harness.file.refresh()
+    add_rows(harness, 1)
+    harness.file.refresh(at_once=False)
+    assert [line["rows"] for line in harness.lines] == [0, 0]
+    now[0] += 1.0
+    harness.file.refresh(at_once=False)
+    assert [line["rows"] for line in harness.lines] == [1, 1]
+    assert flushed == [], "counts alone are not flushed"
+    add_rows(harness, 1)
+    harness.write(Checkpoint(step="loader", group="g", content_hash="2", completed_at=9.0, status="valid"))
+    harness.file.refresh(at_once=False)
+    assert [line["rows"] for line in harness.lines] == [2, 2]
+    assert len(flushed) == 1
+    add_rows(harness, 1)
+    harness.file.refresh()
+    assert [line["rows"] for line in harness.lines] == [3, 3], "at the end"
 
 
 @pytest.mark.parametrize("damage", ["gone", "empty", "torn", "false", "replaced"])

@@ -1,0 +1,54 @@
+"""Compares the rows of finished groups with their digests, and their sums with those of the checkpoints."""
+
+from collections.abc import Mapping, Sequence
+
+from engine.model.content_digest import row_digests
+from engine.store.db.connector import Database
+from engine.store.read import content
+from engine.store.read.content import ContentRow
+from engine.store.tables.content_sums import ContentSum
+from engine.supervise.verification.findings import GroupFindings
+
+
+def check_rows(batch: Sequence[ContentRow], findings: Mapping[str, GroupFindings]) -> set[int]:
+    """Compare rows with their digests; returns the ids of damaged ones, of any group."""
+    damaged = set()
+    by_data_def: dict[str, list[ContentRow]] = {}
+    for row in batch:
+        by_data_def.setdefault(row.data_def, []).append(row)
+    for data_def, rows in by_data_def.items():
+        for row, digest in zip(rows, row_digests(data_def, [row.data for row in rows]), strict=True):
+            if row.digest != digest:
+                damaged.add(row.id)
+    for row in batch:
+        of_group = findings.get(row.group)
+        if of_group is None:
+            continue
+        of_group.present.add_rows((row.digest,), 1)
+        if row.id in damaged:
+            of_group.damaged_rows += 1
+            of_group.damaged_pages.add(row.job)
+    return damaged
+
+
+def conclude_rows(db: Database, run: int, group: str, findings: GroupFindings, recorded: ContentSum) -> str | None:
+    """The reason why the rows of a group differ from its checkpoint; None: they do not.
+
+    Decides also which pages are extracted again: those whose rows differ in number from what was counted when they
+    were extracted, and all where that does not explain the difference.
+    """
+    present = findings.present
+    reasons = []
+    if findings.damaged_rows:
+        verb = "differs from its" if findings.damaged_rows == 1 else "differ from their"
+        reasons.append(f"{findings.damaged_rows:,} of {recorded.rows:,} {verb} checkpoint")
+    if present.rows != recorded.rows:
+        reasons.append(f"{present.rows:,} instead of {recorded.rows:,}")
+    elif present.row_sum != recorded.row_sum and not reasons:
+        reasons.append("their sum differs from the checkpoint")
+    if (present.rows, present.row_sum) != (recorded.rows, recorded.row_sum):
+        miscounted = content.list_miscounted_pages(db, run, group)
+        findings.damaged_pages.update(miscounted)
+        is_explained = present.rows + sum(miscounted.values()) == recorded.rows
+        findings.is_scanned = not is_explained or not findings.damaged_pages
+    return f"rows: {', '.join(reasons)}" if reasons else None

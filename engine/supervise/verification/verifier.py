@@ -1,0 +1,176 @@
+"""Verifies a run: recomputes the sums of its finished groups, and compares its files with its rows. Changes nothing.
+
+A group is finished when all of its steps are complete. There is no long transaction: a crawl may be writing, and what
+changed meanwhile is not judged.
+"""
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+from engine.store.db.connector import Database
+from engine.store.pages.documents import PageStore
+from engine.store.read import content
+from engine.store.tables import content_sums, versions
+from engine.store.tables.checkpoints import Checkpoint
+from engine.store.tables.content_sums import ContentSum
+from engine.store.tables.runs import Run
+from engine.supervise.checkpoints.step_graph import APPENDER, LOADER, PARSER, find_dependents
+from engine.supervise.checkpoints.tracker import read_checkpoints
+from engine.supervise.verification.document_check import check_documents, conclude_documents
+from engine.supervise.verification.findings import GroupFindings, GroupResult, GroupStatus, OutputResult, Verification
+from engine.supervise.verification.output_check import OutputChecks
+from engine.supervise.verification.row_check import check_rows, conclude_rows
+
+_BATCH_ROWS, _FIRST_ROWS, _MIN_ROWS = 1_000, 100, 4
+_BATCH_BYTES = 8_000_000
+"""Batches of large rows are smaller, so that memory stays flat."""
+_CHANGED = "it changed while it was read"
+_NOT_RECORDED = "its run began before sums were recorded; a new run records them"
+
+
+def verify(db: Database, folder: Path, run: Run, pages: PageStore | None) -> Verification:
+    """Verify a run. `folder`: the data dir; `pages`: None if the file with the bodies is missing.
+
+    Raises DatabaseBusy, StorageError.
+    """
+    entries = read_checkpoints(db, run.seq)
+    by_group: dict[str, dict[str, Checkpoint]] = {}
+    for entry in entries.values():
+        by_group.setdefault(entry.group, {})[entry.step] = entry
+    if not content_sums.is_summed(db, run.seq):
+        results = [_result(group, _status(steps, "not_recorded"), steps) for group, steps in by_group.items()]
+        return Verification(groups=tuple(results), outputs=(), findings={}, recorded={}, damaged={}, dependents={})
+    finished = [group for group, steps in by_group.items() if _status(steps, "valid") == "valid"]
+    recorded = _list_recorded(db, run.seq, finished)
+    findings = {group: GroupFindings() for group in finished}
+    output_results, reasons = _read_content(db, folder, run, pages, findings, recorded)
+    again, now = read_checkpoints(db, run.seq), _list_recorded(db, run.seq, finished)
+    changed = {
+        group
+        for group, steps in by_group.items()
+        if group in findings
+        and (now[group] != recorded[group] or any(again.get(entry.key) != entry for entry in steps.values()))
+    }
+    damaged: dict[str, str] = {}
+    for group in finished:
+        if group not in changed:
+            damaged |= _conclude(db, run.seq, by_group[group], findings[group], recorded[group], reasons.get(group, []))
+    dependents = {
+        key: f"depends on {cause}, which is damaged"
+        for key, cause in find_dependents(damaged, {key: e.dependency_keys for key, e in entries.items()}).items()
+        if key in entries and entries[key].completed
+    }
+    invalid = {**dependents, **damaged}
+    return Verification(
+        groups=tuple(
+            GroupResult(group=group, status="unfinished", reason=_CHANGED)
+            if group in changed
+            else _result(group, _status(steps, "valid"), steps, invalid, findings.get(group))
+            for group, steps in by_group.items()
+        ),
+        outputs=tuple(output_results),
+        findings={
+            group: of_group
+            for group, of_group in findings.items()
+            if any(entry.key in damaged for entry in by_group[group].values())
+        },
+        recorded=recorded,
+        damaged=damaged,
+        dependents=dependents,
+    )
+
+
+def _read_content(
+    db: Database,
+    folder: Path,
+    run: Run,
+    pages: PageStore | None,
+    findings: Mapping[str, GroupFindings],
+    recorded: Mapping[str, ContentSum],
+) -> tuple[list[OutputResult], dict[str, list[str]]]:
+    """Read all rows and documents of a run; the results of its outputs, and the reasons by group."""
+    with closing(OutputChecks(db, folder, run)) as checks:
+        last, limit = content.first_row_id(db, run.seq) - 1, _FIRST_ROWS
+        while batch := content.list_rows(db, run.seq, last, limit):
+            checks.check(batch, check_rows(batch, findings))
+            last = batch[-1].id
+            size = sum(len(row.data) for row in batch)
+            limit = max(_MIN_ROWS, min(_BATCH_ROWS, len(batch) * _BATCH_BYTES // max(1, size)))
+        check_documents(db, run.seq, pages, findings)
+        lacking = {group for group, of_group in findings.items() if of_group.present.rows < recorded[group].rows}
+        return checks.finish(_groups_by_data_def(db, run), lacking)
+
+
+def _conclude(
+    db: Database,
+    run: int,
+    steps: Mapping[str, Checkpoint],
+    findings: GroupFindings,
+    recorded: ContentSum,
+    output_reasons: list[str],
+) -> dict[str, str]:
+    """By GROUP/STEP: what differs in a group."""
+    group = next(iter(steps.values())).group
+    reasons = {
+        LOADER: conclude_documents(db, run, group, findings, recorded),
+        PARSER: conclude_rows(db, run, group, findings, recorded),
+        APPENDER: ", ".join(output_reasons),
+    }
+    return {steps[step].key: reason for step, reason in reasons.items() if reason and step in steps}
+
+
+def _list_recorded(db: Database, run: int, groups: list[str]) -> dict[str, ContentSum]:
+    sums = content_sums.list_sums(db, run)
+    return {group: sums.get(group, ContentSum()) for group in groups}
+
+
+def _groups_by_data_def(db: Database, run: Run) -> dict[str, set[str]]:
+    groups: dict[str, set[str]] = {}
+    if run.defs_version is not None:
+        for group in versions.read(db, run.defs_version).task_groups:
+            for task in group.tasks:
+                groups.setdefault(task.data_def, set()).add(group.name)
+    return groups
+
+
+def _status(steps: Mapping[str, Checkpoint], complete: GroupStatus) -> GroupStatus:
+    """The status of a group by its entries; `complete`: if they are all complete."""
+    if any(entry.status == "invalid" for entry in steps.values()):
+        return "invalid"
+    return complete if all(entry.completed for entry in steps.values()) else "unfinished"
+
+
+def _result(
+    group: str,
+    status: GroupStatus,
+    steps: Mapping[str, Checkpoint],
+    invalid: Mapping[str, str] | None = None,
+    findings: GroupFindings | None = None,
+) -> GroupResult:
+    """The result of a group; `invalid`: by GROUP/STEP, what makes entries invalid."""
+    if status == "not_recorded":
+        return GroupResult(group=group, status=status, reason=_NOT_RECORDED)
+    reasons = {entry.step: (invalid or {}).get(entry.key) or _invalid_reason(entry) for entry in steps.values()}
+    reasons_by_step = {step: reason for step, reason in reasons.items() if reason}
+    read = findings or GroupFindings()
+    return GroupResult(
+        group=group,
+        status="invalid" if reasons_by_step else status,
+        reason=next(iter(_most_direct(reasons_by_step)), None),
+        steps=reasons_by_step,
+        rows=read.present.rows if findings else None,
+        documents=read.documents if findings else None,
+        pruned=read.pruned,
+        unrecorded=read.unrecorded,
+    )
+
+
+def _invalid_reason(entry: Checkpoint) -> str | None:
+    return (entry.reason or "invalid") if entry.status == "invalid" else None
+
+
+def _most_direct(reasons: Mapping[str, str]) -> list[str]:
+    """The reasons of steps in one line, without those that only depend on others where there is another."""
+    direct = [reason for reason in reasons.values() if not reason.startswith("depends on ")]
+    return ["; ".join(dict.fromkeys(direct or [*reasons.values()][:1]))] if reasons else []

@@ -1,0 +1,339 @@
+"""`state --verify`: damage of rows, documents and files is named by group, and the next run repairs exactly that."""
+
+import contextlib
+import json
+import signal
+import sqlite3
+import threading
+from typing import Any
+
+import pytest
+
+from .project import Project, until
+from .site import Page, Site, html
+from .verified_crawl import FILES, VerifiedCrawl
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def crawl(project: Project, site: Site) -> VerifiedCrawl:
+    """A crawl that is DONE."""
+    crawl = VerifiedCrawl(project, site)
+    project.crawl()
+    return crawl
+
+
+def statuses(result: dict[str, Any]) -> dict[str, str]:
+    return {group["group"]: group["status"] for group in result["groups"]}
+
+
+def steps_of(result: dict[str, Any], group: str) -> dict[str, str]:
+    (steps,) = [one["steps"] for one in result["groups"] if one["group"] == group]
+    assert isinstance(steps, dict)
+    return steps
+
+
+def entries_of(project: Project, group: str) -> list[dict[str, Any]]:
+    lines = (project.data / "state.jsonl").read_text("utf-8").splitlines()
+    return [line for line in map(json.loads, lines) if line["group"] == group]
+
+
+def test_one_changed_row_of_two_groups_in_one_file(crawl: VerifiedCrawl, project: Project, site: Site) -> None:
+    crawl.assert_whole()
+    before = entries_of(project, "blue")
+    crawl.execute("UPDATE rows SET data = replace(data, 'red', 'RED') WHERE id = ?", crawl.row_of("red", 7))
+
+    result = crawl.verify()
+
+    assert statuses(result) == {"red": "invalid", "blue": "valid"}
+    assert result["marked"]
+    assert steps_of(result, "red") == {
+        "parser": "rows: 1 of 20 differs from its checkpoint",
+        "filter": "depends on red/parser, which is damaged",
+        "appender": "depends on red/parser, which is damaged",
+    }
+    assert {output["status"] for output in result["outputs"]} == {"valid"}, "the files have what was committed"
+    assert entries_of(project, "blue") == before
+    marked = {entry["step_name"]: entry for entry in entries_of(project, "red")}
+    assert {name: entry["validation_status"] for name, entry in marked.items()} == {
+        "seeder": "valid", "loader": "valid", "parser": "invalid", "filter": "invalid", "appender": "invalid",
+    }  # fmt: skip
+    assert marked["parser"]["reason"] == "rows: 1 of 20 differs from its checkpoint"
+    again = crawl.verify()
+    assert statuses(again) == {"red": "invalid", "blue": "valid"}, "until the next run"
+    assert not again["marked"]
+    assert project.query("SELECT count(*) FROM jobs WHERE page IS NOT NULL") == [(1,)], "one page is extracted again"
+
+    crawl.run_again()
+
+    assert site.paths == [], "its document is stored"
+    crawl.assert_whole()
+    assert {entry["validation_status"] for entry in entries_of(project, "red")} == {"valid"}
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("DELETE FROM rows WHERE id = ?", "rows: 19 instead of 20"),
+        ("UPDATE rows SET digest = NULL WHERE id = ?", "rows: 1 of 20 differs from its checkpoint"),
+        ("UPDATE rows SET data = x'ff00' WHERE id = ?", "rows: 1 of 20 differs from its checkpoint"),
+        (
+            "INSERT INTO rows (run, job, data_def, data) SELECT run, job, data_def, '{}' FROM rows WHERE id = ?",
+            "rows: 1 of 20 differs from its checkpoint, 21 instead of 20",
+        ),
+        (
+            "UPDATE content_sums SET row_sum = zeroblob(16) WHERE grp = 'red' AND ? > 0",
+            "rows: their sum differs from the checkpoint",
+        ),
+    ],
+    ids=["deleted", "digest", "not text", "added", "sum"],
+)
+def test_rows_damaged_in_other_ways(crawl: VerifiedCrawl, site: Site, sql: str, reason: str) -> None:
+    crawl.execute(sql, crawl.row_of("red", 7))
+    result = crawl.verify()
+    assert statuses(result) == {"red": "invalid", "blue": "valid"}
+    assert steps_of(result, "red")["parser"] == reason
+    crawl.run_again()
+    assert site.paths == []
+    crawl.assert_whole()
+
+
+def test_rows_lost_without_counts_have_the_whole_group_extracted(crawl: VerifiedCrawl, site: Site) -> None:
+    row = crawl.row_of("red", 7)
+    crawl.execute("DELETE FROM page_health WHERE job = (SELECT job FROM rows WHERE id = ?)", row)
+    crawl.execute("DELETE FROM rows WHERE id = ?", row)
+    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "valid"}
+    crawl.run_again()
+    assert site.paths == []
+    crawl.assert_whole()
+
+
+@pytest.mark.parametrize("damage", ["changed", "unreadable", "missing", "forgotten", "unreferenced", "status"])
+def test_a_damaged_document_is_fetched_again(crawl: VerifiedCrawl, project: Project, site: Site, damage: str) -> None:
+    page, path = crawl.document_of("blue", 2)
+    other, _ = crawl.document_of("red", 0)
+    match damage:
+        case "changed":
+            crawl.execute(
+                "UPDATE pages SET body = (SELECT body FROM pages WHERE id = ?) WHERE id = ?", other, page,
+                name="pages.db",
+            )  # fmt: skip
+        case "unreadable":
+            crawl.execute("UPDATE pages SET body = x'00' WHERE id = ?", page, name="pages.db")
+        case "missing":
+            crawl.execute("DELETE FROM pages WHERE id = ?", page, name="pages.db")
+        case "forgotten":
+            crawl.execute("DELETE FROM documents WHERE id = ?", page)
+        case "unreferenced":
+            crawl.execute("UPDATE jobs SET document = NULL WHERE document = ?", page)
+        case "status":
+            crawl.execute("UPDATE documents SET status = 203 WHERE id = ?", page)
+    result = crawl.verify()
+    assert statuses(result) == {"red": "valid", "blue": "invalid"}
+    text = {
+        "missing": "documents: 1 of 4 is missing", "forgotten": "documents: 1 of 4 is missing",
+        "unreferenced": "documents: 3 instead of 4",
+    }.get(damage, "documents: 1 of 4 differs from its checkpoint")  # fmt: skip
+    steps = steps_of(result, "blue")
+    assert steps.pop("loader") == text
+    assert steps == dict.fromkeys(("parser", "filter", "appender"), "depends on blue/loader, which is damaged")
+    crawl.run_again()
+    assert site.paths == [path], "nothing else is fetched"
+    crawl.assert_whole()
+
+
+def test_a_changed_row_whose_document_is_gone_is_fetched_again(crawl: VerifiedCrawl, site: Site) -> None:
+    page, path = crawl.document_of("red", 0)
+    crawl.execute("UPDATE documents SET pruned = 1, key = x'' WHERE id = ?", page)
+    crawl.execute("DELETE FROM pages WHERE id = ?", page, name="pages.db")
+    result = crawl.verify()
+    assert result["valid"], "a pruned document is not damage"
+    assert {group["group"]: group["pruned"] for group in result["groups"]} == {"red": 1, "blue": 0}
+    assert "1 document is pruned" in crawl.project.run_with_data("state", "--verify").out
+    crawl.execute("UPDATE rows SET data = '{}' WHERE id = ?", crawl.row_of("red", 0))
+    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "valid"}
+    crawl.run_again()
+    assert site.paths == [path]
+    crawl.assert_whole()
+
+
+def change_file(crawl: VerifiedCrawl, name: str, how: str) -> str:
+    """Damage a file at its row 7, which may be of any group; returns its group."""
+    path = crawl.project.output(name)
+    if name.endswith(".db"):
+        with contextlib.closing(sqlite3.connect(path)) as db, db:
+            (id_,) = db.execute("SELECT _id FROM item ORDER BY _id LIMIT 1 OFFSET 6").fetchone()
+            if how == "changed":
+                db.execute("UPDATE item SET price = price || '1' WHERE _id = ?", (id_,))
+            elif how == "removed":
+                db.execute("DELETE FROM item WHERE _id = ?", (id_,))
+            else:
+                db.execute("INSERT INTO item SELECT -5, name, price FROM item WHERE _id = ?", (id_,))
+    else:
+        lines = path.read_bytes().splitlines(keepends=True)
+        at = 7 if name.endswith(".csv") else 6
+        if how == "changed":
+            lines[at] = lines[at].replace(b"0", b"9")
+        elif how == "removed":
+            del lines[at]
+        else:
+            lines.insert(at, lines[at])
+        path.write_bytes(b"".join(lines))
+    [(group,)] = crawl.project.query(
+        "SELECT s.grp FROM (SELECT job FROM rows ORDER BY id LIMIT 1 OFFSET 6) r JOIN jobs j ON j.id = r.job"
+        " JOIN sequences s ON s.id = j.sequence"
+    )
+    return str(group)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_changed_line_is_that_of_one_group(crawl: VerifiedCrawl, site: Site, name: str) -> None:
+    group = change_file(crawl, name, "changed")
+    result = crawl.verify()
+    other = "blue" if group == "red" else "red"
+    assert statuses(result) == {group: "invalid", other: "valid"}
+    place = {"item.csv": "line 8 is not row 7", "item.jsonl": "line 7 is not row 7", "item.db": "row 7 differs"}[name]
+    assert steps_of(result, group) == {"appender": f"output {name}: {place}"}
+    crawl.run_again()
+    assert site.paths == []
+    crawl.assert_whole()
+
+
+@pytest.mark.parametrize("how", ["removed", "added", "missing", "short", "long", "header"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_is_written_again(
+    crawl: VerifiedCrawl, project: Project, site: Site, name: str, how: str
+) -> None:
+    path = project.output(name)
+    match how:
+        case "missing":
+            path.unlink()
+        case "short":
+            path.write_bytes(path.read_bytes()[: -(path.stat().st_size // 3)])
+        case "long" if not name.endswith(".db"):
+            path.write_bytes(path.read_bytes() + b"x\n")
+        case "header" | "long":
+            path.write_bytes(b"x" + path.read_bytes()[1:])
+        case _:
+            change_file(crawl, name, how)
+    result = crawl.verify()
+    assert not result["valid"]
+    assert [output["path"].endswith(name) for output in result["outputs"] if output["status"] == "invalid"] == [True]
+    assert {step for group in ("red", "blue") for step in steps_of(result, group)} == {"appender"}
+    crawl.run_again()
+    assert site.paths == []
+    crawl.assert_whole()
+
+
+def test_damage_of_rows_documents_and_files_at_once(crawl: VerifiedCrawl, project: Project, site: Site) -> None:
+    page, path = crawl.document_of("blue", 1)
+    crawl.execute("DELETE FROM pages WHERE id = ?", page, name="pages.db")
+    crawl.execute("UPDATE rows SET data = '{}' WHERE job = (SELECT id FROM jobs WHERE document = ?)", page)
+    crawl.execute("UPDATE rows SET data = '[' WHERE id = ?", crawl.row_of("red", 3))
+    project.output("item.csv").unlink()
+    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "invalid"}
+    crawl.run_again()
+    assert site.paths == [path]
+    crawl.assert_whole()
+
+
+def test_with_a_supervisor_alive_finished_groups_are_verified_and_nothing_is_marked(
+    project: Project, site: Site
+) -> None:
+    crawl = VerifiedCrawl(project, site)
+    hold = threading.Event()
+    site["/blue/3"] = Page(site.pages["/blue/3"].content, hold=hold)  # type: ignore[union-attr]
+    running = project.start()
+    assert until(lambda: (project.data / "state.jsonl").exists() and all(
+        entry["completed"] for entry in entries_of(project, "red")
+    ))  # fmt: skip
+    assert statuses(crawl.verify()) == {"red": "valid", "blue": "unfinished"}
+    row = crawl.row_of("red", 0)
+    [(data,)] = project.query(f"SELECT data FROM rows WHERE id = {row}")
+    crawl.execute("UPDATE rows SET data = '{}' WHERE id = ?", row)
+    result = crawl.verify()
+    assert statuses(result) == {"red": "invalid", "blue": "unfinished"}
+    assert not result["marked"]
+    assert "supervisor" in result["note"]
+    crawl.execute("UPDATE rows SET data = ? WHERE id = ?", data, row)
+    hold.set()
+    assert running.wait().code == 0
+    crawl.assert_whole()
+
+
+def test_an_earlier_run_is_verified_and_not_marked(crawl: VerifiedCrawl, project: Project) -> None:
+    first = crawl.verify()["run"]
+    second = project.crawl("--fresh").summary["run"]
+    assert first != second
+    crawl.execute("UPDATE rows SET data = '{}' WHERE id = ?", crawl.row_of("red", 0))
+    assert crawl.verify()["valid"], "the latest run is whole"
+    result = crawl.verify("--run", first)
+    assert statuses(result) == {"red": "invalid", "blue": "valid"}
+    assert not result["marked"]
+    assert "latest run" in result["note"]
+
+
+def test_files_with_only_new_rows(crawl: VerifiedCrawl, project: Project, site: Site) -> None:
+    for page in (1, 3):
+        site[f"/red/{page}"] = html(f"<ul><li><a>new {page}</a><i>1.5</i></li><li><a>newer</a><i>2</i></li></ul>")
+    project.crawl("--fresh", "--only-new")
+    assert len(project.rows("item")) == 4
+    assert crawl.verify()["valid"]
+    [(last,)] = project.query("SELECT max(id) FROM rows WHERE data GLOB '*new*'")
+    crawl.execute("UPDATE rows SET data = '{}' WHERE id = ?", last)
+    crawl.execute("UPDATE rows SET data = '{}' WHERE id = (SELECT max(id) FROM rows WHERE data GLOB '*blue*')")
+    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "invalid"}
+    assert {output["status"] for output in crawl.verify()["outputs"]} == {"valid"}
+    site.clear_log()
+    project.crawl()
+    assert site.paths == []
+    assert len(project.rows("item")) == 4
+    assert crawl.verify()["valid"]
+    path = project.output("item.csv")
+    path.write_bytes(path.read_bytes().replace(b"newer", b"Newer", 1))
+    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "valid"}
+
+
+def test_a_kill_during_the_repair_leaves_exact_sums(crawl: VerifiedCrawl, project: Project, site: Site) -> None:
+    crawl.execute("UPDATE rows SET data = '{}'")
+    crawl.execute("DELETE FROM pages WHERE id IN (SELECT id FROM pages LIMIT 3)", name="pages.db")
+    assert statuses(crawl.verify()) == {"red": "invalid", "blue": "invalid"}
+    site.clear_log()
+    running = project.start()
+    assert until(lambda: site.paths)
+    running.send(signal.SIGKILL)
+    running.wait()
+    project.assert_no_process_left()
+    project.crawl()
+    crawl.assert_whole()
+
+
+def test_a_run_of_an_earlier_schema_has_no_sums(crawl: VerifiedCrawl, project: Project) -> None:
+    crawl.execute("UPDATE runs SET summed = 0")
+    result = crawl.verify()
+    assert statuses(result) == {"red": "not_recorded", "blue": "not_recorded"}
+    assert "before sums were recorded" in project.run_with_data("state", "--verify").out
+    assert {entry["rows"] for entry in map(json.loads, project.run_with_data("state", "--json").out.splitlines())} == {
+        None
+    }
+    project.crawl("--fresh")
+    crawl_again = crawl.verify()
+    assert statuses(crawl_again) == {"red": "valid", "blue": "valid"}
+
+
+def test_an_interrupted_run_has_unfinished_groups(project: Project, site: Site) -> None:
+    crawl = VerifiedCrawl(project, site)
+    hold = threading.Event()
+    site["/blue/3"] = Page(html(""), hold=hold)
+    running = project.start("--grace", "0.2")
+    assert until(lambda: len(site.paths) >= 8)
+    running.send(signal.SIGINT)
+    running.wait()
+    hold.set()
+    assert statuses(crawl.verify())["blue"] == "unfinished"
+
+
+def test_without_a_run_nothing_is_verified(project: Project) -> None:
+    done = project.run_with_data("state", "--verify", "--json")
+    assert (done.code, done.out) == (0, "")

@@ -1,0 +1,146 @@
+"""A crawl of two groups whose rows share their files, with sums recomputed by hand and ways to damage it."""
+
+import contextlib
+import json
+import sqlite3
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from engine.store.pages.documents import PageStore
+
+from .project import Completed, Project
+from .site import Site, html
+
+DEFS = """\
+locatorGroups:
+  red: {{locators: [{{name: r, urls: {red}}}]}}
+  blue: {{locators: [{{name: b, urls: {blue}}}]}}
+taskGroups:
+  red: {{page: {{dataDef: item}}}}
+  blue: {{page: {{dataDef: item}}}}
+dataDefs:
+  item:
+    query: {{block: li}}
+    fields: {{name: {{selector: a}}, price: {{selector: i, type: decimal}}}}
+appenders:
+  table: {{type: csv}}
+  lines: {{type: jsonl}}
+  base: {{type: sqlite}}
+hosts:
+  "127.0.0.1": {{robots: false, concurrency: 8, delay: 0}}
+"""
+FILES = ("item.csv", "item.jsonl", "item.db")
+PAGES, ITEMS = 4, 5
+
+
+class VerifiedCrawl:
+    """The project, its site, and what an undisturbed crawl gives. Four pages of five rows in each group."""
+
+    def __init__(self, project: Project, site: Site) -> None:
+        self.project, self.site = project, site
+        for color in ("red", "blue"):
+            for page in range(PAGES):
+                entries = "".join(
+                    f'<li><a>{color} "{page}", {i}\u00e9</a><i>{page}.{i}0</i></li>' for i in range(ITEMS)
+                )
+                site[f"/{color}/{page}"] = html(f"<ul>{entries}</ul>")
+        urls = {c: json.dumps([site.url(f"/{c}/{page}") for page in range(PAGES)]) for c in ("red", "blue")}
+        project.write(DEFS.format(**urls))
+
+    def verify(self, *arguments: str) -> dict[str, Any]:
+        """`state --verify --json`; its exit code must agree with the object."""
+        done = self.project.run_with_data("state", "--verify", "--json", *arguments)
+        assert done.code in (0, 1), done.err
+        result: dict[str, Any] = json.loads(done.out.splitlines()[-1])
+        assert (done.code == 0) == result["valid"]
+        return result
+
+    def execute(self, sql: str, *parameters: object, name: str = "crawl.db") -> None:
+        """Change a database by hand."""
+        with contextlib.closing(sqlite3.connect(self.project.data / name)) as db, db:
+            db.execute(sql, parameters)
+
+    def row_of(self, group: str, number: int = 0) -> int:
+        """The id of a row of a group."""
+        rows = self.project.query(f"SELECT r.id FROM {_ROWS} WHERE s.grp = '{group}' ORDER BY r.id")
+        return int(rows[number][0])
+
+    def document_of(self, group: str, number: int = 0) -> tuple[int, str]:
+        """The document of a page of a group, and the path of its URL."""
+        page, url = self.project.query(
+            "SELECT j.document, j.url FROM jobs j JOIN sequences s ON s.id = j.sequence"
+            f" WHERE s.grp = '{group}' ORDER BY j.id"
+        )[number]
+        return int(page), "/" + str(url).split("/", 3)[3]
+
+    def expected_rows(self) -> list[tuple[str, str]]:
+        return sorted(
+            (f'{color} "{page}", {i}\u00e9', f"{page}.{i}0")
+            for color in ("red", "blue")
+            for page in range(PAGES)
+            for i in range(ITEMS)
+        )
+
+    def assert_whole(self) -> None:
+        """Rows, files and sums are those of an undisturbed crawl, and a verification agrees."""
+        rows = [json.loads(data, parse_float=str) for (data,) in self.project.query("SELECT data FROM rows")]
+        assert sorted((row["name"], row["price"]) for row in rows) == self.expected_rows()
+        table = self.project.rows("item")
+        assert sorted((row["name"], row["price"]) for row in table) == self.expected_rows()
+        lines = self.project.output("item.jsonl").read_text("utf-8").splitlines()
+        objects = [json.loads(line, parse_float=str) for line in lines]
+        assert sorted((row["name"], row["price"]) for row in objects) == self.expected_rows()
+        with contextlib.closing(sqlite3.connect(self.project.output("item.db"))) as db:
+            assert sorted(db.execute("SELECT name, price FROM item")) == self.expected_rows()
+        assert_exact_sums(self.project)
+        result = self.verify()
+        assert result["valid"], result
+        assert {group["status"] for group in result["groups"]} == {"valid"}
+        assert {output["status"] for output in result["outputs"]} == {"valid"}
+
+    def run_again(self) -> Completed:
+        """The next run, which must continue the first one."""
+        [before] = self.project.query("SELECT id FROM runs")
+        self.site.clear_log()
+        done = self.project.crawl()
+        assert done.summary["run"] == before[0]
+        return done
+
+
+_ROWS = """rows r JOIN jobs j ON j.id = r.job JOIN sequences s ON s.id = j.sequence
+JOIN data_defs d ON d.id = r.data_def"""
+
+
+def assert_exact_sums(project: Project) -> None:
+    """The sums in the table equal those recomputed from every row and every stored body, by group."""
+    rows: dict[tuple[int, str], list[bytes]] = {}
+    for run, group, name, data in project.query(f"SELECT r.run, s.grp, d.name, CAST(r.data AS TEXT) FROM {_ROWS}"):
+        rows.setdefault((run, group), []).append(_digest(f"{name}\0{data}".encode()))
+    documents: dict[tuple[int, str], list[bytes]] = {}
+    with contextlib.closing(PageStore(Path(project.data), read_only=True)) as pages:
+        for run, group, id_, url, status in project.query(
+            "SELECT j.run, s.grp, d.id, d.url, d.status FROM jobs j JOIN sequences s ON s.id = j.sequence"
+            " JOIN documents d ON d.id = j.document"
+        ):
+            body = pages.read(id_)
+            assert body is not None
+            documents.setdefault((run, group), []).append(_digest(f"{status} {url}\n".encode() + _digest(body)))
+    stored = {
+        (run, group): (documents_, document_sum, rows_, row_sum)
+        for run, group, documents_, document_sum, rows_, row_sum in project.query(
+            "SELECT run, grp, documents, document_sum, rows, row_sum FROM content_sums"
+        )
+    }
+    assert set(rows) | set(documents) <= set(stored)
+    for key, sums in stored.items():
+        of_documents, of_rows = documents.get(key, []), rows.get(key, [])
+        assert sums == (len(of_documents), _sum(of_documents), len(of_rows), _sum(of_rows)), key
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=16).digest()
+
+
+def _sum(digests: list[bytes]) -> bytes:
+    return (sum(int.from_bytes(digest, "big") for digest in digests) % 2**128).to_bytes(16, "big")
