@@ -1,5 +1,6 @@
 """Rows are copied in the commit of a job, from a source that is decided there."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,8 +20,9 @@ PAGE = 1
 
 
 @pytest.fixture
-def crawl(store: StoreHarness) -> "Crawl":
-    return Crawl(store)
+def crawl(store: StoreHarness) -> "Iterator[Crawl]":
+    yield Crawl(store)
+    store.check_sums()
 
 
 class Crawl:
@@ -226,3 +228,14 @@ def test_a_copy_that_is_given_back_is_not_re_extracted(store: StoreHarness) -> N
     assert (copying.state, store.state(job.id)) == (JobState.READY, "READY")
     assert copies.shop.extractions() == []
     assert [row for row in store.rows() if row[0] == job.id] == []
+
+
+def test_copies_of_rows_without_a_digest_get_one(crawl: Crawl) -> None:
+    crawl.store.db.execute("UPDATE rows SET digest = NULL")
+    copied = crawl.take("2")
+    assert crawl.store.commit(crawl.copying(copied)).accepted_ids
+    [(without,)] = crawl.store.db.all("SELECT count(*) FROM rows WHERE digest IS NULL")
+    assert without == 2
+    crawl.store.db.execute(
+        "UPDATE rows SET digest = (SELECT c.digest FROM rows c WHERE c.data = rows.data AND c.digest IS NOT NULL)"
+    )

@@ -1,0 +1,827 @@
+CREATE TABLE appenders (
+    epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
+    run        INTEGER NOT NULL REFERENCES runs(seq),
+    supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
+    state      TEXT NOT NULL DEFAULT 'STARTING'
+        CHECK (state IN ('STARTING','READY','DONE','STANDBY','DRAINING','SHUTDOWN','TERMINATED','DEAD','FAILED')),
+    identity   TEXT,
+    pid        INTEGER,
+    started_at REAL NOT NULL,
+    ended_at   REAL,
+    beat_age   REAL,
+    flush_ms   REAL
+);
+INSERT INTO "appenders" VALUES(1,1,1,'TERMINATED','00000000-0000-0000-0000-000000000000:22041:1675974',22041,1.79541477294761204716e+09,1.79541477404144454005e+09,4.48192650001146830618e-02,0.0);
+INSERT INTO "appenders" VALUES(2,2,2,'READY','00000000-0000-0000-0000-000000000000:22083:1676155',22083,1.79541477475672817229e+09,NULL,1.10256809999555116519e-01,0.0);
+CREATE TABLE checkpoints (
+    run               INTEGER NOT NULL REFERENCES runs(seq),
+    step_name         TEXT NOT NULL,
+    grp               TEXT NOT NULL,
+    completed         INTEGER NOT NULL,
+    completed_at      REAL,
+    validation_status TEXT NOT NULL CHECK (validation_status IN ('valid','provisional','invalid')),
+    reason            TEXT,
+    content_hash      TEXT NOT NULL,
+    dependencies      TEXT NOT NULL,               -- JSON: steps on which it depends; GROUP/STEP in another group
+    kept              INTEGER NOT NULL DEFAULT 0,  -- pages done before the content changed that are not processed again
+    CHECK ((completed = 1) = (completed_at IS NOT NULL)),
+    CHECK (completed = 0 OR validation_status <> 'invalid'),
+    CHECK (completed = 1 OR validation_status <> 'valid'),
+    PRIMARY KEY (run, step_name, grp)
+) WITHOUT ROWID;
+INSERT INTO "checkpoints" VALUES(1,'appender','books',1,1.79541477404425454142e+09,'valid',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'appender','shelves',1,1.79541477404425454142e+09,'valid',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','books',1,1.79541477398850226406e+09,'valid','1 job failed','92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'filter','shelves',1,1.79541477398850226406e+09,'valid',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','books',1,1.79541477398850226406e+09,'valid','1 job failed','efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'loader','shelves',1,1.79541477398850226406e+09,'valid',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','books',1,1.79541477398850226406e+09,'valid','1 job failed','d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'parser','shelves',1,1.79541477398850226406e+09,'valid',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(1,'seeder','shelves',1,1.79541477311913323404e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+INSERT INTO "checkpoints" VALUES(2,'appender','books',0,NULL,'provisional',NULL,'bea47c60f95ba870de9c0b1a1b8a6bd2','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(2,'appender','shelves',0,NULL,'provisional',NULL,'184546f66d8a89cbb55939877402e98d','["filter"]',0);
+INSERT INTO "checkpoints" VALUES(2,'filter','books',0,NULL,'provisional',NULL,'92efc6d82c5354185b77f04e1f2385bc','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(2,'filter','shelves',0,NULL,'provisional',NULL,'e743e4c2f80152df26841c53d473d204','["parser"]',0);
+INSERT INTO "checkpoints" VALUES(2,'loader','books',0,NULL,'provisional',NULL,'efba8e753aacc309a45de5be3f067715','["shelves/loader"]',0);
+INSERT INTO "checkpoints" VALUES(2,'loader','shelves',0,NULL,'provisional',NULL,'47eb94c112c2a145b42958b9e96cb42a','["seeder"]',0);
+INSERT INTO "checkpoints" VALUES(2,'parser','books',0,NULL,'provisional',NULL,'d15345e62d7e53dbb89ebd26869b82b0','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(2,'parser','shelves',0,NULL,'provisional',NULL,'2d2ba7d79de8484f5f9df066e5a73354','["loader"]',0);
+INSERT INTO "checkpoints" VALUES(2,'seeder','shelves',1,1.79541477493134760861e+09,'valid',NULL,'7fe0b369103f1d3aa530e7132d042e39','[]',0);
+CREATE TABLE commands (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
+    name       TEXT NOT NULL,
+    arguments  TEXT NOT NULL DEFAULT '{}',
+    state      TEXT NOT NULL DEFAULT 'NEW' CHECK (state IN ('NEW','DONE','REFUSED','EXPIRED')),
+    answer     TEXT,
+    given_at   REAL NOT NULL,
+    ended_at   REAL
+);
+CREATE TABLE content_sums (                         -- of a group; they move in the commits
+    run          INTEGER NOT NULL REFERENCES runs(seq),
+    grp          TEXT NOT NULL,
+    documents    INTEGER NOT NULL,                  -- jobs that have a document
+    document_sum BLOB NOT NULL,                     -- of their digests, once for each job
+    rows         INTEGER NOT NULL,
+    row_sum      BLOB NOT NULL,
+    PRIMARY KEY (run, grp)
+) WITHOUT ROWID;
+INSERT INTO "content_sums" VALUES(1,'books',11,X'1E7129F9A9FEF7898B28B796BB5996BC',10,X'85C9F28D3C6A3CF69DA9284DB3621BC7');
+INSERT INTO "content_sums" VALUES(1,'shelves',3,X'3F00C4F28DBE2740FF03FEFEB0955A73',12,X'378446D036E0D82A8D7620DA56AF21BF');
+INSERT INTO "content_sums" VALUES(2,'books',5,X'1CF6D4DBA0A9B8EE4DCDA4B30DA2D142',4,X'FBCFF626EB56BE0D786472D14EF20FDC');
+INSERT INTO "content_sums" VALUES(2,'shelves',2,X'6ECB50BD507E483DECCDD366486B89C9',8,X'AA9ACB78C76E17AEFCB97B1E8ABED882');
+CREATE TABLE data_defs (
+    id      INTEGER PRIMARY KEY,
+    name    TEXT NOT NULL,
+    hash    TEXT NOT NULL,
+    UNIQUE (name, hash)
+);
+INSERT INTO "data_defs" VALUES(1,'book','efcd6df2ee5b6c14c092dcc123c5d0cd');
+INSERT INTO "data_defs" VALUES(2,'entry','97a0c733e9d7d25aec34aa6a215115a7');
+INSERT INTO "data_defs" VALUES(3,'nothing','058da95980e353a006e3bfdd7b5aa18f');
+CREATE TABLE def_versions (
+    version     INTEGER PRIMARY KEY,
+    hash        TEXT NOT NULL,
+    definitions TEXT NOT NULL,
+    accepted_at REAL NOT NULL
+);
+INSERT INTO "def_versions" VALUES(1,'1e4152af3c852a6a2c858fbb13d078da','{"appenders":[{"data_defs":[],"delimiter":",","name":"lines","path":null,"place":["defs/crawl.yml",24,32],"type":"jsonl"},{"data_defs":[],"delimiter":",","name":"rows","path":null,"place":["defs/crawl.yml",24,13],"type":"csv"}],"base_url":null,"data_defs":[{"block":null,"fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"isbn","place":["defs/crawl.yml",17,7],"required":true,"selector":"b","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"path","place":["defs/crawl.yml",18,7],"required":false,"selector":null,"type":"str","value":"%{document.url}"}],"filters":[],"key":[],"links":[],"name":"book","place":["defs/crawl.yml",15,3]},{"block":"li","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"title","place":["defs/crawl.yml",10,7],"required":false,"selector":"a","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":"[0-9.]+","name":"price","place":["defs/crawl.yml",11,7],"required":false,"selector":"i","type":"decimal","value":null}],"filters":[],"key":[],"links":[{"allow":[],"attribute":"href","deny":[],"group":"shelves","max_depth":null,"place":["defs/crawl.yml",13,9],"priority":null,"same_host":true,"selector":"a.next"},{"allow":[],"attribute":"href","deny":[],"group":"books","max_depth":null,"place":["defs/crawl.yml",14,9],"priority":null,"same_host":true,"selector":"li a"}],"name":"entry","place":["defs/crawl.yml",7,3]},{"block":"p.none","fields":[{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"x","place":["defs/crawl.yml",21,14],"required":false,"selector":"u","type":"str","value":null},{"all":false,"attribute":"text","default":null,"fields":[],"format":null,"has_default":false,"join":"|","match":null,"name":"y","place":["defs/crawl.yml",21,32],"required":false,"selector":"s","type":"str","value":null}],"filters":[],"key":[],"links":[],"name":"nothing","place":["defs/crawl.yml",19,3]}],"files":["defs/crawl.yml"],"hosts":[{"concurrency":4,"cookies":{},"delay":0.0,"headers":{},"name":"127.0.0.1","nofollow":true,"place":["defs/crawl.yml",23,3],"robots":true}],"locator_groups":[{"locators":[{"body":null,"content_type":null,"cookies":{},"from_file":null,"headers":{},"method":"GET","name":"start","place":["defs/crawl.yml",2,24],"sitemap":null,"urls":["http://127.0.0.1:20471/shelf/0"]}],"name":"shelves","place":["defs/crawl.yml",2,3]}],"task_groups":[{"live":null,"max_depth":null,"max_pages":null,"name":"books","place":["defs/crawl.yml",5,3],"priority":0,"tasks":[{"data_def":"book","name":"page","persist":true,"place":["defs/crawl.yml",5,11],"steps":null},{"data_def":"nothing","name":"more","persist":true,"place":["defs/crawl.yml",5,34],"steps":null}]},{"live":null,"max_depth":null,"max_pages":null,"name":"shelves","place":["defs/crawl.yml",4,3],"priority":0,"tasks":[{"data_def":"entry","name":"list","persist":true,"place":["defs/crawl.yml",4,13],"steps":null}]}]}',1.79541477290301609032e+09);
+CREATE TABLE document_aliases (
+    key      BLOB NOT NULL,                        -- of a request redirected to the document
+    document INTEGER NOT NULL REFERENCES documents(id),
+    PRIMARY KEY (key, document)
+) WITHOUT ROWID;
+CREATE TABLE document_links (                       -- of pages whose rows may be copied: followed without reading the page
+    document INTEGER NOT NULL,
+    context  BLOB NOT NULL,                         -- hash of what else decides which links a page has: group, defs, settings
+    links    BLOB NOT NULL,                         -- JSON compressed with zstd; empty: none
+    PRIMARY KEY (document, context)
+) WITHOUT ROWID;
+CREATE TABLE documents (
+    id           INTEGER PRIMARY KEY,              -- id of its page in pages.db
+    run          INTEGER NOT NULL REFERENCES runs(seq),
+    key          BLOB NOT NULL,                    -- hash of method, URL and body; empty: no longer reused
+    url          TEXT NOT NULL,                    -- after redirects
+    status       INTEGER NOT NULL,
+    content_type TEXT NOT NULL,
+    fetched_at   REAL NOT NULL,
+    size         INTEGER NOT NULL, pruned INTEGER NOT NULL DEFAULT 0, digest BLOB);
+INSERT INTO "documents" VALUES(1,1,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541477393381333346e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
+INSERT INTO "documents" VALUES(2,1,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541477395274305349e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
+INSERT INTO "documents" VALUES(3,1,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79541477395737409587e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
+INSERT INTO "documents" VALUES(4,1,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.7954147739591317177e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
+INSERT INTO "documents" VALUES(5,1,X'12627E4730CD98112A99FBEEAE6B4D85','http://127.0.0.1:20471/shelf/2',200,'text/html; charset=utf-8',1.79541477396706938745e+09,305,0,X'D03574353D3FDF0312362B986829D0AA');
+INSERT INTO "documents" VALUES(6,1,X'BBCAA8E97E0255A2E6D0AEBBC5CAC211','http://127.0.0.1:20471/book/1-0',200,'text/html; charset=utf-8',1.79541477396841073037e+09,57,0,X'457E7497C27A9925C342D254569B5E9E');
+INSERT INTO "documents" VALUES(7,1,X'D7991510A19129F5CE9664D8BCDB639D','http://127.0.0.1:20471/book/1-1',200,'text/html; charset=utf-8',1.79541477396890592575e+09,57,0,X'A6DB519075FD5DC4EB7216175D9CCFFF');
+INSERT INTO "documents" VALUES(8,1,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.7954147739694244862e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
+INSERT INTO "documents" VALUES(9,1,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541477397003483768e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
+INSERT INTO "documents" VALUES(10,1,X'9B1409F1A718B3F1B89898B9EF0881E2','http://127.0.0.1:20471/book/2-0',200,'text/html; charset=utf-8',1.79541477397649049761e+09,57,0,X'266EF188122E49ADA0F1C90E063C499C');
+INSERT INTO "documents" VALUES(11,1,X'8074AADC558401E50A4995438480935C','http://127.0.0.1:20471/book/2-1',200,'text/html; charset=utf-8',1.79541477397698903085e+09,57,0,X'62CB9E62ED46E81518CC68303A927552');
+INSERT INTO "documents" VALUES(12,1,X'2F505DEEE61CD0EBAB6427157F287F04','http://127.0.0.1:20471/book/2-2',200,'text/html; charset=utf-8',1.79541477397740054135e+09,57,0,X'6EB1B5E49B2154B887A2E4B9AB8B6681');
+INSERT INTO "documents" VALUES(13,1,X'797686918F862ABC3B8D95F9CAA8B65B','http://127.0.0.1:20471/book/2-3',200,'text/html; charset=utf-8',1.79541477397792792317e+09,57,0,X'1D3449263646C1354D4514800D24716E');
+INSERT INTO "documents" VALUES(14,1,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541477398277020457e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
+INSERT INTO "documents" VALUES(15,2,X'E4AE579AC148A142359FA31BD10123CE','http://127.0.0.1:20471/shelf/0',200,'text/html; charset=utf-8',1.79541477585766363141e+09,343,0,X'5E209A7E2D8C917C7BDA85C283B59BB7');
+INSERT INTO "documents" VALUES(16,2,X'9860F6E1FE165E246BEC6A10C7708BEA','http://127.0.0.1:20471/shelf/1',200,'text/html; charset=utf-8',1.79541477590001296998e+09,343,0,X'10AAB63F22F1B6C170F34DA3C4B5EE12');
+INSERT INTO "documents" VALUES(17,2,X'C782AB55ED132D43763C36069F949B8F','http://127.0.0.1:20471/book/0-0',200,'text/html; charset=utf-8',1.79541477590334057814e+09,57,0,X'6A17B456F8CD04B395584E4906A0E41D');
+INSERT INTO "documents" VALUES(18,2,X'08BBC7112981599E1E3E3951C5DB086E','http://127.0.0.1:20471/book/0-3',200,'text/html; charset=utf-8',1.79541477590510463718e+09,57,0,X'10A28F985C435912C0DA874AD3AD7BC0');
+INSERT INTO "documents" VALUES(19,2,X'5EDC1658B309540482B473604725D7AF','http://127.0.0.1:20471/book/1-2',200,'text/html; charset=utf-8',1.795414775922198534e+09,57,0,X'CA867CA7D30B9B8865C3050DE9792BAA');
+INSERT INTO "documents" VALUES(20,2,X'9DAE652BC883F965A5957C764B757285','http://127.0.0.1:20471/book/1-3',200,'text/html; charset=utf-8',1.79541477592444682119e+09,57,0,X'57F9E2048935C5821792D2FC130F3F77');
+INSERT INTO "documents" VALUES(21,2,X'','http://127.0.0.1:20471/book/0-1',403,'text/html; charset=utf-8',1.79541477603945183755e+09,2,0,X'7FBC323FEF57FA1D7A44F71536CC0644');
+CREATE TABLE events (
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    run    INTEGER,
+    at     REAL NOT NULL,
+    level  TEXT NOT NULL CHECK (level IN ('INFO','WARNING','ERROR')),
+    source TEXT NOT NULL,                          -- supervisor, appender, n1, …
+    kind   TEXT NOT NULL,                          -- run, stage, node, page, row, defs, command, …
+    job    INTEGER,
+    text   TEXT NOT NULL
+);
+INSERT INTO "events" VALUES(1,1,1.79541477289978837969e+09,'INFO','supervisor','run',NULL,'run f233ca started, defs v1');
+INSERT INTO "events" VALUES(2,1,1.79541477294600152966e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(3,1,1.79541477294700741766e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(4,1,1.79541477295899677278e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(5,1,1.79541477296000266073e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(6,1,1.79541477296118426321e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(7,1,1.79541477297299814229e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(8,1,1.79541477297419500348e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(9,1,1.79541477299500560759e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(10,1,1.79541477301600718502e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(11,1,1795414773.12001,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(12,1,1.79541477390000963213e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(13,1,1.79541477392761373525e+09,'INFO','n2','page',1,'200 http://127.0.0.1:20471/robots.txt');
+INSERT INTO "events" VALUES(14,1,1.7954147739379897118e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(15,1,1.79541477393723297121e+09,'INFO','n2','page',2,'200    1 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(16,1,1.79541477395212697989e+09,'INFO','n2','page',6,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(17,1,1.79541477395379614825e+09,'INFO','n2','page',3,'200    3 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(18,1,1.79541477395854210848e+09,'INFO','n2','page',4,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(19,1,1.79541477395895504956e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(20,1,1.79541477395944499965e+09,'INFO','n2','page',7,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(21,1,1.79541477396778583527e+09,'INFO','n2','page',8,'200    1 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/2');
+INSERT INTO "events" VALUES(22,1,1.79541477396875834467e+09,'INFO','n2','page',9,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(23,1,1.79541477396930122378e+09,'INFO','n2','page',10,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-1');
+INSERT INTO "events" VALUES(24,1,1.79541477396964836124e+09,'INFO','n2','page',11,'200    3 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(25,1,1.79541477397021436695e+09,'INFO','n2','page',12,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(26,1,1.79541477397048473358e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(27,1,1.79541477397684884073e+09,'INFO','n2','page',13,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-0');
+INSERT INTO "events" VALUES(28,1,1.79541477397728753092e+09,'INFO','n2','page',14,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-1');
+INSERT INTO "events" VALUES(29,1,1.79541477397754383089e+09,'INFO','n2','page',15,'200    1 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-2');
+INSERT INTO "events" VALUES(30,1,1.79541477397815728194e+09,'INFO','n2','page',16,'200    2 ms    0 kB   1 row   http://127.0.0.1:20471/book/2-3');
+INSERT INTO "events" VALUES(31,1,1.79541477397838401797e+09,'WARNING','n2','page',5,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(32,1,1.79541477398278903959e+09,'ERROR','n2','page',5,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(33,1,1.79541477399001121522e+09,'INFO','supervisor','state',NULL,'run DRAINING');
+INSERT INTO "events" VALUES(34,1,1.79541477399101710322e+09,'INFO','supervisor','stage',NULL,'CRAWL_COMPLETE');
+INSERT INTO "events" VALUES(35,1,1.79541477399198269844e+09,'INFO','supervisor','stage',NULL,'STOPPING_NODES_GRACEFUL');
+INSERT INTO "events" VALUES(36,1,1.79541477399998903275e+09,'INFO','n2','state',NULL,'n2 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(37,1,1.79541477400501823429e+09,'INFO','n1','state',NULL,'n1 SHUTDOWN RUNNER');
+INSERT INTO "events" VALUES(38,1,1.79541477402400827408e+09,'INFO','n1','state',NULL,'n1 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(39,1,1.79541477402517509463e+09,'INFO','supervisor','node',NULL,'n1 stopped gracefully');
+INSERT INTO "events" VALUES(40,1,1.79541477402601981159e+09,'INFO','n2','state',NULL,'n2 TERMINATED RUNNER');
+INSERT INTO "events" VALUES(41,1,1.79541477402674698828e+09,'INFO','supervisor','node',NULL,'n2 stopped gracefully');
+INSERT INTO "events" VALUES(42,1,1.79541477402899718289e+09,'INFO','supervisor','stage',NULL,'STOPPING_APPENDER_GRACEFUL');
+INSERT INTO "events" VALUES(43,1,1.79541477404199242588e+09,'INFO','supervisor','stage',NULL,'RELEASING_LOCK');
+INSERT INTO "events" VALUES(44,1,1.79541477404299831387e+09,'INFO','supervisor','state',NULL,'run DONE');
+INSERT INTO "events" VALUES(45,1,1.7954147740436763763e+09,'INFO','supervisor','run',NULL,'run f233ca DONE');
+INSERT INTO "events" VALUES(46,1,1.79541477404999876019e+09,'INFO','supervisor','stage',NULL,'SHUTDOWN_COMPLETE');
+INSERT INTO "events" VALUES(47,2,1.79541477468521976472e+09,'INFO','supervisor','run',NULL,'run 38ce7b started, defs v1');
+INSERT INTO "events" VALUES(48,2,1.79541477475500392915e+09,'INFO','supervisor','stage',NULL,'CHECK_LOCK');
+INSERT INTO "events" VALUES(49,2,1.7954147747560098171e+09,'INFO','supervisor','stage',NULL,'START_APPENDER');
+INSERT INTO "events" VALUES(50,2,1.79541477477298831938e+09,'INFO','supervisor','stage',NULL,'START_NODES');
+INSERT INTO "events" VALUES(51,2,1.79541477477701163297e+09,'INFO','n1','state',NULL,'n1 STARTING RUNNER');
+INSERT INTO "events" VALUES(52,2,1.79541477477808046345e+09,'INFO','supervisor','node',NULL,'n1 started as RUNNER');
+INSERT INTO "events" VALUES(53,2,1.7954147747859835625e+09,'INFO','n2','state',NULL,'n2 STARTING RUNNER');
+INSERT INTO "events" VALUES(54,2,1.79541477478688502314e+09,'INFO','supervisor','node',NULL,'n2 started as RUNNER');
+INSERT INTO "events" VALUES(55,2,1.79541477482098627092e+09,'INFO','supervisor','stage',NULL,'RUNNING');
+INSERT INTO "events" VALUES(56,2,1.79541477484198808665e+09,'INFO','supervisor','state',NULL,'run SEEDING');
+INSERT INTO "events" VALUES(57,2,1.79541477494100189206e+09,'INFO','supervisor','state',NULL,'run READY');
+INSERT INTO "events" VALUES(58,2,1.79541477577298283574e+09,'INFO','n2','state',NULL,'n2 DONE RUNNER');
+INSERT INTO "events" VALUES(59,2,1.79541477587078666684e+09,'INFO','n2','page',17,'200   13 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/0');
+INSERT INTO "events" VALUES(60,2,1.79541477590100479128e+09,'INFO','n1','state',NULL,'n1 DONE RUNNER');
+INSERT INTO "events" VALUES(61,2,1.7954147758991818428e+09,'INFO','n2','page',21,'SKIPPED: robots.txt disallows it (line 2: Disallow: /book/0-2)  http://127.0.0.1:20471/book/0-2');
+INSERT INTO "events" VALUES(62,2,1.79541477590122747418e+09,'INFO','n2','page',18,'200    6 ms    0 kB   4 rows  http://127.0.0.1:20471/shelf/1');
+INSERT INTO "events" VALUES(63,2,1.79541477590437531476e+09,'INFO','n2','page',19,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-0');
+INSERT INTO "events" VALUES(64,2,1.79541477590484428402e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 2 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(65,2,1.79541477590547013279e+09,'INFO','n2','page',22,'200    6 ms    0 kB   1 row   http://127.0.0.1:20471/book/0-3');
+INSERT INTO "events" VALUES(66,2,1.79541477591732358937e+09,'WARNING','n2','page',24,'HTTP 500; attempt 2 in 0.9 s  http://127.0.0.1:20471/book/1-0');
+INSERT INTO "events" VALUES(67,2,1.79541477592266368861e+09,'INFO','n2','page',26,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-2');
+INSERT INTO "events" VALUES(68,2,1.7954147759247801304e+09,'INFO','n2','page',27,'200    7 ms    0 kB   1 row   http://127.0.0.1:20471/book/1-3');
+INSERT INTO "events" VALUES(69,2,1.7954147759282624722e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 3 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(70,2,1.79541477598557138437e+09,'WARNING','n2','page',20,'blocked: HTTP 403; attempt 4 after the other pages  http://127.0.0.1:20471/book/0-1');
+INSERT INTO "events" VALUES(71,2,1.79541477603948092462e+09,'ERROR','n2','page',20,'FAILED: blocked: HTTP 403 (4 attempts)  http://127.0.0.1:20471/book/0-1');
+CREATE TABLE failures (                             -- the failed jobs of a sequence by reason; triggers count them
+    sequence INTEGER NOT NULL REFERENCES sequences(id),
+    reason   TEXT NOT NULL,
+    jobs     INTEGER NOT NULL,
+    PRIMARY KEY (sequence, reason)
+) WITHOUT ROWID;
+INSERT INTO "failures" VALUES(3,'blocked: HTTP 403 (4 attempts)',1);
+INSERT INTO "failures" VALUES(5,'blocked: HTTP 403 (4 attempts)',1);
+CREATE TABLE field_health (
+    id       INTEGER PRIMARY KEY,                   -- the order of the fields
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    field    TEXT NOT NULL,
+    defaults INTEGER NOT NULL,                      -- 1: it has a default, and may be missing
+    missing  INTEGER NOT NULL DEFAULT 0,            -- in so many records, before its default
+    UNIQUE (run, data_def, field)
+);
+INSERT INTO "field_health" VALUES(1,1,2,'title',0,0);
+INSERT INTO "field_health" VALUES(2,1,2,'price',0,0);
+INSERT INTO "field_health" VALUES(3,1,1,'isbn',0,0);
+INSERT INTO "field_health" VALUES(4,1,3,'x',0,0);
+INSERT INTO "field_health" VALUES(5,1,3,'y',0,0);
+INSERT INTO "field_health" VALUES(6,2,2,'title',0,0);
+INSERT INTO "field_health" VALUES(7,2,2,'price',0,0);
+INSERT INTO "field_health" VALUES(8,2,1,'isbn',0,0);
+INSERT INTO "field_health" VALUES(9,2,3,'x',0,0);
+INSERT INTO "field_health" VALUES(10,2,3,'y',0,0);
+CREATE TABLE health (                               -- of each version of a dataDef that has fields
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    pages    INTEGER NOT NULL DEFAULT 0,            -- it was applied to
+    records  INTEGER NOT NULL DEFAULT 0,            -- that became rows or were rejected
+    rejected INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, data_def)
+) WITHOUT ROWID;
+INSERT INTO "health" VALUES(1,1,10,10,0);
+INSERT INTO "health" VALUES(1,2,3,12,0);
+INSERT INTO "health" VALUES(1,3,10,0,0);
+INSERT INTO "health" VALUES(2,1,4,4,0);
+INSERT INTO "health" VALUES(2,2,2,8,0);
+INSERT INTO "health" VALUES(2,3,4,0,0);
+CREATE TABLE host_answers (
+    host    INTEGER NOT NULL REFERENCES hosts(id),
+    status  INTEGER NOT NULL,                       -- 0: a request without an answer
+    answers INTEGER NOT NULL,
+    PRIMARY KEY (host, status)
+) WITHOUT ROWID;
+INSERT INTO "host_answers" VALUES(1,200,13);
+INSERT INTO "host_answers" VALUES(1,403,4);
+INSERT INTO "host_answers" VALUES(2,200,6);
+INSERT INTO "host_answers" VALUES(2,403,4);
+INSERT INTO "host_answers" VALUES(2,500,1);
+CREATE TABLE host_latencies (                       -- histograms of hosts that answer: engine.model.latency
+    host    INTEGER NOT NULL REFERENCES hosts(id),
+    bucket  INTEGER NOT NULL,
+    answers INTEGER NOT NULL,
+    PRIMARY KEY (host, bucket)
+) WITHOUT ROWID;
+INSERT INTO "host_latencies" VALUES(1,0,3);
+INSERT INTO "host_latencies" VALUES(1,1,1);
+INSERT INTO "host_latencies" VALUES(1,2,2);
+INSERT INTO "host_latencies" VALUES(1,4,1);
+INSERT INTO "host_latencies" VALUES(1,5,1);
+INSERT INTO "host_latencies" VALUES(1,7,1);
+INSERT INTO "host_latencies" VALUES(1,8,1);
+INSERT INTO "host_latencies" VALUES(1,10,1);
+INSERT INTO "host_latencies" VALUES(1,11,1);
+INSERT INTO "host_latencies" VALUES(1,12,2);
+INSERT INTO "host_latencies" VALUES(1,22,1);
+INSERT INTO "host_latencies" VALUES(1,23,2);
+INSERT INTO "host_latencies" VALUES(2,30,1);
+CREATE TABLE host_speeds (                          -- of a host, for viewers; hosts has wide rows
+    host        INTEGER PRIMARY KEY REFERENCES hosts(id),
+    run         INTEGER NOT NULL REFERENCES runs(seq),
+    bytes       INTEGER NOT NULL DEFAULT 0,         -- of the bodies it sent; a kill may lose a second
+    measured_at REAL NOT NULL DEFAULT 0,            -- boot-time second of the last flush of its latency
+    p50         REAL,                               -- seconds of its answers, in the last minute it had some
+    p95         REAL,
+    recent_p50  TEXT,                               -- JSON: of each of the last intervals, null: no answer
+    eta         REAL                                -- estimated seconds until its pages have ended
+);
+INSERT INTO "host_speeds" VALUES(1,1,1569,16760.78495489,1.75790045845838557858e-03,7.07726641060411627154e-03,'[0.0017579004584583856]',NULL);
+INSERT INTO "host_speeds" VALUES(2,2,343,16762.684694726,1.28960146236614791454e-02,1.33985098420196374613e-02,'[0.01289601462366148]',NULL);
+CREATE TABLE hosts (
+    id            INTEGER PRIMARY KEY,
+    run           INTEGER NOT NULL REFERENCES runs(seq),
+    key           TEXT NOT NULL,                   -- name:port
+    origin        TEXT NOT NULL,
+    delay         REAL NOT NULL,
+    concurrency   INTEGER NOT NULL,
+    crawl_delay   REAL NOT NULL DEFAULT 0,         -- from its robots.txt
+    next_at       REAL,
+    backoff_until REAL,
+    strikes       INTEGER NOT NULL DEFAULT 0,      -- consecutive answers 429 or 503
+    throttled     INTEGER NOT NULL DEFAULT 0,
+    errors        INTEGER NOT NULL DEFAULT 0,
+    robots        TEXT NOT NULL CHECK (robots IN ('OFF','WANTED','KNOWN')),
+    robots_status INTEGER,
+    robots_text   TEXT, named INTEGER NOT NULL DEFAULT 0, robots_fetched_at REAL, robots_agent TEXT, throttle INTEGER NOT NULL DEFAULT 0, pace REAL NOT NULL DEFAULT 1, least_pace REAL NOT NULL DEFAULT 0, records INTEGER NOT NULL DEFAULT 0, records_rejected INTEGER NOT NULL DEFAULT 0, gone INTEGER NOT NULL DEFAULT 0, blocked INTEGER NOT NULL DEFAULT 0, answers INTEGER NOT NULL DEFAULT 1, operator_delay REAL, operator_concurrency INTEGER, paused INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (run, key)
+);
+INSERT INTO "hosts" VALUES(1,1,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,0,'KNOWN',200,'User-agent: *
+Disallow: /book/0-2
+',1,1.79541477392757487302e+09,'crawl-console',0,1.0,0.0,22,0,0,4,132096,NULL,NULL,0);
+INSERT INTO "hosts" VALUES(2,2,'127.0.0.1:20471','http://127.0.0.1:20471',0.0,4,0.0,NULL,NULL,0,0,1,'KNOWN',200,'User-agent: *
+Disallow: /book/0-2
+',1,1.79541477392757487302e+09,'crawl-console',0,1.0,0.0,12,0,0,4,2064,NULL,NULL,0);
+CREATE TABLE jobs (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused: a node may still hold a deleted job
+    run        INTEGER NOT NULL REFERENCES runs(seq),
+    sequence   INTEGER NOT NULL REFERENCES sequences(id),
+    state      TEXT NOT NULL DEFAULT 'READY'
+        CHECK (state IN ('READY','TAKEN','DONE','FAILED','SKIPPED','INCOMPLETE')),
+    priority   INTEGER NOT NULL DEFAULT 0,
+    not_before REAL,                               -- null: due
+    lease      INTEGER,
+    node       INTEGER,
+    attempts   INTEGER NOT NULL DEFAULT 0,
+    crashes    INTEGER NOT NULL DEFAULT 0,
+    hops       INTEGER NOT NULL DEFAULT 0,
+    depth      INTEGER NOT NULL DEFAULT 0,
+    origin     TEXT NOT NULL CHECK (origin IN ('locator','link')),
+    locator    INTEGER REFERENCES locators(id),
+    root       INTEGER,                            -- the locator's job from which this one descends
+    document   INTEGER,
+    defs       INTEGER,                            -- the def version its rows were made with
+    page       INTEGER,                            -- for a re-extraction: the job of the page
+    linked     INTEGER,                            -- the newest def version under which a page links to it
+    url        TEXT NOT NULL,
+    target     TEXT,                               -- the URL to which redirects led so far
+    reason     TEXT,
+    changed_at REAL,                               -- last change of state; null: unchanged since it was created
+    page_key   BLOB,                               -- for a plain locator: the identity of a link to its page
+    identity   BLOB NOT NULL, may_leave_host INTEGER NOT NULL DEFAULT 1, parent INTEGER,
+    CHECK ((state = 'TAKEN') = (lease IS NOT NULL)),
+    UNIQUE (run, identity)
+);
+INSERT INTO "jobs" VALUES(1,1,1,'DONE',0,NULL,NULL,2,1,0,0,0,'link',NULL,NULL,NULL,1,NULL,NULL,'http://127.0.0.1:20471/robots.txt',NULL,NULL,1.79541477392801189418e+09,NULL,X'473B7D6874471A4F0F8A220B1A6B4F81',1,NULL);
+INSERT INTO "jobs" VALUES(2,1,2,'DONE',0,NULL,NULL,2,1,0,0,0,'locator',1,NULL,1,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541477394398450847e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(3,1,2,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,2,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.79541477396100306509e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,2);
+INSERT INTO "jobs" VALUES(4,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,3,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.79541477396100306509e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,2);
+INSERT INTO "jobs" VALUES(5,1,3,'FAILED',-12884901888,NULL,NULL,2,4,0,0,1,'link',1,2,14,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541477398301076891e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,2);
+INSERT INTO "jobs" VALUES(6,1,3,'SKIPPED',0,NULL,NULL,2,0,0,0,1,'link',1,2,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.79541477396100306509e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,2);
+INSERT INTO "jobs" VALUES(7,1,3,'DONE',0,NULL,NULL,2,1,0,0,1,'link',1,2,4,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.79541477396100306509e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,2);
+INSERT INTO "jobs" VALUES(8,1,2,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,5,1,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541477397198677066e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,3);
+INSERT INTO "jobs" VALUES(9,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,6,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,NULL,1.79541477397198677066e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,3);
+INSERT INTO "jobs" VALUES(10,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,7,1,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541477397198677066e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,3);
+INSERT INTO "jobs" VALUES(11,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,8,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541477397198677066e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,3);
+INSERT INTO "jobs" VALUES(12,1,3,'DONE',0,NULL,NULL,2,1,0,0,2,'link',1,2,9,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541477397198677066e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,3);
+INSERT INTO "jobs" VALUES(13,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,10,1,NULL,NULL,'http://127.0.0.1:20471/book/2-0',NULL,NULL,1.79541477397898721702e+09,NULL,X'54428A9B565826F99101CC37D3E09ACE',0,8);
+INSERT INTO "jobs" VALUES(14,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,11,1,NULL,NULL,'http://127.0.0.1:20471/book/2-1',NULL,NULL,1.79541477397898721702e+09,NULL,X'7E63CED45B5190C988DF1C039B44363C',0,8);
+INSERT INTO "jobs" VALUES(15,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,12,1,NULL,NULL,'http://127.0.0.1:20471/book/2-2',NULL,NULL,1.79541477397898721702e+09,NULL,X'3E6AA680C86D152D3CB2940722E3EBF9',0,8);
+INSERT INTO "jobs" VALUES(16,1,3,'DONE',0,NULL,NULL,2,1,0,0,3,'link',1,2,13,1,NULL,NULL,'http://127.0.0.1:20471/book/2-3',NULL,NULL,1.79541477397898721702e+09,NULL,X'7FBE7996E83F5B8BED1E7BA862CECFBE',0,8);
+INSERT INTO "jobs" VALUES(17,2,4,'DONE',0,NULL,NULL,4,1,0,0,0,'locator',2,NULL,15,1,NULL,NULL,'http://127.0.0.1:20471/shelf/0',NULL,NULL,1.79541477588201475136e+09,X'2EE41D44E58435180923FCCF4A50E58B',X'6F5245139DF465DAC325A04C4E4DF575',1,NULL);
+INSERT INTO "jobs" VALUES(18,2,4,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,16,1,NULL,NULL,'http://127.0.0.1:20471/shelf/1',NULL,NULL,1.7954147759080052376e+09,NULL,X'D1CEB96F4B2EE61D78E1B2796192D1D2',0,17);
+INSERT INTO "jobs" VALUES(19,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,17,1,NULL,NULL,'http://127.0.0.1:20471/book/0-0',NULL,NULL,1.7954147759080052376e+09,NULL,X'D2E1C059493AD88A128D00CD229C2C08',0,17);
+INSERT INTO "jobs" VALUES(20,2,5,'FAILED',-12884901888,NULL,NULL,4,4,0,0,1,'link',2,17,21,1,NULL,NULL,'http://127.0.0.1:20471/book/0-1',NULL,'blocked: HTTP 403 (4 attempts)',1.79541477609098553661e+09,NULL,X'2FA23FC64435EE6F65FC5B9CE49E0342',0,17);
+INSERT INTO "jobs" VALUES(21,2,5,'SKIPPED',0,NULL,NULL,4,0,0,0,1,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/0-2',NULL,'robots.txt disallows it (line 2: Disallow: /book/0-2)',1.7954147759080052376e+09,NULL,X'74BB2143B0BEE80B3A9C34021ECD3644',0,17);
+INSERT INTO "jobs" VALUES(22,2,5,'DONE',0,NULL,NULL,4,1,0,0,1,'link',2,17,18,1,NULL,NULL,'http://127.0.0.1:20471/book/0-3',NULL,NULL,1.7954147759080052376e+09,NULL,X'440035C8FCB5241A672CC4AD57844DD2',0,17);
+INSERT INTO "jobs" VALUES(23,2,4,'TAKEN',0,NULL,17179869187,4,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/shelf/2',NULL,NULL,1.79541477591001701358e+09,NULL,X'D393C540119B626481F5D221F9379C37',0,18);
+INSERT INTO "jobs" VALUES(24,2,5,'READY',0,1.67636275038707935891e+04,NULL,4,1,0,0,2,'link',2,17,NULL,1,NULL,NULL,'http://127.0.0.1:20471/book/1-0',NULL,'HTTP 500',1.79541477592699527743e+09,NULL,X'9546B59B1766EDAE3CF4B6DD9D2EC867',0,18);
+INSERT INTO "jobs" VALUES(25,2,5,'TAKEN',0,NULL,17179869187,4,0,0,0,2,'link',2,17,NULL,NULL,NULL,NULL,'http://127.0.0.1:20471/book/1-1',NULL,NULL,1.79541477591001701358e+09,NULL,X'9B457BFB4A89EFD5920C4C919C2B8B3C',0,18);
+INSERT INTO "jobs" VALUES(26,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,19,1,NULL,NULL,'http://127.0.0.1:20471/book/1-2',NULL,NULL,1.79541477592699527743e+09,NULL,X'173240C7CD19DFBA7F0EE5D2E3B04456',0,18);
+INSERT INTO "jobs" VALUES(27,2,5,'DONE',0,NULL,NULL,4,1,0,0,2,'link',2,17,20,1,NULL,NULL,'http://127.0.0.1:20471/book/1-3',NULL,NULL,1.79541477592699527743e+09,NULL,X'C4393AE0518B64A790B43A22792D881E',0,18);
+CREATE TABLE locators (
+    id      INTEGER PRIMARY KEY,
+    run     INTEGER NOT NULL REFERENCES runs(seq),
+    grp     TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    request TEXT NOT NULL,                         -- JSON: method, headers, cookies, body, content type
+    UNIQUE (run, grp, name, request)
+);
+INSERT INTO "locators" VALUES(1,1,'shelves','start','{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null}');
+INSERT INTO "locators" VALUES(2,2,'shelves','start','{"method":"GET","headers":[],"cookies":[],"body":null,"content_type":null}');
+CREATE TABLE meta (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+INSERT INTO "meta" VALUES('boot','00000000-0000-0000-0000-000000000000 16762.771019375');
+INSERT INTO "meta" VALUES('defs_problems','[]');
+INSERT INTO "meta" VALUES('defs_saved','null');
+INSERT INTO "meta" VALUES('sealed_run','2');
+INSERT INTO "meta" VALUES('secret_salt','1f993528679754253fd20522b9339964');
+CREATE TABLE metrics (
+    run           INTEGER NOT NULL REFERENCES runs(seq),
+    grp           TEXT NOT NULL,                   -- '' for robots.txt
+    fetches       INTEGER NOT NULL DEFAULT 0,      -- complete responses
+    fetch_seconds REAL NOT NULL DEFAULT 0,         -- sum over the fetches
+    bytes         INTEGER NOT NULL DEFAULT 0,      -- of their bodies, as sent
+    retries       INTEGER NOT NULL DEFAULT 0, noindex INTEGER NOT NULL DEFAULT 0, requests INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, grp)
+) WITHOUT ROWID;
+INSERT INTO "metrics" VALUES(1,'',1,4.17075499717611819505e-03,34,0,0,0);
+INSERT INTO "metrics" VALUES(1,'books',14,3.74896899920713622123e-02,578,3,0,14);
+INSERT INTO "metrics" VALUES(1,'shelves',3,5.40681300481082871556e-03,991,0,0,3);
+INSERT INTO "metrics" VALUES(2,'books',9,3.80376960019930265843e-02,241,4,0,9);
+INSERT INTO "metrics" VALUES(2,'shelves',2,1.84471320026204921305e-02,686,0,0,2);
+CREATE TABLE nodes (
+    epoch      INTEGER PRIMARY KEY AUTOINCREMENT,  -- global, never reused
+    run        INTEGER NOT NULL REFERENCES runs(seq),
+    supervisor INTEGER NOT NULL REFERENCES supervisors(epoch),
+    number     INTEGER NOT NULL,
+    state      TEXT NOT NULL DEFAULT 'STARTING'
+        CHECK (state IN ('STARTING','READY','DONE','STANDBY','DRAINING','SHUTDOWN','TERMINATED','DEAD','FAILED')),
+    role       TEXT NOT NULL DEFAULT 'INITIAL'
+        CHECK (role IN ('INITIAL','RUNNER','BACKUP_RUNNER','DEAD_RUNNER','DEAD_BACKUP_RUNNER')),
+    heart      TEXT NOT NULL DEFAULT 'NEWBORN'
+        CHECK (heart IN ('NEWBORN','HEALTHY','ARRHYTHMIA','ASYSTOLE','APPARENT_DEATH')),
+    identity   TEXT,
+    pid        INTEGER,
+    replaces   INTEGER,
+    started_at REAL NOT NULL,
+    ended_at   REAL,
+    reason     TEXT,
+    beat_age   REAL,
+    in_flight  INTEGER NOT NULL DEFAULT 0,
+    done       INTEGER NOT NULL DEFAULT 0,
+    failed     INTEGER NOT NULL DEFAULT 0,
+    rss        INTEGER NOT NULL DEFAULT 0,
+    lag        REAL NOT NULL DEFAULT 0,
+    now        TEXT NOT NULL DEFAULT '',
+    UNIQUE (run, number)
+);
+INSERT INTO "nodes" VALUES(1,1,1,1,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:22042:1675975',22042,NULL,1795414772.96017,1.79541477402468943594e+09,'stopped gracefully',1.04401410026184748858e-02,0,0,0,67780608,0.0,'');
+INSERT INTO "nodes" VALUES(2,1,1,2,'TERMINATED','RUNNER','APPARENT_DEATH','00000000-0000-0000-0000-000000000000:22043:1675976',22043,NULL,1.79541477297332525246e+09,1.79541477402662348747e+09,'stopped gracefully',1.23986690014135092496e-02,0,13,1,70995968,0.0,'');
+INSERT INTO "nodes" VALUES(3,2,2,1,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:22084:1676157',22084,NULL,1.79541477477726316453e+09,NULL,NULL,2.79386000329395756125e-04,0,0,0,65056768,0.0,'');
+INSERT INTO "nodes" VALUES(4,2,2,2,'DONE','RUNNER','HEALTHY','00000000-0000-0000-0000-000000000000:22085:1676158',22085,NULL,1.79541477478632378579e+09,NULL,NULL,1.10020478998194448649e-01,0,0,0,64909312,0.0,'');
+CREATE TABLE outputs (
+    id        INTEGER PRIMARY KEY,
+    run       INTEGER NOT NULL REFERENCES runs(seq),
+    appender  TEXT NOT NULL,
+    type      TEXT NOT NULL,
+    data_def  TEXT NOT NULL,
+    path      TEXT NOT NULL,                       -- absolute
+    settings  TEXT NOT NULL,                       -- JSON: columns, joins, delimiter
+    cursor    INTEGER NOT NULL DEFAULT 0,          -- the last row in the file
+    bytes     INTEGER NOT NULL DEFAULT 0,          -- durable length of the file
+    rows      INTEGER NOT NULL DEFAULT 0,
+    inode     INTEGER,
+    dirty     INTEGER NOT NULL DEFAULT 0,          -- reasons to rebuild, such as replaced rows at or below the cursor
+    pending   TEXT,                                -- JSON: inode, cursor, bytes, rows of a rebuilt file not yet renamed
+    UNIQUE (run, appender, data_def)
+);
+INSERT INTO "outputs" VALUES(1,1,'lines','jsonl','book','/kept/data/output/f233ca/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,630,10,2147858,0,NULL);
+INSERT INTO "outputs" VALUES(2,1,'lines','jsonl','entry','/kept/data/output/f233ca/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,540,12,2147789,0,NULL);
+INSERT INTO "outputs" VALUES(3,1,'lines','jsonl','nothing','/kept/data/output/f233ca/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,0,0,2147790,0,NULL);
+INSERT INTO "outputs" VALUES(4,1,'rows','csv','book','/kept/data/output/f233ca/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',22,451,10,2147791,0,NULL);
+INSERT INTO "outputs" VALUES(5,1,'rows','csv','entry','/kept/data/output/f233ca/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',22,349,12,2147792,0,NULL);
+INSERT INTO "outputs" VALUES(6,1,'rows','csv','nothing','/kept/data/output/f233ca/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',22,5,0,2147864,0,NULL);
+INSERT INTO "outputs" VALUES(7,2,'lines','jsonl','book','/kept/data/output/38ce7b/book.jsonl','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,252,4,2147872,0,NULL);
+INSERT INTO "outputs" VALUES(8,2,'lines','jsonl','entry','/kept/data/output/38ce7b/entry.jsonl','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,360,8,2148067,0,NULL);
+INSERT INTO "outputs" VALUES(9,2,'lines','jsonl','nothing','/kept/data/output/38ce7b/nothing.jsonl','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,0,0,2148706,0,NULL);
+INSERT INTO "outputs" VALUES(10,2,'rows','csv','book','/kept/data/output/38ce7b/book.csv','{"columns":["isbn","path"],"delimiter":",","joins":{},"types":{"isbn":"str","path":"str"}}',34,187,4,2148708,0,NULL);
+INSERT INTO "outputs" VALUES(11,2,'rows','csv','entry','/kept/data/output/38ce7b/entry.csv','{"columns":["title","price"],"delimiter":",","joins":{},"types":{"price":"decimal","title":"str"}}',34,237,8,2148709,0,NULL);
+INSERT INTO "outputs" VALUES(12,2,'rows','csv','nothing','/kept/data/output/38ce7b/nothing.csv','{"columns":["x","y"],"delimiter":",","joins":{},"types":{"x":"str","y":"str"}}',34,5,0,2148710,0,NULL);
+CREATE TABLE page_defs (                           -- the page defs of a group in a version; no row: it lacks the group
+    version   INTEGER NOT NULL REFERENCES def_versions(version),
+    grp       TEXT NOT NULL,
+    hash      TEXT NOT NULL,                       -- of the columns below: pages made with another hash are stale
+    data_defs TEXT NOT NULL,                       -- JSON: ordered ids
+    follow    TEXT NOT NULL,                       -- hash of the defs besides dataDefs that decide which links are followed
+    PRIMARY KEY (version, grp)
+) WITHOUT ROWID;
+INSERT INTO "page_defs" VALUES(1,'books','dd5e7b0d03420fd2d1b21a729ea9f13d','[1,3]','');
+INSERT INTO "page_defs" VALUES(1,'shelves','4ba2cf66d3aacba2f7a29f0c699c20cd','[2]','2406e8f746b021b4b499d87dda036d71');
+CREATE TABLE page_health (
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    records  INTEGER NOT NULL,
+    rejected INTEGER NOT NULL,
+    missing  TEXT,                                  -- JSON: field to records; null: no field was missing
+    PRIMARY KEY (job, data_def)
+) WITHOUT ROWID;
+INSERT INTO "page_health" VALUES(2,2,4,0,NULL);
+INSERT INTO "page_health" VALUES(3,2,4,0,NULL);
+INSERT INTO "page_health" VALUES(4,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(4,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(7,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(7,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(8,2,4,0,NULL);
+INSERT INTO "page_health" VALUES(9,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(9,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(10,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(10,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(11,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(11,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(12,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(12,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(13,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(13,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(14,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(14,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(15,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(15,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(16,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(16,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(17,2,4,0,NULL);
+INSERT INTO "page_health" VALUES(18,2,4,0,NULL);
+INSERT INTO "page_health" VALUES(19,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(19,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(22,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(22,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(26,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(26,3,0,0,NULL);
+INSERT INTO "page_health" VALUES(27,1,1,0,NULL);
+INSERT INTO "page_health" VALUES(27,3,0,0,NULL);
+CREATE TABLE rejections (                          -- rejected records by page, so that they can be subtracted again
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def TEXT NOT NULL,
+    records  INTEGER NOT NULL,
+    PRIMARY KEY (job, data_def)
+) WITHOUT ROWID;
+CREATE TABLE result_counts (                        -- all outcomes
+    run     INTEGER NOT NULL REFERENCES runs(seq),
+    grp     TEXT NOT NULL,
+    task    TEXT NOT NULL,
+    step    TEXT NOT NULL,
+    outcome TEXT NOT NULL CHECK (outcome IN ('ok','warning','error','not_applicable')),
+    code    TEXT NOT NULL,
+    results INTEGER NOT NULL,
+    PRIMARY KEY (run, grp, task, step, outcome, code)
+) WITHOUT ROWID;
+CREATE TABLE results (                              -- of steps on pages; of warnings, the first 1,000 of a step and code
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id), -- the unit of extraction
+    grp      TEXT NOT NULL,
+    task     TEXT NOT NULL,
+    step     TEXT NOT NULL,
+    outcome  TEXT NOT NULL CHECK (outcome IN ('ok','warning','error')),
+    code     TEXT NOT NULL,
+    ms       REAL NOT NULL,
+    text     TEXT NOT NULL
+);
+CREATE TABLE row_counts (
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    data_def TEXT NOT NULL,
+    rows     INTEGER NOT NULL DEFAULT 0,
+    rejected INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (run, data_def)
+) WITHOUT ROWID;
+INSERT INTO "row_counts" VALUES(1,'book',10,0);
+INSERT INTO "row_counts" VALUES(1,'entry',12,0);
+INSERT INTO "row_counts" VALUES(2,'book',4,0);
+INSERT INTO "row_counts" VALUES(2,'entry',8,0);
+CREATE TABLE row_sources (
+    document INTEGER NOT NULL,
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    job      INTEGER NOT NULL REFERENCES jobs(id),  -- made its rows of the document without a rejected record
+    PRIMARY KEY (document, data_def)
+) WITHOUT ROWID;
+CREATE TABLE rows (
+    id       INTEGER PRIMARY KEY AUTOINCREMENT,    -- readers continue by id: never reused
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    data     TEXT NOT NULL                         -- a JSON object, fields in the order of the defs
+, digest BLOB);
+INSERT INTO "rows" VALUES(1,1,2,2,'{"title":"Book \"0\", 0; née","price":0.00}',X'A4E5851D6036BBEA4B1FE3F231E9243C');
+INSERT INTO "rows" VALUES(2,1,2,2,'{"title":"Book \"0\", 1; née","price":0.01}',X'F6B247751FBB6265A8496CE28445380E');
+INSERT INTO "rows" VALUES(3,1,2,2,'{"title":"Book \"0\", 2; née","price":0.02}',X'DB9732BFD380D902D4D581CC8BA54864');
+INSERT INTO "rows" VALUES(4,1,2,2,'{"title":"Book \"0\", 3; née","price":0.03}',X'5260A5B2B492000DB65A411632E60F5B');
+INSERT INTO "rows" VALUES(5,1,3,2,'{"title":"Book \"1\", 0; née","price":1.00}',X'BC0036FE288E35CE13BE7BCEF4D46CC2');
+INSERT INTO "rows" VALUES(6,1,3,2,'{"title":"Book \"1\", 1; née","price":1.01}',X'0451BA479C2DF9FA8555CAEAC938CDEC');
+INSERT INTO "rows" VALUES(7,1,3,2,'{"title":"Book \"1\", 2; née","price":1.02}',X'7EC63FB0CB8D208D43879A42C8C6FDB3');
+INSERT INTO "rows" VALUES(8,1,3,2,'{"title":"Book \"1\", 3; née","price":1.03}',X'A1F2F57D2F1FCFF8A184866A8F30EC18');
+INSERT INTO "rows" VALUES(9,1,4,1,'{"isbn":"ISBN 000-0","path":"http://127.0.0.1:20471/book/0-0"}',X'B5DA377312936B264F460C3B4AFBE919');
+INSERT INTO "rows" VALUES(10,1,7,1,'{"isbn":"ISBN 000-3","path":"http://127.0.0.1:20471/book/0-3"}',X'7787783570CEDE5DCD4AE9D6BBBD522E');
+INSERT INTO "rows" VALUES(11,1,8,2,'{"title":"Book \"2\", 0; née","price":2.00}',X'7B52FDA02AA55A84F5D97272E948B661');
+INSERT INTO "rows" VALUES(12,1,8,2,'{"title":"Book \"2\", 1; née","price":2.01}',X'C31267BA2C8275C10DAE487687BE6351');
+INSERT INTO "rows" VALUES(13,1,8,2,'{"title":"Book \"2\", 2; née","price":2.02}',X'D5B91D42E7BB849CE35BDD748721F1B8');
+INSERT INTO "rows" VALUES(14,1,8,2,'{"title":"Book \"2\", 3; née","price":2.03}',X'78CAF8BA308F6B98A9D90D5DD3C73DD3');
+INSERT INTO "rows" VALUES(15,1,9,1,'{"isbn":"ISBN 001-0","path":"http://127.0.0.1:20471/book/1-0"}',X'F80F369C9BF46DFE915B3B6EE7F12B35');
+INSERT INTO "rows" VALUES(16,1,10,1,'{"isbn":"ISBN 001-1","path":"http://127.0.0.1:20471/book/1-1"}',X'6B0A949A799B35A023A4B6B21F98CD9C');
+INSERT INTO "rows" VALUES(17,1,11,1,'{"isbn":"ISBN 001-2","path":"http://127.0.0.1:20471/book/1-2"}',X'BC40685A60D3E90E5022B7E6F7320FB7');
+INSERT INTO "rows" VALUES(18,1,12,1,'{"isbn":"ISBN 001-3","path":"http://127.0.0.1:20471/book/1-3"}',X'122DDE2407208B7B0BB0C4D85106C4DE');
+INSERT INTO "rows" VALUES(19,1,13,1,'{"isbn":"ISBN 002-0","path":"http://127.0.0.1:20471/book/2-0"}',X'F90F6CC041CF1581D5280EEAF6829C5D');
+INSERT INTO "rows" VALUES(20,1,14,1,'{"isbn":"ISBN 002-1","path":"http://127.0.0.1:20471/book/2-1"}',X'AFCC64DEB3A405A36045ED55C2B6279D');
+INSERT INTO "rows" VALUES(21,1,15,1,'{"isbn":"ISBN 002-2","path":"http://127.0.0.1:20471/book/2-2"}',X'E7EE277E3ADF0126B06DF40971583319');
+INSERT INTO "rows" VALUES(22,1,16,1,'{"isbn":"ISBN 002-3","path":"http://127.0.0.1:20471/book/2-3"}',X'961638120B31BEFE8A68D31132551C07');
+INSERT INTO "rows" VALUES(23,2,17,2,'{"title":"Book \"0\", 0; née","price":0.00}',X'A4E5851D6036BBEA4B1FE3F231E9243C');
+INSERT INTO "rows" VALUES(24,2,17,2,'{"title":"Book \"0\", 1; née","price":0.01}',X'F6B247751FBB6265A8496CE28445380E');
+INSERT INTO "rows" VALUES(25,2,17,2,'{"title":"Book \"0\", 2; née","price":0.02}',X'DB9732BFD380D902D4D581CC8BA54864');
+INSERT INTO "rows" VALUES(26,2,17,2,'{"title":"Book \"0\", 3; née","price":0.03}',X'5260A5B2B492000DB65A411632E60F5B');
+INSERT INTO "rows" VALUES(27,2,18,2,'{"title":"Book \"1\", 0; née","price":1.00}',X'BC0036FE288E35CE13BE7BCEF4D46CC2');
+INSERT INTO "rows" VALUES(28,2,18,2,'{"title":"Book \"1\", 1; née","price":1.01}',X'0451BA479C2DF9FA8555CAEAC938CDEC');
+INSERT INTO "rows" VALUES(29,2,18,2,'{"title":"Book \"1\", 2; née","price":1.02}',X'7EC63FB0CB8D208D43879A42C8C6FDB3');
+INSERT INTO "rows" VALUES(30,2,18,2,'{"title":"Book \"1\", 3; née","price":1.03}',X'A1F2F57D2F1FCFF8A184866A8F30EC18');
+INSERT INTO "rows" VALUES(31,2,19,1,'{"isbn":"ISBN 000-0","path":"http://127.0.0.1:20471/book/0-0"}',X'B5DA377312936B264F460C3B4AFBE919');
+INSERT INTO "rows" VALUES(32,2,22,1,'{"isbn":"ISBN 000-3","path":"http://127.0.0.1:20471/book/0-3"}',X'7787783570CEDE5DCD4AE9D6BBBD522E');
+INSERT INTO "rows" VALUES(33,2,26,1,'{"isbn":"ISBN 001-2","path":"http://127.0.0.1:20471/book/1-2"}',X'BC40685A60D3E90E5022B7E6F7320FB7');
+INSERT INTO "rows" VALUES(34,2,27,1,'{"isbn":"ISBN 001-3","path":"http://127.0.0.1:20471/book/1-3"}',X'122DDE2407208B7B0BB0C4D85106C4DE');
+CREATE TABLE runs (
+    seq              INTEGER PRIMARY KEY AUTOINCREMENT,
+    id               TEXT NOT NULL UNIQUE,
+    state            TEXT NOT NULL DEFAULT 'NEW'
+        CHECK (state IN ('NEW','SEEDING','READY','DRAINING','DONE','CANCELLED','KILLED','FAILED')),
+    stage            TEXT NOT NULL DEFAULT 'INIT'
+        CHECK (stage IN ('INIT','CHECK_LOCK','ABORT','START_APPENDER','START_NODES','RUNNING','CRAWL_COMPLETE',
+                         'INTERRUPTED','STOPPING_NODES_GRACEFUL','STOPPING_APPENDER_GRACEFUL',
+                         'STOPPING_NODES_FORCEFUL','STOPPING_APPENDER_FORCEFUL','RELEASING_LOCK','SHUTDOWN_COMPLETE')),
+    reason           TEXT,
+    created_at       REAL NOT NULL,
+    started_at       REAL,
+    ended_at         REAL,
+    seconds          REAL NOT NULL DEFAULT 0,      -- total time under a supervisor
+    defs_version     INTEGER REFERENCES def_versions(version),
+    seeded_version   INTEGER,
+    base_url         TEXT,
+    paused           TEXT,                         -- reason: 'operator', 'disk', 'operator, disk'; null: not paused
+    slots            INTEGER NOT NULL DEFAULT 0,   -- concurrency of all runners together
+    active_sequences INTEGER NOT NULL DEFAULT 0,   -- sequences with ready or taken jobs to fetch; a trigger counts them
+    max_pages        INTEGER,
+    takeovers        INTEGER NOT NULL DEFAULT 0,   -- dead nodes whose jobs were requeued
+    rates            TEXT NOT NULL DEFAULT '{"pages_per_s":0.0,"rows_per_s":0.0}',
+    reextraction     TEXT,                         -- JSON: progress of the search for stale pages; null: none is in progress
+    reextracted      INTEGER NOT NULL DEFAULT 0,   -- pages since the last change of the defs
+    relinking        INTEGER NOT NULL DEFAULT 0,   -- 1: links changed; record which pages they still lead to
+    extract_only     INTEGER NOT NULL DEFAULT 0    -- 1: fetch nothing, lease only re-extractions
+, empty_seeds TEXT, baseline TEXT, drops TEXT, missed TEXT, summed INTEGER NOT NULL DEFAULT 0);
+INSERT INTO "runs" VALUES(1,'f233ca','DONE','SHUTDOWN_COMPLETE',NULL,1.79541477289978837969e+09,1.79541477289978837969e+09,1.7954147740436763763e+09,1.1351527270016958937e+00,1,1,NULL,NULL,0,0,NULL,0,'{"pages_per_s":0.0,"rows_per_s":0.0,"eta":{"seconds":0.0,"bound_by":null,"exact":false,"reason":null},"eta_at":16760.843248744}',NULL,0,0,0,'{}','{"seeds":"1c7914ee87cc8569df65b6b6db39e599","data_defs":{"book":[10,10,{"isbn":10}],"entry":[12,12,{"title":12,"price":12}],"nothing":[0,0,{"x":0,"y":0}]}}',NULL,'[]',1);
+INSERT INTO "runs" VALUES(2,'38ce7b','READY','RUNNING',NULL,1.79541477468521976472e+09,1.79541477468521976472e+09,NULL,1.24150398400161066092e+00,1,1,NULL,NULL,64,2,NULL,0,'{"pages_per_s":55.69,"rows_per_s":111.37,"eta":{"seconds":null,"bound_by":null,"exact":false,"reason":null},"eta_at":16762.770994899}',NULL,0,0,0,'{}',NULL,NULL,NULL,1);
+CREATE TABLE samples (
+    run    INTEGER NOT NULL REFERENCES runs(seq),
+    at     REAL NOT NULL,
+    pages  REAL NOT NULL,                          -- per second since the last sample
+    rows   REAL NOT NULL,
+    failed INTEGER NOT NULL,
+    queue  INTEGER NOT NULL, answers TEXT, p50 REAL, p95 REAL,
+    PRIMARY KEY (run, at)
+) WITHOUT ROWID;
+CREATE TABLE sequences (
+    id         INTEGER PRIMARY KEY,
+    run        INTEGER NOT NULL REFERENCES runs(seq),
+    host       INTEGER NOT NULL REFERENCES hosts(id),
+    kind       TEXT NOT NULL CHECK (kind IN ('page','robots','sitemap','extract')),
+    grp        TEXT NOT NULL,
+    rung_at    REAL,
+    paused     INTEGER NOT NULL DEFAULT 0,
+    absent     INTEGER NOT NULL DEFAULT 0          -- 1: the defs lack its group; 2: it came back, jobs must be requeued
+        CHECK (absent IN (0, 1, 2)),
+    max_pages  INTEGER,                            -- of the whole group
+    ready      INTEGER NOT NULL DEFAULT 0,         -- due jobs only; those with not_before are 'delayed'
+    delayed    INTEGER NOT NULL DEFAULT 0,
+    taken      INTEGER NOT NULL DEFAULT 0,
+    done       INTEGER NOT NULL DEFAULT 0,
+    failed     INTEGER NOT NULL DEFAULT 0,
+    skipped    INTEGER NOT NULL DEFAULT 0,
+    incomplete INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (run, grp, host, kind)
+);
+INSERT INTO "sequences" VALUES(1,1,1,'robots','',NULL,0,0,NULL,0,0,0,1,0,0,0);
+INSERT INTO "sequences" VALUES(2,1,1,'page','shelves',NULL,0,0,NULL,0,0,0,3,0,0,0);
+INSERT INTO "sequences" VALUES(3,1,1,'page','books',NULL,0,0,NULL,0,0,0,10,1,1,0);
+INSERT INTO "sequences" VALUES(4,2,2,'page','shelves',NULL,0,0,NULL,0,0,1,2,0,0,0);
+INSERT INTO "sequences" VALUES(5,2,2,'page','books',NULL,0,0,NULL,0,1,1,4,1,1,0);
+CREATE TABLE step_checkpoints (                     -- for the next attempt at a job; deleted when it ends
+    job  INTEGER PRIMARY KEY REFERENCES jobs(id),
+    text TEXT NOT NULL
+);
+CREATE TABLE step_values (                          -- what the steps of a run share
+    run   INTEGER NOT NULL REFERENCES runs(seq),
+    key   TEXT NOT NULL,
+    value TEXT NOT NULL,                            -- JSON
+    PRIMARY KEY (run, key)
+) WITHOUT ROWID;
+CREATE TABLE supervisors (
+    epoch      INTEGER PRIMARY KEY AUTOINCREMENT,
+    identity   TEXT NOT NULL,
+    run        INTEGER REFERENCES runs(seq),
+    started_at REAL NOT NULL,
+    ended_at   REAL
+);
+INSERT INTO "supervisors" VALUES(1,'00000000-0000-0000-0000-000000000000:22039:1675912',1,1.79541477289978837969e+09,1.7954147740436763763e+09);
+INSERT INTO "supervisors" VALUES(2,'00000000-0000-0000-0000-000000000000:22074:1676091',2,1.79541477468521976472e+09,NULL);
+CREATE TABLE temporary_documents (                  -- fetched for groups that keep no documents: deleted when their run ends
+    run      INTEGER NOT NULL REFERENCES runs(seq),
+    document INTEGER NOT NULL,
+    grp      TEXT NOT NULL,
+    PRIMARY KEY (run, document)
+) WITHOUT ROWID;
+CREATE TABLE unlisted_results (                     -- of a page, those without a row, so that they can be taken back
+    job      INTEGER NOT NULL REFERENCES jobs(id),
+    data_def INTEGER NOT NULL REFERENCES data_defs(id),
+    grp      TEXT NOT NULL,
+    task     TEXT NOT NULL,
+    step     TEXT NOT NULL,
+    outcome  TEXT NOT NULL CHECK (outcome IN ('warning','not_applicable')),
+    code     TEXT NOT NULL,
+    results  INTEGER NOT NULL,
+    PRIMARY KEY (job, data_def, step, outcome, code)
+) WITHOUT ROWID;
+CREATE INDEX sequences_host ON sequences(host);
+CREATE INDEX sequences_rung ON sequences(run) WHERE rung_at IS NOT NULL;
+CREATE INDEX sequences_waiting ON sequences(run) WHERE rung_at IS NULL AND ready > 0 AND paused = 0;
+CREATE INDEX sequences_absent ON sequences(run) WHERE absent > 0;
+CREATE INDEX sequences_extract ON sequences(run) WHERE kind = 'extract';
+CREATE INDEX jobs_due ON jobs(sequence, priority DESC, id) WHERE state = 'READY' AND not_before IS NULL;
+CREATE INDEX jobs_waiting ON jobs(run, not_before) WHERE state = 'READY' AND not_before IS NOT NULL;
+CREATE INDEX jobs_taken ON jobs(coalesce(target, url)) WHERE state = 'TAKEN';
+CREATE INDEX jobs_incomplete ON jobs(run) WHERE state = 'INCOMPLETE';
+CREATE INDEX jobs_suspect ON jobs(sequence, priority DESC, id) WHERE state = 'READY' AND crashes > 0;
+CREATE INDEX jobs_failed ON jobs(run, coalesce(changed_at, 0)) WHERE state = 'FAILED';
+CREATE INDEX jobs_skipped ON jobs(sequence) WHERE state = 'SKIPPED';
+CREATE INDEX jobs_located ON jobs(run, page_key) WHERE page_key IS NOT NULL;
+CREATE INDEX documents_key ON documents(key);
+CREATE INDEX rows_job ON rows(job);
+CREATE INDEX commands_new ON commands(supervisor) WHERE state = 'NEW';
+CREATE INDEX events_job ON events(job) WHERE job IS NOT NULL;
+CREATE TRIGGER runs_told AFTER UPDATE OF state ON runs WHEN OLD.state <> NEW.state BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.seq, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'supervisor', 'state', 'run ' || NEW.state);
+END;
+CREATE TRIGGER runs_staged AFTER UPDATE OF stage ON runs WHEN OLD.stage <> NEW.stage BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.seq, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'supervisor', 'stage', NEW.stage);
+END;
+CREATE TRIGGER nodes_born AFTER INSERT ON nodes BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.run, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'n' || NEW.number, 'state',
+        'n' || NEW.number || ' ' || NEW.state || ' ' || NEW.role);
+END;
+CREATE TRIGGER nodes_told AFTER UPDATE OF state, role ON nodes WHEN OLD.state <> NEW.state OR OLD.role <> NEW.role BEGIN
+    INSERT INTO events (run, at, level, source, kind, text)
+    VALUES (NEW.run, (julianday('now') - 2440587.5) * 86400.0, 'INFO', 'n' || NEW.number, 'state',
+        'n' || NEW.number || ' ' || NEW.state || ' ' || NEW.role);
+END;
+CREATE TRIGGER jobs_born AFTER INSERT ON jobs BEGIN
+    UPDATE sequences SET
+        ready   = ready   + (NEW.state = 'READY' AND NEW.not_before IS NULL),
+        delayed = delayed + (NEW.state = 'READY' AND NEW.not_before IS NOT NULL),
+        skipped = skipped + (NEW.state = 'SKIPPED')
+    WHERE id = NEW.sequence;
+END;
+CREATE TRIGGER jobs_changed AFTER UPDATE OF state, not_before ON jobs
+WHEN OLD.sequence = NEW.sequence
+    AND (OLD.state <> NEW.state OR (OLD.not_before IS NULL) <> (NEW.not_before IS NULL))
+BEGIN
+    UPDATE sequences SET
+        ready      = ready      + (NEW.state = 'READY' AND NEW.not_before IS NULL)
+                                - (OLD.state = 'READY' AND OLD.not_before IS NULL),
+        delayed    = delayed    + (NEW.state = 'READY' AND NEW.not_before IS NOT NULL)
+                                - (OLD.state = 'READY' AND OLD.not_before IS NOT NULL),
+        taken      = taken      + (NEW.state = 'TAKEN')      - (OLD.state = 'TAKEN'),
+        done       = done       + (NEW.state = 'DONE')       - (OLD.state = 'DONE'),
+        failed     = failed     + (NEW.state = 'FAILED')     - (OLD.state = 'FAILED'),
+        skipped    = skipped    + (NEW.state = 'SKIPPED')    - (OLD.state = 'SKIPPED'),
+        incomplete = incomplete + (NEW.state = 'INCOMPLETE') - (OLD.state = 'INCOMPLETE')
+    WHERE id = NEW.sequence;
+END;
+CREATE TRIGGER jobs_left AFTER UPDATE OF sequence ON jobs WHEN OLD.sequence <> NEW.sequence BEGIN
+    UPDATE sequences SET
+        ready      = ready      - (OLD.state = 'READY' AND OLD.not_before IS NULL),
+        delayed    = delayed    - (OLD.state = 'READY' AND OLD.not_before IS NOT NULL),
+        taken      = taken      - (OLD.state = 'TAKEN'),
+        done       = done       - (OLD.state = 'DONE'),
+        failed     = failed     - (OLD.state = 'FAILED'),
+        skipped    = skipped    - (OLD.state = 'SKIPPED'),
+        incomplete = incomplete - (OLD.state = 'INCOMPLETE')
+    WHERE id = OLD.sequence;
+    UPDATE sequences SET
+        ready      = ready      + (NEW.state = 'READY' AND NEW.not_before IS NULL),
+        delayed    = delayed    + (NEW.state = 'READY' AND NEW.not_before IS NOT NULL),
+        taken      = taken      + (NEW.state = 'TAKEN'),
+        done       = done       + (NEW.state = 'DONE'),
+        failed     = failed     + (NEW.state = 'FAILED'),
+        skipped    = skipped    + (NEW.state = 'SKIPPED'),
+        incomplete = incomplete + (NEW.state = 'INCOMPLETE')
+    WHERE id = NEW.sequence;
+END;
+CREATE TRIGGER jobs_gone AFTER DELETE ON jobs BEGIN
+    UPDATE sequences SET
+        ready      = ready      - (OLD.state = 'READY' AND OLD.not_before IS NULL),
+        delayed    = delayed    - (OLD.state = 'READY' AND OLD.not_before IS NOT NULL),
+        taken      = taken      - (OLD.state = 'TAKEN'),
+        done       = done       - (OLD.state = 'DONE'),
+        failed     = failed     - (OLD.state = 'FAILED'),
+        skipped    = skipped    - (OLD.state = 'SKIPPED'),
+        incomplete = incomplete - (OLD.state = 'INCOMPLETE')
+    WHERE id = OLD.sequence;
+END;
+CREATE TRIGGER sequences_active AFTER UPDATE OF ready, taken ON sequences
+WHEN (OLD.ready + OLD.taken > 0) <> (NEW.ready + NEW.taken > 0) AND NEW.kind <> 'extract'
+BEGIN
+    UPDATE runs SET active_sequences = active_sequences + (NEW.ready + NEW.taken > 0) - (OLD.ready + OLD.taken > 0)
+    WHERE seq = NEW.run;
+END;
+CREATE INDEX hosts_robots ON hosts(key) WHERE robots_fetched_at IS NOT NULL;
+CREATE INDEX jobs_failed_of ON jobs(sequence) WHERE state = 'FAILED';
+CREATE INDEX host_speeds_measured ON host_speeds(run, measured_at);
+CREATE INDEX host_speeds_eta ON host_speeds(run) WHERE eta IS NOT NULL;
+CREATE TRIGGER failures_added AFTER UPDATE OF state, reason, sequence ON jobs WHEN NEW.state = 'FAILED' BEGIN
+    INSERT INTO failures (sequence, reason, jobs) VALUES (NEW.sequence, coalesce(NEW.reason, ''), 1)
+    ON CONFLICT (sequence, reason) DO UPDATE SET jobs = jobs + 1;
+END;
+CREATE TRIGGER failures_removed AFTER UPDATE OF state, reason, sequence ON jobs WHEN OLD.state = 'FAILED' BEGIN
+    UPDATE failures SET jobs = jobs - 1 WHERE sequence = OLD.sequence AND reason = coalesce(OLD.reason, '');
+    DELETE FROM failures WHERE sequence = OLD.sequence AND reason = coalesce(OLD.reason, '') AND jobs <= 0;
+END;
+CREATE TRIGGER failures_deleted AFTER DELETE ON jobs WHEN OLD.state = 'FAILED' BEGIN
+    UPDATE failures SET jobs = jobs - 1 WHERE sequence = OLD.sequence AND reason = coalesce(OLD.reason, '');
+    DELETE FROM failures WHERE sequence = OLD.sequence AND reason = coalesce(OLD.reason, '') AND jobs <= 0;
+END;
+CREATE INDEX jobs_children ON jobs(parent) WHERE parent IS NOT NULL;
+CREATE INDEX results_job ON results(job);
+CREATE INDEX results_error ON results(run, id) WHERE outcome = 'error';
+CREATE INDEX results_warning ON results(run, id) WHERE outcome = 'warning';
+DELETE FROM "sqlite_sequence";
+INSERT INTO "sqlite_sequence" VALUES('events',71);
+INSERT INTO "sqlite_sequence" VALUES('runs',2);
+INSERT INTO "sqlite_sequence" VALUES('supervisors',2);
+INSERT INTO "sqlite_sequence" VALUES('appenders',2);
+INSERT INTO "sqlite_sequence" VALUES('nodes',4);
+INSERT INTO "sqlite_sequence" VALUES('jobs',27);
+INSERT INTO "sqlite_sequence" VALUES('rows',34);
+PRAGMA user_version = 7;
