@@ -141,6 +141,7 @@ def test_only_pages_with_their_rows_are_sources(crawl: Crawl) -> None:
     store.db.execute("UPDATE page_health SET rejected = 0")
     store.db.execute("UPDATE jobs SET document = 7")
     assert crawl.sources() == {}
+    store.db.execute("UPDATE jobs SET document = ?", (PAGE,))
 
 
 def test_no_statement_is_added_where_nothing_persists(crawl: Crawl) -> None:
