@@ -23,7 +23,7 @@ class ChainStep:
     run: tuple[str, ...] = ()
     """Of a command: the program and its arguments."""
     limit: float | None = None
-    """Seconds for one page; None: the setting `parse_limit`."""
+    """Seconds for one page; None: the setting `parse_limit`, or for a loader `deadline`."""
     workers: int = 1
     """Pages of a node that it works on at once."""
     previous: str = ""

@@ -38,8 +38,10 @@ class TemplateLost(Exception):
 class ExtractionLauncher:
     """Not thread-safe. The descriptor of `control` is readable when reports can be received."""
 
-    def __init__(self, limits: ExtractionLimits) -> None:
+    def __init__(self, limits: ExtractionLimits, module: str = _MODULE) -> None:
+        """`module`: what `spawn_template` runs."""
         self.limits = limits
+        self._module = module
         self._board = ProgressBoard()
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -77,7 +79,7 @@ class ExtractionLauncher:
             with theirs:
                 self._process = subprocess.Popen(
                     [
-                        *(sys.executable, "-P", "-m", _MODULE),
+                        *(sys.executable, "-P", "-m", self._module),
                         *("--control", str(theirs.fileno()), "--board", str(self._board.fd)),
                         *("--limits", self.limits.to_json()),
                     ],

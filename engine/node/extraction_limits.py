@@ -103,14 +103,19 @@ def reset_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+def become_first_victim() -> None:
+    """Have the system, short of memory, end this process before any other (Linux); no core dump is written."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000")
+
+
 def limit_memory(limit: int, base: int) -> None:
     """Let memory grow from `base` resident bytes to `limit`: what would pass it fails with MemoryError (Linux).
 
     No core dump is written, and the system, short of memory, ends this process before any other.
     """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text("1000")
+    become_first_victim()
     with suppress(OSError):
         mapped = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         most = mapped + max(0, limit - base - _LATER_RESIDENT)

@@ -83,8 +83,12 @@ class ExtractionTemplate:
                 pass
         finally:
             for running in self._running:
-                with suppress(ProcessLookupError):
-                    os.kill(running.pid, signal.SIGKILL)
+                self.kill(running.pid)
+
+    def kill(self, pid: int) -> None:
+        """Kill a process that is not reaped, so that the pid is still its own."""
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
     def _serve_once(self) -> bool:
         readable, _, _ = select.select([self._control.fileno(), self._wakeup], [], [])
@@ -110,7 +114,7 @@ class ExtractionTemplate:
         else:
             for running in self._running:
                 if running.number == number:
-                    os.kill(running.pid, signal.SIGKILL)  # not reaped, so the pid is still its own
+                    self.kill(running.pid)
         return True
 
     def _start(self, number: int, slot: int, descriptor: int) -> None:
@@ -122,12 +126,13 @@ class ExtractionTemplate:
             self._report(Report.ENDED, number, NOT_FORKED, 0)
             return
         if not pid:
-            self._become_child(descriptor, slot, parent)
+            self.become_child(descriptor, slot, parent)
         os.close(descriptor)
         self._running.append(_Running(number, pid))
         self._report(Report.STARTED, number, pid, 0)
 
-    def _become_child(self, descriptor: int, slot: int, parent: int) -> NoReturn:
+    def become_child(self, descriptor: int, slot: int, parent: int) -> NoReturn:
+        """Be an extraction process, in the fork of the template with this pid."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -150,8 +155,12 @@ class ExtractionTemplate:
         for running in list(self._running):
             pid, status, usage = os.wait4(running.pid, os.WNOHANG)
             if pid:
+                self.clean_up(pid)
                 self._running.remove(running)
                 self._report(Report.ENDED, running.number, status, usage.ru_maxrss * _KIB)
+
+    def clean_up(self, pid: int) -> None:
+        """End what a process that has just been reaped has left."""
 
     def _report(self, kind: Report, number: int, value: int, memory: int) -> None:
         with suppress(OSError):  # the node is gone; the next read says so

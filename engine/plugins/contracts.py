@@ -124,11 +124,33 @@ class Converter(Protocol):
         """The value; None or an empty text: it is missing. May be `async`. Raises StepError: the record is rejected."""
 
 
+class LoadContext(Protocol):
+    """What a Loader learns of the page that it loads, and what it may report."""
+
+    url: str
+    group: str
+    task: str
+    """The first task of the group that has the loader."""
+    locator: str
+    depth: int
+    """0 for a locator's own page."""
+    run: str
+    """The id of the run."""
+    attempt: int
+    """1 for the first attempt at the page."""
+
+    def warning(self, text: str, code: str = "") -> None:
+        """Record a warning; the response stays."""
+
+
 class Loader(Protocol):
     """Fetches the pages of a group in place of the built-in client."""
 
-    def load(self, request: PageRequest, context: Any) -> "PageResponse | Awaitable[PageResponse]":
-        """The response. May be `async`. An exception is a failed attempt, and retried."""
+    def load(self, request: PageRequest, context: LoadContext) -> "PageResponse | Awaitable[PageResponse]":
+        """The response. May be `async`. An exception is a failed attempt, and retried.
+
+        Raises StepError (the job becomes FAILED at once), NotApplicable (the built-in client fetches the page).
+        """
 
 
 class Encoder(Protocol):

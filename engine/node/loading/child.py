@@ -1,0 +1,164 @@
+"""A loader process: creates one users' loader, and has it load one page after another."""
+
+import asyncio
+import inspect
+import socket
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import orjson
+
+from engine.node import extraction_wire as wire
+from engine.node.loading.messages import (
+    MAX_URL_CHARACTERS,
+    Answer,
+    Loaded,
+    LoaderWarning,
+    NotLoaded,
+    Ready,
+    check_headers,
+    check_status,
+    decode_files,
+    encode_answer,
+)
+from engine.node.steps.context import cut_text
+from engine.plugins.contracts import NotApplicable, PageRequest, PageResponse, StepError
+from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
+
+_DEFAULT_HEADERS = MappingProxyType({"content-type": "text/html; charset=utf-8"})
+
+
+class RequestContext:
+    """The `LoadContext` of one call."""
+
+    def __init__(
+        self, *, url: str, group: str, task: str, locator: str, depth: int, run: str, attempt: int
+    ) -> None:  # fmt: skip
+        """`attempt`: 1 for the first one."""
+        self.url = url
+        self.group = group
+        self.task = task
+        self.locator = locator
+        self.depth = depth
+        self.run = run
+        self.attempt = attempt
+        self._warnings: list[LoaderWarning] = []
+
+    def warning(self, text: str, code: str = "") -> None:
+        """Record a warning; the response stays."""
+        self._warnings.append(LoaderWarning(cut_text(text), cut_text(code, 100)))
+
+    @property
+    def warnings(self) -> tuple[LoaderWarning, ...]:
+        """What was recorded."""
+        return tuple(self._warnings)
+
+
+class LoaderChild:
+    """Serves one socket until its end."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._loader: Any = None
+        self._runner = asyncio.Runner()
+        """One event loop for all pages: what an `async` loader has open belongs to it."""
+
+    def serve(self) -> None:
+        """Work until the node closes the socket."""
+        while (frame := self._receive()) is not None:
+            header, body = frame
+            answer = self._prepare(header, body) if header["kind"] == "prepare" else self._load(header, body)
+            del frame, header, body
+            pieces = encode_answer(answer)
+            del answer
+            while pieces:
+                self._connection.sendall(pieces.pop(0))
+
+    def _prepare(self, header: Mapping[str, Any], body: bytes) -> Answer:
+        try:
+            self._loader = PluginLoader(decode_files(body)).create(header["class"], header["options"])
+        except PluginUnavailable as error:
+            return NotLoaded(kind="unavailable", text=cut_text(error), code="unavailable")
+        except BaseException as error:  # users' code: whatever it raises is its own failure
+            return NotLoaded(kind="error", text=cut_text(describe_error(error)), code=_code_of(error))
+        return Ready()
+
+    def _load(self, header: Mapping[str, Any], body: bytes) -> Answer:
+        request = PageRequest(
+            url=header["url"], method=header["method"], headers=header["headers"],
+            body=body if header["has_body"] else None,
+        )  # fmt: skip
+        context = RequestContext(**header["context"])
+        try:
+            response = self._loader.load(request, context)
+            if inspect.isawaitable(response):
+                response = self._runner.run(_awaited(response))
+        except NotApplicable as reason:
+            return NotLoaded(kind="not-applicable", text=cut_text(reason))
+        except StepError as error:
+            return NotLoaded(kind="step", text=cut_text(error), code=cut_text(error.code, 100))
+        except BaseException as error:  # users' code: whatever it raises is its own failure
+            return NotLoaded(kind="error", text=cut_text(describe_error(error)), code=_code_of(error))
+        try:
+            return _read_response(response, context, header["max_body"])
+        except ValueError as error:
+            return NotLoaded(kind="bad-response", text=cut_text(error), code="bad-response")
+        except _TooLarge as error:
+            return NotLoaded(kind="too-large", text=str(error), code="too-large")
+
+    def _receive(self) -> tuple[dict[str, Any], bytes] | None:
+        """The next message; None: the node has closed the socket."""
+        prefix = self._receive_bytes(wire.PREFIX.size)
+        if prefix is None:
+            return None
+        header_size, body_size = wire.PREFIX.unpack(prefix)
+        header, body = self._receive_bytes(header_size), self._receive_bytes(body_size)
+        return None if header is None or body is None else (orjson.loads(header), body)
+
+    def _receive_bytes(self, size: int) -> bytes | None:
+        buffer = bytearray(size)
+        view, received = memoryview(buffer), 0
+        while received < size:
+            count = self._connection.recv_into(view[received:])
+            if not count:
+                return None
+            received += count
+        return bytes(buffer)
+
+
+class _TooLarge(Exception):
+    """The body has more bytes than it may have."""
+
+
+def _read_response(response: Any, context: RequestContext, max_body: int) -> Loaded:
+    """The answer of a users' response. Raises ValueError and _TooLarge."""
+    if not isinstance(response, PageResponse):
+        raise ValueError(f"`load` must return a PageResponse, not {type(response).__name__}")
+    if not isinstance(response.body, bytes | bytearray | memoryview):
+        raise ValueError(f"the body of a PageResponse must be bytes, not {type(response.body).__name__}")
+    if len(response.body) > max_body:
+        raise _TooLarge(f"body over {max_body} bytes (max_body)")
+    if response.url is not None and (type(response.url) is not str or len(response.url) > MAX_URL_CHARACTERS):
+        raise ValueError("the url of a PageResponse must be a text, or None")
+    given = _DEFAULT_HEADERS if response.headers is None else response.headers
+    if not isinstance(given, Mapping):
+        raise ValueError("the headers of a PageResponse must be a mapping, or None")
+    headers = check_headers(list(given.items()))
+    if all(name != "content-type" for name, _ in headers):
+        headers = (*headers, *_DEFAULT_HEADERS.items())
+    return Loaded(
+        url=None if response.url is None else response.url.encode("utf-8", "replace").decode(),
+        status=check_status(response.status),
+        headers=tuple((name, value.encode("utf-8", "replace").decode()) for name, value in headers),
+        body=bytes(response.body),
+        warnings=context.warnings,
+    )
+
+
+def _code_of(error: BaseException) -> str:
+    return cut_text(type(error).__name__, 100)
+
+
+async def _awaited(response: Any) -> Any:
+    return await response

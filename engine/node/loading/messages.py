@@ -1,0 +1,154 @@
+"""Messages between a node and its loader processes: the frames of extraction, with a header of their own.
+
+A process that runs users' code is not trusted: whatever does not have exactly the expected shape is `InvalidAnswer`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import orjson
+
+from engine.model.step import PluginFile
+from engine.node import extraction_wire as wire
+from engine.node.extraction_wire import InvalidAnswer
+
+MAX_HEADERS = 512
+MAX_HEADER_BYTES = 64 * 1024
+"""Of one header. Both limits are those of the built-in client."""
+MAX_ALL_HEADERS_BYTES = 256 * 1024
+MAX_URL_CHARACTERS = 64 * 1024
+OTHER_BYTES = 4_000_000
+"""Of an answer besides the body, at most: JSON may need six bytes for one."""
+
+FailureKind = Literal["error", "step", "not-applicable", "too-large", "bad-response", "unavailable"]
+_FAILURE_KINDS = ("error", "step", "not-applicable", "too-large", "bad-response", "unavailable")
+_MAX_WARNINGS = 100
+
+
+class LoaderWarning(NamedTuple):
+    """What a loader reported of a page, without failing."""
+
+    text: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """The loader's class has been created."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A response of a users' loader."""
+
+    url: str | None
+    """None: that of the request."""
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    """Names in lower case."""
+    body: bytes
+    warnings: tuple[LoaderWarning, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotLoaded:
+    """Why there is no response; the process is alive."""
+
+    kind: FailureKind
+    text: str
+    code: str = ""
+    """Of a `StepError`; else the name of the error."""
+
+
+Answer = Ready | Loaded | NotLoaded
+
+
+def encode_preparation(class_name: str, options: Mapping[str, Any], files: Sequence[PluginFile]) -> list[bytes]:
+    """The message that has a process create a loader from these plugin files."""
+    body = orjson.dumps([(file.path, file.text, file.is_base64) for file in files])
+    return wire.encode_frame({"kind": "prepare", "class": class_name, "options": {**options}}, body)
+
+
+def decode_files(body: bytes) -> tuple[PluginFile, ...]:
+    """The plugin files of a preparation."""
+    return tuple(PluginFile(path=path, text=text, is_base64=encoded) for path, text, encoded in orjson.loads(body))
+
+
+def encode_task(
+    *, url: str, method: str, headers: Mapping[str, str], body: bytes | None, context: Mapping[str, Any], max_body: int
+) -> list[bytes]:
+    """The message that has a process load a page; its response has at most `max_body` bytes."""
+    header = {
+        "kind": "load", "url": url, "method": method, "headers": {**headers}, "has_body": body is not None,
+        "context": {**context}, "max_body": max_body,
+    }  # fmt: skip
+    return wire.encode_frame(header, body or b"")
+
+
+def encode_answer(answer: Answer) -> list[bytes]:
+    """The message of an answer."""
+    match answer:
+        case Ready():
+            return wire.encode_frame({"ready": True})
+        case NotLoaded():
+            return wire.encode_frame({"failed": answer.kind, "text": answer.text, "code": answer.code})
+    header = {
+        "status": answer.status, "url": answer.url, "headers": answer.headers,
+        "warnings": [(*warning,) for warning in answer.warnings[:_MAX_WARNINGS]],
+    }  # fmt: skip
+    return wire.encode_frame(header, answer.body)
+
+
+def decode_answer(header: memoryview, body: memoryview, max_body: int) -> Answer:
+    """The answer of a message. Raises InvalidAnswer, and nothing else."""
+    try:
+        fields = orjson.loads(header)
+        if "ready" in fields:
+            return Ready()
+        if "failed" in fields:
+            if fields["failed"] not in _FAILURE_KINDS:
+                raise InvalidAnswer("no known failure")
+            return NotLoaded(kind=fields["failed"], text=_text(fields["text"]), code=_text(fields["code"]))
+        if len(body) > max_body:
+            raise InvalidAnswer("a body over the limit")
+        return Loaded(
+            url=None if fields["url"] is None else _text(fields["url"]),
+            status=check_status(fields["status"]),
+            headers=check_headers([(_text(name), _text(value)) for name, value in fields["headers"]]),
+            body=bytes(body),
+            warnings=tuple(LoaderWarning(_text(text), _text(code)) for text, code in fields["warnings"]),
+        )
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise InvalidAnswer(f"{type(error).__name__}: {error}"[:200]) from error
+
+
+def check_status(status: Any) -> int:
+    """The status, if it is that of a final response. Raises ValueError."""
+    if type(status) is not int or not 200 <= status <= 599:
+        raise ValueError(f"status must be a number from 200 to 599, not {status!r:.40}")
+    return status
+
+
+def check_headers(headers: Sequence[tuple[Any, Any]]) -> tuple[tuple[str, str], ...]:
+    """The headers, names in lower case, if a server could have sent them. Raises ValueError."""
+    if len(headers) > MAX_HEADERS:
+        raise ValueError(f"more than {MAX_HEADERS} headers")
+    for name, value in headers:
+        if type(name) is not str or type(value) is not str:
+            raise ValueError("the names and values of headers must be texts")
+        if not name or not name.isascii() or not name.isprintable() or any(char in name for char in ' :"'):
+            raise ValueError(f"{name!r:.60} cannot be the name of a header")
+        if len(name) + len(value) > MAX_HEADER_BYTES:
+            raise ValueError(f"header {name!r:.60} has more than {MAX_HEADER_BYTES:,} bytes")
+        if any(char in value for char in "\r\n\0"):
+            raise ValueError(f"header {name!r:.60} contains a line feed")
+    if sum(len(name) + len(value) for name, value in headers) > MAX_ALL_HEADERS_BYTES:
+        raise ValueError(f"the headers have more than {MAX_ALL_HEADERS_BYTES:,} bytes")
+    return tuple([(name.lower(), value) for name, value in headers])
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError("not a text")
+    return value

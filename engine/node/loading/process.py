@@ -1,0 +1,203 @@
+"""One loader process, as its node sees it: asks it for one page at a time, kills it past a limit."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+
+from engine.fetch.byte_budget import BodyShare, NoRoom
+from engine.node.extraction_connection import ExtractionConnection
+from engine.node.extraction_launcher import Ended
+from engine.node.extraction_template import NOT_FORKED
+from engine.node.extraction_wire import PREFIX, InvalidAnswer
+from engine.node.loading.messages import OTHER_BYTES, Answer, decode_answer
+from engine.runtime.beat_file import resident_bytes
+
+_log = logging.getLogger(__name__)
+_WATCH_SECONDS = 0.05
+"""How often the memory of a process at work is read."""
+_KEPT_SHARE = 0.5
+"""Part of `parse_memory` that a process may keep between two pages; then it is replaced."""
+_KILL_SECONDS = 2.0
+"""After so long a process that was killed is no longer waited for."""
+
+
+class LoaderDied(Exception):
+    """A loader process was killed at a limit, or ended. The text says why."""
+
+
+class LoaderProcess:
+    """Used by one job at a time, on one event loop."""
+
+    def __init__(
+        self, number: int, connection: socket.socket, *, memory: int, max_body: int, kill: Callable[[], None]
+    ) -> None:
+        """`memory`: bytes of resident memory it may have. `kill` has the template kill it."""
+        self.number = number
+        self.pid: int | None = None
+        self._loop = asyncio.get_running_loop()
+        self._memory = memory
+        self._max_body = max_body
+        self._kill = kill
+        self._answered: asyncio.Future[Answer] | None = None
+        self._reason = ""
+        """Why it was killed."""
+        self._is_killed = False
+        self._ended: Ended | None = None
+        self._is_closed = False
+        self._gone = asyncio.Event()
+        self._share: BodyShare | None = None
+        self._deadline: asyncio.Timeout | None = None
+        self._seconds = 0.0
+        self._waiting: asyncio.Task[None] | None = None
+        self._watch: asyncio.TimerHandle
+        self.waited = 0.0
+        """Seconds that the last answer waited for room in the node."""
+        self._connection = ExtractionConnection(
+            self._loop,
+            connection,
+            max_bytes=max_body + OTHER_BYTES + PREFIX.size,
+            on_size=self._admit,
+            on_answer=self._receive,
+            on_closed=self._on_closed,
+        )
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it may load another page."""
+        return not (self._is_killed or self._is_closed or self._ended is not None or self._answered is not None)
+
+    @property
+    def keeps_too_much(self) -> bool:
+        """Whether it has so much memory between two pages that it should be replaced."""
+        return self._resident_bytes() > self._memory * _KEPT_SHARE
+
+    async def ask(self, pieces: Sequence[bytes], *, seconds: float, share: BodyShare | None = None) -> Answer:
+        """Its answer to a message. `share` grows with the answer; the time it waits for room does not count.
+
+        Raises LoaderDied, and NoRoom if the answer waits for longer than `seconds`.
+        """
+        self._answered = self._loop.create_future()
+        self._share, self._seconds, self.waited = share, seconds, 0.0
+        self._watch = self._loop.call_later(_WATCH_SECONDS, self._watch_memory)
+        self._check_end()  # it may have ended since it was reserved
+        try:
+            async with asyncio.timeout(seconds) as self._deadline:
+                self._connection.write(pieces)
+                answer = await self._answered
+        except TimeoutError:
+            self.kill(f"takes longer than its limit of {seconds:g} s")
+            await self._wait_for_end()
+            raise LoaderDied(self._reason) from None
+        except LoaderDied:
+            await self._wait_for_end()
+            raise LoaderDied(self._reason or self._describe_end()) from None
+        except BaseException:  # its job was cancelled, or there was no room: what it still does is for nothing
+            self.kill("is no longer needed")
+            raise
+        finally:
+            self._watch.cancel()
+            if self._waiting is not None:
+                self._waiting.cancel()
+            self._waiting = self._deadline = self._share = self._answered = None
+        return answer
+
+    def kill(self, reason: str) -> None:
+        """Kill it, unless it has ended."""
+        if not self._is_killed and self._ended is None:
+            self._is_killed, self._reason = True, reason
+            self._kill()
+
+    def close(self) -> None:
+        """Kill it, and forget about its end."""
+        self.kill("is no longer needed")
+        self._connection.close()
+
+    def on_ended(self, ended: Ended) -> None:
+        """Note its end, as the template reports it."""
+        self._ended, self.pid = ended, None
+        self._check_end()
+
+    def on_template_lost(self, ended: Ended) -> None:
+        """Note that it dies with its template; where the system does not see to that, when its socket is closed."""
+        self._loop.call_later(_KILL_SECONDS, self._connection.close)
+        self.on_ended(ended)
+
+    def _receive(self, header: memoryview, body: memoryview) -> None:
+        if self._is_killed or self._answered is None or self._answered.done():
+            self.kill("its process sent what nobody asked for")
+            return
+        try:
+            self._answered.set_result(decode_answer(header, body, self._max_body))
+        except InvalidAnswer as error:
+            _log.error("loader process %s: invalid answer: %s", self.pid, error)
+            self.kill("its process sent an invalid answer")
+            self._fail()
+
+    def _admit(self, size: int) -> bool:
+        """Whether the answer may be read now; else it is left in the process until there is room."""
+        if self._share is None or self._answered is None or self._share.try_grow(size):
+            return True
+        self._waiting = self._loop.create_task(self._wait_for_room(self._share, size))
+        return False
+
+    async def _wait_for_room(self, share: BodyShare, size: int) -> None:
+        if self._deadline is None or self._deadline.expired():
+            return  # it is being killed
+        began, ends_at = self._loop.time(), self._deadline.when()
+        self._deadline.reschedule(None)
+        try:
+            async with asyncio.timeout(self._seconds):
+                await share.grow(size)
+        except TimeoutError:
+            self._fail(NoRoom())
+            return
+        self.waited = self._loop.time() - began
+        if self._deadline is not None and ends_at is not None:
+            self._deadline.reschedule(ends_at + self.waited)
+        self._connection.resume()
+
+    def _watch_memory(self) -> None:
+        if self._answered is None or self._answered.done():
+            return
+        if self._resident_bytes() > self._memory:
+            self.kill(f"needs more than {self._memory / 1e6:,.0f} MB; the limit is parse_memory")
+            self._fail()
+            return
+        self._watch = self._loop.call_later(_WATCH_SECONDS, self._watch_memory)
+
+    def _resident_bytes(self) -> int:
+        return 0 if self.pid is None else resident_bytes(self.pid)
+
+    def _on_closed(self) -> None:
+        self._is_closed = True
+        if self._ended is None:
+            self._kill()  # it closed its socket: its end is reported next, if it does end
+        self._check_end()
+
+    def _check_end(self) -> None:
+        """What it sent before its end is read first."""
+        if self._ended is not None and self._is_closed:
+            self._gone.set()
+            self._fail()
+
+    def _fail(self, error: Exception | None = None) -> None:
+        if self._answered is not None and not self._answered.done():
+            self._answered.set_exception(error or LoaderDied())
+
+    async def _wait_for_end(self) -> None:
+        try:
+            async with asyncio.timeout(_KILL_SECONDS):
+                await self._gone.wait()
+        except TimeoutError:
+            _log.warning("loader process %s has not ended %g s after it was killed", self.pid, _KILL_SECONDS)
+
+    def _describe_end(self) -> str:
+        status = signal.SIGKILL if self._ended is None else self._ended.status
+        if status == NOT_FORKED:
+            return "its process cannot be started: no memory or processes left"
+        if os.WIFSIGNALED(status):
+            return f"its process ended (signal {os.WTERMSIG(status)})"
+        return f"its process ended (exit {os.waitstatus_to_exitcode(status)})"
