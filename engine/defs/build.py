@@ -153,7 +153,7 @@ def _task_group(name: str, term: TaskGroupTerm, entry: Entry, chains: Chains, ca
 
 def _task(name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog) -> Task:
     persist: bool | None = getattr(term.persist, "data", None)
-    classes = [step.class_name for step in chain if step.kind in ("loader", "parser", "step")]
+    classes = [step.class_name for step in chain if step.kind in ("parser", "step")]
     files = [argument.removeprefix("plugins/") for step in chain for argument in step.run if is_plugin_path(argument)]
     return Task(
         name=name,
@@ -163,6 +163,7 @@ def _task(name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...],
         copy_rows=persist is True,
         chain=chain,
         code=catalog.code_hash(classes, files),
+        loader_code=catalog.code_hash(step.class_name for step in chain if step.kind == "loader"),
         place=entry.place,
     )
 

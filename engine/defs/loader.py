@@ -10,6 +10,7 @@ from engine import urls
 from engine.defs import (
     conflicts,
     converters,
+    group_loaders,
     names,
     plugin_files,
     pydantic_errors,
@@ -53,6 +54,7 @@ def load(path: Path) -> LoadedDefs:
     terms = _validate(root, problems)
     names.check(root, problems)
     chains = compile_chains(root, catalog, problems)
+    group_loaders.check(root, chains, problems)
     converters.check(root, catalog, problems)
     conflicts.check(root, problems)
     reuse.check(root, problems)

@@ -120,7 +120,9 @@ class Task:
     chain: tuple[ChainStep, ...] = field(default=(), metadata=ADDED_LATER)
     """The main line, then side branches; empty: the default chain."""
     code: str = field(default="", metadata=ADDED_LATER)
-    """A hash of the users' code in the chain."""
+    """A hash of the users' code in the chain, without that of its loader."""
+    loader_code: str = field(default="", metadata=ADDED_LATER)
+    """A hash of the users' code of its loader."""
     place: SourcePosition = NO_POSITION
 
 

@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from engine.model.definition import DataDef, Definitions, TaskGroup, definition_hash
 
+_PAGE_LOADER = "PageLoader"
+"""The built-in loader."""
+
 
 class ExtractionUnit(NamedTuple):
     """What makes rows of a page: a dataDef, and the task whose chain they go through."""
@@ -23,7 +26,7 @@ def list_units(
 ) -> list[ExtractionUnit]:
     """The units of a group's pages, in the order of its tasks; equal ones once. `hashes`: of dataDefs, by name.
 
-    Limits and workers of steps do not count: they change no row.
+    Loaders, and the limits and workers of steps, do not count: they change no row of a stored page.
     """
     units: dict[tuple[str, str], ExtractionUnit] = {}
     for task in group.tasks:
@@ -31,10 +34,12 @@ def list_units(
         if data_def is None:
             continue
         hash_ = definition_hash(data_def) if hashes is None else hashes[data_def.name]
-        if task.chain:
-            chain = [replace(step, limit=None, workers=1) for step in task.chain]
+        behind_loader = [s for s in task.chain if s.kind != "loader" and s.class_name != _PAGE_LOADER]
+        chain = [replace(step, limit=None, workers=1) for step in behind_loader]
+        has_own_chain = any(step.is_users_code or step.previous for step in chain)
+        if has_own_chain:
             hash_ = definition_hash([task.name, hash_, chain, task.code])
-        unit = ExtractionUnit(data_def.name, task.name if task.chain else "", hash_)
+        unit = ExtractionUnit(data_def.name, task.name if has_own_chain else "", hash_)
         units.setdefault(unit[:2], unit)
     return list(units.values())
 

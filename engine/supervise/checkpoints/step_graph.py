@@ -127,7 +127,13 @@ def _content_hash(
                 for h in definitions.hosts
             )
             hashes = sorted(hash_ for of_group in links.values() for hash_ in of_group)
-            return _hash(step, hashes, group.max_depth, group.max_pages, rules)
+            loaders = [
+                (loader.class_name, definition_hash(loader.options), task.loader_code)
+                for task in group.tasks[:1]  # those of all tasks are equal
+                for loader in task.chain
+                if loader.kind == "loader"
+            ]
+            return _hash(step, hashes, group.max_depth, group.max_pages, rules, *loaders)
         case "filter":
             return _hash(step, [(d.name, [definition_hash(f) for f in d.filters]) for d in data_defs])
         case "appender":
