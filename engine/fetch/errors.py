@@ -18,6 +18,7 @@ FailureKind = Literal[
     "variable",
     "address",
     "secret",
+    "loader",
 ]
 
 _MAX_LENGTH = 200

@@ -50,6 +50,8 @@ class FetchResponse:
     """Why it is no page but a refusal of the crawler."""
     refuses_host: bool = False
     """Whether that concerns all pages of the host."""
+    loaded_url: str | None = None
+    """The URL that a users' loader was led to, normalized, without credentials; None: it is `url`."""
 
     def take_body(self) -> bytes:
         """The body, which is empty from now on: a large one must not stay in memory for the sake of its headers."""

@@ -11,6 +11,7 @@ from engine.node.extraction_process import ExtractionPool
 from engine.node.fetch_loop import FetchLoop
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.intake import Intake
+from engine.node.loading.pool import LoaderPool
 from engine.node.registration import Registration
 from engine.node.status import NodeStatus
 from engine.node.tuning import CpuPinner
@@ -32,6 +33,7 @@ class NodeBeatThread(threading.Thread):
         loop: FetchLoop,
         heap_trimmer: HeapTrimmer,
         extraction_pool: ExtractionPool,
+        loader_pool: LoaderPool,
         cpu_pinner: CpuPinner | None,
     ) -> None:
         """`path`: the beat file. `cpu_pinner`: None where the threads are not to be pinned."""
@@ -44,6 +46,7 @@ class NodeBeatThread(threading.Thread):
         self._loop = loop
         self._heap_trimmer = heap_trimmer
         self._extraction_pool = extraction_pool
+        self._loader_pool = loader_pool
         self._cpu_pinner = cpu_pinner
         self._writer = BeatWriter(path)
         self._stopped = threading.Event()
@@ -73,7 +76,7 @@ class NodeBeatThread(threading.Thread):
             in_flight=held,
             done=self._committer.done,
             failed=self._committer.failed,
-            rss=resident_bytes() + sum(map(resident_bytes, self._extraction_pool.pids)),
+            rss=resident_bytes() + sum(map(resident_bytes, (*self._extraction_pool.pids, *self._loader_pool.pids))),
             lag=self._loop.lag,
             now=self._intake.alarm or (self._loop.current_url if held else ""),
         )

@@ -25,6 +25,9 @@ from engine.node.fetch_loop import FetchLoop
 from engine.node.heap_trimmer import HeapTrimmer
 from engine.node.host_gate import HostGates
 from engine.node.intake import Intake
+from engine.node.loading.group_loaders import GroupLoaders
+from engine.node.loading.page_loader import PageLoader
+from engine.node.loading.pool import LoaderPool
 from engine.node.named_hosts import NamedHosts
 from engine.node.page_extractor import PageExtractor
 from engine.node.pipeline import Pipeline
@@ -96,6 +99,7 @@ def build_node(
     seen_set = SeenSet()
     heap_trimmer = HeapTrimmer()
     extraction_pool = ExtractionPool(launcher or ExtractionLauncher(ExtractionLimits.from_settings(settings)))
+    loader_pool = LoaderPool.from_settings(settings)
     defs_db = Database.open(folder / CRAWL, busy_seconds=_DEFS_BUSY_SECONDS, small_cache=True)
     run_row = runs.get(defs_db, run)
     def_cache = DefCache(defs_db, settings, run)
@@ -112,6 +116,7 @@ def build_node(
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
             extraction_pool=extraction_pool,
+            loader_pool=loader_pool,
         ),
         active_jobs=active_jobs,
         on_finished=commit_queue.put,
@@ -157,6 +162,7 @@ def build_node(
         loop=loop,
         heap_trimmer=heap_trimmer,
         extraction_pool=extraction_pool,
+        loader_pool=loader_pool,
         cpu_pinner=CpuPinner(loop) if settings.cpu_affinity == "auto" else None,
     )
     return NodeParts(
@@ -187,8 +193,10 @@ def _build_pipeline(
     seen_set: SeenSet,
     heap_trimmer: HeapTrimmer,
     extraction_pool: ExtractionPool,
+    loader_pool: LoaderPool,
 ) -> Pipeline:
     """Build the pipeline, on the fetch loop's thread: its HTTP client belongs to that loop."""
+    host_gates = HostGates(_open_host_clock(folder, settings))
     run_time = settings.run_time or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.created_at))
     db_access = DbAccess(folder)
     return Pipeline(
@@ -215,7 +223,10 @@ def _build_pipeline(
         ),
         named_hosts=NamedHosts(run=run, db_access=db_access, def_cache=def_cache),
         byte_budget=ByteBudget(capacity=int(_BODIES * settings.max_body), largest=settings.max_body),
-        host_gates=HostGates(_open_host_clock(folder, settings)),
+        host_gates=host_gates,
+        group_loaders=GroupLoaders(
+            page_loader=PageLoader(loader_pool, settings), def_cache=def_cache, host_gates=host_gates, run=run.id
+        ),
     )
 
 

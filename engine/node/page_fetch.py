@@ -1,6 +1,6 @@
 """Fetches for a job: obeys robots.txt and follows redirects, or hands the job to the next host's clock."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine import urls
 from engine.fetch.errors import AddressRefused, FetchFailed
@@ -22,6 +22,8 @@ from engine.runtime.clock import boottime
 from engine.settings import Settings
 from engine.store.transactions.outcome import JobOutcome
 
+_FOUND = 302
+"""The status of a redirect whose target is asked for with GET."""
 _BODY_REDIRECTED = "redirect to another host that would repeat the request's body there; use its target as the URL"
 
 
@@ -77,7 +79,9 @@ class PageFetcher:
             try:
                 response = await self._sender.send(job, chain.url, chain.request)
                 if response.refusal is not None or classify_status(response.status) != "redirect":
-                    return FetchedPage(chain, response)
+                    if response.loaded_url is None or response.refusal is not None:
+                        return FetchedPage(chain, response)
+                    return await self._follow_loader(job, chain, response, response.loaded_url)
                 chain.advance(response)
             except HostBackingOff as backoff:
                 outcome = self._continue_later(job, chain)
@@ -115,6 +119,26 @@ class PageFetcher:
             stored = self._db_access.stored_page(job.run, chain.keys[-1]) if job.kind is JobKind.PAGE else None
             if stored is not None:
                 return StoredTarget(stored, chain)
+
+    async def _follow_loader(
+        self, job: LeasedJob, chain: RedirectChain, response: FetchResponse, target: str
+    ) -> FetchedPage | JobOutcome:
+        """What follows from a response of a users' loader that was led to `target`, as from a redirect to it.
+
+        On another host, the page is loaded again, under the clock and the robots.txt of that host. Raises
+        RedirectRejected and FetchFailed.
+        """
+        previous_url = chain.url
+        chain.advance(replace(response, status=_FOUND, location=target))
+        refusal = self._redirect_rule.refusal(job, previous_url, chain.url)
+        if refusal is not None:
+            return self._outcomes.ended(job, JobState.SKIPPED, refusal, chain.url, hops=chain.hops)
+        if urls.host_key(previous_url) == urls.host_key(chain.url):
+            return await self._refuse_by_robots(job, chain) or FetchedPage(chain, response)
+        if not chain.request.is_plain_get:
+            return self._outcomes.ended(job, JobState.FAILED, _BODY_REDIRECTED, previous_url, hops=chain.hops)
+        next_host = urls.host_key(chain.url), urls.origin(chain.url)
+        return JobOutcome(job=job, state=JobState.READY, hops=chain.hops, target=chain.url, next_host=next_host)
 
     def _start_chain(self, job: LeasedJob) -> RedirectChain:
         url, request, earlier_keys = job.url, job.request, []

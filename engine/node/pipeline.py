@@ -16,6 +16,7 @@ from engine.node.def_cache import DefCache
 from engine.node.extraction import UnreadablePage, UnsupportedContent
 from engine.node.extraction_wire import MAX_SITEMAP_URLS
 from engine.node.host_gate import HostGates
+from engine.node.loading.group_loaders import GroupLoaders
 from engine.node.named_hosts import NamedHosts
 from engine.node.outcomes import OutcomeBuilder
 from engine.node.page_extractor import PageExtractor
@@ -53,6 +54,7 @@ class Pipeline:
         named_hosts: NamedHosts,
         host_gates: HostGates,
         byte_budget: ByteBudget,
+        group_loaders: GroupLoaders | None = None,
     ) -> None:
         """`source` names this node in events.
 
@@ -72,6 +74,7 @@ class Pipeline:
             named_hosts=named_hosts,
             host_gates=host_gates,
             byte_budget=byte_budget,
+            group_loaders=group_loaders,
         )
         self._row_reuse = RowReuse(def_cache, db_access)
         self._reextractor = Reextractor(

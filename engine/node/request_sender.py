@@ -8,13 +8,17 @@ from engine.fetch.challenge import REFUSAL_STATUSES, find_challenge
 from engine.fetch.client import Fetcher
 from engine.fetch.credentials import HostPart
 from engine.fetch.errors import AddressRefused
+from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import OVERLOAD_STATUSES, host_backoff
 from engine.fetch.robots import MAX_ROBOTS_BYTES
 from engine.model.job import JobKind, JobOrigin, JobState, LeasedJob, Request
+from engine.model.step import StepResult
 from engine.node.db_access import DbAccess
 from engine.node.def_cache import DefCache
 from engine.node.host_gate import HostBackingOff, HostGates
+from engine.node.loading.group_loaders import GroupLoaders
+from engine.node.loading.page_loader import GroupLoader
 from engine.node.named_hosts import NamedHosts
 from engine.node.secrets import HostCredentials, SecretValues
 from engine.runtime.clock import boottime
@@ -22,6 +26,8 @@ from engine.store.tables.answers import LAST_ANSWERS
 from engine.store.tables.host_speeds import NO_ANSWER
 from engine.store.transactions.outcome import JobOutcome
 
+_FINAL_STATES = (JobState.DONE, JobState.FAILED, JobState.SKIPPED)
+"""Other attempts are made once more: only the last one's result of a users' loader counts."""
 _MIN_REFUSALS = 5
 """Refused pages among a host's last answers from which they concern the host, if they are half of them, too."""
 
@@ -39,6 +45,8 @@ class _RequestStats:
     throttled: bool = False
     strike: bool = False
     backoff_until: float | None = None
+    loaded: tuple[StepResult, ...] = ()
+    """What became of the users' loader."""
 
 
 class RequestSender:
@@ -54,8 +62,9 @@ class RequestSender:
         named_hosts: NamedHosts,
         host_gates: HostGates,
         byte_budget: ByteBudget,
+        group_loaders: GroupLoaders | None = None,
     ) -> None:
-        """`byte_budget`: what the bodies of all jobs may hold together."""
+        """`byte_budget`: what the bodies of all jobs may hold together. `group_loaders`: None: there are none."""
         self._fetcher = fetcher
         self._db_access = db_access
         self._def_cache = def_cache
@@ -64,6 +73,7 @@ class RequestSender:
         self._named_hosts = named_hosts
         self._host_gates = host_gates
         self._byte_budget = byte_budget
+        self._group_loaders = group_loaders
         self._shares: dict[tuple[int, int], BodyShare] = {}
         self._stats: dict[tuple[int, int], _RequestStats] = {}
 
@@ -88,6 +98,7 @@ class RequestSender:
     async def send(self, job: LeasedJob, url: str, request: Request) -> FetchResponse:
         """Send one request for a job, with the headers and cookies the defs set for the host.
 
+        The users' loader of the job's group answers it, if there is one.
         A further request of the job waits for its turn at its host, as the first one did in `admit`. Raises
         FetchFailed, AddressRefused if the host has a guarded address only and the defs do not name it,
         HostBackingOff and SecretPending; in the last three cases nothing was sent.
@@ -99,6 +110,10 @@ class RequestSender:
         stats = self._stats.get(job.lease_key)
         if stats is None:
             stats = self._stats[job.lease_key] = _RequestStats()
+        if self._group_loaders is not None and (loader := self._group_loaders.find(job)) is not None:
+            loaded = await self._load(loader, job, url, request, part, stats)
+            if loaded is not None:
+                return loaded
         await self._host_gates.wait_turn(job, again=stats.requests > 0)
         stats.requests += 1
         sent_at = boottime()
@@ -111,6 +126,37 @@ class RequestSender:
                 stats.requests -= 1
                 raise
             response = await self._send(job, url, request, part, exempt=True)
+        return self._count_response(job, host_key, stats, sent_at, response)
+
+    async def _load(
+        self, loader: GroupLoader, job: LeasedJob, url: str, request: Request, part: HostPart, stats: _RequestStats
+    ) -> FetchResponse | None:
+        """The response of a users' loader, in place of a request; None: the built-in client is to send that."""
+        assert self._group_loaders is not None
+        await self.check_address(job, url)
+        from_defs = job.origin is JobOrigin.LOCATOR
+        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=from_defs)
+        sent_at = boottime()
+
+        def on_send() -> None:
+            nonlocal sent_at
+            stats.requests += 1
+            sent_at = boottime()
+
+        outcome = await self._group_loaders.load(
+            loader, job, url, outgoing, self.share(job), again=stats.requests > 0, on_send=on_send
+        )
+        stats.loaded = outcome.results
+        if outcome.failure is not None:
+            raise outcome.failure
+        if outcome.response is None:
+            stats.requests -= 1
+            return None
+        return self._count_response(job, urls.host_key(url), stats, sent_at, outcome.response)
+
+    def _count_response(
+        self, job: LeasedJob, host_key: str, stats: _RequestStats, sent_at: float, response: FetchResponse
+    ) -> FetchResponse:
         stats.responses += 1
         stats.seconds += response.elapsed
         stats.received += response.received
@@ -182,6 +228,8 @@ class RequestSender:
         stats = self._stats.pop(outcome.job.lease_key, None)
         if stats is None:
             return
+        if stats.loaded and self._group_loaders is not None and outcome.state in _FINAL_STATES:
+            outcome.results = (*self._group_loaders.to_unit_results(outcome.job, stats.loaded), *outcome.results)
         outcome.requests = stats.requests - stats.reserved
         outcome.fetches, outcome.fetch_seconds = stats.responses, stats.seconds
         outcome.received_bytes = stats.received
@@ -197,7 +245,9 @@ class RequestSender:
         self._stats.pop(job.lease_key, None)
 
     async def aclose(self) -> None:
-        """Close all connections."""
+        """Close all connections, end the loader processes."""
+        if self._group_loaders is not None:
+            self._group_loaders.close()
         await self._fetcher.aclose()
         self._host_gates.close()
 

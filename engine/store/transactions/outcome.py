@@ -154,8 +154,10 @@ class JobOutcome:
 
     @property
     def step_failed(self) -> bool:
-        """Whether a users' step failed: the job is FAILED, and keeps the rows of its other tasks."""
-        return self.state is JobState.FAILED and bool(self.results)
+        """Whether a users' step failed on its page: the job is FAILED, and keeps the rows of its other tasks."""
+        if self.state is not JobState.FAILED or not self.results or self.page is None:
+            return False
+        return any(result.outcome == "error" for _, _, result in self.results)
 
     @property
     def row_data_defs(self) -> list[str]:

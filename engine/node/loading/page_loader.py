@@ -1,0 +1,210 @@
+"""Loads pages through users' loaders, and makes responses of what they return."""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from engine import urls
+from engine.fetch.byte_budget import BodyShare
+from engine.fetch.decompress import body_too_large
+from engine.fetch.errors import FetchFailed
+from engine.fetch.request import OutgoingRequest
+from engine.fetch.response import FetchResponse, parse_retry_after, redirect_target
+from engine.model.definition import Definitions, TaskGroup
+from engine.model.step import ChainStep, Outcome, StepResult
+from engine.node.loading.messages import Loaded, LoaderWarning, NotLoaded, encode_task
+from engine.node.loading.pool import LoaderPool, LoaderUnavailable
+from engine.node.loading.process import LoaderDied, LoaderProcess
+from engine.node.steps.context import cut_text
+from engine.settings import Settings
+
+_FOLLOWED = 302
+"""The status by which a URL that a loader was led to counts as the target of a redirect."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLoader:
+    """The users' loader of a task group."""
+
+    step: ChainStep
+    tasks: tuple[tuple[str, str], ...]
+    """The tasks that have it, each with the name of the step there."""
+
+    @property
+    def title(self) -> str:
+        """`TASK/STEP`: how errors name it."""
+        task, step = self.tasks[0]
+        return f"{task}/{step}"
+
+
+@dataclass(slots=True)
+class LoadOutcome:
+    """What became of one call of a loader. `response`: None where the built-in client is to fetch the page."""
+
+    results: tuple[StepResult, ...]
+    response: FetchResponse | None = None
+    failure: FetchFailed | None = None
+
+
+def find_loader(group: TaskGroup | None) -> GroupLoader | None:
+    """The users' loader of a group; `check` sees to it that all tasks have the same."""
+    steps = [
+        (task.name, step) for task in (group.tasks if group else ()) for step in task.chain if step.kind == "loader"
+    ]
+    return GroupLoader(steps[0][1], tuple((task, step.name) for task, step in steps)) if steps else None
+
+
+class PageLoader:
+    """One for each node, or each preview; for one event loop."""
+
+    def __init__(self, pool: LoaderPool, settings: Settings) -> None:
+        self._pool = pool
+        self._deadline = settings.deadline
+        self._max_body = settings.max_body
+        self._user_agent = settings.full_user_agent
+
+    def has_free(self, loader: GroupLoader, version: int) -> bool:
+        """Whether `reserve` need not wait for another page."""
+        return self._pool.has_free(loader.step, version)
+
+    @asynccontextmanager
+    async def reserve(
+        self, loader: GroupLoader, definitions: Definitions, version: int
+    ) -> AsyncIterator[LoaderProcess | LoadOutcome]:
+        """A process for one page, once one is free; or why the loader cannot be created."""
+        limit = max(loader.step.limit or 0.0, self._deadline)
+        began = time.perf_counter()
+        unavailable: LoadOutcome | None = None
+        try:
+            async with self._pool.reserve(loader.step, definitions, version, limit=limit) as process:
+                yield process
+        except LoaderUnavailable as error:
+            unavailable = self._failed(loader, str(error), error.code, began)
+        if unavailable is not None:
+            yield unavailable
+
+    async def load(
+        self,
+        loader: GroupLoader,
+        process: LoaderProcess,
+        *,
+        url: str,
+        request: OutgoingRequest,
+        context: Mapping[str, Any],
+        share: BodyShare | None = None,
+    ) -> LoadOutcome:
+        """Have a process load a page. `url`: that of the request, with variables not expanded.
+
+        `share` grows with the body, and is released where there is none. Raises NoRoom.
+        """
+        sent = encode_task(
+            url=request.target,
+            method=request.method,
+            headers={"user-agent": self._user_agent, **dict(request.headers.items())},
+            body=request.body or None,
+            context={**context, "url": url, "task": loader.tasks[0][0]},
+            max_body=self._max_body,
+        )
+        limit, began = loader.step.limit or self._deadline, time.perf_counter()
+        kept = False
+        try:
+            answer = await process.ask(sent, seconds=limit, share=share)
+            if isinstance(answer, Loaded):
+                response = self._to_response(url, request, answer, time.perf_counter() - began - process.waited)
+                kept = bool(response.body)
+                return LoadOutcome(_results(loader, _outcomes(answer.warnings), began), response)
+        except LoaderDied as death:
+            return self._failed(loader, str(death), "died", began)
+        except _NoUrl as error:
+            process.kill("sent no URL")
+            return self._failed(loader, str(error), "bad-response", began)
+        finally:
+            if share is not None:
+                if kept:
+                    share.finish_reading()
+                else:
+                    share.release()
+        if not isinstance(answer, NotLoaded):
+            process.kill("sent an invalid answer")
+            return self._failed(loader, "its process sent an invalid answer", "died", began)
+        return self._not_loaded(loader, process, answer, began)
+
+    def close(self) -> None:
+        """End all loader processes."""
+        self._pool.close()
+
+    def _not_loaded(
+        self, loader: GroupLoader, process: LoaderProcess, answer: NotLoaded, began: float
+    ) -> LoadOutcome:  # fmt: skip
+        match answer.kind:
+            case "not-applicable":
+                return LoadOutcome(_results(loader, [("not_applicable", "", answer.text)], began))
+            case "too-large":
+                failure = body_too_large(self._max_body)
+                results = _results(loader, [("error", answer.code, failure.reason)], began)
+                return LoadOutcome(results, failure=failure)
+            case "step":
+                return self._failed(loader, answer.text, answer.code, began, retryable=False)
+            case "error":  # what the loader holds may be broken: the next page gets a new one
+                process.kill("raised an error")
+        return self._failed(loader, answer.text, answer.code, began)
+
+    def _failed(
+        self, loader: GroupLoader, text: str, code: str, began: float, *, retryable: bool = True
+    ) -> LoadOutcome:  # fmt: skip
+        text = cut_text(text) or "failed without a text"
+        failure = FetchFailed(f"{loader.title}: {text}", kind="loader", retryable=retryable)
+        return LoadOutcome(_results(loader, [("error", cut_text(code, 100), text)], began), failure=failure)
+
+    def _to_response(self, url: str, request: OutgoingRequest, answer: Loaded, seconds: float) -> FetchResponse:
+        """The response. Raises _NoUrl."""
+        headers = dict(reversed(answer.headers))  # of several of one name, the first counts
+        encoded = {name: value.encode("utf-8", "replace") for name, value in headers.items()}
+        final = None if answer.url is None else _final_url(request.target, answer.url)
+        location, problem = redirect_target(answer.status, encoded.get("location"), final or request.target)
+        body = b"" if location is not None or problem is not None else answer.body
+        return FetchResponse(
+            url=urls.without_credentials(url),
+            status=answer.status,
+            headers=answer.headers,
+            body=body,
+            received=len(answer.body),
+            elapsed=max(0.0, seconds),
+            content_type=headers.get("content-type", ""),
+            location=location,
+            location_problem=problem,
+            retry_after=parse_retry_after(encoded.get("retry-after"), encoded.get("date")),
+            loaded_url=None if location else final,
+        )
+
+
+class _NoUrl(Exception):
+    """The URL of a response is no http URL."""
+
+
+def _final_url(sent: str, text: str) -> str | None:
+    """The URL that a loader was led to, without credentials; None: it is that of the request. Raises _NoUrl."""
+    target = None
+    if urls.is_http_url(text):
+        target, _ = redirect_target(_FOLLOWED, text.encode("utf-8", "replace"), sent)
+    if target is None:
+        raise _NoUrl("the url of its PageResponse is no http or https URL")
+    return None if target == sent else target
+
+
+def _outcomes(warnings: tuple[LoaderWarning, ...]) -> list[tuple[Outcome, str, str]]:
+    return [("warning", code, text) for text, code in warnings] or [("ok", "", "")]
+
+
+def _results(
+    loader: GroupLoader, outcomes: list[tuple[Outcome, str, str]], began: float
+) -> tuple[StepResult, ...]:  # fmt: skip
+    """Outcome, code and text for each task that has the loader."""
+    milliseconds = round((time.perf_counter() - began) * 1000, 3)
+    return tuple(
+        StepResult(task, step, outcome, code, milliseconds, text)
+        for task, step in loader.tasks
+        for outcome, code, text in outcomes
+    )
