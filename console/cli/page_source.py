@@ -17,17 +17,19 @@ _CONTENT_TYPES = {".json": "application/json", ".xml": "application/xml", ".html
 _UNSAFE = re.compile("[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
-def read_source(source: str, url: str | None, definitions: Definitions, settings: Settings) -> TrialDocument:
+def read_source(
+    source: str, url: str | None, definitions: Definitions, settings: Settings, group: str | None = None
+) -> TrialDocument:  # fmt: skip
     """Fetch a URL, or read a file or stdin (`-`) with `url` as its address. Raises PageUnavailable, UsageError.
 
-    A fetched page may have any status.
+    A fetched page may have any status. `group`: that whose users' loader fetches it; None: that of the URL's locator.
     """
     if urls.is_http_url(source):
         if url is not None:
             raise UsageError("--url is the address of a FILE", "Give the URL alone.")
         from engine.preview.visit import fetch_page  # a file does not need the HTTP client, which is slow to import
 
-        response = fetch_page(source, definitions, settings)
+        response = fetch_page(source, definitions, settings, group)
         return TrialDocument(
             body=response.body,
             content_type=response.content_type,

@@ -9,23 +9,32 @@ from dataclasses import replace
 from engine import urls
 from engine.errors import PageUnavailable
 from engine.fetch.client import Fetcher
-from engine.fetch.credentials import find_plain_hosts, host_part, may_carry_credentials
+from engine.fetch.credentials import HostPart, find_plain_hosts, host_part, may_carry_credentials
 from engine.fetch.errors import AddressRefused, FetchFailed
 from engine.fetch.host_policy import host_rule_for, resolve_host_policy
 from engine.fetch.redirect_chain import RedirectChain, RedirectRejected, TooManyRedirects
+from engine.fetch.request import build_request
 from engine.fetch.response import FetchResponse
 from engine.fetch.retry_policy import classify_status
 from engine.fetch.robots import MAX_ROBOTS_BYTES, product_token
 from engine.fetch.robots_reader import HostRobots, fetch_robots
 from engine.model.definition import Definitions
 from engine.model.job import Request
+from engine.node.loading.page_loader import GroupLoader, LoadOutcome, PageLoader, find_loader
+from engine.node.loading.pool import LoaderPool
 from engine.preview.locator_hosts import locator_hosts
 from engine.settings import Settings
 
+_FOUND = 302
+"""The status of a redirect whose target is asked for with GET."""
+_VERSION = 1
+"""Of the defs, for the one page that is loaded."""
 
-def fetch_page(url: str, definitions: Definitions, settings: Settings) -> FetchResponse:
+
+def fetch_page(url: str, definitions: Definitions, settings: Settings, group: str | None = None) -> FetchResponse:
     """Fetch a page, of whatever final status; the response's `url` is the final one, without credentials.
 
+    The users' loader of `group` fetches it, if there is one; without a group, that of a locator with this URL.
     Applies the host rules of the defs: headers, cookies, and whether to obey robots.txt. The host of `url` may be at
     any address, as that of a locator; a redirect may lead to a public one, or to one that the defs name.
     Raises PageUnavailable.
@@ -35,12 +44,24 @@ def fetch_page(url: str, definitions: Definitions, settings: Settings) -> FetchR
         raise PageUnavailable(
             f"{urls.without_credentials(url)}: not an http or https URL", "Write the full URL: https://…"
         )
-    request = Request(userinfo=urls.userinfo_of(start))
-    return asyncio.run(_PageFetch(definitions, settings, urls.without_credentials(start)).fetch(request))
+    request, start_url = Request(userinfo=urls.userinfo_of(start)), urls.without_credentials(start)
+    if group is None:
+        group = _group_of_locator(definitions, settings, start_url)
+    return asyncio.run(_PageFetch(definitions, settings, start_url, group).fetch(request))
+
+
+def _group_of_locator(definitions: Definitions, settings: Settings, url: str) -> str:
+    """The group of a locator with this URL; empty: none has it."""
+    base = settings.base_url or definitions.base_url
+    for group in definitions.locator_groups:
+        for locator in group.locators:
+            if any(urls.resolve(written, base) == url for written in locator.urls):
+                return group.name
+    return ""
 
 
 class _PageFetch:
-    def __init__(self, definitions: Definitions, settings: Settings, start_url: str) -> None:
+    def __init__(self, definitions: Definitions, settings: Settings, start_url: str, group: str) -> None:
         self._definitions = definitions
         self._settings = settings
         self._start_url = start_url
@@ -48,6 +69,9 @@ class _PageFetch:
         self._fetcher = Fetcher.from_settings(settings, connections=2)
         self._robots: dict[str, HostRobots] = {}
         self._exempt: set[str] = set()
+        self._group = group
+        self._loader = find_loader(definitions.task_group(group))
+        self._page_loader: PageLoader | None = None
 
     async def fetch(self, request: Request) -> FetchResponse:
         self._exempt.add(urls.host_key(self._start_url))
@@ -59,6 +83,8 @@ class _PageFetch:
                 f"{self._start_url}: {failure.reason}", failure.remedy or "Try again, or give a file."
             ) from failure
         finally:
+            if self._page_loader is not None:
+                self._page_loader.close()
             await self._fetcher.aclose()
 
     async def _follow_redirects(self, chain: RedirectChain) -> FetchResponse:
@@ -68,13 +94,20 @@ class _PageFetch:
             response = await self._send(chain.url, chain.request)
             elapsed += response.elapsed
             if classify_status(response.status) != "redirect":
-                return replace(response, elapsed=elapsed)
-            try:
-                chain.advance(response)
-            except TooManyRedirects as error:
-                raise self._rejection(chain, error, "Raise the limit with --set max_redirects=N.") from error
-            except RedirectRejected as error:
-                raise self._rejection(chain, error, "Only the site can fix this.") from error
+                if response.loaded_url is not None:  # a users' loader has followed redirects by itself
+                    self._advance(chain, replace(response, status=_FOUND, location=response.loaded_url))
+                    await self._check_address(chain.url)
+                    await self._check_robots(chain.url)
+                return replace(response, url=chain.url, elapsed=elapsed)
+            self._advance(chain, response)
+
+    def _advance(self, chain: RedirectChain, response: FetchResponse) -> None:
+        try:
+            chain.advance(response)
+        except TooManyRedirects as error:
+            raise self._rejection(chain, error, "Raise the limit with --set max_redirects=N.") from error
+        except RedirectRejected as error:
+            raise self._rejection(chain, error, "Only the site can fix this.") from error
 
     def _rejection(self, chain: RedirectChain, error: RedirectRejected, remedy: str) -> PageUnavailable:
         return PageUnavailable(f"{urls.without_credentials(chain.url)}: {error}", remedy)
@@ -112,6 +145,10 @@ class _PageFetch:
         rule = host_rule_for(self._definitions, host_key)
         allowed = not for_robots and may_carry_credentials(rule, url, self._start_url, self._plain_hosts)
         part = host_part(rule, with_credentials=allowed)
+        if self._loader is not None and not for_robots:
+            response = await self._load(self._loader, url, request, part)
+            if response is not None:
+                return response
         return await self._fetcher.send(
             url,
             request,
@@ -122,6 +159,30 @@ class _PageFetch:
             read_at_most=MAX_ROBOTS_BYTES if for_robots else None,
             session_cookies=not for_robots,
         )
+
+    async def _load(
+        self, loader: GroupLoader, url: str, request: Request, part: HostPart
+    ) -> FetchResponse | None:  # fmt: skip
+        """The response of the users' loader; None: the built-in client is to fetch the page."""
+        await self._check_address(url)
+        outgoing = build_request(url, request, part.headers, part.cookies, from_defs=True)
+        context = {"group": self._group, "locator": self._group, "depth": 0, "run": "try", "attempt": 1}
+        if self._page_loader is None:
+            self._page_loader = PageLoader(LoaderPool.from_settings(self._settings), self._settings)
+        async with self._page_loader.reserve(loader, self._definitions, _VERSION) as process:
+            if isinstance(process, LoadOutcome):
+                outcome = process
+            else:
+                outcome = await self._page_loader.load(loader, process, url=url, request=outgoing, context=context)
+        if outcome.failure is not None:
+            raise outcome.failure
+        return outcome.response
+
+    async def _check_address(self, url: str) -> None:
+        """Raises AddressRefused."""
+        host_key = urls.host_key(url)
+        if host_key not in self._exempt and not self._is_named(host_key):
+            await self._fetcher.check_address(url)
 
     def _is_named(self, host_key: str) -> bool:
         name, _, port = host_key.rpartition(":")

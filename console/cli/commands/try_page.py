@@ -40,7 +40,7 @@ def try_(
     from engine.defs.loader import load
     from engine.fetch.retry_policy import classify_status
     from engine.preview.extraction_client import ExtractionClient
-    from engine.preview.page_trial import PageTrial, find_data_def, locator_origin
+    from engine.preview.page_trial import PageTrial, find_data_def, groups_using, locator_origin
 
     settings = load_settings(assign)
     if (source is None) == (job is None):
@@ -53,7 +53,8 @@ def try_(
     if job is not None:
         document, origin = _read_stored(data, job)
     else:
-        document = read_source(str(source), url, definitions, settings)
+        groups = groups_using(definitions, data_def)
+        document = read_source(str(source), url, definitions, settings, groups[0].name if groups else None)
         origin = locator_origin(definitions, data_def, document.url, settings)
     if classify_status(document.status) != "ok":
         raise PageUnavailable(f"{document.url}: HTTP {document.status}", "A crawl extracts nothing from such a page.")
