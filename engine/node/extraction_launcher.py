@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from engine.node.extraction_board import ProgressBoard, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.extraction_template import ORDER, REPORT, Order, Report, run_template
+from engine.node.tuning import allowed_cpus, let_run_on
 
 _MODULE = "engine.node.extraction_template"
 
@@ -42,6 +43,7 @@ class ExtractionLauncher:
         """`module`: what `spawn_template` runs."""
         self.limits = limits
         self._module = module
+        self._cpus = allowed_cpus()
         self._board = ProgressBoard()
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,6 +92,7 @@ class ExtractionLauncher:
         except OSError:
             ours.close()
             raise
+        let_run_on(self._process.pid, self._cpus)
         self._control = ours
 
     def start(self, number: int, slot: int) -> socket.socket:

@@ -21,6 +21,7 @@ from engine.node.extraction_request import ExtractionRequest, StepDied
 from engine.node.lines import as_text
 from engine.node.page_task import PageTask
 from engine.node.steps.command import CommandFailed, CommandPool
+from engine.node.tuning import allowed_cpus
 from engine.plugins.materialize import resolve_arguments
 from engine.store.pages.body import Body
 
@@ -36,6 +37,7 @@ class UsersCodeWorker:
         """`folder`: where plugin files are written for commands."""
         self._pool = pool
         self._folder = folder
+        self._cpus = allowed_cpus()
         self._commands: OrderedDict[tuple[Any, ...], CommandPool] = OrderedDict()
 
     async def extract(
@@ -161,7 +163,9 @@ class UsersCodeWorker:
         key = (arguments, step.workers, limit)
         pool = self._commands.get(key)
         if pool is None:
-            pool = CommandPool(arguments, workers=step.workers, limit=limit, max_bytes=self._pool.limits.answer)
+            pool = CommandPool(
+                arguments, workers=step.workers, limit=limit, max_bytes=self._pool.limits.answer, cpus=self._cpus
+            )
             self._commands[key] = pool
             if len(self._commands) > _MAX_POOLS:
                 self._commands.popitem(last=False)[1].close()

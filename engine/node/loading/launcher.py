@@ -1,6 +1,5 @@
 """A node's handle of the template of its loader processes."""
 
-import os
 import subprocess
 from contextlib import suppress
 
@@ -16,14 +15,6 @@ class LoaderLauncher(ExtractionLauncher):
 
     def __init__(self, limits: ExtractionLimits) -> None:
         super().__init__(limits, _MODULE)
-        self._cpus = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set[int]()
-
-    def spawn_template(self) -> None:
-        """Start the template, on all CPUs: those of the node's threads may be one by now. Raises OSError."""
-        super().spawn_template()
-        if self._process is not None and self._cpus:
-            with suppress(OSError):
-                os.sched_setaffinity(self._process.pid, self._cpus)
 
     def close(self) -> None:
         """End all processes and their helpers: the template sees to that when its socket is closed."""

@@ -6,6 +6,8 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
 from contextlib import suppress
 
+from engine.node.tuning import let_run_on
+
 _log = logging.getLogger(__name__)
 MAX_DEATHS = 5
 """Deaths in a row, without an answer in between, after which a page fails."""
@@ -19,9 +21,10 @@ class CommandFailed(Exception):
 class CommandPool:
     """The processes of one command. For one event loop."""
 
-    def __init__(self, arguments: Sequence[str], *, workers: int, limit: float, max_bytes: int) -> None:
-        """`limit`: seconds for one page. `max_bytes`: of one answer."""
+    def __init__(self, arguments: Sequence[str], *, workers: int, limit: float, max_bytes: int, cpus: set[int]) -> None:
+        """`limit`: seconds for one page. `max_bytes`: of one answer. `cpus`: those that the programs may use."""
         self._arguments = arguments
+        self._cpus = cpus
         self._limit = limit
         self._max_bytes = max_bytes
         self._free = asyncio.Semaphore(workers)
@@ -77,6 +80,7 @@ class CommandPool:
             reason = getattr(error, "strerror", None) or str(error)
             raise CommandFailed(f"cannot run {self._arguments[0]}: {reason}") from error
         self._processes.add(process)
+        let_run_on(process.pid, self._cpus)
         return process
 
     async def _ask(self, process: Process, line: bytes) -> bytes:
