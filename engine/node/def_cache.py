@@ -4,7 +4,6 @@ import hashlib
 import threading
 import time
 from dataclasses import dataclass
-from functools import partial
 
 from engine.extract.records import RecordExtractor
 from engine.extract.selector_syntax import JMESPATH_PREFIX
@@ -17,7 +16,6 @@ from engine.model.job import LeasedJob
 from engine.model.row_reuse import list_copied_data_defs
 from engine.settings import Settings
 from engine.store.db.connector import Database
-from engine.store.db.retry_busy import retry_busy
 from engine.store.tables import versions
 from engine.store.tables.hosts import HostPolicy
 
@@ -202,7 +200,7 @@ class DefCache:
 
     def _ensure_data_def(self, unit: ExtractionUnit) -> int:
         with self._db_lock:
-            return retry_busy(partial(versions.ensure_data_def, self._db, unit.data_def, unit.hash), seconds=5)
+            return versions.ensure_data_def(self._db, unit.data_def, unit.hash)
 
 
 def _priorities(definitions: Definitions) -> dict[str, int]:

@@ -49,6 +49,7 @@ class LoaderPool:
         self._groups: dict[tuple[int, bytes], _Group] = {}
         self._processes: dict[int, LoaderProcess] = {}
         self._last_number = 0
+        self._template_losses = 0
         self._newest = 0
         self._watched: int | None = None
 
@@ -116,8 +117,11 @@ class LoaderPool:
                 if not group.users:
                     del self._groups[key]
 
-    async def _start(self, step: ChainStep, definitions: Definitions, limit: float) -> LoaderProcess:
+    async def _start(
+        self, step: ChainStep, definitions: Definitions, limit: float, *, may_repeat: bool = True
+    ) -> LoaderProcess:
         """A new process, whose loader has been created. Raises LoaderUnavailable."""
+        losses = self._template_losses
         try:
             process = self._open()
         except (TemplateLost, OSError) as error:
@@ -128,6 +132,8 @@ class LoaderPool:
                 encode_preparation(step.class_name, step.options, definitions.plugins), seconds=limit
             )
         except LoaderDied as death:
+            if losses < self._template_losses and may_repeat:  # its template had ended, and nobody knew yet
+                return await self._start(step, definitions, limit, may_repeat=False)
             raise LoaderUnavailable(f"{step.class_name} cannot be created: {death}", "died") from death
         if isinstance(answer, Ready):
             return process
@@ -181,6 +187,7 @@ class LoaderPool:
     def _on_template_lost(self) -> None:
         """Its processes die with it; the next page has another one started."""
         _log.warning("the process that forks loader processes has ended")
+        self._template_losses += 1
         self._unwatch()
         self._launcher.close()
         for number, process in list(self._processes.items()):
