@@ -154,7 +154,8 @@ def _task_group(name: str, term: TaskGroupTerm, entry: Entry, chains: Chains, ca
 def _task(name: str, term: TaskTerm, entry: Entry, chain: tuple[ChainStep, ...], catalog: Catalog) -> Task:
     persist: bool | None = getattr(term.persist, "data", None)
     classes = [step.class_name for step in chain if step.kind in ("parser", "step")]
-    files = [argument.removeprefix("plugins/") for step in chain for argument in step.run if is_plugin_path(argument)]
+    names_file = any(is_plugin_path(argument) for step in chain for argument in step.run)
+    files = [file.path for file in catalog.files] if names_file else []  # the program may read any of them
     return Task(
         name=name,
         data_def=term.data_def,

@@ -81,5 +81,6 @@ def _check_python(file: PluginFile, shown: str, problems: Problems) -> None:
     except SyntaxError as error:
         place = SourcePosition(shown, error.lineno or 1, error.offset or 1)
         problems.add(place, "bad-python", f"this Python cannot be parsed: {error.msg}")
-    except (ValueError, RecursionError) as error:
-        problems.add(SourcePosition(shown, 1, 1), "bad-python", f"this Python cannot be parsed: {error}")
+    except (ValueError, RecursionError, MemoryError) as error:
+        reason = str(error) or "it is too deeply nested"
+        problems.add(SourcePosition(shown, 1, 1), "bad-python", f"this Python cannot be parsed: {reason}")

@@ -40,7 +40,7 @@ def warn_of_volatile_rows(definitions: Definitions, root: YamlNode, problems: Pr
             names = list_volatile_variables(data_def)
             reason = f"`%{{{names[0]}}}` of '{task.data_def}' differs between jobs" if names else ""
             if task.chain or data_def.code:
-                reason = "rows that go through code of your own are always made anew"
+                reason = "rows that go through code of your own are extracted again"
             if reason:
                 place = groups[group.name].node.entries[task.name].node.key_place("persist")
                 message = f"`persist` has no effect: {reason}"

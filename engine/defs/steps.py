@@ -8,7 +8,7 @@ from engine.defs.problems import Problems
 from engine.defs.redaction import shown_key
 from engine.defs.yaml_node import Entry, YamlNode, plain_data
 from engine.errors import suggest
-from engine.model.step import ChainStep, StepKind
+from engine.model.step import ChainStep, StepKind, is_plugin_path
 from engine.plugins.catalog import Catalog
 from engine.setting_values import parse_seconds
 
@@ -96,7 +96,7 @@ def read_step(name: str, entry: Entry, catalog: Catalog, problems: Problems, *, 
         return None
     class_name = short_class_name(node.text_of("class") or "")
     kind = _kind_of(name, class_name, node, catalog, problems)
-    if kind is None or not _check_keys(node, class_name, kind, problems):
+    if kind is None or not _check_keys(node, class_name, kind, catalog, problems):
         return None
     return ChainStep(
         name=name,
@@ -137,7 +137,7 @@ def _kind_of(name: str, class_name: str, node: YamlNode, catalog: Catalog, probl
     return kind
 
 
-def _check_keys(node: YamlNode, class_name: str, kind: StepKind, problems: Problems) -> bool:
+def _check_keys(node: YamlNode, class_name: str, kind: StepKind, catalog: Catalog, problems: Problems) -> bool:
     """Whether the keys fit the kind of step."""
     allowed = {
         "built-in": {"plugins", "options"} if class_name == LOCATOR_CREATOR else {"plugins"},
@@ -159,6 +159,11 @@ def _check_keys(node: YamlNode, class_name: str, kind: StepKind, problems: Probl
             message = "a command needs `run`: a list with the program and its arguments, such as [awk, -f, score.awk]"
             problems.add(node.key_place("run"), "missing-key", message)
             usable = False
+        paths = [f"plugins/{file.path}" for file in catalog.files]
+        for part in arguments:
+            if is_plugin_path(part.text) and part.text not in paths:
+                problems.add(part.place, "missing-file", f"no file '{part.text}'{suggest(part.text, paths)}")
+                usable = False
     return usable
 
 
@@ -195,7 +200,8 @@ def _read_workers(node: YamlNode, problems: Problems) -> int:
     workers = node.get("workers")
     if workers is None:
         return 1
-    if not (workers.kind == "scalar" and workers.text.isdecimal() and 0 < int(workers.text) <= _MAX_WORKERS):
+    text = workers.text if workers.kind == "scalar" else ""
+    if not (text.isdecimal() and len(text) <= 4 and 0 < int(text) <= _MAX_WORKERS):
         message = f"`workers` must be a number from 1 to {_MAX_WORKERS}, not {workers.describe()}"
         problems.add(workers.place, "out-of-range", message)
         return 1

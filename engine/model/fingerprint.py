@@ -111,6 +111,10 @@ def _group_fingerprint(
 
 def _follow_hash(definitions: Definitions, group: str, used: list[DataDef], nofollow_rules: str) -> str:
     targets = sorted({link.group or group for data_def in used for link in data_def.links})
+    task_group = definitions.task_group(group)
+    tasks = task_group.tasks if task_group is not None else ()
+    if any(task.chain for task in tasks) or any(data_def.code for data_def in used):
+        targets = sorted(other.name for other in definitions.task_groups)  # users' code may follow links into any
     if not targets:
         return ""
     limits = [(name, target.max_depth) for name in targets if (target := definitions.task_group(name)) is not None]

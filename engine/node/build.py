@@ -199,6 +199,10 @@ def _build_pipeline(
     host_gates = HostGates(_open_host_clock(folder, settings))
     run_time = settings.run_time or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(run.created_at))
     db_access = DbAccess(folder)
+    answer_budget = ByteBudget(
+        capacity=extraction_pool.limits.answer + int(_ANSWERS * settings.max_body),
+        largest=extraction_pool.limits.answer,
+    )
     return Pipeline(
         source=name,
         settings=settings,
@@ -212,12 +216,9 @@ def _build_pipeline(
             seen_set=seen_set,
             heap_trimmer=heap_trimmer,
             pool=extraction_pool,
-            users_code=UsersCodeWorker(extraction_pool, folder / "plugins"),
+            users_code=UsersCodeWorker(extraction_pool, folder / "plugins", answer_budget),
             db_access=db_access,
-            answer_budget=ByteBudget(
-                capacity=extraction_pool.limits.answer + int(_ANSWERS * settings.max_body),
-                largest=extraction_pool.limits.answer,
-            ),
+            answer_budget=answer_budget,
             run=run.id,
             run_time=run_time,
         ),

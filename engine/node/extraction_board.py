@@ -28,6 +28,10 @@ class Phase(IntEnum):
     STEP = 8
 
 
+CONVERTERS = 1_000_000
+"""In place of a step's index: the converters of the dataDef's fields."""
+
+
 class ProgressBoard:
     """Shared memory with a slot of four numbers for each process. `fd` is inherited by processes that are spawned."""
 
@@ -88,6 +92,16 @@ class ProgressSlot:
         self._cells[2] = unit
         self._cells[3] = step
         self._cells[1] = Phase.STEP
+
+    def enter_converter(self, unit: int) -> tuple[int, int]:
+        """Note that users' converters run; returns what `leave_converter` takes."""
+        before = int(self._cells[1]), int(self._cells[3])
+        self.enter_step(unit, CONVERTERS)
+        return before
+
+    def leave_converter(self, before: tuple[int, int]) -> None:
+        """Note what was worked on before the converters."""
+        self._cells[1], self._cells[3] = before
 
     @property
     def step(self) -> tuple[int, int] | None:

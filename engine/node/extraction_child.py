@@ -4,8 +4,10 @@ It opens no database and no socket, and dies with the node that it serves.
 """
 
 import logging
+import os
 import signal
 import socket
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -15,7 +17,7 @@ from typing import Any
 import orjson
 
 from engine.extract.links import MAX_URL_CHARACTERS
-from engine.extract.page import Page, PageTooDeep
+from engine.extract.page import PageTooDeep
 from engine.extract.patterns import PatternTimeout
 from engine.extract.records import RecordExtractor
 from engine.extract.selection import Selection, select_values
@@ -30,6 +32,8 @@ from engine.node.extraction_limits import ExtractionLimits
 from engine.node.heap_trimmer import LARGE_PAGE_BYTES, trim_heap
 from engine.node.page_task import PageTask
 from engine.node.steps.apply import UsersCode
+from engine.node.tracked_page import tracked_page
+from engine.plugins.contracts import StepError
 from engine.runtime.beat_file import resident_bytes
 from engine.store.pages.body import Body
 
@@ -50,7 +54,7 @@ class ExtractionChild:
         self._slot = slot
         self._limits = limits
         self._base = base
-        self._page_class = _tracked_page(slot)
+        self._page_class = tracked_page(slot)
         self._defs: dict[int, Definitions] = {}
         self._xpath_defs = set[int]()
         """Those with an XPath, perhaps."""
@@ -62,6 +66,7 @@ class ExtractionChild:
         self._waiting = deque[tuple[dict[str, Any], Body | None, int]]()
         """Documents that came while users' code waited for the node."""
         self._users_code: dict[int, UsersCode] = {}
+        self._call_lock = threading.Lock()
 
     def serve(self) -> None:
         """Work until the socket is closed, or until too much memory is kept."""
@@ -94,12 +99,27 @@ class ExtractionChild:
             self._add_defs(header["defs"], size)
         return None
 
-    def _call_node(self, call: str, key: str, value: Any) -> Any:
-        """Ask the node, in the middle of a document. Raises ConnectionResetError when it is gone."""
+    def _call_node(self, document: int, call: str, key: str, value: Any) -> Any:
+        """Ask the node, in the middle of a document: its number. Callable from any thread.
+
+        Raises StepError where it cannot answer, or the document has ended, and ConnectionResetError when it is gone.
+        """
+        with self._call_lock:
+            left, _ = signal.setitimer(signal.ITIMER_REAL, 0)  # the wait is not the step's
+            try:
+                if document != self._number or self._slot.document != document:
+                    raise StepError("the page of this context has ended", "page-ended")
+                return self._exchange(call, key, value)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, left)
+
+    def _exchange(self, call: str, key: str, value: Any) -> Any:
         self._connection.sendall(b"".join(wire.encode_frame({"call": call, "key": key, "value": value})))
         while (sizes := self._receive_header()) is not None:
             header, size = sizes
             if header["kind"] == "reply":
+                if header["problem"]:
+                    raise StepError(header["problem"], "node-call")
                 return header["value"]
             if header["kind"] == "defs":
                 self._add_defs(header["defs"], size)
@@ -192,6 +212,8 @@ class ExtractionChild:
             definitions = self._defs.get(defs)
             if definitions is None:  # they did not fit
                 raise MemoryError
+            if not self._users_code:  # what users' code forks must not hold the socket: the node waits for its end
+                os.register_at_fork(after_in_child=self._connection.close)
             code = self._users_code[defs] = UsersCode(definitions, self._slot, self._limits, self._call_node)
         return code
 
@@ -304,27 +326,6 @@ class ExtractionChild:
             trim_heap()
             kept = resident_bytes() - self._base
         return kept > self._limits.memory * _KEPT_SHARE
-
-
-def _tracked_page(slot: ProgressSlot) -> type[Page]:
-    """A page that notes when it is parsed."""
-
-    class TrackedPage(Page):
-        @cached_property
-        def tree(self) -> Any:
-            before = slot.enter(Phase.PARSING)
-            tree = super().tree
-            slot.enter(before)
-            return tree
-
-        @cached_property
-        def element(self) -> Any:
-            before = slot.enter(Phase.PARSING)
-            element = super().element
-            slot.enter(before)
-            return element
-
-    return TrackedPage
 
 
 def _usable(texts: Sequence[str]) -> list[str]:

@@ -24,6 +24,8 @@ def choose_child(
     if request.deaths > 0:  # a document that killed a process before is worked alone
         return "start"
     alive = [child for child in children if child.is_open and not child.alone and child.code == request.code]
+    if request.code:  # the oldest ones: others were started for tasks that allow more
+        alive = sorted(alive, key=lambda child: child.number)[: request.workers]
     idle = next((child for child in alive if not child.requests), None)
     if idle is not None:
         return idle

@@ -58,19 +58,21 @@ class ExtractionPool:
 
     @property
     def pids(self) -> list[int]:
-        """The live processes. Callable from any thread."""
+        """Of the live processes. Callable from any thread."""
         return [child.pid for child in list(self._children) if child.pid is not None]
 
     async def work(self, request: ExtractionRequest) -> wire.PageAnswer | wire.SitemapAnswer | SelectionResult:
         """The answer. Raises UnsupportedContent, and UnreadablePage with the reason, also at a limit."""
         self._loop = asyncio.get_running_loop()
         request.answered = self._loop.create_future()
+        if request.on_call is not None:
+            request.on_call.begin()
         self._queue.append(request)
         self._dispatch()
         answer = await request.wait()
         if isinstance(answer, wire.Failure):
             raise_failure(answer, self.limits.memory)
-        assert not isinstance(answer, wire.NodeCallRequest), "calls are answered, not passed on"
+        assert not isinstance(answer, wire.NodeCallRequest)
         return answer
 
     def close(self) -> None:
@@ -90,17 +92,11 @@ class ExtractionPool:
 
     def _dispatch(self) -> None:
         """Hand out what waits, as far as processes are free."""
-        if not self._dispatching:
-            self._dispatching = True
-            try:
-                self._hand_out()
-            finally:
-                self._dispatching = False
-
-    def _hand_out(self) -> None:
         assert self._loop is not None
+        if self._dispatching:
+            return
+        self._dispatching = True
         full: set[str] = set()
-        """Users' code, or none, for which no process is free."""
         for request in list(self._queue):
             if request.answered.done() or request.code in full:  # done: its job was cancelled, or no process starts
                 continue
@@ -112,10 +108,11 @@ class ExtractionPool:
                 self._queue.remove(request)
                 self._send(child, request)
         self._queue = deque(request for request in self._queue if not request.answered.done())
+        self._dispatching = False
         if self._queue and self._wake_up is None:
-            self._wake_up = self._loop.call_later(BUSY_SECONDS, self._look_again)
+            self._wake_up = self._loop.call_later(BUSY_SECONDS, self._dispatch_later)
 
-    def _look_again(self) -> None:
+    def _dispatch_later(self) -> None:
         self._wake_up = None
         self._dispatch()
 
@@ -166,7 +163,7 @@ class ExtractionPool:
         self._loop.call_at(due, self._abandon, child, due)
 
     def _abandon(self, child: ChildState, due: float) -> None:
-        """Go on without a process that should have ended, and without the one that forks, if that does not say so."""
+        """Give up a process that should have ended; also the one that forks, if it has not reported the end."""
         assert self._loop is not None
         if child not in self._children:
             return
@@ -262,8 +259,7 @@ class ExtractionPool:
         if isinstance(answer, wire.Failure) and answer.kind == "memory" and child.answers > 1:
             # memory that earlier documents left may be what is missing: a fresh process decides
             self._retire(child)
-            request.deaths += 1
-            self._queue.appendleft(request)
+            self._work_again(request)
         else:
             request.answer(answer)
         if child.requests:
@@ -295,8 +291,10 @@ class ExtractionPool:
                 child.pid = report.pid
             else:
                 child.ended, child.pid = report, None
-                if child.closed:  # else what it still sent is read first
+                if child.closed:
                     self._on_end(child, report)
+                else:  # what it still sent is read first; a process that it forked may hold its socket
+                    self._expect_end(child)
 
     def _on_template_lost(self, reason: str) -> None:
         """Its processes die with it, or, where the system does not see to that, when their sockets close."""
@@ -345,5 +343,10 @@ class ExtractionPool:
             request.answer(wire.Failure(kind="unreadable", reason=cause.reason))
         else:
             _log.warning("an extraction process %s; its page is worked once more", cause.death)
-            request.deaths += 1
-            self._queue.appendleft(request)
+            self._work_again(request)
+
+    def _work_again(self, request: ExtractionRequest) -> None:
+        request.deaths += 1
+        if request.on_call is not None:
+            request.on_call.restart()
+        self._queue.appendleft(request)

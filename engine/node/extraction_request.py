@@ -2,15 +2,17 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from engine.extract.selection import SelectionResult
 from engine.fetch.byte_budget import BodyShare
 from engine.model.definition import Definitions, TaskGroup
+from engine.model.step import ChainStep, StepKind
 from engine.node import extraction_wire as wire
 from engine.node.extraction import UnreadablePage, UnsupportedContent
+from engine.node.extraction_board import CONVERTERS
 from engine.node.extraction_clock import DocumentClock
 from engine.node.extraction_connection import ExtractionConnection
 from engine.node.extraction_launcher import Ended
@@ -26,6 +28,19 @@ class RoomNeeded:
     """Read it."""
     abandon: Callable[[], None]
     """Give it up, with the process that holds it."""
+
+
+class NodeCallAnswers(Protocol):
+    """Answers what users' code asks of its node, for one job."""
+
+    async def answer(self, call: wire.NodeCallRequest) -> Any:
+        """The answer, as JSON value."""
+
+    def begin(self) -> None:
+        """A request begins: what was stored before it stays."""
+
+    def restart(self) -> None:
+        """The request is worked once more, or without a unit: what it stored is dropped."""
 
 
 class StepDied(Exception):
@@ -53,11 +68,13 @@ class ExtractionRequest:
     """Counts the bytes of the answer; who opened it releases it."""
     code: str = ""
     """The def version whose users' code it runs: a process serves one. Empty: none."""
+    chains: Sequence[tuple[ChainStep, ...]] = ()
+    """By dataDef, the chain of its task; empty: the default one."""
     workers: int = 1
     """Processes of a node that may run this users' code at once."""
     step_seconds: float = 0.0
     """What the limits of its users' steps may add to the time."""
-    on_call: Callable[[wire.NodeCallRequest], Awaitable[Any]] | None = None
+    on_call: NodeCallAnswers | None = None
     """Answers users' code that asks the node."""
     deaths: int = 0
     answered: "asyncio.Future[wire.Answer | RoomNeeded]" = field(init=False)
@@ -147,6 +164,8 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
     """Raise InvalidAnswer if the answer, valid in itself, is none to this request."""
     kind = request.header["kind"]
     if isinstance(answer, wire.Failure):
+        if answer.unit is not None and not _has_step(request, answer.unit, answer.step):
+            raise wire.InvalidAnswer("a failure of a step that the chain does not have")
         return
     if not isinstance(answer, _ANSWERS[kind]):
         raise wire.InvalidAnswer(f"no answer to a {kind}")
@@ -164,8 +183,20 @@ def check_answer(request: ExtractionRequest, answer: wire.Answer) -> None:
         raise wire.InvalidAnswer("rejections by a dataDef that was not asked for")
     if not with_rows.issuperset([index for index, _ in (*answer.results, *answer.stops)]):
         raise wire.InvalidAnswer("results of a task that was not asked for")
+    if not all(_has_step(request, unit, step, "command") for unit, step in answer.stops):
+        raise wire.InvalidAnswer("a stop where the chain has no command")
     if answer.links.runs and not _possible_links(request).issuperset([(run[1], run[4]) for run in answer.links.runs]):
         raise wire.InvalidAnswer("links that no dataDef makes")
+
+
+def _has_step(request: ExtractionRequest, unit: int, step: int, kind: StepKind | None = None) -> bool:
+    """Whether a unit of the request has users' code at this index of its chain: a step, or its converters."""
+    if not request.code or unit >= len(request.chains):
+        return False
+    chain = request.chains[unit]
+    if step == CONVERTERS:
+        return kind is None
+    return step < len(chain) and chain[step].is_users_code and kind in (None, chain[step].kind)
 
 
 def _has_possible_counts(request: ExtractionRequest, answer: wire.PageAnswer) -> bool:
@@ -193,8 +224,13 @@ def _possible_links(request: ExtractionRequest) -> set[tuple[str, bool]]:
 
 def encode_defs(definitions: Definitions) -> bytes:
     """What an extraction process needs of the defs: dataDefs, priorities and chains; no hosts and credentials."""
+    coded = {data_def.name for data_def in definitions.data_defs if data_def.code}
     groups = tuple(
-        TaskGroup(name=group.name, priority=group.priority, tasks=tuple(task for task in group.tasks if task.chain))
+        TaskGroup(
+            name=group.name,
+            priority=group.priority,
+            tasks=tuple(task for task in group.tasks if task.chain or task.data_def in coded),
+        )
         for group in definitions.task_groups
     )
     return (
@@ -203,7 +239,7 @@ def encode_defs(definitions: Definitions) -> bytes:
 
 
 def raise_failure(failure: wire.Failure, memory: int) -> NoReturn:
-    """Raises UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for a fault of ours.
+    """Raises UnsupportedContent or UnreadablePage; ValueError for a selector, RuntimeError for an internal error.
 
     StepDied where users' code is to blame.
     """

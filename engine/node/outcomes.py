@@ -68,6 +68,7 @@ class OutcomeBuilder:
             rejected=extraction.rejected_counts,
             counts=extraction.counts,
             results=extraction.results,
+            ran_users_code=extraction.ran_users_code,
             stored_values=extraction.stored_values if reason is None else {},  # a retry would store them again
             events=tuple(events),
             noindex=extraction.noindex,

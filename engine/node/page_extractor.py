@@ -75,6 +75,7 @@ class PageExtraction:
     """What the operator should know of these dataDefs."""
     results: tuple[UnitResult, ...] = ()
     """What became of users' steps."""
+    ran_users_code: bool = False
     stored_values: Mapping[str, str] = field(default_factory=dict)
     """What users' steps store with the job's commit: JSON by key."""
 
@@ -182,7 +183,7 @@ class PageExtractor:
         calls = NodeCalls(self._db_access, job)
         try:
             if runs_users_code:
-                answer = await self._users_code.extract(task, body, definitions, share=share, on_call=calls.answer)
+                answer = await self._users_code.extract(task, body, definitions, share=share, on_call=calls)
             else:
                 answer = await self._extract_elsewhere(task, body, definitions, share)
             share.finish_reading()
@@ -204,6 +205,7 @@ class PageExtractor:
             list(answer.links.to_links()) if copied is not None and len(answer.links.urls) <= MAX_LINKS else None,
             self._selector_warnings.warn(compiled, answer.page_kind),
             tuple([UnitResult(compiled[index].id, job.group, result) for index, result in answer.results]),
+            runs_users_code,
             calls.stored_values,
         )
 

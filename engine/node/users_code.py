@@ -2,47 +2,50 @@
 
 import asyncio
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from engine.fetch.byte_budget import BodyShare
+from engine.fetch.byte_budget import BodyShare, ByteBudget
 from engine.model.definition import Definitions, Task, TaskGroup
 from engine.model.record import RecordCounts, Texts
 from engine.model.step import ChainStep, StepResult
 from engine.node import extraction_wire as wire
 from engine.node.extraction_death import LONGER_THAN_LIMIT
 from engine.node.extraction_process import ExtractionPool
-from engine.node.extraction_request import ExtractionRequest, StepDied
+from engine.node.extraction_request import ExtractionRequest, NodeCallAnswers, StepDied
 from engine.node.lines import as_text
 from engine.node.page_task import PageTask
+from engine.node.steps.chain import BAD_ANSWER
 from engine.node.steps.command import CommandFailed, CommandPool
 from engine.node.tuning import allowed_cpus
 from engine.plugins.materialize import resolve_arguments
 from engine.store.pages.body import Body
 
-_MAX_POOLS = 32
-"""Commands that are kept warm; the one not used for longest ends first."""
-OnCall = Callable[[wire.NodeCallRequest], Awaitable[Any]]
+PARSER = "parser"
 
 
 class UsersCodeWorker:
     """Works pages with users' code, for one event loop."""
 
-    def __init__(self, pool: ExtractionPool, folder: Path) -> None:
-        """`folder`: where plugin files are written for commands."""
+    def __init__(self, pool: ExtractionPool, folder: Path, budget: ByteBudget | None = None) -> None:
+        """`folder`: where plugin files are written for commands. `budget`: what their answers may hold."""
         self._pool = pool
         self._folder = folder
         self._cpus = allowed_cpus()
-        self._commands: OrderedDict[tuple[Any, ...], CommandPool] = OrderedDict()
+        self._budget = budget
+        self._commands: dict[tuple[Any, ...], CommandPool] = {}
+        self._arguments: dict[tuple[int, tuple[str, ...]], tuple[str, ...]] = {}
+        """By def version and `run` of a step."""
+        self._newest = 0
 
     async def extract(
         self, task: PageTask, body: Body, definitions: tuple[int, Definitions], *, share: BodyShare | None = None,
-        on_call: OnCall | None = None,
+        on_call: NodeCallAnswers | None = None,
     ) -> wire.PageAnswer:  # fmt: skip
         """What the page gives. A unit whose step failed has an `error` among the results, no rows and no links.
 
@@ -60,9 +63,16 @@ class UsersCodeWorker:
                 break
             except StepDied as death:
                 unit = active.pop(death.unit)
+                if on_call is not None:
+                    on_call.restart()
                 if task.data_defs[unit][1]:  # else it was asked for its links alone, and keeps its rows and results
-                    died.append((unit, self._describe_death(tasks[unit], death)))
+                    chain = tasks[unit]
+                    name = chain.name if chain is not None else self._task_of(definitions[1], task, unit)
+                    steps = chain.chain if chain is not None else ()
+                    died.append((unit, self._describe_death(name, steps, death)))
         assert isinstance(answer, wire.PageAnswer)
+        if share is not None:
+            share.finish_reading()  # the answers of commands have shares of their own
         answer = _with_units(answer, active)
         finished = await asyncio.gather(
             *(self._finish(task, unit, tasks[unit], step, answer, definitions, on_call) for unit, step in answer.stops)
@@ -79,22 +89,23 @@ class UsersCodeWorker:
 
     def _request(
         self, task: PageTask, units: Sequence[int], tasks: Sequence[Task | None], body: Body,
-        definitions: tuple[int, Definitions], share: BodyShare | None, on_call: OnCall | None,
+        definitions: tuple[int, Definitions], share: BodyShare | None, on_call: NodeCallAnswers | None,
     ) -> ExtractionRequest:  # fmt: skip
         header = replace(
             task,
             data_defs=tuple(task.data_defs[unit] for unit in units),
             tasks=tuple(task.tasks[unit] for unit in units),
         ).to_header()
-        chains = [chain for unit in units if (chain := tasks[unit]) is not None]
+        chains = [tasks[unit] for unit in units]
         names = [task.data_defs[unit][0] for unit in units]
         return self._extraction(header, body, definitions, names, chains, share, on_call)
 
     def _extraction(
         self, header: dict[str, Any], body: Body, definitions: tuple[int, Definitions], data_defs: Sequence[str],
-        tasks: Sequence[Task], share: BodyShare | None, on_call: OnCall | None,
+        tasks: Sequence[Task | None], share: BodyShare | None, on_call: NodeCallAnswers | None,
     ) -> ExtractionRequest:  # fmt: skip
-        steps = [step for task in tasks for step in task.chain if step.kind in ("step", "parser")]
+        chains = [() if task is None else task.chain for task in tasks]
+        steps = [step for chain in chains for step in chain if step.kind in ("step", "parser")]
         return ExtractionRequest(
             header=header,
             body=body,
@@ -102,7 +113,8 @@ class UsersCodeWorker:
             data_defs=data_defs,
             share=share,
             code=str(definitions[0]),
-            workers=max((step.workers for step in steps), default=1),
+            chains=chains,
+            workers=min((step.workers for step in steps), default=1),
             step_seconds=sum(step.limit or self._pool.limits.seconds for step in steps),
             on_call=on_call,
         )
@@ -113,16 +125,23 @@ class UsersCodeWorker:
         name = task.tasks[unit]
         return next((task for task in group.tasks if name and task.name == name), None)
 
-    def _describe_death(self, task: Task | None, death: StepDied) -> StepResult:
-        assert task is not None, "only users' steps die"
-        step, text = task.chain[death.step], death.reason
+    def _task_of(self, definitions: Definitions, task: PageTask, unit: int) -> str:
+        """The first task of the group with the dataDef of a unit that has the default chain."""
+        group = definitions.task_group(task.context.group) or TaskGroup(name="")
+        return next((one.name for one in group.tasks if one.data_def == task.data_defs[unit][0]), "")
+
+    def _describe_death(self, task: str, chain: tuple[ChainStep, ...], death: StepDied) -> StepResult:
+        """`chain`: of the task. A converter counts as part of the parser."""
+        step = chain[death.step] if death.step < len(chain) else None
+        limit = step.limit if step is not None else None
+        text = death.reason
         if text == LONGER_THAN_LIMIT:
-            text += f" of {step.limit or self._pool.limits.seconds:g} s"
-        return StepResult(task.name, step.name, "error", "died", 0.0, text)
+            text += f" of {limit or self._pool.limits.seconds:g} s"
+        return StepResult(task, step.name if step is not None else PARSER, "error", "died", 0.0, text)
 
     async def _finish(
         self, task: PageTask, unit: int, chain: Task | None, at: int, answer: wire.PageAnswer,
-        definitions: tuple[int, Definitions], on_call: OnCall | None,
+        definitions: tuple[int, Definitions], on_call: NodeCallAnswers | None,
     ) -> wire.PageAnswer:  # fmt: skip
         """What follows from the rows of a unit that stopped before a command."""
         assert chain is not None
@@ -132,45 +151,65 @@ class UsersCodeWorker:
             step = chain.chain[at]
             line = _command_line(chain, task.url, rows)
             began = time.perf_counter()
+            share = self._budget.open_share() if self._budget is not None else None
             try:
-                reply = await self._command(step, definitions[1]).ask(line)
+                async with self._command(step, definitions).reserve() as turn:
+                    began = time.perf_counter()
+                    reply = await turn.ask(line, share)
+                    header = {
+                        "kind": "steps", "defs": definitions[0], "at": at, "ms": (time.perf_counter() - began) * 1000,
+                        "task": replace(task, data_defs=(task.data_defs[unit],), tasks=(task.tasks[unit],)).to_header(),
+                    }  # fmt: skip
+                    names, body = [task.data_defs[unit][0]], Body(line + b"\n" + reply)
+                    request = self._extraction(header, body, definitions, names, [chain], None, on_call)
+                    end = await self._pool.work(request)
+                    assert isinstance(end, wire.PageAnswer)
+                    if any(result.code == BAD_ANSWER for _, result in end.results):
+                        turn.discard()  # what it writes next may belong to this page
             except (CommandFailed, OSError) as error:
                 milliseconds = round((time.perf_counter() - began) * 1000, 3)
                 result = StepResult(chain.name, step.name, "error", "command", milliseconds, str(error))
                 return _join([*parts, _empty_answer([(0, result)])])
-            header = {
-                "kind": "steps", "defs": definitions[0], "at": at, "ms": (time.perf_counter() - began) * 1000,
-                "task": replace(task, data_defs=(task.data_defs[unit],), tasks=(task.tasks[unit],)).to_header(),
-            }  # fmt: skip
-            request = self._extraction(
-                header, Body(line + b"\n" + reply), definitions, [task.data_defs[unit][0]], [chain], None, on_call
-            )
-            try:
-                end = await self._pool.work(request)
             except StepDied as death:
-                return _join([*parts, _empty_answer([(0, self._describe_death(chain, death))])])
-            assert isinstance(end, wire.PageAnswer)
+                result = self._describe_death(chain.name, chain.chain, death)
+                return _join([*parts, _empty_answer([(0, result)])])
+            finally:
+                if share is not None:
+                    share.release()
             parts.append(end)
             if not end.stops:
                 return _join(parts)
             [(_, at)] = end.stops
             rows = next((texts for _, texts in end.rows), ())
 
-    def _command(self, step: ChainStep, definitions: Definitions) -> CommandPool:
+    def _command(self, step: ChainStep, definitions: tuple[int, Definitions]) -> CommandPool:
         """The processes of a step. Raises OSError if plugin files cannot be written."""
+        version, plugins = definitions[0], definitions[1].plugins
+        if version > self._newest:
+            self._newest = version
+            self._close_unused()
         limit = step.limit or self._pool.limits.seconds
-        arguments = tuple(resolve_arguments(step.run, definitions.plugins, self._folder))
-        key = (arguments, step.workers, limit)
+        run = self._arguments.get((version, step.run))
+        if run is None:
+            run = self._arguments[version, step.run] = tuple(resolve_arguments(step.run, plugins, self._folder))
+        key = (run, step.workers, limit)
         pool = self._commands.get(key)
         if pool is None:
-            pool = CommandPool(
-                arguments, workers=step.workers, limit=limit, max_bytes=self._pool.limits.answer, cpus=self._cpus
+            pool = self._commands[key] = CommandPool(
+                run, workers=step.workers, limit=limit, max_bytes=self._pool.limits.answer, cpus=self._cpus
             )
-            self._commands[key] = pool
-            if len(self._commands) > _MAX_POOLS:
-                self._commands.popitem(last=False)[1].close()
-        self._commands.move_to_end(key)
+        pool.version = max(pool.version, version)
+        self._close_unused()
         return pool
+
+    def _close_unused(self) -> None:
+        """End the programs of earlier versions that no page uses."""
+        for key, pool in list(self._commands.items()):
+            if pool.version < self._newest - 1 and not pool.users:
+                del self._commands[key]
+                pool.close()
+        for old in [key for key in self._arguments if key[0] < self._newest - 1]:
+            del self._arguments[old]
 
 
 def _command_line(task: Task, url: str, rows: Texts | Sequence[str]) -> bytes:

@@ -71,8 +71,9 @@ class Catalog:
         """The files that a module may read: itself, what it imports, and data files."""
         todo, modules = [module], {module}
         while todo:
-            for name in self.modules[todo.pop()].imports:
-                if name in self.modules and name not in modules:
+            imported = self.modules[todo.pop()].imports
+            for name in self.modules.keys() - modules:
+                if any(_may_mean(written, name) for written in imported):
                     modules.add(name)
                     todo.append(name)
         return {f.path for f in self.files if not f.path.endswith(_SUFFIX) or module_name(f.path) in modules}
@@ -82,6 +83,11 @@ class Catalog:
         from engine.plugins.installed import list_installed  # takes 30 ms: only where a name is not the project's own
 
         return {plugin_class.name: plugin_class for plugin_class in list_installed()}
+
+
+def _may_mean(written: str, module: str) -> bool:
+    """Whether an imported name may be this module, a part of it, or a package around it; relative ones count, too."""
+    return f".{module}." in f".{written}." or f".{module}".endswith(f".{written}") or written.startswith(f"{module}.")
 
 
 def module_name(path: str) -> str:
@@ -97,6 +103,6 @@ def build_catalog(files: tuple[PluginFile, ...]) -> Catalog:
         if file.path.endswith(_SUFFIX) and not file.is_base64:
             try:
                 modules[module_name(file.path)] = scan_source(file.text)
-            except (SyntaxError, ValueError, RecursionError):
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
                 continue  # reported by engine.defs.plugin_files
     return Catalog(files, modules)

@@ -28,7 +28,6 @@ class PluginLoader:
 
     def __init__(self, files: Sequence[PluginFile]) -> None:
         self._files = {file.path: file for file in files}
-        self._instances: dict[tuple[str, str], Any] = {}
         _provide_public_module()
         sys.meta_path.append(_PluginFinder(self._files))
 

@@ -36,7 +36,7 @@ class ScannedMethod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedModule:
-    """A module: its classes, and the first parts of the names that it imports."""
+    """A module: its classes, and the dotted names that it imports, without `plugins.`; relative ones without dots."""
 
     classes: Mapping[str, ScannedClass]
     imports: frozenset[str]
@@ -77,12 +77,12 @@ def _scan_method(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ScannedMethod:
 
 
 def _imported_names(tree: ast.Module) -> set[str]:
-    """Of `import a.b`: a; of `from plugins import a` and `from . import a`: a; of `from .a import b`: a."""
+    """Of `import a.b`: a.b; of `from plugins.a import b`: a and a.b; of `from . import a`: a."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names.update(part for alias in node.names for part in alias.name.split(".")[:2])
-        elif isinstance(node, ast.ImportFrom):
-            names.update((node.module or "").split(".")[:2])
             names.update(alias.name for alias in node.names)
-    return names
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+            names.update(f"{node.module}.{alias.name}" if node.module else alias.name for alias in node.names)
+    return {name.removeprefix("plugins.") for name in names if name not in ("", "plugins")}

@@ -1,13 +1,17 @@
 """Applies the users' code of one def version to pages, in an extraction process."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import orjson
 
+from engine.extract.links import limit_links
 from engine.extract.page import Page
+from engine.extract.page_robots import read_headers
 from engine.extract.records import RecordExtractor
 from engine.extract.user_converter import FieldConverter
 from engine.model.definition import DataDef, Definitions, Task, TaskGroup
@@ -19,16 +23,21 @@ from engine.node.extraction_board import Phase, ProgressSlot
 from engine.node.extraction_limits import ExtractionLimits
 from engine.node.page_task import PageTask
 from engine.node.steps.awaiter import Awaiter
-from engine.node.steps.chain import ChainWork, TaskChain, needs_late_filters
-from engine.node.steps.context import NodeCall, PageContext
+from engine.node.steps.chain import ChainWork, TaskChain, TimeLimit, needs_late_filters
+from engine.node.steps.context import PageContext
 from engine.plugins.contracts import Document, NotApplicable
 from engine.plugins.loading import PluginLoader, PluginUnavailable, describe_error
+
+DocumentCall = Callable[[int, str, str, Any], Any]
+"""A `NodeCall` with the number of the document before its arguments."""
 
 
 class UsersCode:
     """The chains and converters of one def version. One for each process."""
 
-    def __init__(self, definitions: Definitions, slot: ProgressSlot, limits: ExtractionLimits, call: NodeCall) -> None:
+    def __init__(
+        self, definitions: Definitions, slot: ProgressSlot, limits: ExtractionLimits, call: DocumentCall
+    ) -> None:
         """`call` asks the node."""
         self._definitions = definitions
         self._slot = slot
@@ -40,6 +49,7 @@ class UsersCode:
         self._chains: dict[tuple[str, str], TaskChain] = {}
         self._extractors: dict[tuple[str, str, str], RecordExtractor] = {}
         self._page_context: PageContext | None = None
+        self._unit = 0
 
     def apply(self, task: PageTask, page: Page | None, body: bytes) -> ExtractedPage:
         """What all units give. `page`: None where the content is no text; only users' parsers read it then."""
@@ -53,9 +63,13 @@ class UsersCode:
         def extract(position: int, extractor: RecordExtractor) -> Extraction:
             index, name, wants_rows, task_name = units[position]
             context = self._page_context = self._new_context(task, name, task_name, page)
+            self._unit = index
             if not task_name:
                 assert page is not None
-                return _with_links(extractor.extract(page, task.context, self._slot), context)
+                extraction = extractor.extract(page, task.context, self._slot)
+                if wants_rows:
+                    results.extend((index, result) for result in _converter_warnings(context))
+                return _with_links(extraction, context)
             chain = self._chain(group, task_name)
 
             def on_step(step: int) -> None:
@@ -73,6 +87,8 @@ class UsersCode:
             else:
                 assert page is not None
                 extraction = extractor.extract(page, task.context, self._slot)
+                if wants_rows:
+                    results.extend((index, result) for result in _converter_warnings(context))
                 work = chain.run(extraction.rows, context, on_step)
             self._slot.enter(Phase.RECORDS)
             if wants_rows:
@@ -81,15 +97,20 @@ class UsersCode:
                     stops.append((index, work.stopped_at))
             return _merge(extraction, work, context)
 
-        pairs = [(self._extractor(group, name, task_name), wants_rows) for _, name, wants_rows, task_name in units]
+        pairs = []
+        for index, name, wants_rows, task_name in units:
+            self._unit = index  # converters are loaded here
+            pairs.append((self._extractor(group, name, task_name), wants_rows))
         if page is None:
-            extracted = self._apply_to_bytes(pairs, extract)
+            extracted = self._apply_to_bytes(task, pairs, extract)
         else:
             extracted = apply_data_defs(page, task.context, pairs, self._limits.links, self._slot, extract=extract)
         positions = [unit[0] for unit in units]
         extracted.rows = tuple([(positions[position], rows) for position, rows in extracted.rows])
         extracted.counts = tuple([(positions[position], counts) for position, counts in extracted.counts])
-        extracted.results, extracted.stops = tuple(results), tuple(stops)
+        extracted.results = tuple(results)
+        if not (extracted.noindex and task.context.meta_noindex):
+            extracted.stops = tuple(stops)
         return extracted
 
     def has_parser(self, task: PageTask) -> bool:
@@ -105,7 +126,7 @@ class UsersCode:
         context = self._new_context(task, name, task_name, None)
         chain = self._chain(task.context.group, task_name)
         try:
-            answer = orjson.loads(answer_line)
+            answer = _load_json(answer_line)
         except ValueError:
             answer = None
 
@@ -128,29 +149,43 @@ class UsersCode:
         )
 
     def _apply_to_bytes(
-        self, pairs: Sequence[tuple[RecordExtractor, bool]], extract: Callable[[int, RecordExtractor], Extraction]
-    ) -> ExtractedPage:
+        self, task: PageTask, pairs: Sequence[tuple[RecordExtractor, bool]],
+        extract: Callable[[int, RecordExtractor], Extraction],
+    ) -> ExtractedPage:  # fmt: skip
+        """What users' parsers give where there is no page; its headers may ask not to be indexed."""
         rows: list[tuple[int, tuple[str, ...]]] = []
         links: list[ExtractedLink] = []
         rejected: list[Rejection] = []
         counts: list[tuple[int, RecordCounts]] = []
+        filtered = 0
         for position, (extractor, wants_rows) in enumerate(pairs):
             extraction = extract(position, extractor)
             links += extraction.links
+            filtered += extraction.filtered
             if wants_rows:
                 rows.append((position, tuple(encode_row(row) for row in extraction.rows)))
                 rejected += extraction.rejected
                 counts.append((position, extraction.counts))
-        return ExtractedPage(tuple(rows), links[: self._limits.links], 0, tuple(rejected), 0, counts=tuple(counts))
+        noindex = read_headers(task.robots_tags, task.context.agent).noindex
+        if noindex and task.context.meta_noindex:
+            rows, rejected, counts = [], [], []
+        kept, dropped = limit_links([tuple(links)], self._limits.links)
+        return ExtractedPage(tuple(rows), kept, dropped, tuple(rejected), filtered, noindex, tuple(counts))
 
     def _new_context(self, task: PageTask, data_def: str, task_name: str, page: Page | None) -> PageContext:
         definition = self._definitions.data_def(data_def)
         return PageContext(
             task.context, url=task.url, base=task.url if page is None else page.base, status=task.status,
-            fetched_at=task.fetched_at, task=task_name, data_def=data_def,
+            fetched_at=task.fetched_at, data_def=data_def,
+            task=task_name or self._task_of(task.context.group, data_def),
             fields=definition.columns if definition is not None else (), priorities=self._priorities,
-            max_links=self._limits.links, call=self._call,
+            max_links=self._limits.links, call=partial(self._call, self._slot.document),
         )  # fmt: skip
+
+    def _task_of(self, group: str, data_def: str) -> str:
+        """The first task of a group with a dataDef."""
+        tasks = (self._definitions.task_group(group) or TaskGroup(name=group)).tasks
+        return next((task.name for task in tasks if task.data_def == data_def), "")
 
     def _chain(self, group: str, task: str) -> TaskChain:
         key = (group, task)
@@ -187,23 +222,37 @@ class UsersCode:
 
     def _converter(self, name: str) -> FieldConverter:
         """A converter of the defs as the fields call it. Raises ValueError if it cannot be loaded."""
+        before = self._slot.enter_converter(self._unit)
         try:
-            instance = self._loader.create(name, {})
+            with TimeLimit(self._limits.seconds):
+                instance = self._loader.create(name, {})
         except PluginUnavailable as error:
             raise ValueError(str(error)) from None
+        finally:
+            self._slot.leave_converter(before)
+        limit = TimeLimit(self._limits.seconds, pauses_cpu_limit=False)
 
         def convert(text: str) -> str:
+            before = self._slot.enter_converter(self._unit)
+            try:
+                with limit:
+                    value = call(text)
+            finally:
+                self._slot.leave_converter(before)
+            if isinstance(value, list | tuple | dict | bytes):
+                raise ValueError(f"{name}: it must give a text or a number, not {type(value).__name__}")
+            return to_text(value).strip()
+
+        def call(text: str) -> Any:
             try:
                 value = self._awaiter.finish(instance.convert(text, self._page_context))
             except NotApplicable:
                 return text
             except MemoryError:
                 raise
-            except (Exception, SystemExit, KeyboardInterrupt) as error:
+            except BaseException as error:
                 raise ValueError(f"{name}: {describe_error(error)}") from None
-            if isinstance(value, list | tuple | dict | bytes):
-                raise ValueError(f"{name}: it must give a text or a number, not {type(value).__name__}")
-            return to_text(value).strip()
+            return value
 
         return convert
 
@@ -221,6 +270,19 @@ def _merge(extraction: Extraction, work: ChainWork, context: PageContext) -> Ext
         filtered=extraction.filtered + work.filtered,
         counts=RecordCounts(records, rejected, tuple(missing.items())),
     )
+
+
+def _load_json(text: bytes) -> Any:
+    """The value of a JSON text. Raises ValueError, and MemoryError, which orjson reports as invalid JSON."""
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        return json.loads(text)
+
+
+def _converter_warnings(context: PageContext) -> list[StepResult]:
+    """The warnings of the converters of a page: those of its parser."""
+    return [StepResult(context.task, "parser", "warning", code, 0.0, text) for text, code in context.take_warnings()]
 
 
 def _with_links(extraction: Extraction, context: PageContext) -> Extraction:

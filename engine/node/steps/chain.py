@@ -18,6 +18,8 @@ from engine.node.steps.rows import RowChecker, RowInvalid
 from engine.plugins.contracts import Document, NotApplicable, Row, StepError
 from engine.plugins.loading import PluginUnavailable, describe_error
 
+BAD_ANSWER = "bad-answer"
+"""The code of an answer that is not to the line that a command got: what it writes next may belong to any page."""
 LOCATOR_CREATOR, DATA_FILTER, COMMAND = "LocatorCreator", "DataFilter", "command"
 _FILTER_SECONDS = 5.0
 Creator = Callable[[str, Mapping[str, Any]], Any]
@@ -112,7 +114,10 @@ class TaskChain:
     ) -> list[Row]:
         began = time.perf_counter() - milliseconds / 1000
         if not isinstance(answer, dict):
-            self._fail(step, "its answer is no JSON object", "bad-answer", began, work)
+            self._fail(step, "its answer is no JSON object", BAD_ANSWER, began, work)
+        for key in ("task", "dataDef", "document"):
+            if key in answer and answer[key] != sent[key]:
+                self._fail(step, f"its answer has another `{key}` than the page that it got", BAD_ANSWER, began, work)
         text, code = cut_text(answer.get("text", "")), cut_text(answer.get("code", ""))
         match answer.get("outcome", "ok"):
             case "error":
@@ -126,9 +131,9 @@ class TaskChain:
                 pass
             case _:
                 text = "its `outcome` must be ok, warning, error or not_applicable"
-                self._fail(step, text, "bad-answer", began, work)
+                self._fail(step, text, BAD_ANSWER, began, work)
         if "rows" not in answer:
-            self._fail(step, "its answer has no `rows`", "bad-answer", began, work)
+            self._fail(step, "its answer has no `rows`", BAD_ANSWER, began, work)
         rows = self._checked(step, answer["rows"], began, work)
         try:
             for link in answer.get("links") or ():
@@ -197,7 +202,7 @@ class TaskChain:
         on_step(index)
         began = time.perf_counter()
         try:
-            with _TimeLimit(step.limit or self._default_limit):
+            with TimeLimit(step.limit or self._default_limit):
                 instance = self._instances.get(index)
                 if instance is None:
                     instance = self._instances[index] = self._create(step.class_name, step.options)
@@ -212,7 +217,7 @@ class TaskChain:
             self._fail(step, str(error), error.code, began, work)
         except PluginUnavailable as error:
             self._fail(step, str(error), "unavailable", began, work)
-        except (Exception, SystemExit, KeyboardInterrupt) as error:
+        except BaseException as error:
             self._fail(step, describe_error(error), type(error).__name__, began, work)
         checked = self._checked(step, rows, began, work)
         self._succeed(step, context, began, work)
@@ -223,6 +228,10 @@ class TaskChain:
             return self._checker.check(rows)
         except RowInvalid as error:
             self._fail(step, str(error), "bad-row", began, work)
+        except MemoryError:
+            raise
+        except Exception as error:  # of an object among the rows
+            self._fail(step, describe_error(error), "bad-row", began, work)
 
     def _succeed(self, step: ChainStep, context: PageContext, began: float, work: ChainWork) -> None:
         warnings = context.take_warnings()
@@ -244,23 +253,26 @@ class TaskChain:
         )
 
 
-class _TimeLimit:
+class TimeLimit:
     """Lets the system end this process after so many seconds; meanwhile the CPU limit of the page stands still.
 
     A signal without a handler works inside C code, too.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, *, pauses_cpu_limit: bool = True) -> None:
         self._seconds = seconds
+        self._pauses = pauses_cpu_limit
         self._left = 0.0
 
     def __enter__(self) -> None:
-        self._left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
+        if self._pauses:
+            self._left, _ = signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, self._seconds)
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.setitimer(signal.ITIMER_PROF, self._left)
+        if self._pauses:
+            signal.setitimer(signal.ITIMER_PROF, self._left)
 
 
 def needs_late_filters(task: Task) -> bool:

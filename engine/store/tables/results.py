@@ -9,6 +9,8 @@ from engine.store.db.connector import Database, id_list
 
 MAX_WARNINGS = 1_000
 """Rows of warnings of one step with one code in a run; further ones are counted."""
+MAX_CODES, OTHER_CODE = 100, "other"
+"""Codes of a step in a run that are told apart, and the code of all further ones."""
 _ADD = """
 INSERT INTO results (run, job, data_def, grp, task, step, outcome, code, ms, text) {values}
 """
@@ -21,9 +23,8 @@ INSERT INTO result_counts (run, grp, task, step, outcome, code, results) {values
 ON CONFLICT (run, grp, task, step, outcome, code) DO UPDATE SET results = results + excluded.results
 """
 _DROP_ZEROS = "DELETE FROM result_counts WHERE run = ? AND results <= 0"
-_GET_COUNT = """
-SELECT results FROM result_counts
-WHERE run = ? AND grp = ? AND task = ? AND step = ? AND outcome = 'warning' AND code = ?
+_COUNTS_OF_STEP = """
+SELECT outcome, code, results FROM result_counts WHERE run = ? AND grp = ? AND task = ? AND step = ?
 """
 _SUMS = """
 SELECT grp, task, step, outcome, code, count(*) FROM results
@@ -63,16 +64,22 @@ def add(db: Database, run: int, new: Sequence[NewResult]) -> None:
     counts: Counter[tuple[Any, ...]] = Counter()
     unlisted: Counter[tuple[Any, ...]] = Counter()
     listed: list[tuple[Any, ...]] = []
-    room: dict[tuple[str, str, str, str], int] = {}
+    codes_by_step: dict[tuple[str, str, str], dict[str, int]] = {}
+    """By group, task and step: the codes of the run so far, and the warnings of each."""
     for job, data_def, group, (task, step, outcome, code, milliseconds, text) in new:
+        if outcome in ("warning", "error"):
+            place = (group, task, step)
+            if place not in codes_by_step:
+                codes_by_step[place] = _count_codes(db, run, place)
+            codes = codes_by_step[place]
+            if code not in codes and len(codes) >= MAX_CODES:
+                code = OTHER_CODE
+            codes.setdefault(code, 0)
+            codes[code] += outcome == "warning"
         counts[run, group, task, step, outcome, code] += 1
         is_listed = outcome != "not_applicable"
         if outcome == "warning":
-            key = (group, task, step, code)
-            if key not in room:
-                room[key] = MAX_WARNINGS - int(db.value(_GET_COUNT, (run, *key)) or 0)
-            room[key] -= 1
-            is_listed = room[key] >= 0
+            is_listed = codes_by_step[group, task, step][code] <= MAX_WARNINGS
         if is_listed:
             listed.append((run, job, data_def, group, task, step, outcome, code, milliseconds, text))
         else:
@@ -80,6 +87,15 @@ def add(db: Database, run: int, new: Sequence[NewResult]) -> None:
     db.execute_values(_ADD, listed)
     db.execute_values(_ADD_UNLISTED, [(*key, count) for key, count in unlisted.items()])
     db.execute_values(_COUNT, [(*key, count) for key, count in counts.items()])
+
+
+def _count_codes(db: Database, run: int, place: tuple[str, str, str]) -> dict[str, int]:
+    """The codes of a step in a run, each with the number of its warnings."""
+    codes: dict[str, int] = {}
+    for outcome, code, count in db.all(_COUNTS_OF_STEP, (run, *place)):
+        if outcome in ("warning", "error"):
+            codes[code] = codes.get(code, 0) + (int(count) if outcome == "warning" else 0)
+    return codes
 
 
 def take_back(db: Database, run: int, jobs: Sequence[int], kept: Iterable[int] = ()) -> None:

@@ -246,13 +246,13 @@ def _apply(
 
 def _add_results(db: Database, run: int, outcomes: Sequence[JobOutcome]) -> None:
     """Write what users' steps reported and stored; pages that do without cost nothing."""
-    with_results = [f for f in outcomes if f.results]
-    if with_results:
-        new = [NewResult(f.job.page_job or f.job.id, *result) for f in with_results for result in f.results]
+    reporting = [f for f in outcomes if f.results or f.ran_users_code]
+    if reporting:
+        new = [NewResult(f.job.page_job or f.job.id, *result) for f in reporting for result in f.results]
         results.add(db, run, new)
-        for f in with_results:
+        for f in reporting:
             step_values.set_values(db, run, f.stored_values)
-        step_values.delete_checkpoints(db, [f.job.page_job or f.job.id for f in with_results])
+        step_values.delete_checkpoints(db, [f.job.page_job or f.job.id for f in reporting if f.ran_users_code])
     reextracted = [f.job.page_job for f in outcomes if f.job.page_job is not None and f.state is JobState.DONE]
     if reextracted:
         supersede.update_step_failures(db, reextracted)

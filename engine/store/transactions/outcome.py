@@ -105,6 +105,8 @@ class JobOutcome:
     counts: tuple[PageCounts, ...] = ()
     results: tuple[UnitResult, ...] = ()
     """What became of users' steps."""
+    ran_users_code: bool = False
+    """Whether its page went through users' code, which may have stored a checkpoint."""
     stored_values: Mapping[str, str] = field(default_factory=dict)
     """What users' steps store in the commit: JSON by key."""
     kept_data_defs: tuple[int, ...] = ()

@@ -21,7 +21,18 @@ from engine.store.db.filter import RETRYABLE_STATES, GlobFilter, JobFilter
 from engine.store.db.retry_busy import retry_busy
 from engine.store.pages import documents
 from engine.store.read import browse, candidates
-from engine.store.tables import checkpoints, events, health, jobs, outputs, results, rows, runs, supervisors
+from engine.store.tables import (
+    checkpoints,
+    events,
+    health,
+    jobs,
+    outputs,
+    results,
+    rows,
+    runs,
+    step_values,
+    supervisors,
+)
 from engine.store.tables.events import Event
 from engine.store.transactions import robots
 
@@ -97,8 +108,9 @@ def _retry_batch(db: Database, run: int, chosen: list[int], states: list[str]) -
         for data_def, first in rows.delete_by_jobs(db, run, ids).items():
             outputs.mark_dirty(db, run, data_def, first)
         health.take_back(db, run, id_list(ids))
-        step_failed = results.list_errors(db, ids)  # these are worked anew from their stored documents
+        step_failed = results.list_errors(db, ids)  # these are extracted again from their stored documents
         results.take_back(db, run, ids)
+        step_values.delete_checkpoints(db, ids)
         keys = [_document_key(row) for row in ended if row[0] not in step_failed]
         for start in range(0, len(keys), 500):
             documents.invalidate(db, run, keys[start : start + 500])
