@@ -62,7 +62,8 @@ def test_it_has_a_line_for_each_step_in_order(harness: StateFileHarness) -> None
         },
         {
             "run": harness.run.id, "group": "g", "task": None, "step_name": "loader", "completed": False,
-            "completed_at": None, "validation_status": "provisional", "reason": "x", "content_hash": "2", "dependencies": ["seeder"],
+            "completed_at": None, "validation_status": "provisional", "reason": "x", "content_hash": "2",
+            "dependencies": ["seeder"],
             **counts, "document_sum": None, "row_sum": None,
         },
     ]  # fmt: skip
