@@ -85,7 +85,11 @@ class Checkpoint:
 
 def join_key(group: str, task: str, step: str) -> str:
     """The key of a step: GROUP/STEP, or GROUP/TASK/STEP. Only the group's name keeps a `/` of its own."""
-    return "/".join([group, *(part.replace("/", "%2F") for part in (task, step) if part)])
+    if not task:
+        return f"{group}/{step}"
+    if "/" in task or "/" in step:
+        task, step = task.replace("/", "%2F"), step.replace("/", "%2F")
+    return f"{group}/{task}/{step}"
 
 
 def resolve_dependency(group: str, task: str, name: str) -> str:

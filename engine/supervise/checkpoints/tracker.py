@@ -52,12 +52,14 @@ class CheckpointTracker:
 
     def update(self, stopped: Callable[[], bool]) -> bool:
         """Complete finished steps, reopen those with new work. True if any changed; none if `stopped()`."""
-        changed = self._completion_changes()
+        entries: CheckpointMap | None = read_checkpoints(self._db, self._run)
+        changed = self._completion_changes(entries)
         if changed:
+            entries = None
             with self._db.transaction():
                 changed = [] if stopped() else self._completion_changes()
                 checkpoints.write(self._db, self._run, changed)
-        self._state_file.refresh(at_once=False)
+        self._state_file.refresh(list(entries.values()) if entries else None, at_once=False)
         return bool(changed)
 
     def write_state_file(self) -> None:
@@ -68,14 +70,15 @@ class CheckpointTracker:
         """Record the end of the run in the transaction that ends it: `done`, or interrupted for a reason."""
         entries = read_checkpoints(self._db, self._run)
         changed = (
-            self._completion_changes()
+            self._completion_changes(entries)
             if done
             else interruption_changes(entries, self._graph, self._read_progress(entries), reason or "stopped")
         )
         checkpoints.write(self._db, self._run, changed)
 
-    def _completion_changes(self) -> list[Checkpoint]:
-        entries = read_checkpoints(self._db, self._run)
+    def _completion_changes(self, entries: CheckpointMap | None = None) -> list[Checkpoint]:
+        if entries is None:
+            entries = read_checkpoints(self._db, self._run)
         return completion_changes(entries, self._graph, self._read_progress(entries), time.time())
 
     def _read_progress(self, entries: CheckpointMap) -> RunProgress:
